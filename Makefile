@@ -1,0 +1,44 @@
+# `make run` and `make test` need Python 3.11+ and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: run test check fix bench lock clean
+
+run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traffic, kept alive
+	$(BIN)/sirocco demo --stay
+
+test: $(READY)  ## every test, with branch coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
+check: $(READY)  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: $(READY)  ## what ruff can mend by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## every benchmark; minutes, on an idle machine
+	$(BIN)/python -m benchmarks
+
+lock: $(READY)  ## pin every dependency again, with hashes, for every platform
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 \
+	    --extra embedded --extra pictures --group dev pyproject.toml \
+	    --no-annotate --custom-compile-command "make lock" -q -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sirocco needs Python 3.11 or newer: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	touch $@
