@@ -1,0 +1,42 @@
+"""What every calibrator can do."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from numpy.typing import ArrayLike
+
+from calibrators.bins import Bins
+from calibrators.calibration_map import CalibrationMap
+from calibrators.tally import Tally
+
+
+class Calibrator(ABC):
+    """Fits calibration maps; holds its settings only, so one serves any number of campaigns.
+
+    Equal input gives the equal map, in any order of samples; a weight of k equals k repetitions;
+    outcomes may be fractional (expected conversions).
+    """
+
+    name: ClassVar[str]
+    monotone: ClassVar[bool] = True
+    """Whether its maps keep the order of scores; only such calibrators may serve."""
+
+    def fit(
+        self, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> CalibrationMap:
+        """The map of raw samples, (n,) each: scores and outcomes in [0, 1], weights at least 0.
+
+        Raises ValueError on other values, on unequal lengths, and when no weight is above 0.
+        """
+        return self.fit_tally(Tally.from_samples(scores, outcomes, sample_weight))
+
+    def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The map of sufficient statistics; ValueError when they are empty.
+
+        `prior` is the parent's map, for calibrators that can lean on one; the others ignore it.
+        """
+        return self.fit_tally(Tally.from_bins(bins), prior)
+
+    @abstractmethod
+    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The map of distinct scores with weights and positives."""

@@ -1,0 +1,85 @@
+"""Checked samples: what every calibrator and bin accepts, and how it says what is wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Scores, outcomes and weights of equal length, each value checked."""
+
+    scores: Floats
+    outcomes: Floats
+    weights: Floats
+
+
+def check_samples(
+    scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
+) -> Samples:
+    """Raw samples as float64 arrays of shape (n,).
+
+    Scores and outcomes lie in [0, 1] (outcomes may be fractional: expected conversions), weights
+    are finite and not negative, and so is their sum. Raises ValueError that names the first
+    offending value.
+    """
+    checked_scores = check_unit_interval("scores", scores)
+    checked_outcomes = check_unit_interval("outcomes", outcomes)
+    if sample_weight is None:
+        weights = np.ones(len(checked_scores))
+    else:
+        weights = check_not_negative("sample_weight", sample_weight)
+        _check_finite_sum("sample_weight", weights)
+    check_equal_lengths(scores=checked_scores, outcomes=checked_outcomes, sample_weight=weights)
+    return Samples(checked_scores, checked_outcomes, weights)
+
+
+def check_unit_interval(name: str, values: ArrayLike) -> Floats:
+    """The values as float64 of shape (n,), all in [0, 1]; NaN is refused by the same comparison."""
+    array = as_vector(name, values)
+    inside = (array >= 0.0) & (array <= 1.0)
+    return _all_obey(name, array, inside, "must be in [0, 1]")
+
+
+def check_not_negative(name: str, values: ArrayLike) -> Floats:
+    """The values as float64 of shape (n,), all finite and at least 0."""
+    array = as_vector(name, values)
+    return _all_obey(
+        name, array, np.isfinite(array) & (array >= 0.0), "must be finite and at least 0"
+    )
+
+
+def check_equal_lengths(**columns: NDArray[np.generic]) -> None:
+    """Raises ValueError unless all columns have one length."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"columns must have equal lengths: {listed}")
+
+
+def as_vector(name: str, values: ArrayLike) -> Floats:
+    """The values as a float64 array of one dimension; the same array where it is one already."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub" and array.size:
+        raise ValueError(f"{name} must be numbers, not {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    return array.astype(np.float64, copy=False)
+
+
+def _check_finite_sum(name: str, array: Floats) -> None:
+    with np.errstate(over="ignore"):
+        total = array.sum()
+    if not np.isfinite(total):
+        raise ValueError(f"sum of {name} = {total}: the weights must have a finite sum")
+
+
+def _all_obey(name: str, array: Floats, obeys: NDArray[np.bool_], rule: str) -> Floats:
+    if not obeys.all():
+        first = int(np.argmin(obeys))
+        raise ValueError(f"{name}[{first}] = {array[first]}: every value {rule}")
+    return array

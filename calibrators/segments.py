@@ -1,0 +1,30 @@
+"""Slopes of piecewise-linear maps that never overshoot the next knot."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.samples import Floats
+
+_STEEPEST = float(np.finfo(np.float64).max)
+
+
+def segment_slopes(knots: Floats, values: Floats) -> Floats:
+    """Slope of the segment that starts at each knot, shape (k,); 0 for the last.
+
+    A map is evaluated as value + slope * (score - knot). Rounding could carry that past the next
+    knot's value and break monotonicity in the last bit, so each slope is the nearest float, towards
+    0, that does not: what lies between two knots then never leaves their values. Maps may stand
+    end to end: the seam, where the knots fall back to 0, is no segment and its slope is 0.
+    """
+    rise, run = np.diff(values), np.diff(knots)
+    with np.errstate(over="ignore"):
+        slopes = np.where(run > 0, np.clip(rise / run, -_STEEPEST, _STEEPEST), 0.0)
+    while (over := _overshoots(values, run, slopes)).any():
+        slopes[over] = np.nextafter(slopes[over], 0.0)
+    return np.append(slopes, 0.0)
+
+
+def _overshoots(values: Floats, run: Floats, slopes: Floats) -> NDArray[np.bool_]:
+    reached, following = values[:-1] + slopes * run, values[1:]
+    rising = (slopes > 0) & (reached > following)
+    return rising | ((slopes < 0) & (reached < following))

@@ -1,0 +1,180 @@
+"""Smoothed Isotonic Regression: equal-frequency bins, pooled where they violate, interpolated."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from calibrators.bins import Bins
+from calibrators.calibration_map import CalibrationMap
+from calibrators.calibrator import Calibrator
+from calibrators.equal_frequency import bin_count, bin_starts, equal_cuts
+from calibrators.grid import GRID, Grid
+from calibrators.pooling import pool_adjacent_violators
+from calibrators.samples import Floats, Integers
+from calibrators.tails import Tails, knots_with_tails
+from calibrators.tally import Tally, check_some
+
+Anchor = Literal["mean", "midpoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBins:
+    """Equal-frequency bins, (k,) each: score borders, sums of weight, score and outcome."""
+
+    lower: Floats
+    upper: Floats
+    weights: Floats
+    score_sums: Floats
+    positives: Floats
+
+    @property
+    def values(self) -> Floats:
+        """Mean outcome of each bin."""
+        return np.minimum(self.positives / self.weights, 1.0)
+
+    @property
+    def mean_scores(self) -> Floats:
+        """Mean score of each bin, inside its borders whatever the rounding."""
+        return np.clip(self.score_sums / self.weights, self.lower, self.upper)
+
+    def leaning_on(self, prior: CalibrationMap, strength: float) -> "ScoreBins":
+        """Each bin joined by `strength` pseudo-samples at its mean score, with the prior's rate."""
+        scores = self.mean_scores
+        return ScoreBins(
+            self.lower,
+            self.upper,
+            self.weights + strength,
+            self.score_sums + strength * scores,
+            self.positives + strength * prior(scores),
+        )
+
+    def pooled(self, starts: Integers) -> "ScoreBins":
+        """Adjacent bins put together; `starts` are the first bins of the pools."""
+        ends = np.append(starts[1:], len(self.lower)) - 1
+        sums = (np.add.reduceat(c, starts) for c in (self.weights, self.score_sums, self.positives))
+        return ScoreBins(self.lower[starts], self.upper[ends], *sums)
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothedIsotonic(Calibrator):
+    """Smoothed Isotonic Regression (SIR).
+
+    Source: Deng et al., Calibrating User Response Predictions in Online Advertising, Algorithm 1:
+    K = floor(N / n) bins of equal frequency; adjacent bins are pooled until their means strictly
+    increase; the map is linear between the bins' anchors.
+
+    Where the paper is silent: no remainder is dropped (bin sizes differ by at most one); a cut
+    inside a run of equal scores moves to the run's end; with fewer than 2n samples one bin is left
+    and the map is one ratio; a pooled bin is anchored at its mean score ("midpoint" is the paper's
+    (l + u) / 2, which flattens the top of skewed scores); beyond the outermost anchors the map
+    continues in proportion to the score.
+
+    Parameters: bin_size, samples in a bin (n, at least 1); anchor; tails (see `Tails`);
+    prior_strength, the pseudo-samples k with which a prior map p joins each pooled bin,
+    (positives + k p(mean score)) / (count + k), pooled once more where that breaks the order: with
+    a prior no bin is 0, so no ad is muted.
+
+    >>> calibration_map = SmoothedIsotonic(bin_size=2).fit([0.1, 0.2, 0.3, 0.4], [0, 0, 0, 1])
+    >>> calibration_map([0.15, 0.25, 0.35])
+    array([0.  , 0.25, 0.5 ])
+    """
+
+    name: ClassVar[str] = "sir"
+
+    bin_size: float = 1000
+    anchor: Anchor = "mean"
+    tails: Tails = "proportional"
+    prior_strength: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bin_size < np.inf:
+            raise ValueError(f"bin_size = {self.bin_size}: must be at least 1 and finite")
+        if not 0 <= self.prior_strength < np.inf:
+            raise ValueError(f"prior_strength = {self.prior_strength}: must be finite, at least 0")
+        for name, value, known in (
+            ("anchor", self.anchor, ("mean", "midpoint")),
+            ("tails", self.tails, ("proportional", "clip", "unit", "extend")),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} = {value!r}: must be one of {', '.join(known)}")
+
+    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The map of raw samples: bins end at the end of a run of equal scores."""
+        return self.interpolate(_bins_of_runs(tally, self.bin_size), prior)
+
+    def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The map of sufficient statistics: a cell that a cut falls into is split in proportion."""
+        check_some(bins.total_count)
+        cells = bins.cells[bins.counts > 0]
+        return self.interpolate(bins_of_cells(GRID, cells, *bins.samples(), self.bin_size), prior)
+
+    def interpolate(self, bins: ScoreBins, prior: CalibrationMap | None) -> CalibrationMap:
+        """Phases 2 and 3: pool the violators, draw the line through the anchors, add the tails."""
+        pools = _pooled(bins)
+        if prior is not None:
+            # After pooling: bins without positives stay one pool, not a staircase of pseudo-rates.
+            pools = _pooled(pools.leaning_on(prior, self.prior_strength))
+        anchors = self._anchors(pools)
+        # Rounding can leave two anchors of one cell equal; a map needs them apart.
+        apart = np.concatenate(([0], np.flatnonzero(np.diff(anchors) > 0) + 1))
+        pools = pools if len(apart) == len(anchors) else pools.pooled(apart)
+        # Nor may the rounding of a pool's mean undo the order that pooling made.
+        return knots_with_tails(
+            self._anchors(pools), np.maximum.accumulate(pools.values), self.tails
+        )
+
+    def _anchors(self, bins: ScoreBins) -> Floats:
+        if self.anchor == "midpoint":
+            return (bins.lower + bins.upper) / 2
+        return bins.mean_scores
+
+
+def _pooled(bins: ScoreBins) -> ScoreBins:
+    return bins.pooled(pool_adjacent_violators(bins.weights, bins.values))
+
+
+def _bins_of_runs(tally: Tally, bin_size: float) -> ScoreBins:
+    reached = np.cumsum(tally.weights)
+    starts = bin_starts(reached, bin_count(float(reached[-1]), bin_size, len(reached)))
+    scores, weights = tally.scores, tally.weights
+    return ScoreBins(scores, scores, weights, weights * scores, tally.positives).pooled(starts)
+
+
+def bins_of_cells(
+    grid: Grid, cells: Integers, means: Floats, outcomes: Floats, weights: Floats, bin_size: float
+) -> ScoreBins:
+    """Equal-frequency bins of exactly equal weight from the cells of a grid, (m,) each.
+
+    A cell that a cut falls into is split in proportion; its scores are taken as spread evenly
+    around their mean, inside the cell.
+    """
+    lower, upper = grid.edges(cells)
+    means = np.clip(means, lower, upper)
+    spread = np.minimum(means - lower, upper - means)
+    reached = np.cumsum(weights)
+    total = float(reached[-1])
+    cuts = equal_cuts(total, bin_count(total, bin_size, len(cells)))[1:-1]
+    cell = np.searchsorted(reached, cuts)
+    left = (reached[cell] - cuts) / weights[cell]
+    edges = means[cell] + spread[cell] * (1 - 2 * left)
+    following = np.where(left > 0, edges, (means - spread)[np.minimum(cell + 1, len(cells) - 1)])
+    above = weights[cell] * left * (means[cell] + spread[cell] * (1 - left))
+    return ScoreBins(
+        np.concatenate(([means[0] - spread[0]], following)),
+        np.concatenate((edges, [means[-1] + spread[-1]])),
+        _steps(cuts, total),
+        _between(weights * means, cell, above),
+        _between(weights * outcomes, cell, weights[cell] * left * outcomes[cell]),
+    )
+
+
+def _between(sums: Floats, cell: Integers, above: Floats) -> Floats:
+    """Sums between the cuts, where `above` is the part of the cut cell that lies above its cut."""
+    reached = np.cumsum(sums)
+    return np.maximum(_steps(reached[cell] - above, reached[-1]), 0.0)
+
+
+def _steps(reached: Floats, total: float) -> Floats:
+    """Differences of 0, the values reached and the total."""
+    return np.concatenate((reached, [total])) - np.concatenate(([0.0], reached))

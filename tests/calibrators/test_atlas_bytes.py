@@ -1,0 +1,110 @@
+"""Bytes of an atlas: exact round trip; damaged ones are refused or read as a sound atlas."""
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import Atlas, CalibrationMap
+from calibrators.names import pack_names
+from tests.calibrators.damage import assert_refused_or_sound
+from tests.calibrators.strategies import maps, names
+
+HEADER = struct.Struct("<4sHHI")
+WRITTEN = Atlas.build(
+    {"a": CalibrationMap.proportional(0.5), "été": CalibrationMap([0, 0.3, 1], [0.1, 0.2, 0.7])},
+    CalibrationMap.proportional(3.0),
+)
+SCORES = np.array([0.0, 5e-324, 0.1, 0.3, 0.5, 1.0])
+
+
+def assert_sound(atlas: Atlas) -> None:
+    """Each campaign's map is one that `CalibrationMap` accepts and gives its probabilities."""
+    for campaign in (*atlas.campaigns, "unknown"):
+        own = atlas.map_of(campaign)
+        assert atlas([campaign] * len(SCORES), SCORES).tobytes() == own(SCORES).tobytes()
+        assert [atlas.at(campaign, score) for score in SCORES.tolist()] == own(SCORES).tolist()
+    assert len(set(atlas.campaigns)) == len(atlas)
+    assert Atlas.from_bytes(atlas.to_bytes()).to_bytes() == atlas.to_bytes()
+
+
+@given(st.dictionaries(names, maps(), max_size=4), st.one_of(st.none(), maps()))
+def test_an_atlas_comes_back_to_the_last_bit(
+    own: dict[str, CalibrationMap], target_map: CalibrationMap | None
+) -> None:
+    atlas = Atlas.build(own, target_map)
+
+    again = Atlas.from_bytes(atlas.to_bytes())
+
+    assert again.to_bytes() == atlas.to_bytes()
+    assert again.campaigns == atlas.campaigns
+    assert again.target_map == atlas.target_map == target_map
+    assert all(again.map_of(name) == calibration_map for name, calibration_map in own.items())
+
+
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas() -> None:
+    assert assert_refused_or_sound(Atlas.from_bytes, WRITTEN.to_bytes(), assert_sound) > 300
+
+
+@given(st.binary(max_size=120), st.integers(0, 1), st.integers(0, 3))
+def test_random_bytes_behind_a_good_header(body: bytes, has_target_map: int, count: int) -> None:
+    try:
+        atlas = Atlas.from_bytes(HEADER.pack(b"SATL", 1, has_target_map, count) + body)
+    except ValueError:
+        return
+    assert_sound(atlas)
+
+
+def written(names: list[str], lengths: list[int], knots: list[float], values: list[float]) -> bytes:
+    return b"".join(
+        (
+            HEADER.pack(b"SATL", 1, 0, len(names)),
+            pack_names(names),
+            struct.pack(f"<{len(lengths)}I", *lengths),
+            struct.pack(f"<{len(knots)}d", *knots),
+            struct.pack(f"<{len(values)}d", *values),
+        )
+    )
+
+
+def test_the_form_under_test_is_the_stored_one() -> None:
+    data = written(["a"], [2, 2], [0, 1, 0, 1], [0, 1, 0, 0.5])
+
+    assert data == Atlas.build({"a": CalibrationMap.proportional(0.5)}).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (b"SATL", "not the bytes of an atlas"),
+        (HEADER.pack(b"SMAP", 1, 0, 0), "not the bytes of an atlas"),
+        (HEADER.pack(b"SATL", 2, 0, 0), "schema_version 2, this reads 1"),
+        (HEADER.pack(b"SATL", 1, 2, 0), "schema_version 1"),
+        (HEADER.pack(b"SATL", 1, 0, 2**32 - 1) + b"\x01\x00", "needs 4294967309 bytes"),
+        (HEADER.pack(b"SATL", 1, 0, 0) + b"\x01\x00", "the bytes end early"),
+        (written(["a", "a"], [2] * 3, [0, 1] * 3, [0, 1] * 3), "stands twice"),
+        (written(["a"], [2, 2**32 - 1], [0, 1] * 2, [0, 1] * 2), "4294967297 knots need"),
+        (written(["a"], [4, 0], [0, 0.1, 0.2, 1], [0, 1] * 2), "at least two knots"),
+        (written(["a"], [0, 4], [0, 0.1, 0.2, 1], [0, 1] * 2), "at least two knots"),
+        (written(["a"], [3, 1], [0, 0.1, 1, 1], [0, 1] * 2), "at least two knots"),
+        (written([], [0], [], []), "at least two knots"),
+        (written(["a"], [2, 2], [0, 1, 0.1, 1], [0, 1] * 2), "from 0.0 to 1.0"),
+        (written(["a"], [2, 2], [0, 0.9, 0, 1], [0, 1] * 2), "from 0.0 to 1.0"),
+        (written([], [4], [0, 0.5, 0.5, 1], [0, 1] * 2), "increase strictly"),
+        (written([], [2], [0, 1], [0, 1.1]), r"values\[1\] = 1.1"),
+        (written([], [3], [0, np.nan, 1], [0, 0, 0]), r"knots\[1\] = nan"),
+        (WRITTEN.to_bytes() + b"\x00", "knots need"),
+    ],
+)
+def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        Atlas.from_bytes(data)
+
+
+def test_negative_zero_in_stored_floats_is_zero() -> None:
+    atlas = Atlas.from_bytes(written(["a"], [2, 2], [-0.0, 1, -0.0, 1], [-0.0, 1, -0.0, 0.5]))
+
+    assert not np.signbit(atlas(["a", "b"], [-0.0, -0.0])).any()
+    assert not np.signbit([atlas.at("a", -0.0), atlas.at("b", -0.0)]).any()

@@ -1,0 +1,120 @@
+"""Stored maps: exact round trips as JSON and as bytes; anything damaged is refused or sound."""
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import CalibrationMap
+from tests.calibrators.damage import assert_refused_or_sound
+from tests.calibrators.strategies import maps, scores_around
+
+HEADER = struct.Struct("<4sHI")
+WRITTEN = CalibrationMap([0.0, 5e-324, 0.1, 0.3, 1.0], [0.0, 0.01, 0.2, 0.9, 1.0])
+
+
+def assert_sound(calibration_map: CalibrationMap) -> None:
+    """Probabilities in [0, 1] around every knot, and the map can be written and read again."""
+    knots = calibration_map.knots
+    probabilities = calibration_map(scores_around(knots, np.array([0.01, 0.5])))
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
+    assert (knots[0], knots[-1]) == (0.0, 1.0)
+    assert CalibrationMap.from_bytes(calibration_map.to_bytes()) == calibration_map
+
+
+@given(maps())
+def test_a_map_comes_back_to_the_last_bit(drawn: CalibrationMap) -> None:
+    """As bytes, as JSON, and as JSON text."""
+    again = [
+        CalibrationMap.from_bytes(drawn.to_bytes()),
+        CalibrationMap.from_json(drawn.to_json()),
+        CalibrationMap.from_json(json.loads(json.dumps(drawn.to_json()))),
+    ]
+
+    for other in again:
+        assert other.to_bytes() == drawn.to_bytes()
+        assert other.slopes.tobytes() == drawn.slopes.tobytes()
+
+
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_map() -> None:
+    data = WRITTEN.to_bytes()
+
+    assert assert_refused_or_sound(CalibrationMap.from_bytes, data, assert_sound) > 150
+
+
+@given(st.binary(min_size=64, max_size=64))
+def test_random_bytes_behind_a_good_header(body: bytes) -> None:
+    """Any bit pattern may stand for a float: quiet and signalling NaN, infinities, denormals."""
+    try:
+        calibration_map = CalibrationMap.from_bytes(HEADER.pack(b"SMAP", 1, 4) + body)
+    except ValueError:
+        return
+    assert_sound(calibration_map)
+
+
+@pytest.mark.parametrize("pattern", [0x7FF0000000000001, 0x7FF8000000000000, 0xFFF0000000000000])
+def test_no_number_and_infinity_are_refused(pattern: int) -> None:
+    floats = struct.pack("<3dQ", 0.0, 1.0, 0.0, pattern)
+
+    with pytest.raises(ValueError, match=r"values\[1\]"):
+        CalibrationMap.from_bytes(HEADER.pack(b"SMAP", 1, 2) + floats)
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (b"", "not the bytes of a calibration map"),
+        (HEADER.pack(b"SATL", 1, 2) + bytes(32), "not the bytes of a calibration map"),
+        (HEADER.pack(b"SMAP", 2, 2) + bytes(32), "schema_version 2, this reads 1"),
+        (HEADER.pack(b"SMAP", 1, 2**32 - 1) + bytes(32), "a map of 4294967295 knots"),
+        (HEADER.pack(b"SMAP", 1, 0), "at least two"),
+        (WRITTEN.to_bytes() + b"\x00", "a map of 5 knots has"),
+    ],
+)
+def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        CalibrationMap.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"schema_version": 2}, "schema_version 2, this reads 1"),
+        ({"schema_version": None}, "schema_version None"),
+        ({"knots": None}, "knots must be numbers"),
+        ({"knots": "0, 1"}, "knots must be numbers"),
+        ({"knots": [0.0, "1"]}, "knots must be numbers"),
+        ({"knots": [0.0, 2.0]}, r"knots\[1\] = 2.0"),
+        ({"values": [[0.0, 1.0]]}, "values must have one dimension"),
+        ({"values": [0.0, [1.0]]}, "inhomogeneous"),
+        ({"values": [0.0, 10**400]}, "values must be numbers"),
+    ],
+)
+def test_bad_json_is_refused_by_name(changes: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        CalibrationMap.from_json(CalibrationMap.identity().to_json() | changes)
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        ({}, "schema_version None"),
+        ({"schema_version": 1}, "needs knots and values"),
+        ({"schema_version": 1, "knots": [0.0, 1.0]}, "needs values"),
+    ],
+)
+def test_missing_json_fields_are_named(data: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        CalibrationMap.from_json(data)
+
+
+def test_the_stored_forms_are_pinned() -> None:
+    """They may not change without a new schema_version."""
+    halved = CalibrationMap.proportional(0.5)
+
+    assert halved.to_json() == {"schema_version": 1, "knots": [0.0, 1.0], "values": [0.0, 0.5]}
+    assert halved.to_bytes() == b"SMAP\x01\x00\x02\x00\x00\x00" + struct.pack("<4d", 0, 1, 0, 0.5)

@@ -1,0 +1,47 @@
+"""Campaign names as bytes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators.columns import pack_column
+from calibrators.names import pack_names, unpack_names
+from tests.calibrators.strategies import names
+
+
+@given(st.lists(names), st.binary(max_size=3))
+def test_names_come_back_from_any_place(listed: list[str], before: bytes) -> None:
+    data = before + pack_names(listed)
+
+    assert unpack_names(memoryview(data + b"x"), len(before), len(listed)) == (
+        tuple(listed),
+        len(data),
+    )
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [4],
+        [2**63 - 1],
+        # Together they wrap around to a small number.
+        [2**63 - 1, 2**63 - 1, 4],
+        [2**62, 2**62, 2**62, 2**62],
+    ],
+)
+def test_lengths_beyond_the_bytes_are_refused(lengths: list[int]) -> None:
+    data = pack_column(np.array(lengths, np.int64)) + b"abc"
+
+    with pytest.raises(ValueError, match="names at byte 0"):
+        unpack_names(memoryview(data), 0, len(lengths))
+
+
+def test_bytes_that_are_not_utf_8_are_refused() -> None:
+    with pytest.raises(ValueError, match="utf-8"):
+        unpack_names(memoryview(b"\x01\x00\x01\xff"), 0, 1)
+
+
+def test_a_name_without_utf_8_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="utf-8"):
+        pack_names(["\ud800"])

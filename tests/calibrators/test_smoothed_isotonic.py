@@ -1,0 +1,205 @@
+"""SmoothedIsotonic: worked examples, invariances, hard inputs, settings."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import Bins, BinsTable, CalibrationMap, SmoothedIsotonic
+from calibrators.smoothed_isotonic import Anchor
+from calibrators.tails import Tails
+from tests.calibrators import strategies
+from tests.calibrators.samples_of_kind import draw
+from tests.calibrators.strategies import scores_around
+
+ANCHORS: list[Anchor] = ["mean", "midpoint"]
+TAILS: list[Tails] = ["proportional", "clip", "unit", "extend"]
+every_setting = st.builds(
+    SmoothedIsotonic,
+    st.sampled_from([1, 2, 3, 7.5, 1000]),
+    st.sampled_from(ANCHORS),
+    st.sampled_from(TAILS),
+    st.sampled_from([0.0, 0.5, 5.0]),
+)
+
+
+def test_the_worked_example_with_fewer_samples_than_a_bin() -> None:
+    """x = (.1, .2, .3), y = (0, 1, 0), n = 1000: one bin, f(.05, .1, .3) = (.083, .167, .5)."""
+    fitted = SmoothedIsotonic(1000).fit([0.1, 0.2, 0.3], [0, 1, 0])
+
+    assert fitted([0.05, 0.1, 0.3]) == pytest.approx([1 / 12, 1 / 6, 1 / 2], abs=1e-12)
+
+
+@pytest.mark.parametrize("anchor", ANCHORS)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_worked_example_of_a_constant_score_with_its_own_rate(
+    anchor: Anchor, size: int
+) -> None:
+    """x = .1 everywhere, rate .1: f(x) = x."""
+    fitted = SmoothedIsotonic(size, anchor).fit([0.1] * 5000, [1, *[0] * 9] * 500)
+
+    assert fitted([0.0, 0.05, 0.1, 0.7, 1.0]) == pytest.approx([0.0, 0.05, 0.1, 0.7, 1.0])
+
+
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_all_0_and_all_1(outcome: float) -> None:
+    scores = np.linspace(0.01, 0.99, 5000)
+
+    fitted = SmoothedIsotonic(100).fit(scores, np.full(5000, outcome))
+
+    assert fitted([0.0, 1.0]).tolist() == [0.0, outcome]
+    assert fitted.at(0.5) == outcome
+
+
+def test_no_remainder_is_dropped() -> None:
+    """N = 10,900, n = 1,000: as printed, Algorithm 1 ignores the 900 largest scores."""
+    scores = np.linspace(0, 1, 10_900)
+    outcomes = (np.arange(10_900) >= 10_000).astype(float)
+
+    fitted = SmoothedIsotonic(1000, tails="clip").fit(scores, outcomes)
+
+    assert fitted.at(1.0) == pytest.approx(900 / 1090)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_row_order_does_not_change_a_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = draw(rng, 200)
+    rows = rng.permutation(len(drawn.scores))
+    calibrator = SmoothedIsotonic(5)
+
+    before = calibrator.fit(drawn.scores, drawn.outcomes, drawn.weights)
+    after = calibrator.fit(drawn.scores[rows], drawn.outcomes[rows], drawn.weights[rows])
+
+    assert after.to_bytes() == before.to_bytes()
+
+
+@pytest.mark.parametrize("anchor", ANCHORS)
+@pytest.mark.parametrize("seed", range(15))
+def test_a_whole_weight_equals_that_many_samples(seed: int, anchor: Anchor) -> None:
+    """Raw and by bins; 0 times is leaving the sample out."""
+    rng = np.random.default_rng(seed)
+    drawn = draw(rng, 200)
+    times = rng.integers(0, 4, len(drawn.scores))
+    times[0] += 1
+    repeated = [np.repeat(column, times) for column in (drawn.scores, drawn.outcomes)]
+    calibrator = SmoothedIsotonic(5, anchor)
+
+    weighted = calibrator.fit(drawn.scores, drawn.outcomes, times)
+    weighted_bins = Bins.from_samples(drawn.scores, drawn.outcomes, times)
+
+    tested = rng.random(50)
+    np.testing.assert_allclose(weighted(tested), calibrator.fit(*repeated)(tested), atol=1e-9)
+    np.testing.assert_allclose(
+        calibrator.fit_bins(weighted_bins)(tested),
+        calibrator.fit_bins(Bins.from_samples(*repeated))(tested),
+        atol=1e-6,
+    )
+
+
+@given(every_setting, st.lists(strategies.samples, max_size=15))
+def test_any_samples_give_a_monotone_map(
+    calibrator: SmoothedIsotonic, samples: list[tuple[float, float, float]]
+) -> None:
+    """Denormal scores, scores one ulp apart, tiny and huge weights; raw, by bins, with a prior."""
+    samples = [(x, y, min(w, 100.0)) for x, y, w in samples]
+    samples.append((0.3, 0.5, 1.0))
+    samples += [(math.nextafter(x, 1.0), y, w) for x, y, w in samples[:2]]
+    drawn = np.array(samples).T
+    bins = Bins.from_samples(*drawn)
+
+    fitted = [
+        calibrator.fit(*drawn),
+        calibrator.fit_bins(bins),
+        calibrator.fit_bins(bins, CalibrationMap.proportional(2.0)),
+    ]
+
+    for calibration_map in fitted:
+        probabilities = calibration_map(scores_around(calibration_map.knots, drawn[0]))
+        assert calibration_map.monotone
+        assert (np.diff(probabilities) >= 0).all()
+        assert ((probabilities >= 0) & (probabilities <= 1)).all()
+
+
+def test_bins_lose_little_against_raw_samples() -> None:
+    """The grid is fine enough for a whole campaign: within 1 % of the raw fit."""
+    rng = np.random.default_rng(11)
+    scores = rng.beta(1, 30, 50_000)
+    outcomes = np.minimum(1, 2 * scores**1.2)
+    calibrator = SmoothedIsotonic(2500)
+
+    raw = calibrator.fit(scores, outcomes)
+    binned = calibrator.fit_bins(Bins.from_samples(scores, outcomes))
+
+    tested = np.quantile(scores, np.linspace(0.05, 0.999, 100))
+    np.testing.assert_allclose(binned(tested), raw(tested), rtol=0.01)
+
+
+@pytest.mark.parametrize("tails", TAILS)
+def test_bins_of_a_window_need_not_be_in_one_piece(tails: Tails) -> None:
+    rng = np.random.default_rng(12)
+    parts = [Bins.from_samples(rng.random(50), rng.integers(0, 2, 50)) for _ in range(24)]
+    calibrator = SmoothedIsotonic(50, tails=tails)
+
+    merged = calibrator.fit_bins(Bins.merge(parts))
+
+    assert merged == calibrator.fit_bins(Bins.merge(parts[::-1]))
+
+
+def test_equal_pieces_of_one_cell_are_one_pool() -> None:
+    """70,000 equal scores are cut into 700 bins of equal rate: one anchor, one ratio."""
+    bins = Bins.from_samples([0.1, 0.3], [0.013, 0.17], [70_000, 33_333])
+
+    fitted = SmoothedIsotonic(100, tails="clip").fit_bins(bins)
+
+    assert fitted.at(0.1) == pytest.approx(0.013, rel=1e-4)
+    assert len(fitted.knots) <= 7
+
+
+def test_a_prior_lifts_bins_off_0_by_the_published_formula() -> None:
+    """(positives + k p(mean score)) / (count + k), here (0 + 5 x .08) / (100 + 5)."""
+    bins = Bins.from_samples([0.04] * 100, [0] * 100)
+    calibrator = SmoothedIsotonic(1000)
+
+    assert calibrator.fit_bins(bins).at(0.04) == 0.0
+    assert calibrator.fit_bins(bins, CalibrationMap.proportional(2.0)).at(0.04) == (
+        pytest.approx(5 * 0.08 / 105, rel=1e-6)
+    )
+
+
+def test_a_prior_of_no_strength_changes_nothing() -> None:
+    bins = Bins.from_samples([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
+    calibrator = SmoothedIsotonic(1, prior_strength=0)
+
+    assert calibrator.fit_bins(bins, CalibrationMap.identity()) == calibrator.fit_bins(bins)
+
+
+def test_clicks_without_impressions_are_nothing_to_fit_from() -> None:
+    columns = np.array([[0.5], [0.0], [1.0]])
+    clicks = BinsTable.from_columns(["a"], np.array([0]), *columns).total()
+
+    for bins in (clicks, Bins.empty()):
+        with pytest.raises(ValueError, match="nothing to fit from"):
+            SmoothedIsotonic().fit_bins(bins)
+    with pytest.raises(ValueError, match="nothing to fit from"):
+        SmoothedIsotonic().fit([], [])
+
+
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        ({"bin_size": 0}, "bin_size = 0: must be at least 1 and finite"),
+        ({"bin_size": math.inf}, "bin_size = inf"),
+        ({"bin_size": math.nan}, "bin_size = nan"),
+        ({"prior_strength": -1}, "prior_strength = -1: must be finite, at least 0"),
+        ({"prior_strength": math.inf}, "prior_strength = inf"),
+        ({"anchor": "median"}, "anchor = 'median': must be one of mean, midpoint"),
+        ({"tails": "none"}, "tails = 'none': must be one of proportional, clip, unit, extend"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(setting: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        SmoothedIsotonic(**setting)

@@ -1,0 +1,112 @@
+"""Beyond the outermost anchors a map goes on as its tails say, cut to [0, 1]."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from calibrators.tails import Tails, knots_with_tails
+from tests.calibrators.strategies import scores
+
+ALL: list[Tails] = ["proportional", "clip", "unit", "extend"]
+STEP = math.nextafter(0.5, 1)
+
+
+def served(
+    anchors: list[float], values: list[float], tails: Tails, scores: list[float]
+) -> list[float]:
+    fitted = knots_with_tails(np.array(anchors), np.array(values), tails)
+    return [fitted.at(score) for score in scores]
+
+
+@pytest.mark.parametrize(
+    ("tails", "below", "above"),
+    [
+        ("proportional", 0.05, 0.4),
+        ("clip", 0.1, 0.3),
+        ("unit", 0.05, 0.65),
+        ("extend", 0.05, 0.4),
+    ],
+)
+def test_each_kind_half_way_beyond_the_anchors(tails: Tails, below: float, above: float) -> None:
+    assert served([0.2, 0.6], [0.1, 0.3], tails, [0.1, 0.4, 0.8]) == pytest.approx(
+        [below, 0.2, above]
+    )
+
+
+def test_extend_goes_on_along_the_outermost_segments() -> None:
+    assert served([0.4, 0.6], [0.1, 0.5], "extend", [0.0, 0.35, 0.375, 0.8, 0.85, 1.0]) == (
+        pytest.approx([0.0, 0.0, 0.05, 0.9, 1.0, 1.0])
+    )
+
+
+def test_proportional_keeps_the_ratio_and_stops_at_1() -> None:
+    assert served([0.1, 0.25], [0.2, 0.75], "proportional", [0.0, 0.01, 1 / 3, 0.4, 1.0]) == (
+        pytest.approx([0.0, 0.02, 1.0, 1.0, 1.0])
+    )
+
+
+@pytest.mark.parametrize("tails", ALL)
+def test_one_anchor(tails: Tails) -> None:
+    """Half the score for "extend" too, which has no segment to extend."""
+    expected = {"clip": [0.2, 0.2, 0.2], "unit": [0.1, 0.2, 0.6]}
+
+    assert served([0.4], [0.2], tails, [0.2, 0.4, 0.7]) == pytest.approx(
+        expected.get(tails, [0.1, 0.2, 0.35])
+    )
+
+
+@pytest.mark.parametrize("tails", ALL)
+def test_one_anchor_at_0_or_at_1(tails: Tails) -> None:
+    """At 0 there is no proportion: the map is constant."""
+    at_0 = {"unit": [0.3, 0.65, 1.0]}
+    at_1 = {"clip": [0.3, 0.3, 0.3]}
+
+    assert served([0.0], [0.3], tails, [0, 0.5, 1]) == pytest.approx(at_0.get(tails, [0.3] * 3))
+    assert served([1.0], [0.3], tails, [0, 0.5, 1]) == pytest.approx(
+        at_1.get(tails, [0.0, 0.15, 0.3])
+    )
+
+
+def test_the_low_end_of_a_proportional_tail_is_exactly_0() -> None:
+    rng = np.random.default_rng(1)
+    for anchor, value in rng.random((300, 2)):
+        assert served([anchor], [value], "proportional", [0.0]) == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("anchors", "values", "tails"),
+    [
+        ([5e-324], [0.5], "proportional"),
+        ([1e-320], [0.5], "proportional"),
+        ([0.5, STEP], [0.1, 0.9], "extend"),
+        ([5e-324, 1e-323], [0.1, 0.9], "extend"),
+    ],
+)
+def test_a_tail_too_steep_for_floats_is_a_step(
+    anchors: list[float], values: list[float], tails: Tails
+) -> None:
+    """The next float above the last anchor is already cut to 1."""
+    after = math.nextafter(anchors[-1], 1)
+
+    assert served(anchors, values, tails, [*anchors, after, 1.0]) == [*values, 1.0, 1.0]
+
+
+@given(st.sets(scores, min_size=1, max_size=6), st.data(), st.sampled_from(ALL))
+def test_any_anchors_are_met_and_the_order_is_kept(
+    anchors: set[float], data: st.DataObject, tails: Tails
+) -> None:
+    at = np.unique(np.array(list(anchors)) + 0.0)
+    drawn = data.draw(st.lists(scores, min_size=len(at), max_size=len(at)))
+    values = np.sort(drawn) + 0.0
+
+    fitted = knots_with_tails(at, values, tails)
+
+    assert fitted(at).tolist() == values.tolist()
+    assert fitted.monotone
+    assume(len(at) > 1 or at[0] > 0)
+    if tails == "unit":
+        assert fitted.at(0.0) == (values[0] if at[0] == 0 else 0.0)
+        assert fitted.at(1.0) == (values[-1] if at[-1] == 1 else 1.0)

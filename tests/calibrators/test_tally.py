@@ -1,0 +1,56 @@
+"""A tally puts equal scores together; order and ties cannot matter any more."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import Bins
+from calibrators.tally import Tally
+from tests.calibrators import strategies
+
+
+def columns(tally: Tally) -> list[list[float]]:
+    return [tally.scores.tolist(), tally.weights.tolist(), tally.positives.tolist()]
+
+
+def test_equal_scores_are_put_together_and_empty_ones_left_out() -> None:
+    tally = Tally.from_samples([0.4, 0.1, -0.0, 0.4, 0.2], [1, 0.5, 1, 0, 1], [1, 2, 3, 4, 0])
+
+    assert columns(tally) == [[0.0, 0.1, 0.4], [3.0, 2.0, 5.0], [3.0, 1.0, 1.0]]
+    assert (tally.total_weight, tally.total_positives) == (10.0, 5.0)
+
+
+@given(st.lists(strategies.samples, min_size=1, max_size=20), st.randoms(use_true_random=False))
+def test_the_order_of_samples_does_not_change_a_bit(
+    samples: list[tuple[float, float, float]], random: Random
+) -> None:
+    """Not even in the last digit of a float sum."""
+    samples.append((0.5, 0.3, 1.0))
+    shuffled = random.sample(samples, len(samples))
+
+    tallies = [Tally.from_samples(*np.array(rows).T) for rows in (samples, shuffled)]
+
+    assert columns(tallies[0]) == columns(tallies[1])
+
+
+@given(st.lists(strategies.samples, max_size=20))
+def test_a_tally_of_bins_ascends_strictly(samples: list[tuple[float, float, float]]) -> None:
+    samples.append((0.5, 0.3, 1.0))
+
+    tally = Tally.from_bins(Bins.from_samples(*np.array(samples).T))
+
+    assert (np.diff(tally.scores) > 0).all()
+    assert (tally.positives <= tally.weights).all()
+
+
+@pytest.mark.parametrize("weights", [[0.0], [-0.0]])
+def test_nothing_to_fit_from(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="nothing to fit from"):
+        Tally.from_samples([0.5], [1], weights)
+    with pytest.raises(ValueError, match="nothing to fit from"):
+        Tally.from_samples([], [])
+    with pytest.raises(ValueError, match="nothing to fit from"):
+        Tally.from_bins(Bins.empty())
