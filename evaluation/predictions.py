@@ -1,0 +1,69 @@
+"""Checked predictions: what every metric accepts, and how it says what is wrong."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calibrators.samples import (
+    Floats,
+    check_equal_lengths,
+    check_not_negative,
+    check_unit_interval,
+)
+from evaluation.runs import Runs
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Probabilities, outcomes and weights of n samples, each of shape (n,) and checked.
+
+    What several metrics need is worked out once, when the first of them asks for it.
+    """
+
+    probabilities: Floats
+    outcomes: Floats
+    weights: Floats
+
+    @classmethod
+    def check(cls, p: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        """The samples as float64.
+
+        Probabilities and outcomes lie in [0, 1] (outcomes may be fractional: rates of bins,
+        expected conversions), weights are finite and not negative, None means 1 each. Raises
+        ValueError that names the first offending value.
+        """
+        probabilities = check_unit_interval("probabilities", p)
+        outcomes = check_unit_interval("outcomes", y)
+        weights = check_weights(sample_weight, len(probabilities))
+        check_equal_lengths(probabilities=probabilities, outcomes=outcomes, sample_weight=weights)
+        return cls(probabilities, outcomes, weights)
+
+    @cached_property
+    def positives(self) -> Floats:
+        """Weight times outcome of every sample, shape (n,)."""
+        return self.weights * self.outcomes
+
+    @property
+    def expected(self) -> Floats:
+        """Weight times probability of every sample, shape (n,)."""
+        return self.weights * self.probabilities
+
+    @cached_property
+    def runs(self) -> Runs:
+        """All samples as one group, sorted by probability."""
+        return Runs.of_one_group(self.probabilities, self.weights)
+
+    @cached_property
+    def run_positives(self) -> Floats:
+        """Weight times outcome of every run, shape (r,)."""
+        return self.runs.sums(self.positives)
+
+
+def check_weights(sample_weight: ArrayLike | None, length: int) -> Floats:
+    """The weights as float64 of shape (n,), finite and at least 0; ones when there are none."""
+    if sample_weight is None:
+        return np.ones(length)
+    return check_not_negative("sample_weight", sample_weight)

@@ -1,0 +1,197 @@
+"""Cal-N by its definition."""
+
+from math import inf, isnan, nan, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from evaluation import cal_n, pcoc
+from tests.evaluation.cal_n_oracle import cal_n_oracle, repeated
+from tests.evaluation.predictions_of_kind import predictions
+
+EMPTY = st.sampled_from(["inf", "skip", "merge", "smooth"])
+EXAMPLE_1 = ([0.2, 0.8], [0.4, 0.6])
+
+
+def same(expected, actual):
+    return actual == pytest.approx(expected, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(2, sqrt(5) / 3), (3, 0.6086), (4, 0.7454), (5, 0.6667)]
+)
+def test_example_1_of_the_paper(n, expected):
+    """20,000 samples: .2 with rate .4, .8 with rate .6; the paper prints 2.4 for N = 2."""
+    value = cal_n(*EXAMPLE_1, n, sample_weight=[10_000, 10_000])
+
+    assert value == pytest.approx(expected, abs=1e-9 if n == 2 else 5e-5)
+
+
+def test_example_1_from_raw_samples():
+    """The rows themselves, in any order, give what their counts give."""
+    rng = np.random.default_rng(1)
+    p = np.repeat([0.2, 0.8], 10_000)
+    y = np.concatenate([np.arange(10_000) < 4_000, np.arange(10_000) < 6_000])
+    order = rng.permutation(20_000)
+
+    assert cal_n(p[order], y[order], 2) == pytest.approx(sqrt(5) / 3, abs=1e-9)
+
+
+@given(predictions(), st.integers(1, 8), EMPTY)
+def test_equals_the_definition(samples, n, empty):
+    """Vectorised and exact rational Cal-N agree, under every rule for empty bins."""
+    p, y, weights = samples
+
+    actual = cal_n(p, y, n, empty=empty, sample_weight=weights)
+
+    assert same(cal_n_oracle(*repeated(p, y, weights), n, empty), actual)
+
+
+@given(predictions(), st.integers(1, 8), EMPTY)
+def test_weights_equal_repetition(samples, n, empty):
+    """A whole-number weight is that many rows; 0 is none."""
+    p, y, weights = samples
+    rows = cal_n(*repeated(p, y, weights), n, empty=empty)
+
+    assert same(rows, cal_n(p, y, n, empty=empty, sample_weight=weights))
+
+
+@given(predictions(), st.integers(1, 8), EMPTY, st.randoms(use_true_random=False))
+def test_row_order_is_of_no_effect(samples, n, empty, random):
+    """Ties are broken by rule, never by position."""
+    p, y, weights = samples
+    order = list(range(len(p)))
+    random.shuffle(order)
+
+    shuffled = cal_n(p[order], y[order], n, empty=empty, sample_weight=weights[order])
+
+    assert same(cal_n(p, y, n, empty=empty, sample_weight=weights), shuffled)
+
+
+@given(predictions(), st.integers(1, 8))
+def test_ties_share_their_outcome(samples, n):
+    """Replacing labels by the mean over equal scores changes nothing."""
+    p, y, _ = samples
+    _, run = np.unique(p, return_inverse=True)
+    means = np.bincount(run, y) / np.bincount(run)
+
+    assert same(cal_n(p, y, n), cal_n(p, means[run], n))
+
+
+@given(predictions(), st.sampled_from(["inf", "merge"]))
+def test_cal_1_is_the_error_of_pcoc(samples, empty):
+    """Cal-1 = max(PCOC, 1 / PCOC) - 1."""
+    p, y, _ = samples
+    ratio = pcoc(p, y)
+    assume(ratio > 0.0)
+
+    assert cal_n(p, y, 1, empty=empty) == pytest.approx(max(ratio, 1 / ratio) - 1)
+
+
+@given(predictions(min_size=8), st.integers(1, 8), st.sampled_from([0.5, 0.1, 7.3]))
+def test_equal_fractional_weights_cut_at_kw_over_n(samples, n, weight):
+    """When n divides the rows, any equal weight cuts as weight 1 does, rounding or not."""
+    p, y, _ = samples
+    rows = len(p) // n * n
+    p, y = p[:rows], y[:rows]
+
+    weighted = cal_n(p, y, n, empty="merge", sample_weight=np.full(rows, weight))
+
+    assert same(cal_n(p, y, n, empty="merge"), weighted)
+
+
+@given(predictions(min_size=3), st.integers(1, 3), st.sampled_from([1e-6, 0.37, 1234.5]))
+def test_fractional_weights_have_no_scale(samples, n, scale):
+    """Only proportions of weights that are not whole count."""
+    p, y, _ = samples
+    weights = np.arange(len(p)) + 0.25
+
+    scaled = cal_n(p, y, n, empty="merge", sample_weight=weights * scale)
+
+    assert same(cal_n(p, y, n, empty="merge", sample_weight=weights), scaled)
+
+
+def test_a_cut_splits_a_fractional_sample():
+    """Weights 1.5 and 3: the cut at 2.25 gives the first bin a quarter of the second sample."""
+    errors = np.array([(0.3 * 1.5 + 0.6 * 0.75) / (0.4 * 1.5 + 0.5 * 0.75), 0.6 / 0.5])
+    errors = np.maximum(errors, 1 / errors) - 1
+
+    value = cal_n([0.3, 0.6], [0.4, 0.5], 2, sample_weight=[1.5, 3.0])
+
+    assert value == pytest.approx(np.sqrt(np.mean(errors**2)))
+
+
+@pytest.mark.parametrize(
+    ("empty", "expected"),
+    [
+        ("inf", inf),
+        ("skip", sqrt(1.5**2 / 2)),
+        ("merge", sqrt(0.2**2 / 2)),
+        ("smooth", sqrt(((2 / 1.4 - 1) ** 2 + (1.8 - 1) ** 2) / 3)),
+    ],
+)
+def test_a_bin_without_positives(empty, expected):
+    """The bins promise .4, .8 and 2 clicks; 1, 0 and 2 come."""
+    value = cal_n([0.2, 0.4, 1.0], [0.5, 0.0, 1.0], 3, empty=empty, sample_weight=[2, 2, 2])
+
+    assert value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("empty", ["inf", "skip", "merge"])
+def test_positives_at_probability_zero_are_infinitely_wrong(empty):
+    """Sum p = 0 with positives is r = 0, which no rule but smoothing hides."""
+    assert cal_n([0.0, 0.5], [1, 1], 2, empty=empty) == inf
+    assert cal_n([0.0, 0.5], [1, 1], 2, empty="smooth") == pytest.approx(
+        sqrt((1.0 + (2 / 1.5 - 1) ** 2) / 2)
+    )
+
+
+@pytest.mark.parametrize("empty", ["inf", "skip", "merge"])
+def test_a_bin_with_nothing_on_either_side_is_left_out(empty):
+    """0 / 0 is no error."""
+    assert cal_n([0.0, 0.5], [0, 1], 2, empty=empty) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("empty", "expected"), [("inf", inf), ("skip", nan), ("merge", nan)])
+def test_no_positives_at_all(empty, expected):
+    """Strictly infinite, else undefined."""
+    assert cal_n([0.1, 0.2], [0, 0], 2, empty=empty) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_fewer_samples_than_bins_is_undefined(n):
+    """nan, never 0."""
+    assert isnan(cal_n([], [], n))
+    assert isnan(cal_n([0.5, 0.5], [1, 0], 3))
+    assert isnan(cal_n([0.5], [0.5], 3, sample_weight=[0.9]))
+
+
+def test_a_heavy_cell_is_many_samples():
+    """One cell of 300 samples has room for three bins."""
+    assert cal_n([0.5], [0.25], 3, sample_weight=[300]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5, 1.7], [0, 1]), r"probabilities\[1\] = 1.7"),
+        (([0.5, nan], [0, 1]), r"probabilities\[1\] = nan"),
+        (([0.5, 0.5], [0, 2]), r"outcomes\[1\] = 2"),
+        (([0.5], [0, 1]), "equal lengths"),
+        (([0.5], [1], 0), "n = 0"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    """ValueError with field, value and rule."""
+    with pytest.raises(ValueError, match=message):
+        cal_n(*arguments)
+
+
+def test_bad_options_are_named():
+    """An unknown rule for empty bins, a negative weight."""
+    with pytest.raises(ValueError, match="empty = 'drop': must be one of inf, skip, merge, smooth"):
+        cal_n([0.5], [1], 1, empty="drop")
+    with pytest.raises(ValueError, match=r"sample_weight\[0\] = -1.0"):
+        cal_n([0.5], [1], 1, sample_weight=[-1])
