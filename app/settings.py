@@ -1,0 +1,152 @@
+"""Every setting of the service, read once from the environment and passed on from there."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from calibrators import CALIBRATORS
+
+PREFIX = "SIROCCO_"
+SECONDS_PER_HOUR = 3600
+# Folding and refitting the last hour still need its events after window and grace have passed.
+_SPARE_HOURS = 2
+
+TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Names = Annotated[tuple[TargetName, ...], NoDecode]
+
+
+class BadConfiguration(ValueError):
+    """The environment breaks rules of the settings; the text names every one, a line each."""
+
+    exit_code = 2
+
+
+class Settings(BaseSettings):
+    """Read from `SIROCCO_*` variables; immutable. Use `load_settings` for readable errors."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    redis_url: str | None = Field(
+        None, description="redis:// or unix:// address; unset starts a private embedded server."
+    )
+    redis_timeout_seconds: float = Field(
+        1.0, gt=0, le=60, description="Longest wait for one answer of Redis."
+    )
+    data_dir: Path = Field(Path("sirocco-data"), description="Where the embedded server stores.")
+    host: str = Field("127.0.0.1", description="Address the API listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port of the API; 0 takes a free one.")
+    allow_public: bool = Field(
+        False, description="Allow an address other machines can reach; there are no API keys yet."
+    )
+    targets: Names = Field(
+        ("click",), description="Immediate targets, comma-separated; their outcomes come at once."
+    )
+    delayed_targets: Names = Field(
+        ("conversion",), description="Known delayed targets, comma-separated; served by identity."
+    )
+    clock: Literal["wall", "event"] = Field(
+        "wall", description="What `now` means: this machine's clock, or the version in force."
+    )
+    window_hours: int = Field(24, ge=1, le=720, description="Hours of events a refit learns from.")
+    grace_hours: int = Field(2, ge=0, le=720, description="Hours events are kept past the window.")
+    refit_delay_seconds: float = Field(
+        120.0, ge=0, le=3600, description="Wait after an hour's end before its refit."
+    )
+    fold_seconds: float = Field(10.0, gt=0, le=600, description="Pause between folds of the logs.")
+    calibrator: str = Field("sir", description="Name of a monotone calibrator.")
+    bin_size: int = Field(1000, ge=1, description="Samples per bin of the calibrator `sir`.")
+    min_samples: float = Field(100, ge=0, description="Fewest samples for a map of one's own.")
+    min_positives: float = Field(10, ge=0, description="Fewest positives for a map of one's own.")
+    versions_kept: int = Field(24, ge=1, le=1000, description="Published versions kept.")
+    refresh_seconds: float = Field(
+        0.2, gt=0, le=60, description="How often an API process looks for a new version."
+    )
+    lease_seconds: float = Field(15.0, ge=1, le=600, description="Life of the worker's lease.")
+    top_campaigns: int = Field(
+        20, ge=0, le=1000, description="Campaigns with metrics of their own, by traffic."
+    )
+    max_body_bytes: int = Field(
+        8 * 1024 * 1024, ge=1024, description="Largest request body, packed and unpacked."
+    )
+    max_scores: int = Field(50_000, ge=1, description="Most scores of one calibrate request.")
+    max_events: int = Field(50_000, ge=1, description="Most events of one request.")
+    max_campaign_bytes: int = Field(256, ge=1, le=4096, description="Longest campaign id, UTF-8.")
+    future_seconds: float = Field(
+        300.0, ge=0, description="How far ahead of the clock an event may be."
+    )
+
+    @field_validator("targets", "delayed_targets", mode="before")
+    @classmethod
+    def _split_names(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
+
+    @field_validator("targets")
+    @classmethod
+    def _some_target(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("at least one immediate target is needed")
+        return value
+
+    @field_validator("calibrator")
+    @classmethod
+    def _monotone(cls, value: str) -> str:
+        monotone = sorted(name for name, kind in CALIBRATORS.items() if kind.monotone)
+        if value not in monotone:
+            raise ValueError(f"must be a monotone calibrator: {', '.join(monotone)}")
+        return value
+
+    @model_validator(mode="after")
+    def _distinct_targets(self) -> Self:
+        twice = sorted({name for name in self.known_targets if self.known_targets.count(name) > 1})
+        if twice:
+            raise ValueError(f"targets and delayed_targets name {', '.join(twice)} twice")
+        return self
+
+    @property
+    def known_targets(self) -> tuple[str, ...]:
+        """Immediate targets, then delayed ones."""
+        return self.targets + self.delayed_targets
+
+    @property
+    def ttl_seconds(self) -> int:
+        """How long hot state lives after its last write."""
+        return (self.window_hours + self.grace_hours + _SPARE_HOURS) * SECONDS_PER_HOUR
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings of the environment under overrides; BadConfiguration lists all that is wrong."""
+    unknown = [_unknown_line(name) for name in sorted(os.environ) if _is_unknown(name)]
+    try:
+        settings = Settings(**overrides)
+    except ValidationError as error:
+        raise BadConfiguration("\n".join([*map(_error_line, error.errors()), *unknown])) from None
+    if unknown:
+        raise BadConfiguration("\n".join(unknown))
+    return settings
+
+
+def variable_of(field: str) -> str:
+    """The environment variable of a field of `Settings`."""
+    return PREFIX + field.upper()
+
+
+def _is_unknown(name: str) -> bool:
+    field = name.removeprefix(PREFIX).lower()
+    return name.startswith(PREFIX) and field not in Settings.model_fields
+
+
+def _unknown_line(name: str) -> str:
+    return f"{name}: there is no such setting"
+
+
+def _error_line(error: ErrorDetails) -> str:
+    rule = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        return rule
+    return f"{variable_of(str(error['loc'][0]))} = {str(error['input'])[:64]}: {rule}"

@@ -1,0 +1,129 @@
+"""What one request stores, gathered event by event into blocks, one per log."""
+
+from array import array
+from collections.abc import Collection, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from app.storage.blocks import LARGEST_WEIGHT, Block
+from app.storage.keys import TargetHour, shard_of
+
+LONGEST_ID = 64
+"""Bytes of an event id that are stored as they are; of a longer id its digest is stored."""
+
+
+class Entry(NamedTuple):
+    """One block on its way to its log. Either every row has an id, or none has."""
+
+    log: TargetHour
+    ids: Collection[bytes]
+    block: Block
+
+
+class Batch:
+    """Events of one request.
+
+    An event with an id counts once within its target, hour and campaign's shard, one without an id
+    each time that it is added. An impression and the click that followed it may share an id: the
+    click's count of 0 tells them apart.
+    """
+
+    __slots__ = ("_columns", "_repeats", "_size")
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[int, str, int, bool], _Columns] = {}
+        self._repeats = 0
+        self._size = 0
+
+    def __len__(self) -> int:
+        """Number of events, those that repeat an id of the batch included."""
+        return self._size
+
+    @property
+    def repeats(self) -> int:
+        """Number of events that repeat an id of this very batch."""
+        return self._repeats
+
+    def add(
+        self,
+        target: str,
+        hour: int,
+        campaign: str,
+        score: float,
+        count: float,
+        positive: float,
+        event_id: str | None = None,
+    ) -> None:
+        """Add one event of one target; hour is floor(epoch seconds / 3600).
+
+        An impression counts 1 and adds no positive, its click counts 0 and adds 1, an outcome
+        counts 1 and adds its value. Raises ValueError on a score outside [0, 1], and on a count or
+        a positive outside [0, LARGEST_WEIGHT].
+        """
+        in_range = 0.0 <= score <= 1.0
+        if not (in_range and 0.0 <= count <= LARGEST_WEIGHT and 0.0 <= positive <= LARGEST_WEIGHT):
+            raise ValueError(_complaint(score, count, positive))
+        self._size += 1
+        key = (shard_of(campaign), target, hour, event_id is None)
+        columns = self._columns.get(key)
+        if columns is None:
+            columns = self._columns[key] = _Columns()
+        if event_id is not None and not columns.is_new(_stored_id(event_id, count)):
+            self._repeats += 1
+            return
+        columns.append(campaign, score, count, positive)
+
+    def entries(self) -> Iterator[Entry]:
+        """A block per log, and two where only some of its events have ids."""
+        for (shard, target, hour, _), columns in self._columns.items():
+            yield Entry(TargetHour(shard, target, hour), columns.ids, columns.block())
+
+
+class _Columns:
+    """Rows of one block while they are gathered."""
+
+    __slots__ = ("campaigns", "counts", "ids", "positives", "rows", "scores")
+
+    def __init__(self) -> None:
+        self.ids: dict[bytes, None] = {}
+        self.campaigns: dict[str, int] = {}
+        self.rows = array("L")
+        self.scores = array("d")
+        self.counts = array("d")
+        self.positives = array("d")
+
+    def is_new(self, stored_id: bytes) -> bool:
+        before = len(self.ids)
+        self.ids[stored_id] = None
+        return len(self.ids) > before
+
+    def append(self, campaign: str, score: float, count: float, positive: float) -> None:
+        self.rows.append(self.campaigns.setdefault(campaign, len(self.campaigns)))
+        self.scores.append(score)
+        self.counts.append(count)
+        self.positives.append(positive)
+
+    def block(self) -> Block:
+        return Block(
+            tuple(self.campaigns),
+            np.array(self.rows, np.uint32),
+            np.frombuffer(self.scores),
+            np.frombuffer(self.counts),
+            np.frombuffer(self.positives),
+        )
+
+
+def _stored_id(event_id: str, count: float) -> bytes:
+    kind = b"c" if count == 0 else b"i"
+    name = event_id.encode()
+    if len(name) <= LONGEST_ID:
+        return kind + name
+    return kind.upper() + blake2b(name, digest_size=LONGEST_ID // 2).digest()
+
+
+def _complaint(score: float, count: float, positive: float) -> str:
+    if not 0.0 <= score <= 1.0:
+        return f"score = {score}: a score must be in [0, 1]"
+    return f"count = {count}, positive = {positive}: both must be in [0, {LARGEST_WEIGHT:.0f}]"

@@ -1,0 +1,125 @@
+"""Packed blocks of events: what one request appends to one log.
+
+Layout, little-endian: magic "SBLK", schema_version u2, length of the body u4, CRC-32 of the body
+u4; then the body:
+
+    campaigns m u4, rows n u4
+    names of the m campaigns (`calibrators.names`)
+    rows u4 (n), scores f8 (n), counts f8 (n), positives f8 (n)
+
+Behind the body the store appends n marks u1 when some of the rows were there already: 1 marks a
+duplicate, and `decode_block` leaves it out.
+"""
+
+import struct
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.names import pack_names, unpack_names
+
+SCHEMA_VERSION = 1
+
+LARGEST_WEIGHT = 1_000_000.0
+"""What one event may count or add: a bin holds the sum of 9,000 such events."""
+
+_MAGIC = b"SBLK"
+_HEADER = struct.Struct("<4sHII")
+_SIZES = struct.Struct("<II")
+_ROW_BYTES = 4 + 3 * 8
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Events of one log as columns of shape (n,).
+
+    rows[i] is the index into `campaigns` of event i; counts its weight (0 for a click that only
+    adds a positive); positives what it adds to the positives.
+    """
+
+    campaigns: tuple[str, ...]
+    rows: Rows
+    scores: Floats
+    counts: Floats
+    positives: Floats
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def encode_block(block: Block) -> bytes:
+    """The block's bytes."""
+    body = b"".join(
+        (
+            _SIZES.pack(len(block.campaigns), len(block)),
+            pack_names(block.campaigns),
+            block.rows.astype("<u4", copy=False).tobytes(),
+            block.scores.astype("<f8", copy=False).tobytes(),
+            block.counts.astype("<f8", copy=False).tobytes(),
+            block.positives.astype("<f8", copy=False).tobytes(),
+        )
+    )
+    return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(body), crc32(body)) + body
+
+
+def decode_block(data: bytes) -> Block:
+    """The block that `encode_block` wrote, without the events that are marked as duplicates.
+
+    Raises ValueError on bytes of another kind or version, and on any damage.
+    """
+    body, marks = _opened(data)
+    if len(body) < _SIZES.size:
+        raise ValueError(f"the body of a block has at least {_SIZES.size} bytes, not {len(body)}")
+    campaigns, length = _SIZES.unpack_from(body)
+    names, start = unpack_names(body, _SIZES.size, campaigns)
+    if start + length * _ROW_BYTES != len(body):
+        raise ValueError(f"{length} rows of {_ROW_BYTES} bytes do not fill the block")
+    rows = np.frombuffer(body, "<u4", length, start)
+    values = np.frombuffer(body, "<f8", 3 * length, start + 4 * length).reshape(3, length)
+    _check_values(rows, campaigns, values)
+    block = Block(names, rows, *values)
+    return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
+
+
+def _opened(data: bytes) -> tuple[memoryview, memoryview]:
+    """Body and marks."""
+    if len(data) < _HEADER.size:
+        raise ValueError(f"a block has at least {_HEADER.size} bytes, not {len(data)}")
+    magic, version, length, checksum = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise ValueError(f"a block begins with {_MAGIC!r}, not {magic!r}")
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"block schema_version {version}: only {SCHEMA_VERSION} is known")
+    end = _HEADER.size + length
+    body = memoryview(data)[_HEADER.size : end]
+    if len(body) != length or crc32(body) != checksum:
+        raise ValueError("the block is cut short or its checksum is wrong")
+    return body, memoryview(data)[end:]
+
+
+def _check_values(rows: Rows, campaigns: int, values: Floats) -> None:
+    # Folds read small blocks by the thousand: few passes, each of which NaN fails too.
+    if len(rows) and rows.max() >= campaigns:
+        raise ValueError(f"a row names a campaign beyond the block's {campaigns}")
+    if not (values.min(initial=0.0) >= 0.0 and values[0].max(initial=0.0) <= 1.0):
+        raise ValueError("a value of the block is negative, or a score above 1")
+    if not values.max(initial=0.0) <= LARGEST_WEIGHT:
+        raise ValueError(f"a count of the block is above {LARGEST_WEIGHT:.0f}")
+
+
+def _without_duplicates(block: Block, marks: NDArray[np.uint8]) -> Block:
+    if len(marks) != len(block) or (marks > 1).any():
+        raise ValueError(f"a block of {len(block)} rows needs as many marks of 0 or 1, or none")
+    kept = marks == 0
+    return Block(
+        block.campaigns,
+        block.rows[kept],
+        block.scores[kept],
+        block.counts[kept],
+        block.positives[kept],
+    )

@@ -1,0 +1,53 @@
+"""The one place that opens Redis connections, so timeouts and retries are always set.
+
+redis-py retries by itself unless told not to, which turns a timeout of one second on a frozen
+server into many. Here nothing is retried: the caller knows whether a retry is safe.
+"""
+
+import os
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+TIMEOUT_SECONDS = 1.0
+HEALTH_CHECK_SECONDS = 30
+INGEST_CONNECTIONS = 16
+
+
+def open_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redis.Redis:
+    """A blocking client of the server at a redis://, rediss:// or unix:// URL.
+
+    Connects at the first command. Every read and write fails after timeout_seconds.
+    """
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(timeout_seconds))
+
+
+def open_async_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redis.asyncio.Redis:
+    """An asyncio client of the same server.
+
+    Requests share a few connections and queue for them, at most timeout_seconds.
+    """
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        url,
+        max_connections=INGEST_CONNECTIONS,
+        timeout=timeout_seconds,
+        retry=AsyncRetry(NoBackoff(), 0),
+        **_options(timeout_seconds),
+    )
+    return redis.asyncio.Redis.from_pool(pool)
+
+
+def _options(timeout_seconds: float) -> dict[str, Any]:
+    return {
+        "socket_timeout": timeout_seconds,
+        "socket_connect_timeout": timeout_seconds,
+        "health_check_interval": HEALTH_CHECK_SECONDS,
+        "client_name": f"sirocco-{os.getpid()}",
+        # RESP2: one reply shape on every server, and no handshake that 6.2 does not know.
+        "protocol": 2,
+        "driver_info": None,
+    }

@@ -1,0 +1,75 @@
+"""What storage raises.
+
+StorageError
+├── StorageUnavailable    the store is away, frozen, full or refuses writes
+├── IdempotencyConflict   one idempotency key, two different requests
+├── LeaseLost             the lease is not, or no longer, held
+├── UnknownVersion        no such version is kept
+├── CorruptVersion        a stored version's bytes are not what was published
+├── CorruptBins           stored bins are not readable
+└── QueueFull             too many jobs are waiting
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis.exceptions import RedisError
+
+
+class StorageError(Exception):
+    """Any failure of storage."""
+
+
+class StorageUnavailable(StorageError):
+    """The store is away, frozen, full or refuses writes."""
+
+
+class IdempotencyConflict(StorageError):
+    """One idempotency key came with two different requests."""
+
+    def __init__(self, idempotency_key: str) -> None:
+        super().__init__(f"idempotency key {idempotency_key!r} was used for a different request")
+
+
+class LeaseLost(StorageError):
+    """The lease is not, or no longer, held."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the lease {name!r} is not held any more")
+
+
+class UnknownVersion(StorageError):
+    """No such version is kept."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"version {version!r} is not kept")
+
+
+class CorruptVersion(StorageError):
+    """A stored version's bytes are not what was published."""
+
+    def __init__(self, version: str, reason: str) -> None:
+        super().__init__(f"version {version!r} is damaged: {reason}")
+
+
+class CorruptBins(StorageError):
+    """Stored bins are not readable."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"the bins at {key!r} are damaged: {reason}")
+
+
+class QueueFull(StorageError):
+    """Too many jobs are waiting."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} jobs are waiting already, the most there may be")
+
+
+@contextmanager
+def reaching_the_store() -> Iterator[None]:
+    """Turns whatever a call to Redis raises into StorageUnavailable; also a decorator."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise StorageUnavailable(f"the store failed: {error}") from error

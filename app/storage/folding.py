@@ -1,0 +1,113 @@
+"""Folding: the blocks of a log become bins, each event exactly once.
+
+A fold reads blocks, the stored bins and the counter of folds as of one moment, adds outside of
+Redis, and commits with one script that refuses when the counter has moved since. Two folders at
+work at once, or one that dies between the two steps, can therefore neither double nor lose events.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import redis
+
+from app.storage import keys
+from app.storage.blocks import Block, decode_block
+from app.storage.errors import CorruptBins
+from app.storage.keys import TargetHour
+from app.storage.scripts import lua
+from calibrators.bins_table import BinsTable
+
+BYTES_AT_ONCE = 8 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class Folding:
+    """Folds every log that holds blocks."""
+
+    def __init__(self, client: redis.Redis, ttl_seconds: int, bytes_at_once: int) -> None:
+        self._client = client
+        self._ttl_seconds = ttl_seconds
+        self._bytes_at_once = bytes_at_once
+        self._read_log = client.register_script(lua("read_log"))
+        self._commit_fold = client.register_script(lua("commit_fold"))
+
+    def open_logs(self) -> Iterator[TargetHour]:
+        """The logs that hold blocks, or did a moment ago."""
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.smembers(keys.logs(shard))
+        for shard, members in enumerate(pipeline.execute()):
+            yield from (TargetHour.from_member(shard, member) for member in sorted(members))
+
+    def fold(self, log: TargetHour) -> int:
+        """Fold one log until it is empty; returns the number of rows folded."""
+        rows = 0
+        while (step := self._read(log)).blocks:
+            readable, damaged = _decoded(log, step.blocks)
+            table = BinsTable.merge((_stored_table(log, step.table), _table(readable)))
+            if self._commit(log, step, table, damaged):
+                rows += sum(map(len, readable))
+        return rows
+
+    def _read(self, log: TargetHour) -> "_Step":
+        names = [log.log, log.bins, keys.logs(log.shard)]
+        folds, table, blocks = self._read_log(keys=names, args=[log.member, self._bytes_at_once])
+        return _Step(folds, table, blocks)
+
+    def _commit(
+        self, log: TargetHour, step: "_Step", table: BinsTable, damaged: list[bytes]
+    ) -> bool:
+        names = [
+            log.log,
+            log.bins,
+            keys.logs(log.shard),
+            keys.hours(log.shard),
+            keys.damaged(log.shard),
+        ]
+        seen: list[bytes | int] = [step.folds, len(step.blocks)]
+        arguments = (log.member, self._ttl_seconds, *seen, table.to_bytes(), *damaged)
+        return bool(self._commit_fold(keys=names, args=arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one commit replaces, as of one moment."""
+
+    folds: bytes
+    table: bytes
+    blocks: list[bytes]
+
+
+def _decoded(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:
+    """The readable blocks, and the bytes of the others: they must not stop the log for ever."""
+    readable, damaged = [], []
+    for data in blocks:
+        try:
+            readable.append(decode_block(data))
+        except ValueError as error:
+            _log.error("block of %s set aside: %s", log.log, error)
+            damaged.append(data)
+    return readable, damaged
+
+
+def _stored_table(log: TargetHour, data: bytes) -> BinsTable:
+    try:
+        return BinsTable.from_bytes(data) if data else BinsTable.empty()
+    except ValueError as error:
+        raise CorruptBins(log.bins, str(error)) from error
+
+
+def _table(blocks: Sequence[Block]) -> BinsTable:
+    if not blocks:
+        return BinsTable.empty()
+    starts = np.cumsum([0, *(len(block.campaigns) for block in blocks[:-1])])
+    return BinsTable.from_columns(
+        [campaign for block in blocks for campaign in block.campaigns],
+        np.concatenate([block.rows + start for block, start in zip(blocks, starts, strict=True)]),
+        np.concatenate([block.scores for block in blocks]),
+        np.concatenate([block.counts for block in blocks]),
+        np.concatenate([block.positives for block in blocks]),
+    )

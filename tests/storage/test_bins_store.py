@@ -1,0 +1,160 @@
+"""Bins by target and hour: what the worker reads and writes."""
+
+import numpy as np
+import pytest
+import redis
+
+from app.storage import Batch, BinsStore, CorruptBins
+from app.storage.bins_store import TABLES_AT_ONCE
+from app.storage.keys import SHARDS, TargetHour, hours, shard_of
+from calibrators import BinsTable
+from tests.storage.conftest import HOUR, Append, Impressions
+
+CAMPAIGN = "campaign-0"
+PLACE = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
+
+
+def table(seed: int = 1, campaigns: int = 40) -> BinsTable:
+    rng = np.random.default_rng(seed)
+    names = [f"campaign-{number}" for number in range(campaigns)]
+    rows = rng.integers(0, campaigns, 500)
+    return BinsTable.from_columns(names, rows, rng.random(500), np.ones(500), rng.random(500))
+
+
+def events(hour: int, target: str = "click", campaigns: int = 20) -> Batch:
+    batch = Batch()
+    for number in range(campaigns):
+        batch.add(target, hour, f"campaign-{number}", 0.5, 1.0, 0.0)
+    return batch
+
+
+def test_an_empty_store_has_empty_bins(store: BinsStore) -> None:
+    assert store.hour("click", HOUR) == BinsTable.empty()
+    assert store.window("click", HOUR, HOUR) == BinsTable.empty()
+    assert store.judged_window("click", HOUR, HOUR + 5) == BinsTable.empty()
+    assert (store.hours("click"), store.fold(), store.damaged_blocks()) == ([], 0, 0)
+
+
+def test_a_window_is_the_sum_of_its_hours_without_the_last(
+    append: Append, store: BinsStore
+) -> None:
+    for hour in range(HOUR, HOUR + 4):
+        append(events(hour))
+    store.fold()
+
+    window = store.window("click", HOUR + 1, HOUR + 3)
+
+    assert window == BinsTable.merge([store.hour("click", HOUR + 1), store.hour("click", HOUR + 2)])
+    assert window.total().total_count == 40
+
+
+def test_a_window_of_more_hours_than_are_read_at_once_is_whole(
+    append: Append, store: BinsStore
+) -> None:
+    for hour in range(HOUR, HOUR + 2 * TABLES_AT_ONCE + 1):
+        append(events(hour, campaigns=1))
+    store.fold()
+
+    window = store.window("click", HOUR - 5, HOUR + 3 * TABLES_AT_ONCE)
+
+    assert window.total().total_count == 2 * TABLES_AT_ONCE + 1
+
+
+def test_targets_do_not_mix(append: Append, store: BinsStore) -> None:
+    append(events(HOUR, "click"))
+    append(events(HOUR + 1, "click:late"))
+    store.fold()
+
+    assert (store.hours("click"), store.hours("click:late")) == ([HOUR], [HOUR + 1])
+    assert store.hour("click:late", HOUR) == BinsTable.empty()
+
+
+def test_hours_hold_what_is_folded_and_what_is_not(append: Append, store: BinsStore) -> None:
+    append(events(HOUR + 7))
+    store.fold()
+    append(events(HOUR))
+
+    assert store.hours("click") == [HOUR, HOUR + 7]
+
+
+def test_hours_that_expired_are_not_named_and_the_next_fold_forgets_them(
+    append: Append, store: BinsStore, redis_client: redis.Redis
+) -> None:
+    append(events(HOUR))
+    store.fold()
+    for shard in range(SHARDS):
+        redis_client.zadd(hours(shard), {PLACE.member: 1.0}, xx=True)
+
+    assert store.hours("click") == []
+
+    append(events(HOUR + 1))
+    store.fold()
+    assert redis_client.zrange(hours(PLACE.shard), 0, -1) == [f"{HOUR + 1}:click".encode()]
+
+
+@pytest.mark.parametrize("damaged", [b"", b"SBTB", b"JUNK" * 20, table(campaigns=1).to_bytes()[1:]])
+def test_damaged_bins_are_an_error_that_names_their_key_never_a_smaller_sum(
+    damaged: bytes, append: Append, store: BinsStore, redis_client: redis.Redis
+) -> None:
+    append(events(HOUR))
+    store.fold()
+    redis_client.hset(PLACE.bins, "table", damaged)
+
+    with pytest.raises(CorruptBins, match=f":bins:{PLACE.member}"):
+        store.window("click", HOUR - 1, HOUR + 1)
+
+
+def test_damaged_judged_bins_are_an_error_that_names_their_key(
+    store: BinsStore, redis_client: redis.Redis
+) -> None:
+    store.write_judged("click", HOUR, table())
+    redis_client.set(PLACE.judged, b"damaged")
+
+    with pytest.raises(CorruptBins, match=f":judged:{PLACE.member}"):
+        store.judged_window("click", HOUR, HOUR + 1)
+
+
+def test_judged_bins_are_read_as_they_were_written(store: BinsStore) -> None:
+    store.write_judged("click", HOUR, table())
+    assert store.judged_window("click", HOUR, HOUR + 1) == table()
+
+
+def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
+    for seed in range(3):
+        store.write_judged("click", HOUR + seed, table(seed))
+
+    window = store.judged_window("click", HOUR + 1, HOUR + 3)
+
+    assert window == BinsTable.merge([table(1), table(2)])
+
+
+def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(
+    store: BinsStore,
+) -> None:
+    store.write_judged("click", HOUR, table(campaigns=40))
+    store.write_judged("click", HOUR, table(campaigns=2))
+
+    assert store.judged_window("click", HOUR, HOUR + 1) == table(campaigns=2)
+
+
+def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
+    """It must not be judged again and again."""
+    store.write_judged("click", HOUR + 1, BinsTable.empty())
+    store.write_judged("click", HOUR + 3, table())
+
+    assert store.judged_hours("click", HOUR, HOUR + 3) == {HOUR + 1}
+    assert store.judged_hours("click", HOUR, HOUR + 4) == {HOUR + 1, HOUR + 3}
+    assert store.judged_hours("view", HOUR, HOUR + 4) == set()
+
+
+def test_judged_bins_are_not_what_is_learnt_from(
+    append: Append, store: BinsStore, impressions: Impressions
+) -> None:
+    append(impressions(10))
+    store.fold()
+    before = store.hour("click", HOUR)
+
+    store.write_judged("click", HOUR, table())
+
+    assert store.hour("click", HOUR) == before
+    assert store.hours("click") == [HOUR]

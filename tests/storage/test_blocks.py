@@ -1,0 +1,141 @@
+"""The packed blocks: what was written is read, and nothing else is."""
+
+import struct
+from math import inf, nan
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.storage.blocks import LARGEST_WEIGHT, SCHEMA_VERSION, Block, decode_block, encode_block
+from calibrators.names import pack_names
+
+HEADER = struct.Struct("<4sHII")
+
+
+def block(
+    campaigns: tuple[str, ...] = ("a", "b"),
+    rows: tuple[int, ...] = (0, 1, 0),
+    scores: tuple[float, ...] = (0.0, 0.5, 1.0),
+    counts: tuple[float, ...] = (1.0, 0.0, 2.5),
+    positives: tuple[float, ...] = (0.0, 1.0, 0.25),
+) -> Block:
+    columns = (np.array(column, float) for column in (scores, counts, positives))
+    return Block(campaigns, np.array(rows, np.uint32), *columns)
+
+
+def sealed(body: bytes, magic: bytes = b"SBLK", version: int = SCHEMA_VERSION) -> bytes:
+    """The body behind a header that is right for it."""
+    return HEADER.pack(magic, version, len(body), crc32(body)) + body
+
+
+def columns(read: Block) -> tuple[list[float], ...]:
+    return tuple(
+        column.tolist() for column in (read.rows, read.scores, read.counts, read.positives)
+    )
+
+
+weights = st.floats(0, LARGEST_WEIGHT)
+
+
+@given(
+    st.lists(st.text(max_size=5), min_size=1, max_size=4).flatmap(
+        lambda names: st.tuples(
+            st.just(tuple(names)),
+            st.lists(
+                st.tuples(st.integers(0, len(names) - 1), st.floats(0, 1), weights, weights),
+                max_size=20,
+            ),
+        )
+    )
+)
+def test_a_block_is_read_as_it_was_written(
+    drawn: tuple[tuple[str, ...], list[tuple[int, float, float, float]]],
+) -> None:
+    campaigns, events = drawn
+    written = block(campaigns, *(zip(*events, strict=True) if events else ((), (), (), ())))
+
+    read = decode_block(encode_block(written))
+
+    assert read.campaigns == campaigns
+    assert len(read) == len(events)
+    assert columns(read) == columns(written)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=20))
+def test_rows_that_are_marked_as_duplicates_are_left_out(marks: list[bool]) -> None:
+    size = len(marks)
+    scores = tuple(np.linspace(0, 1, size))
+    data = encode_block(block(("a",), (0,) * size, scores, (1.0,) * size, (0.0,) * size))
+
+    read = decode_block(data + bytes(marks))
+
+    kept = [score for score, mark in zip(scores, marks, strict=True) if not mark]
+    assert read.scores.tolist() == kept
+    assert len(read) == len(kept)
+
+
+def test_the_layout_is_the_documented_one() -> None:
+    """Blocks outlive the process that wrote them: a new layout needs a new schema_version."""
+    body = struct.pack("<II", 1, 2) + pack_names(["é"]) + struct.pack("<2I6d", 0, 0, *[0.5] * 6)
+    half = (0.5, 0.5)
+
+    assert encode_block(block(("é",), (0, 0), half, half, half)) == sealed(body)
+
+
+def test_a_block_that_is_cut_short_anywhere_is_refused() -> None:
+    data = encode_block(block())
+    for length in range(len(data)):
+        with pytest.raises(ValueError, match="block"):
+            decode_block(data[:length])
+
+
+def test_any_changed_byte_is_noticed() -> None:
+    data = bytearray(encode_block(block()))
+    for place in range(len(data)):
+        for flipped in (0x01, 0x80, 0xFF):
+            data[place] ^= flipped
+            with pytest.raises(ValueError, match="block"):
+                decode_block(bytes(data))
+            data[place] ^= flipped
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (b"SBLK", "at least 14 bytes, not 4"),
+        (sealed(b"", magic=b"JUNK"), "begins with b'SBLK', not b'JUNK'"),
+        (sealed(b"", version=2), "schema_version 2: only 1 is known"),
+        (encode_block(block())[:-1], "cut short"),
+        (sealed(b"1234567"), "at least 8 bytes, not 7"),
+        (sealed(struct.pack("<II", 0, 1) + pack_names([])), "1 rows of 28 bytes do not fill"),
+        (sealed(struct.pack("<II", 0, 0) + pack_names([]) + b"more"), "do not fill"),
+        (sealed(struct.pack("<II", 2**32 - 1, 0)), "names at byte|column at byte"),
+        (encode_block(block(rows=(0, 2, 0))), "beyond the block's 2"),
+        (encode_block(block(scores=(0.0, 1.5, 0.0))), "a score above 1"),
+        (encode_block(block(scores=(0.0, nan, 0.0))), "negative, or a score above 1"),
+        (encode_block(block(counts=(0.0, -1.0, 0.0))), "negative"),
+        (encode_block(block(counts=(0.0, nan, 0.0))), "negative"),
+        (encode_block(block(counts=(0.0, 2e6, 0.0))), "above 1000000"),
+        (encode_block(block(positives=(0.0, inf, 0.0))), "above 1000000"),
+        (encode_block(block(positives=(0.0, nan, 0.0))), "negative"),
+        (encode_block(block()) + b"\0\1", "3 rows needs as many marks"),
+        (encode_block(block()) + b"\0\1\2", "marks of 0 or 1"),
+        (encode_block(block()) + b"\0\1\0\0", "3 rows needs as many marks"),
+    ],
+)
+def test_what_no_writer_would_write_is_refused_with_its_rule(data: bytes, rule: str) -> None:
+    """A right checksum is not enough: a fold must never add what it cannot trust."""
+    with pytest.raises(ValueError, match=rule):
+        decode_block(data)
+
+
+@given(st.binary(max_size=200))
+def test_foreign_bytes_are_refused_never_a_crash(body: bytes) -> None:
+    for data in (body, sealed(body)):
+        try:
+            decode_block(data)
+        except ValueError:
+            continue

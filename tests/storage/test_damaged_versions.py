@@ -1,0 +1,98 @@
+"""Damaged versions: whatever byte is wrong, nobody loads them."""
+
+import logging
+from hashlib import sha256
+
+import orjson
+import pytest
+import redis
+
+from app.storage import CorruptVersion, Lease, Versions
+from app.storage.keys import version as key_of
+
+FIELDS = ("manifest", "report", "click:0", "click:1", "view:0")
+
+
+@pytest.fixture
+def versions(redis_client: redis.Redis) -> Versions:
+    return Versions(redis_client, kept=3, chunk_bytes=20)
+
+
+@pytest.fixture
+def version(versions: Versions, redis_client: redis.Redis) -> str:
+    """A version of several chunks in force."""
+    lease = Lease(redis_client, "refit", "a", ttl=60.0)
+    lease.acquire()
+    atlases = {"click": bytes(range(40)), "view": b"view"}
+    return versions.publish(lease.token, 1.0, 2.0, atlases, {"fitted": 3})
+
+
+def test_a_version_has_the_fields_that_these_tests_damage(
+    version: str, redis_client: redis.Redis
+) -> None:
+    assert {name.decode() for name in redis_client.hkeys(key_of(version))} == set(FIELDS)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_any_changed_byte_is_noticed(
+    field: str, version: str, versions: Versions, redis_client: redis.Redis
+) -> None:
+    data = redis_client.hget(key_of(version), field)
+    assert isinstance(data, bytes)
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x01
+        redis_client.hset(key_of(version), field, bytes(damaged))
+        with pytest.raises(CorruptVersion, match=f"'{version}' is damaged: the sha256 of its"):
+            versions.load(version)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_that_is_cut_short_is_noticed(
+    field: str, version: str, versions: Versions, redis_client: redis.Redis
+) -> None:
+    data = redis_client.hget(key_of(version), field)
+    assert isinstance(data, bytes)
+    for damaged in (b"", data[:-1], data + b"\0"):
+        redis_client.hset(key_of(version), field, damaged)
+        with pytest.raises(CorruptVersion):
+            versions.load(version)
+
+
+@pytest.mark.parametrize("field", FIELDS[1:])
+def test_a_missing_field_is_damage(
+    field: str, version: str, versions: Versions, redis_client: redis.Redis
+) -> None:
+    redis_client.hdel(key_of(version), field)
+    with pytest.raises(CorruptVersion, match=field.partition(":")[0]):
+        versions.load(version)
+
+
+def test_a_manifest_of_a_newer_schema_is_refused(
+    version: str, versions: Versions, redis_client: redis.Redis
+) -> None:
+    packed = orjson.dumps({"schema_version": 2})
+    redis_client.hset(key_of(version), "manifest", sha256(packed).digest() + packed)
+
+    with pytest.raises(CorruptVersion, match="only schema_version 1 is known"):
+        versions.load(version)
+
+
+def test_history_leaves_out_and_logs_what_is_damaged_or_gone(
+    version: str,
+    versions: Versions,
+    redis_client: redis.Redis,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One bad version must not hide the others."""
+    lease = Lease(redis_client, "other", "a", ttl=60.0)
+    lease.acquire()
+    gone, good = (versions.publish(lease.token, 3.0, 4.0, {}, {}) for _ in range(2))
+    redis_client.hset(key_of(version), "manifest", b"damaged")
+    redis_client.delete(key_of(gone))
+
+    with caplog.at_level(logging.ERROR):
+        assert [manifest["version"] for manifest in versions.history()] == [good]
+
+    assert f"version '{version}' is damaged" in caplog.text
+    assert f"version '{gone}' is not kept" in caplog.text

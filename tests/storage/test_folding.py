@@ -1,0 +1,189 @@
+"""Folding: every event ends in the bins exactly once, whoever dies or races."""
+
+import logging
+from threading import Barrier, Thread
+
+import numpy as np
+import pytest
+import redis
+
+from app.storage import BinsStore, CorruptBins, open_redis
+from app.storage.blocks import Block, encode_block
+from app.storage.keys import SHARDS, TargetHour, logs, shard_of
+from calibrators import BinsTable
+from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.contents import contents
+from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
+
+CAMPAIGN = "campaign-0"
+LOG = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
+ONE = np.ones(1)
+BLOCK = encode_block(Block((CAMPAIGN,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE))
+
+
+def counted(store: BinsStore) -> float:
+    return store.hour("click", HOUR).total().total_count
+
+
+def interrupted(url: str, script: str, **moments: Moment) -> BinsStore:
+    return BinsStore(InterruptedRedis(url, script, **moments), TTL_SECONDS)
+
+
+def test_a_fold_moves_every_row_into_the_bins_and_says_how_many(
+    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    append(impressions(120))
+    append(impressions(80))
+
+    assert (store.fold(), store.fold()) == (200, 0)
+
+    assert counted(store) == 200
+    assert not redis_client.keys("*:log:*")
+    assert not any(redis_client.exists(logs(shard)) for shard in range(SHARDS))
+
+
+def test_folds_of_any_size_give_the_same_bytes(
+    append: Append, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    """A long log is folded in steps of bounded memory."""
+    one_page, whole = BinsStore(redis_client, TTL_SECONDS, fold_bytes=1), set()
+    for store in (BinsStore(redis_client, TTL_SECONDS), one_page):
+        redis_client.flushall()
+        for _ in range(70):
+            append(impressions(20))
+        assert store.fold() == 1400
+        whole.add(store.hour("click", HOUR).to_bytes())
+
+    assert len(whole) == 1
+    assert int(redis_client.hget(LOG.bins, "folds") or 0) == 3
+
+
+def test_a_fold_that_read_before_another_fold_committed_must_not_double(
+    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
+) -> None:
+    """The counter of folds decides. The log alone would not: it is as long again as it was."""
+
+    def another_folds_and_more_arrives() -> None:
+        assert store.fold() == 50
+        append(impressions(60))
+
+    append(impressions(50))
+    late = interrupted(redis_url, "commit_fold", before=another_folds_and_more_arrives)
+
+    assert late.fold() == 60
+    assert counted(store) == 110
+
+
+def test_a_log_that_expired_under_the_fold_does_not_take_new_blocks_with_it(
+    store: BinsStore, redis_client: redis.Redis, redis_url: str
+) -> None:
+    """Were the log trimmed by what the fold saw, the block that came since would be lost."""
+    redis_client.rpush(LOG.log, BLOCK, BLOCK, BLOCK)
+    redis_client.sadd(logs(LOG.shard), LOG.member)
+
+    def expire_and_begin_anew() -> None:
+        redis_client.delete(LOG.log)
+        redis_client.rpush(LOG.log, BLOCK)
+
+    late = interrupted(redis_url, "commit_fold", before=expire_and_begin_anew)
+
+    assert late.fold() == 1
+    assert counted(store) == 1
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_folder_that_dies_around_its_commit_neither_loses_nor_doubles(
+    moment: str, append: Append, store: BinsStore, redis_url: str, impressions: Impressions
+) -> None:
+    append(impressions(500))
+    with pytest.raises(Died):
+        interrupted(redis_url, "commit_fold", **{moment: die}).fold()
+
+    store.fold()
+
+    assert counted(store) == 500
+
+
+def test_a_folder_that_dies_before_it_read_changes_nothing(
+    append: Append, redis_client: redis.Redis, redis_url: str, impressions: Impressions
+) -> None:
+    append(impressions(500))
+    stored = contents(redis_client)
+
+    with pytest.raises(Died):
+        interrupted(redis_url, "read_log", before=die).fold()
+
+    assert contents(redis_client) == stored
+
+
+def test_folders_at_work_at_once_share_the_events_without_loss(
+    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
+) -> None:
+    for _ in range(20):
+        append(impressions(50))
+    folded: list[int] = []
+    together = Barrier(4)
+
+    def fold() -> None:
+        with open_redis(redis_url, timeout_seconds=10.0) as client:
+            together.wait()
+            folded.append(BinsStore(client, TTL_SECONDS, fold_bytes=1).fold())
+
+    threads = [Thread(target=fold) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sum(folded) == 1000
+    assert counted(store) == 1000
+
+
+@pytest.mark.parametrize("garbage", [b"", b"SBLK", b"JUNK" * 40, BLOCK[:-1]])
+def test_a_damaged_block_is_set_aside_and_the_others_are_folded(
+    garbage: bytes,
+    append: Append,
+    store: BinsStore,
+    redis_client: redis.Redis,
+    impressions: Impressions,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It must not stop its log for ever, and whoever repairs it needs its bytes."""
+    append(impressions(50))
+    redis_client.lpush(LOG.log, garbage)
+    append(impressions(50))
+
+    with caplog.at_level(logging.ERROR):
+        assert store.fold() == 100
+
+    assert counted(store) == 100
+    assert store.damaged_blocks() == 1
+    assert redis_client.lrange(f"sirocco:{{{LOG.shard:02d}}}:damaged", 0, -1) == [garbage]
+    assert f"block of {LOG.log} set aside" in caplog.text
+
+
+def test_a_log_of_damaged_blocks_only_is_emptied(
+    store: BinsStore, redis_client: redis.Redis
+) -> None:
+    redis_client.rpush(LOG.log, b"one", b"two")
+    redis_client.sadd(logs(LOG.shard), LOG.member)
+
+    assert (store.fold(), store.damaged_blocks()) == (0, 2)
+
+    assert not redis_client.exists(LOG.log)
+    assert store.hour("click", HOUR) == BinsTable.empty()
+
+
+def test_damaged_bins_stop_the_fold_and_nothing_is_thrown_away(
+    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    """To fold into an empty table instead would lose what the damaged one held, in silence."""
+    append(impressions(50))
+    redis_client.hset(LOG.bins, "table", b"damaged")
+    stored = contents(redis_client)[LOG.log.encode()]
+
+    with pytest.raises(CorruptBins, match=LOG.bins.replace("{", r"\{")):
+        store.fold()
+
+    assert contents(redis_client)[LOG.log.encode()] == stored
+    assert redis_client.hget(LOG.bins, "table") == b"damaged"

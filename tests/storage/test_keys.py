@@ -1,0 +1,40 @@
+"""Names of keys: what is stored today must be found tomorrow."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.storage import keys
+from app.storage.keys import TargetHour, shard_of
+
+places = st.builds(TargetHour, st.integers(0, 15), st.text(max_size=8), st.integers(0, 10**6))
+
+
+def test_a_campaign_keeps_its_shard_for_ever() -> None:
+    """Bins that are stored under another shard would be looked for in vain."""
+    assert keys.SHARDS == 16
+    assert [shard_of(name) for name in ("", "a", "campaign-7", "Größe")] == [0, 3, 0, 5]
+
+
+def test_campaigns_spread_over_every_shard() -> None:
+    assert {shard_of(f"campaign-{number}") for number in range(200)} == set(range(keys.SHARDS))
+
+
+@given(places)
+def test_a_member_names_its_log_whatever_the_target_holds(place: TargetHour) -> None:
+    assert TargetHour.from_member(place.shard, place.member.encode()) == place
+
+
+@given(st.lists(places, unique=True, max_size=10))
+def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
+    names = [name for place in held for name in (place.log, place.seen, place.bins, place.judged)]
+    assert len(set(names)) == len(names)
+
+
+def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
+    place = TargetHour(7, "click", 500_000)
+    of_shard = (place.log, place.seen, place.bins, keys.logs(7), keys.hours(7), keys.damaged(7))
+    of_maps = (keys.CURRENT, keys.HISTORY, keys.version("v"), keys.lease("l"), keys.fence("l"))
+    of_jobs = (keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME, keys.JOBS_SEQUENCE)
+
+    assert all(name.startswith("sirocco:{07}:") for name in of_shard)
+    assert all(name.startswith("sirocco:{maps}:") for name in (*of_maps, *of_jobs, keys.job("1")))

@@ -1,0 +1,138 @@
+"""Leases: one holder at a time, and a number that tells a stale one."""
+
+import time
+from threading import Barrier, Thread
+
+import pytest
+import redis
+
+from app.storage import Lease, LeaseLost, open_redis
+from app.storage.keys import lease as key_of
+
+NAME = "refit"
+SECONDS = 60.0
+
+
+def lease(client: redis.Redis, holder: str, ttl: float = SECONDS) -> Lease:
+    return Lease(client, NAME, holder, ttl)
+
+
+def acquire_once_free(wanted: Lease) -> None:
+    deadline = time.monotonic() + 10.0
+    while not wanted.acquire():
+        assert time.monotonic() < deadline, "the lease did not expire"
+        time.sleep(0.005)
+
+
+def test_only_one_holds_a_lease(redis_client: redis.Redis) -> None:
+    first, second = lease(redis_client, "a"), lease(redis_client, "b")
+    assert (first.acquire(), second.acquire()) == (True, False)
+    assert second.renew() is False
+
+    with pytest.raises(LeaseLost, match="'refit' is not held"):
+        second.token  # noqa: B018
+
+
+def test_leases_of_other_names_are_free(redis_client: redis.Redis) -> None:
+    assert lease(redis_client, "a").acquire()
+    assert Lease(redis_client, "other", "b", SECONDS).acquire()
+
+
+def test_of_many_at_once_one_gets_it(redis_url: str) -> None:
+    together = Barrier(8)
+    got: list[bool] = []
+
+    def acquire(holder: str) -> None:
+        with open_redis(redis_url, timeout_seconds=10.0) as client:
+            together.wait()
+            got.append(lease(client, holder).acquire())
+
+    threads = [Thread(target=acquire, args=(f"holder {n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(got) == [False] * 7 + [True]
+
+
+def test_the_number_grows_with_every_grant(redis_client: redis.Redis) -> None:
+    """Also past an expiry and a change of holder: an older number is a stale holder."""
+    numbers = []
+    for holder in ("a", "b", "a"):
+        taken = lease(redis_client, holder)
+        assert taken.acquire()
+        numbers.append(taken.token.number)
+        redis_client.delete(key_of(NAME))
+
+    assert numbers == [1, 2, 3]
+
+
+def test_a_renewed_lease_lives_for_another_ttl_under_the_same_token(
+    redis_client: redis.Redis,
+) -> None:
+    held = lease(redis_client, "a")
+    held.acquire()
+    token = held.token
+    redis_client.pexpire(key_of(NAME), 1000)
+
+    assert held.renew()
+
+    assert held.token == token
+    assert redis_client.pttl(key_of(NAME)) > (SECONDS - 10) * 1000
+
+
+def test_a_lease_expires_and_its_holder_learns_it_at_the_next_renewal(
+    redis_client: redis.Redis,
+) -> None:
+    old = lease(redis_client, "a", ttl=0.02)
+    assert old.acquire()
+    new = lease(redis_client, "b")
+
+    acquire_once_free(new)
+
+    assert old.renew() is False
+    with pytest.raises(LeaseLost):
+        old.token  # noqa: B018
+    assert new.renew() is True
+
+
+def test_a_lease_of_the_shortest_life_still_expires(redis_client: redis.Redis) -> None:
+    """A life that rounds to zero would be refused by Redis, or last for ever."""
+    assert lease(redis_client, "a", ttl=0.0).acquire()
+    acquire_once_free(lease(redis_client, "b"))
+
+
+def test_a_stale_holder_of_the_same_name_does_not_renew_the_new_grant(
+    redis_client: redis.Redis,
+) -> None:
+    """A worker that starts again under its old name is another holder."""
+    old, new = lease(redis_client, "a"), lease(redis_client, "a")
+    old.acquire()
+    redis_client.delete(key_of(NAME))
+    assert new.acquire()
+
+    assert old.renew() is False
+    assert new.renew() is True
+
+
+def test_a_released_lease_is_free_at_once(redis_client: redis.Redis) -> None:
+    first, second = lease(redis_client, "a"), lease(redis_client, "b")
+    first.acquire()
+    first.release()
+
+    assert second.acquire()
+    with pytest.raises(LeaseLost):
+        first.token  # noqa: B018
+
+
+def test_a_stale_holder_does_not_release_the_lease_of_another(redis_client: redis.Redis) -> None:
+    old, new = lease(redis_client, "a"), lease(redis_client, "b")
+    old.acquire()
+    redis_client.delete(key_of(NAME))
+    new.acquire()
+
+    old.release()
+    old.release()
+
+    assert new.renew() is True

@@ -1,0 +1,117 @@
+"""Times to live: nothing of a request or an hour stays for ever, and every write renews."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import redis
+
+from app.storage import BinsStore
+from app.storage.keys import SHARDS, TargetHour, hours, logs, shard_of
+from calibrators import BinsTable
+from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+
+CAMPAIGN = "campaign-0"
+PLACE = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
+INDEXES = {name(shard).encode() for shard in range(SHARDS) for name in (logs, hours)}
+"""They name what lives: `test_indexes_forget_what_expired`."""
+
+JUDGED = BinsTable.from_columns([CAMPAIGN], np.zeros(1, int), np.ones(1), np.ones(1), np.ones(1))
+
+
+def lives(client: redis.Redis) -> dict[bytes, int]:
+    """Seconds left of every key but the indexes; -1 is for ever."""
+    return {key: client.ttl(key) for key in client.scan_iter() if key not in INDEXES}
+
+
+@pytest.fixture
+def write(append: Append, store: BinsStore, impressions: Impressions) -> Callable[[], None]:
+    """Writes keys of every kind that events leave behind."""
+
+    def write() -> None:
+        append(impressions(200), "key", "print")
+        append(impressions(200, "id"))
+        append(impressions(50))
+
+    return write
+
+
+def test_every_key_of_events_has_a_life(
+    write: Callable[[], None], store: BinsStore, redis_client: redis.Redis
+) -> None:
+    write()
+    kinds = {key.split(b":")[2] for key in lives(redis_client)}
+    assert kinds == {b"request", b"log", b"seen"}
+    assert all(TTL_SECONDS - 60 < left <= TTL_SECONDS for left in lives(redis_client).values())
+
+    redis_client.rpush(PLACE.log, b"damaged")
+    store.fold()
+    store.write_judged("click", HOUR, JUDGED)
+    kinds = {key.split(b":")[2] for key in lives(redis_client)}
+    assert kinds == {b"request", b"seen", b"bins", b"judged", b"damaged"}
+    assert all(TTL_SECONDS - 60 < left <= TTL_SECONDS for left in lives(redis_client).values())
+
+
+def test_writes_renew_the_life_of_what_they_write_to(
+    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    """An hour that still takes events must not expire under them."""
+
+    def write(ids: str) -> None:
+        redis_client.rpush(PLACE.log, b"damaged")
+        append(impressions(200, ids))
+        store.fold()
+        append(impressions(200, ids + ids))
+        store.write_judged("click", HOUR, JUDGED)
+
+    write("a")
+    for key in lives(redis_client):
+        redis_client.expire(key, 10)
+    write("b")
+
+    assert {key.split(b":")[2] for key in lives(redis_client)} == {
+        b"log",
+        b"seen",
+        b"bins",
+        b"judged",
+        b"damaged",
+    }
+    assert all(left > TTL_SECONDS - 60 for left in lives(redis_client).values())
+
+
+def test_a_fold_keeps_the_hour_for_as_long_as_its_bins(
+    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    append(impressions(200))
+    now, _ = redis_client.time()
+    redis_client.zadd(hours(PLACE.shard), {PLACE.member: now + 10})
+
+    store.fold()
+
+    expiry = redis_client.zscore(hours(PLACE.shard), PLACE.member)
+    assert expiry is not None
+    assert expiry - now >= TTL_SECONDS
+
+
+def test_a_request_with_known_ids_renews_the_life_of_the_ids(
+    append: Append, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    append(impressions(200, "a"))
+    redis_client.expire(PLACE.seen, 10)
+
+    append(impressions(200, "a"))
+
+    assert redis_client.ttl(PLACE.seen) > TTL_SECONDS - 60
+
+
+def test_indexes_forget_what_expired(
+    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    """A log may expire before anyone folds it."""
+    append(impressions(200))
+    for key in lives(redis_client):
+        redis_client.delete(key)
+
+    assert store.fold() == 0
+
+    assert not any(redis_client.exists(logs(shard)) for shard in range(SHARDS))

@@ -1,0 +1,193 @@
+"""Versions: whole or not at all, the last few kept, every byte of them checked."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from app.storage import (
+    Lease,
+    LeaseLost,
+    LeaseToken,
+    Published,
+    StorageUnavailable,
+    UnknownVersion,
+    Versions,
+)
+from app.storage.keys import CURRENT, HISTORY
+from app.storage.keys import lease as lease_key
+from app.storage.keys import version as key_of
+from app.storage.versions import STAGED_SECONDS
+from tests.storage.contents import contents
+from tests.storage.interrupted_redis import Died, InterruptedRedis, die
+
+ATLASES = {"click": bytes(range(256)) * 3, "conversion": b"", "view": b"v" * 100}
+REPORT = {"as_of": 3600.0, "targets": {"click": {"fitted": 3, "pcoc": None}}}
+
+
+@pytest.fixture
+def token(redis_client: redis.Redis) -> LeaseToken:
+    lease = Lease(redis_client, "refit", "a", ttl=60.0)
+    assert lease.acquire()
+    return lease.token
+
+
+@pytest.fixture
+def versions(redis_client: redis.Redis) -> Versions:
+    """Three are kept, in chunks small enough for every atlas to have several."""
+    return Versions(redis_client, kept=3, chunk_bytes=100)
+
+
+@pytest.fixture
+def publish(versions: Versions, token: LeaseToken) -> Callable[[int], str]:
+    """Publishes atlases that tell their number."""
+    return lambda number: versions.publish(
+        token, number, number + 0.5, {"click": b"%d" % number * 150}, {"number": number}
+    )
+
+
+def stored_versions(client: redis.Redis) -> set[str]:
+    return {key.decode().removeprefix(key_of("")) for key in client.keys(key_of("*"))}
+
+
+def test_before_the_first_publish_nothing_is_in_force(versions: Versions) -> None:
+    assert versions.current() is None
+    assert versions.history() == []
+
+
+def test_a_version_is_loaded_as_it_was_published(versions: Versions, token: LeaseToken) -> None:
+    version = versions.publish(token, 3600.0, 3700.5, ATLASES, REPORT)
+
+    assert versions.current() == version
+    assert versions.load(version) == Published(version, 3600.0, 3700.5, ATLASES, REPORT)
+
+
+def test_a_version_without_atlases_is_a_version(versions: Versions, token: LeaseToken) -> None:
+    version = versions.publish(token, 1.0, 2.0, {}, {})
+    assert versions.load(version).atlases == {}
+
+
+def test_chunks_of_any_size_give_the_same_bytes(
+    redis_client: redis.Redis, token: LeaseToken
+) -> None:
+    for size in (1, 99, 100, 101, 10**6):
+        versions = Versions(redis_client, kept=1, chunk_bytes=size)
+        version = versions.publish(token, 1.0, 2.0, {"click": b"v" * 100}, {})
+        assert versions.load(version).atlases == {"click": b"v" * 100}
+
+
+def test_an_id_tells_the_order_and_the_content(versions: Versions, token: LeaseToken) -> None:
+    ids = [versions.publish(token, 1.0, 2.0, {"click": data}, {}) for data in (b"a", b"b", b"a")]
+
+    assert all(re.fullmatch(r"\d{6}-[0-9a-f]{8}", version) for version in ids)
+    assert [version[:6] for version in ids] == ["000001", "000002", "000003"]
+    assert ids[0][7:] == ids[2][7:] != ids[1][7:]
+
+
+def test_a_manifest_says_what_the_version_holds(versions: Versions, token: LeaseToken) -> None:
+    version = versions.publish(token, 3600.0, 3700.5, ATLASES, REPORT)
+
+    manifest = versions.manifest(version)
+
+    assert (manifest["version"], manifest["as_of"]) == (version, 3600.0)
+    assert {
+        target: (atlas["bytes"], atlas["chunks"]) for target, atlas in manifest["atlases"].items()
+    } == {"click": (768, 8), "conversion": (0, 0), "view": (100, 1)}
+
+
+def test_the_last_versions_are_kept_and_of_the_others_nothing(
+    versions: Versions, publish: Callable[[int], str], redis_client: redis.Redis
+) -> None:
+    ids = [publish(number) for number in range(6)]
+
+    assert versions.current() == ids[-1]
+    assert [manifest["version"] for manifest in versions.history()] == ids[:2:-1]
+    assert [manifest["as_of"] for manifest in versions.history()] == [5, 4, 3]
+    assert stored_versions(redis_client) == set(ids[3:])
+    with pytest.raises(UnknownVersion, match=f"'{ids[2]}' is not kept"):
+        versions.load(ids[2])
+
+
+def test_fewer_versions_are_kept_once_the_limit_is_lower(
+    publish: Callable[[int], str], redis_client: redis.Redis, token: LeaseToken
+) -> None:
+    for number in range(3):
+        publish(number)
+
+    last = Versions(redis_client, kept=1).publish(token, 9.0, 9.0, {}, {})
+
+    assert stored_versions(redis_client) == {last}
+
+
+def test_at_least_one_version_is_kept(redis_client: redis.Redis) -> None:
+    with pytest.raises(ValueError, match="kept = 0: at least 1"):
+        Versions(redis_client, kept=0)
+
+
+def test_what_is_kept_has_no_time_to_live(
+    publish: Callable[[int], str], redis_client: redis.Redis
+) -> None:
+    """The version in force must outlast any pause of the worker."""
+    version = publish(1)
+    assert [redis_client.ttl(key) for key in (key_of(version), CURRENT, HISTORY)] == [-1] * 3
+
+
+def test_a_stale_token_cannot_publish(
+    versions: Versions, publish: Callable[[int], str], redis_client: redis.Redis
+) -> None:
+    """A worker that was frozen while another took over must not overwrite newer maps."""
+    old = publish(1)
+    redis_client.delete(lease_key("refit"))
+    successor = Lease(redis_client, "refit", "a", ttl=60.0)
+    successor.acquire()
+    before = contents(redis_client)
+
+    with pytest.raises(LeaseLost, match="'refit' is not held"):
+        publish(2)
+
+    assert versions.current() == old
+    assert before[HISTORY.encode()] == contents(redis_client)[HISTORY.encode()]
+    (orphan,) = stored_versions(redis_client) - {old}
+    assert 0 < redis_client.ttl(key_of(orphan)) <= STAGED_SECONDS
+
+
+def test_without_a_holder_nobody_can_publish(
+    publish: Callable[[int], str], versions: Versions, redis_client: redis.Redis
+) -> None:
+    redis_client.delete(lease_key("refit"))
+    with pytest.raises(LeaseLost):
+        publish(1)
+    assert versions.current() is None
+
+
+def test_what_a_publisher_leaves_that_died_before_the_last_step_expires(
+    versions: Versions, token: LeaseToken, redis_client: redis.Redis, redis_url: str
+) -> None:
+    dying = Versions(InterruptedRedis(redis_url, "publish_version", before=die), kept=3)
+    with pytest.raises(Died):
+        dying.publish(token, 1.0, 2.0, ATLASES, REPORT)
+
+    (orphan,) = stored_versions(redis_client)
+    assert 0 < redis_client.ttl(key_of(orphan)) <= STAGED_SECONDS
+    assert versions.current() is None
+
+
+def test_a_version_that_expired_before_its_last_step_does_not_come_into_force(
+    versions: Versions, token: LeaseToken, redis_client: redis.Redis, redis_url: str
+) -> None:
+    def expire() -> None:
+        redis_client.delete(*redis_client.keys(key_of("*")))
+
+    slow = Versions(InterruptedRedis(redis_url, "publish_version", before=expire), kept=3)
+    with pytest.raises(StorageUnavailable, match="expired before it was published"):
+        slow.publish(token, 1.0, 2.0, ATLASES, REPORT)
+
+    assert versions.current() is None
+    assert versions.history() == []
+
+
+def test_an_unknown_version_is_an_error_of_its_own(versions: Versions) -> None:
+    for read in (versions.load, versions.manifest):
+        with pytest.raises(UnknownVersion, match="'000009-00000000' is not kept"):
+            read("000009-00000000")
