@@ -1,0 +1,1 @@
+"""The worker: folds events into bins, judges, refits, publishes."""

@@ -1,0 +1,54 @@
+"""Published versions as the worker needs them: atlases unpacked, the last few kept in memory."""
+
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.storage.errors import CorruptVersion, UnknownVersion
+from app.storage.versions import Versions
+from calibrators import Atlas
+
+_log = logging.getLogger(__name__)
+_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """The moment no map of a version has seen beyond, its atlases, its report of each target."""
+
+    as_of: float = -math.inf
+    atlases: Mapping[str, Atlas] = field(default_factory=dict)
+    targets: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AtlasShelf:
+    """Loads a version once; holds the last few."""
+
+    def __init__(self, versions: Versions) -> None:
+        self._versions = versions
+        self._held: OrderedDict[str, Shelved] = OrderedDict()
+
+    def take(self, version: str) -> Shelved | None:
+        """The version, or None when it is damaged or not kept any more."""
+        if version not in self._held:
+            try:
+                self.put(version, self._load(version))
+            except (CorruptVersion, UnknownVersion, ValueError) as error:
+                _log.error("version %s cannot be read: %s", version, error)
+                return None
+        self._held.move_to_end(version)
+        return self._held[version]
+
+    def put(self, version: str, shelved: Shelved) -> None:
+        """Keep what was just loaded or published."""
+        self._held[version] = shelved
+        while len(self._held) > _KEPT:
+            self._held.popitem(last=False)
+
+    def _load(self, version: str) -> Shelved:
+        published = self._versions.load(version)
+        atlases = {target: Atlas.from_bytes(data) for target, data in published.atlases.items()}
+        return Shelved(published.as_of, atlases, published.report.get("targets", {}))

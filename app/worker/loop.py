@@ -1,0 +1,171 @@
+"""The worker's loop: hold the lease, fold, run jobs, refit on schedule, give signs of life."""
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from threading import Event, current_thread, main_thread
+from typing import Any
+
+import redis
+
+from app.settings import Settings
+from app.storage.bins_store import BinsStore
+from app.storage.connection import open_redis
+from app.storage.errors import LeaseLost, StorageUnavailable
+from app.storage.heartbeat import Heartbeat
+from app.storage.jobs import Job, Jobs
+from app.storage.lease import Lease
+from app.storage.versions import Versions
+from app.worker.hours import SECONDS
+from app.worker.lease_keeper import LeaseKeeper
+from app.worker.refitting import Refitter, Request
+from app.worker.schedule import Schedule
+
+_log = logging.getLogger(__name__)
+
+LEASE = "worker"
+_IDLE_SECONDS = 0.05
+_AWAY_SECONDS = 1.0
+_HEARTBEAT_LIFE = 24 * SECONDS
+
+
+def run_worker(settings: Settings, redis_url: str) -> None:
+    """Work until SIGTERM or SIGINT; any number may run, one at a time holds the lease."""
+    stop = Event()
+    if current_thread() is main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+    client = open_redis(redis_url, settings.redis_timeout_seconds)
+    holder = f"{socket.gethostname()}-{os.getpid()}"
+    Worker(settings, client, time.time, holder).run(stop)
+
+
+class Worker:
+    """One worker; `now` is its only clock."""
+
+    def __init__(
+        self, settings: Settings, client: redis.Redis, now: Callable[[], float], holder: str
+    ) -> None:
+        self._settings = settings
+        self._now = now
+        self._holder = holder
+        self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
+        self._bins = BinsStore(client, settings.ttl_seconds)
+        self._jobs = Jobs(client)
+        self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
+        self._refitter = Refitter(settings, self._bins, Versions(client, settings.versions_kept))
+        refitter = self._refitter
+        self._schedule = Schedule(settings, refitter.versions, refitter.shelf, now)
+        self._folded_at = 0.0
+        self._state: dict[str, Any] = {"holder": holder, "refits": 0, "failures": 0}
+
+    def run(self, stop: Event) -> None:
+        """Wait for the lease, work while it holds; a store that is away is waited for."""
+        while not stop.is_set():
+            try:
+                self._wait_and_work(stop)
+            except StorageUnavailable as error:
+                _log.warning("%s; trying again", error)
+                stop.wait(_AWAY_SECONDS)
+            except LeaseLost:
+                _log.warning("another worker has taken over")
+
+    def _wait_and_work(self, stop: Event) -> None:
+        if not self._lease.acquire():
+            stop.wait(self._settings.lease_seconds / 3)
+            return
+        _log.info("holding the lease as %s", self._holder)
+        self._jobs.requeue_running()
+        try:
+            with LeaseKeeper(self._lease, self._settings.lease_seconds) as keeper:
+                while keeper.held and not stop.is_set():
+                    if not self.step():
+                        stop.wait(_IDLE_SECONDS)
+        finally:
+            self._lease.release()
+
+    def step(self) -> bool:
+        """Do what is due; tells whether there was anything, so that a queue is not slept on."""
+        job = self._jobs.take(self._now())
+        if job is not None:
+            self._run_job(job)
+        due = self._schedule.due()
+        for as_of in due:
+            if not self._run_scheduled(as_of):
+                break
+        self._fold_now_and_then()
+        return bool(job or due)
+
+    def _run_job(self, job: Job) -> None:
+        try:
+            request = self._request(job)
+            result, error = self._refit(request), None
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception as failure:
+            # Whatever a job breaks on must reach who asked, and must not end the worker.
+            _log.exception("job %s failed", job.id)
+            result, error = None, f"{type(failure).__name__}: {failure}"
+        self._jobs.finish(job.id, self._now(), result=result, error=error)
+
+    def _run_scheduled(self, as_of: float) -> bool:
+        try:
+            self._refit(Request(as_of))
+            return True
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("refit as of %s failed; the version in force stays", as_of)
+            self._schedule.failed()
+            return False
+
+    def _request(self, job: Job) -> Request:
+        asked = job.request
+        as_of = asked.get("as_of")
+        moment = self._newest_moment() if as_of is None else float(as_of)
+        return Request(moment, asked.get("target"), asked.get("campaigns"))
+
+    def _newest_moment(self) -> float:
+        """Now; in event time the end of the newest hour that holds events."""
+        if self._settings.clock == "wall":
+            return self._now()
+        hours = [hour for target in self._settings.targets for hour in self._bins.hours(target)]
+        if not hours:
+            raise ValueError("as_of: there are no events yet, so there is nothing to refit as of")
+        return float((max(hours) + 1) * SECONDS)
+
+    def _refit(self, request: Request) -> dict[str, Any]:
+        try:
+            report = self._refitter.run(request, self._lease.token, self._now)
+        except Exception:
+            self._state["failures"] += 1
+            self._beat()
+            raise
+        self._state["refits"] += 1
+        self._state["last_refit_seconds"] = report["refit_seconds"]
+        self._beat()
+        fitted = {name: target["fitted"] for name, target in report["targets"].items()}
+        _log.info("published %s as of %s: %s", report["version"], request.as_of, fitted)
+        return summary(report)
+
+    def _fold_now_and_then(self) -> None:
+        if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
+            self._bins.fold()
+            self._folded_at = self._now()
+            self._beat()
+
+    def _beat(self) -> None:
+        self._heartbeat.write({"at": self._now(), **self._state})
+
+
+def summary(report: dict[str, Any]) -> dict[str, Any]:
+    """What a job's result tells: the version, and per target what was fitted and skipped."""
+    targets = {
+        name: {"fitted": target["fitted"], "skipped": target["skipped"]}
+        for name, target in report["targets"].items()
+    }
+    kept = {name: report[name] for name in ("version", "as_of", "refit_seconds")}
+    return {**kept, "targets": targets}

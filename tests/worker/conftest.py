@@ -1,0 +1,82 @@
+"""A worker's world: real Redis, a clock that the test sets, events appended as the API does."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from app.settings import Settings
+from app.storage import Batch, EventLog, open_async_redis
+from app.worker.hours import SECONDS
+from evaluation import EventTable
+
+HOUR = 400_000
+Append = Callable[[Batch], None]
+
+
+@dataclass
+class Clock:
+    """The time that the test says it is."""
+
+    seconds: float = HOUR * SECONDS
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(
+        window_hours=4, bin_size=100, min_samples=50, min_positives=5, fold_seconds=0.01
+    )
+
+
+@pytest.fixture
+def append(redis_url: str) -> Iterator[Append]:
+    with asyncio.Runner() as runner:
+        client = open_async_redis(redis_url)
+        log = EventLog(client, 24 * SECONDS)
+        yield lambda batch: runner.run(log.append(batch)) and None
+        runner.run(client.aclose())
+
+
+@pytest.fixture
+def outcomes() -> Callable[..., EventTable]:
+    """Makes a log of hours of three campaigns whose scores are half of what comes true."""
+
+    def make(hours: int, per_hour: int = 900, seed: int = 1) -> EventTable:
+        rng = np.random.default_rng(seed)
+        size = hours * per_hour
+        scores = rng.beta(2, 30, size)
+        return EventTable(
+            times=(HOUR + np.repeat(np.arange(hours), per_hour)) * float(SECONDS),
+            campaigns=("big", "medium", "thin"),
+            rows=rng.choice(3, size, p=(0.7, 0.28, 0.02)).astype(np.int32),
+            scores=scores,
+            outcomes=(rng.random(size) < 2 * scores).astype(np.float64),
+            bids=None,
+        )
+
+    return make
+
+
+@pytest.fixture
+def append_log(append: Append) -> Callable[[EventTable], None]:
+    """Appends a log as one request of outcomes."""
+
+    def append_all(log: EventTable) -> None:
+        batch = Batch()
+        columns = (log.hours, log.rows, log.scores, log.outcomes)
+        for hour, row, score, outcome in zip(*columns, strict=True):
+            campaign = log.campaigns[row]
+            batch.add("click", int(hour), campaign, float(score), 1.0, float(outcome))
+        append(batch)
+
+    return append_all

@@ -1,0 +1,51 @@
+"""The report's numbers equal those of the samples that the bins hold."""
+
+import numpy as np
+import pytest
+
+from app.worker.judging import quality, top_campaigns
+from calibrators import Atlas, BinsTable, CalibrationMap
+from evaluation import pcoc
+
+
+def table_of(rng: np.random.Generator, size: int) -> tuple[BinsTable, np.ndarray, np.ndarray]:
+    scores = rng.beta(2, 20, size)
+    outcomes = (rng.random(size) < scores).astype(float)
+    rows = rng.choice(3, size, p=(0.6, 0.3, 0.1))
+    table = BinsTable.from_columns(("a", "b", "c"), rows, scores, np.ones(size), outcomes)
+    return table, scores, outcomes
+
+
+def test_quality_is_that_of_the_samples():
+    table, scores, outcomes = table_of(np.random.default_rng(1), 20_000)
+
+    row = quality(table)
+
+    assert row["n"] == 20_000
+    assert row["positives"] == outcomes.sum()
+    assert row["pcoc"] == pytest.approx(pcoc(scores, outcomes), rel=1e-6)
+
+
+def test_what_is_undefined_is_none_and_never_a_number():
+    row = quality(BinsTable.empty())
+
+    assert row["n"] == 0
+    undefined = {name for name, value in row.items() if value is None}
+    assert undefined >= {"pcoc", "log_loss", "gc_3", "cal_5"}
+
+
+def test_top_campaigns_are_those_with_most_samples():
+    table, *_ = table_of(np.random.default_rng(2), 5_000)
+    halved = table.calibrated(Atlas.build({}, CalibrationMap.proportional(0.5)))
+
+    top = top_campaigns(table, halved, 2)
+
+    assert [entry["campaign"] for entry in top] == ["a", "b"]
+    for entry in top:
+        assert entry["pcoc_calibrated"] == pytest.approx(entry["pcoc_raw"] / 2, rel=1e-6)
+
+
+def test_a_campaign_without_positives_has_no_pcoc():
+    table = BinsTable.from_columns(("a",), np.array([0]), np.array([0.5]), np.ones(1), np.zeros(1))
+
+    assert top_campaigns(table, table, 5)[0]["pcoc_raw"] is None

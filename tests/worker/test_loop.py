@@ -1,0 +1,214 @@
+"""The loop: schedule, jobs, lease and failures, step by step with a clock of the test's own."""
+
+import os
+import signal
+import subprocess
+import sys
+from threading import Event, Thread
+from time import monotonic, sleep
+
+import pytest
+
+from app.settings import Settings
+from app.storage import BinsStore, Heartbeat, Jobs, Lease, Versions, open_redis
+from app.worker.hours import SECONDS
+from app.worker.loop import LEASE, Worker
+from tests.worker.conftest import HOUR
+
+HELD = "sirocco:{maps}:lease:worker"
+
+
+@pytest.fixture
+def worker(redis_client, settings, clock):
+    started = Worker(settings, redis_client, clock, "test")
+    assert started._lease.acquire()
+    return started
+
+
+def as_of_hours(redis_client):
+    history = Versions(redis_client, 8).history()
+    return [entry["as_of"] / SECONDS - HOUR for entry in reversed(history)]
+
+
+def test_a_refit_is_due_its_delay_after_the_hour(worker, settings, clock, redis_client):
+    clock.seconds = HOUR * SECONDS + settings.refit_delay_seconds - 1
+    worker.step()
+    before = as_of_hours(redis_client)
+    clock.seconds += 1
+    worker.step()
+
+    assert (before, as_of_hours(redis_client)) == ([-1], [-1, 0])
+
+
+def test_missed_hours_are_caught_up_in_order(worker, clock, redis_client):
+    clock.seconds = (HOUR + 0.5) * SECONDS
+    worker.step()
+    clock.seconds = (HOUR + 3.5) * SECONDS
+    worker.step()
+
+    assert as_of_hours(redis_client) == [0, 1, 2, 3]
+
+
+def test_in_event_time_nothing_is_scheduled(redis_client, clock):
+    worker = Worker(Settings(clock="event"), redis_client, clock, "test")
+    worker._lease.acquire()
+
+    assert worker.step() is False
+    assert as_of_hours(redis_client) == []
+
+
+def test_a_job_is_run_and_tells_its_version(worker, redis_client, append_log, outcomes, clock):
+    append_log(outcomes(hours=2))
+    jobs = Jobs(redis_client)
+    job = jobs.submit("refit", {"as_of": (HOUR + 2) * SECONDS}, clock())
+    clock.seconds = (HOUR - 0.5) * SECONDS
+
+    assert worker.step()
+
+    done = jobs.get(job.id)
+    assert done.status == "done"
+    assert done.result["version"] in [e["version"] for e in Versions(redis_client, 8).history()]
+    assert done.result["targets"]["click"]["fitted"] >= 1
+
+
+def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
+    redis_client, clock, append_log, outcomes
+):
+    append_log(outcomes(hours=3))
+    worker = Worker(Settings(clock="event"), redis_client, clock, "test")
+    worker._lease.acquire()
+    job = Jobs(redis_client).submit("refit", {}, clock())
+
+    worker.step()
+
+    assert Jobs(redis_client).get(job.id).result["as_of"] == (HOUR + 3) * SECONDS
+
+
+def test_a_job_that_fails_says_why_and_the_worker_goes_on(redis_client, clock):
+    worker = Worker(Settings(clock="event"), redis_client, clock, "test")
+    worker._lease.acquire()
+    jobs = Jobs(redis_client)
+    job = jobs.submit("refit", {}, clock())
+
+    worker.step()
+
+    failed = jobs.get(job.id)
+    assert (failed.status, failed.error) == (
+        "failed",
+        "ValueError: as_of: there are no events yet, so there is nothing to refit as of",
+    )
+    assert worker.step() is False
+
+
+def test_a_scheduled_refit_that_fails_keeps_the_version_and_waits_a_minute(
+    worker, clock, redis_client, append_log, outcomes
+):
+    """Damaged bins fail the refit; what is in force stays and the failure is counted."""
+    clock.seconds = (HOUR + 1.5) * SECONDS
+    worker.step()
+    append_log(outcomes(hours=2))
+    BinsStore(redis_client, 60).fold()
+    for key in redis_client.scan_iter("sirocco:{*}:bins:*"):
+        redis_client.hset(key, "table", b"damaged")
+    in_force = Versions(redis_client, 8).current()
+
+    clock.seconds = (HOUR + 2.5) * SECONDS
+    worker.step()
+    worker.step()
+
+    assert Versions(redis_client, 8).current() == in_force
+    assert Heartbeat(redis_client, 60).read()["failures"] == 1
+
+
+def test_events_are_folded_now_and_then_without_a_refit(
+    worker, clock, redis_client, append_log, outcomes
+):
+    append_log(outcomes(hours=1))
+    clock.seconds = HOUR * SECONDS - 1
+    worker.step()
+
+    assert BinsStore(redis_client, 60).hour("click", HOUR).total().total_count == 900
+
+
+def test_a_store_that_is_away_is_waited_for(redis_client, settings, clock):
+    """The worker neither ends nor spins while Redis refuses writes, and works when it is back."""
+    worker = Worker(settings, redis_client, clock, "test")
+    stop = Event()
+    redis_client.config_set("maxmemory", "1")
+    thread = Thread(target=worker.run, args=(stop,))
+    thread.start()
+    sleep(0.2)
+    away = Versions(redis_client, 8).current()
+    redis_client.config_set("maxmemory", "0")
+    try:
+        wait_for(lambda: Versions(redis_client, 8).current())
+    finally:
+        stop.set()
+        thread.join(10)
+
+    assert away is None
+    assert not thread.is_alive()
+
+
+def test_a_second_worker_takes_over_when_the_first_is_killed(redis_url, redis_client):
+    """kill -9 releases nothing: the lease runs out, and the waiting worker goes on."""
+    first = start_worker(redis_url, "Settings(lease_seconds=1)")
+    try:
+        wait_for(lambda: str(first.pid) in str(redis_client.get(HELD)))
+        second = Lease(redis_client, LEASE, "second", 1)
+        refused = second.acquire()
+        os.kill(first.pid, signal.SIGKILL)
+        wait_for(second.acquire)
+    finally:
+        first.kill()
+        first.wait()
+
+    assert refused is False
+
+
+def test_sigterm_ends_the_worker_and_gives_the_lease_back(redis_url, redis_client):
+    process = start_worker(redis_url, "Settings()")
+    try:
+        wait_for(lambda: redis_client.get(HELD))
+        process.terminate()
+        code = process.wait(15)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert code == 0
+    assert redis_client.get(HELD) is None
+
+
+def test_a_running_job_of_a_killed_worker_is_run_by_the_next(redis_url, redis_client, clock):
+    jobs = Jobs(redis_client)
+    job = jobs.submit("refit", {"as_of": HOUR * SECONDS}, clock())
+    jobs.take(clock())
+    stop = Event()
+    thread = Thread(target=run_worker_until, args=(redis_url, stop))
+    thread.start()
+    try:
+        wait_for(lambda: jobs.get(job.id).status == "done")
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def start_worker(redis_url, settings):
+    code = (
+        "import sys; from app.worker.loop import run_worker; from app.settings import Settings;"
+        f"run_worker({settings}, sys.argv[1])"
+    )
+    return subprocess.Popen([sys.executable, "-c", code, redis_url])
+
+
+def run_worker_until(redis_url, stop):
+    with open_redis(redis_url) as client:
+        Worker(Settings(clock="event"), client, lambda: HOUR * SECONDS, "next").run(stop)
+
+
+def wait_for(happened, seconds=15.0):
+    limit = monotonic() + seconds
+    while not happened():
+        assert monotonic() < limit, "it did not happen in time"
+        sleep(0.02)

@@ -1,0 +1,172 @@
+"""One refit on real Redis: judged before fitted, one version, the same maps as offline."""
+
+import numpy as np
+import pytest
+
+from app.storage import Batch, BinsStore, Lease, LeaseLost, Versions
+from app.worker.hours import SECONDS
+from app.worker.refitting import Refitter, Request, configured_calibrator
+from calibrators import Atlas, BinsTable, Sufficiency, refit
+from tests.worker.conftest import HOUR
+
+
+@pytest.fixture
+def lease(redis_client):
+    held = Lease(redis_client, "worker", "test", 60)
+    assert held.acquire()
+    return held
+
+
+@pytest.fixture
+def refitter(redis_client, settings):
+    store = BinsStore(redis_client, settings.ttl_seconds)
+    return Refitter(settings, store, Versions(redis_client, 8))
+
+
+def table_of(log, hours):
+    chosen = np.isin(log.hours, list(hours))
+    return BinsTable.from_columns(
+        log.campaigns,
+        log.rows[chosen],
+        log.scores[chosen],
+        np.ones(chosen.sum()),
+        log.outcomes[chosen],
+    )
+
+
+def test_published_maps_are_those_of_the_offline_refit(
+    refitter, settings, lease, append_log, outcomes, clock
+):
+    """The service and the science are one code, to the last bit."""
+    log = outcomes(hours=6)
+    append_log(log)
+
+    report = refitter.run(Request((HOUR + 6) * SECONDS), lease.token, clock)
+
+    window = table_of(log, range(HOUR + 2, HOUR + 6))
+    sufficiency = Sufficiency(settings.min_samples, settings.min_positives)
+    expected = refit(window, configured_calibrator(settings), sufficiency)
+    published = refitter.versions.load(report["version"])
+    assert published.atlases["click"] == expected.atlas.to_bytes()
+    assert report["targets"]["click"]["fitted"] == len(expected.atlas) > 0
+
+
+def test_hours_are_judged_by_the_version_in_force_before_them(
+    refitter, lease, append_log, outcomes, clock
+):
+    """Out of sample: the second refit judges its last hour with the first refit's maps."""
+    log = outcomes(hours=5)
+    append_log(log)
+    first = refitter.run(Request((HOUR + 4) * SECONDS), lease.token, clock)
+
+    second = refitter.run(Request((HOUR + 5) * SECONDS), lease.token, clock)
+
+    in_force = Atlas.from_bytes(refitter.versions.load(first["version"]).atlases["click"])
+    expected = table_of(log, [HOUR + 4]).calibrated(in_force)
+    assert refitter.bins.judged_window("click", HOUR + 4, HOUR + 5) == expected
+    hour = second["targets"]["click"]["hour"]
+    assert hour["raw"]["pcoc"] == pytest.approx(0.5, abs=0.1)
+    assert hour["calibrated"]["pcoc"] == pytest.approx(1.0, abs=0.2)
+
+
+def test_hours_without_a_version_were_served_by_the_identity(
+    refitter, lease, append_log, outcomes, clock
+):
+    append_log(outcomes(hours=3))
+
+    report = refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+
+    window = report["targets"]["click"]["window"]
+    assert window["calibrated"]["n"] == window["raw"]["n"] == 2700
+    assert window["calibrated"]["pcoc"] == pytest.approx(window["raw"]["pcoc"], rel=1e-6)
+
+
+def test_late_clicks_reach_the_judged_hour(refitter, lease, append, append_log, outcomes, clock):
+    """An hour is judged once more an hour later, when its late clicks are in."""
+    append_log(outcomes(hours=2))
+    refitter.run(Request((HOUR + 1) * SECONDS), lease.token, clock)
+    before = refitter.bins.judged_window("click", HOUR, HOUR + 1).total().total_positives
+    late = Batch()
+    for number in range(7):
+        late.add("click", HOUR, "big", 0.05, 1.0, 1.0, f"late-{number}")
+    append(late)
+
+    refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+
+    after = refitter.bins.judged_window("click", HOUR, HOUR + 1).total().total_positives
+    assert after == before + 7
+
+
+def test_a_refit_of_one_campaign_leaves_all_others_as_they_are(
+    refitter, lease, append_log, outcomes, clock
+):
+    append_log(outcomes(hours=3, seed=1))
+    first = refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+    append_log(outcomes(hours=3, seed=2))
+
+    second = refitter.run(Request((HOUR + 3) * SECONDS, "click", ["big"]), lease.token, clock)
+
+    before, after = (
+        Atlas.from_bytes(refitter.versions.load(report["version"]).atlases["click"])
+        for report in (first, second)
+    )
+    assert after.map_of("big") != before.map_of("big")
+    assert after.map_of("medium") == before.map_of("medium")
+    assert after.target_map == before.target_map
+
+
+def test_a_moment_inside_an_hour_fits_on_what_the_hour_has_so_far(
+    refitter, lease, append_log, outcomes, clock
+):
+    append_log(outcomes(hours=1))
+
+    report = refitter.run(Request(HOUR * SECONDS + 1800), lease.token, clock)
+
+    assert report["targets"]["click"]["fitted"] >= 1
+    assert report["targets"]["click"]["window"]["raw"]["n"] == 0
+
+
+def test_without_the_lease_nothing_is_published(refitter, lease, append_log, outcomes, clock):
+    """A worker that was taken over cannot overwrite its successor's maps."""
+    append_log(outcomes(hours=2))
+    token = lease.token
+    lease.release()
+
+    with pytest.raises(LeaseLost):
+        refitter.run(Request((HOUR + 2) * SECONDS), token, clock)
+
+    assert refitter.versions.current() is None
+
+
+def test_without_events_the_identity_is_published(refitter, lease, clock):
+    report = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+
+    atlas = Atlas.from_bytes(refitter.versions.load(report["version"]).atlases["click"])
+    assert (len(atlas), atlas.level("big")) == (0, "identity")
+
+
+def test_a_refit_of_one_campaign_does_not_stand_for_the_hour(
+    refitter, lease, append_log, outcomes, clock
+):
+    append_log(outcomes(hours=3))
+    refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+
+    report = refitter.run(Request((HOUR + 3) * SECONDS, "click", ["big"]), lease.token, clock)
+
+    assert report["targets"]["click"]["fitted_as_of"] == (HOUR + 2) * SECONDS
+    assert report["as_of"] == (HOUR + 3) * SECONDS
+
+
+def test_a_damaged_version_in_force_is_replaced_by_a_whole_refit(
+    refitter, lease, append_log, outcomes, clock, redis_client, settings
+):
+    """What cannot be read cannot be carried over; the refit that was asked for still happens."""
+    append_log(outcomes(hours=3))
+    damaged = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)["version"]
+    redis_client.hset(f"sirocco:{{maps}}:version:{damaged}", "click:0", b"damaged")
+    fresh = Refitter(settings, refitter.bins, refitter.versions)
+
+    report = fresh.run(Request((HOUR + 3) * SECONDS, "click", ["big"]), lease.token, clock)
+
+    assert report["targets"]["click"]["fitted"] >= 2
+    assert fresh.versions.load(report["version"]).as_of == (HOUR + 3) * SECONDS
