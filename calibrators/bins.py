@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrators.columns import pack_column, unpack_column
-from calibrators.fixed_point import from_fixed, grand_total, sum_by_key, to_fixed
+from calibrators.fixed_point import from_fixed, grand_total, sum_by_key, sum_parts, to_fixed
 from calibrators.grid import GRID
 from calibrators.samples import Floats, Integers, check_samples
 
@@ -61,8 +61,7 @@ class Bins:
         listed = list(parts)
         if not listed:
             return cls.empty()
-        cells = np.concatenate([part.cells for part in listed])
-        return cls.of_sums(*sum_by_key(cells, np.hstack([part.sums for part in listed])))
+        return cls.of_sums(*sum_parts([(part.cells, part.sums) for part in listed]))
 
     @classmethod
     def of_sums(cls, cells: Integers, sums: Integers) -> Self:

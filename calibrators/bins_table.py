@@ -18,7 +18,7 @@ from calibrators.bins import (
     unpack_cells,
 )
 from calibrators.columns import pack_column, unpack_column
-from calibrators.fixed_point import group_totals, sum_by_key
+from calibrators.fixed_point import Part, group_totals, sum_by_key, sum_parts
 from calibrators.grid import GRID
 from calibrators.names import pack_names, unpack_names
 from calibrators.samples import (
@@ -87,15 +87,18 @@ class BinsTable:
         if not listed:
             return cls.empty()
         names, rows = _sorted_rows([name for table in listed for name in table.campaigns])
-        lengths = np.concatenate([np.diff(table.offsets) for table in listed])
-        cells = np.concatenate([table.cells for table in listed])
-        keys = np.repeat(rows, lengths) * _CELLS + cells
-        sums = np.hstack([table.sums for table in listed])
+        splits = np.cumsum([len(table) for table in listed])[:-1]
+        parts = [table._at(new) for table, new in zip(listed, np.split(rows, splits), strict=True)]
         if len(names) < len(rows):
-            return cls._of(names, *sum_by_key(keys, sums))
+            return cls._of(names, *sum_parts(parts))
         # Tables without a campaign in common, such as shards, need no sum, only their order.
-        order = _blocks_in_order(rows, lengths)
-        return cls._of(names, keys[order], sums[:, order])
+        keys = np.concatenate([keys for keys, _ in parts])
+        order = _blocks_in_order(rows, np.concatenate([np.diff(t.offsets) for t in listed]))
+        return cls._of(names, keys[order], np.hstack([sums for _, sums in parts])[:, order])
+
+    def _at(self, rows: Integers) -> Part:
+        """Keys row * _CELLS + cell of the cells, with new rows for the campaigns, and the sums."""
+        return np.repeat(rows * _CELLS, np.diff(self.offsets)) + self.cells, self.sums
 
     @classmethod
     def _of(cls, names: tuple[str, ...], keys: Integers, sums: Integers) -> Self:

@@ -1,8 +1,13 @@
 """Fixed-point sums: integers add to the same bits in any order, split or engine."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calibrators.samples import Floats, Integers
+
+Part = tuple[Integers, Integers]
+"""Keys, shape (n,), and the columns to sum over them, shape (k, n)."""
 
 SCALE = 1_000_000_000
 """Units in 1.0: a value v is stored as floor(v * SCALE + 0.5) in an int64."""
@@ -54,24 +59,31 @@ def sum_by_key(keys: Integers, columns: Integers) -> tuple[Integers, Integers]:
     Returns the distinct keys ascending, (m,), and the sums, (k, m), without the keys whose sums
     are all 0. Raises OverflowError rather than wrap around.
     """
-    if keys.size == 0:
-        return keys, columns
-    _refuse_overflow(keys, columns)
-    span = int(keys.max()) + 1
-    if span <= _SPARSEST * keys.size:
-        return _sum_in_place(keys, columns, span)
-    return _sum_sorted(keys, columns)
+    return sum_parts([(keys, columns)])
 
 
-def _sum_in_place(keys: Integers, columns: Integers, span: int) -> tuple[Integers, Integers]:
-    sums = np.zeros((len(columns), span), np.int64)
-    for total, column in zip(sums, columns, strict=True):
-        np.add.at(total, keys, column)
+def sum_parts(parts: Sequence[Part]) -> tuple[Integers, Integers]:
+    """`sum_by_key` of one or more parts' keys and columns, without putting them end to end first
+    where that can be spared."""
+    size = sum(keys.size for keys, _ in parts)
+    if size == 0:
+        return parts[0]
+    _refuse_overflow(parts)
+    span = 1 + max(int(keys.max(initial=0)) for keys, _ in parts)
+    return _sum_in_place(parts, span) if span <= _SPARSEST * size else _sum_sorted(parts)
+
+
+def _sum_in_place(parts: Sequence[Part], span: int) -> tuple[Integers, Integers]:
+    sums = np.zeros((len(parts[0][1]), span), np.int64)
+    for keys, columns in parts:
+        for total, column in zip(sums, columns, strict=True):
+            np.add.at(total, keys, column)
     held = np.flatnonzero(sums.any(axis=0))
     return held, sums[:, held]
 
 
-def _sum_sorted(keys: Integers, columns: Integers) -> tuple[Integers, Integers]:
+def _sum_sorted(parts: Sequence[Part]) -> tuple[Integers, Integers]:
+    keys, columns = _end_to_end(parts)
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -80,10 +92,15 @@ def _sum_sorted(keys: Integers, columns: Integers) -> tuple[Integers, Integers]:
     return ordered[starts][held], sums[:, held]
 
 
-def _refuse_overflow(keys: Integers, columns: Integers) -> None:
-    # The largest entry bounds every sum, so the exact check runs only where one could overflow.
-    if float(columns.max()) * columns.shape[1] < LIMIT:
+def _end_to_end(parts: Sequence[Part]) -> Part:
+    return np.concatenate([keys for keys, _ in parts]), np.hstack([sums for _, sums in parts])
+
+
+def _refuse_overflow(parts: Sequence[Part]) -> None:
+    # The largest entries bound every sum, so the exact check runs only where one could overflow.
+    if sum(float(sums.max(initial=0)) * sums.shape[1] for _, sums in parts) < LIMIT:
         return
+    keys, columns = _end_to_end(parts)
     place = np.unique(keys, return_inverse=True)[1]
     if max(np.bincount(place, column).max() for column in columns) >= LIMIT:
         raise OverflowError("a bin holds more than 9.2e9 samples: use shorter windows")

@@ -1,0 +1,39 @@
+"""Calibration maps, the bins they are fitted from, and the calibrators that fit them."""
+
+from calibrators.atlas import Atlas
+from calibrators.bbq import BayesianBinning
+from calibrators.beta import Beta
+from calibrators.bins import Bins
+from calibrators.bins_table import BinsTable
+from calibrators.calibration_map import CalibrationMap
+from calibrators.calibrator import Calibrator
+from calibrators.histogram import Histogram
+from calibrators.identity import Identity
+from calibrators.isotonic import Isotonic
+from calibrators.platt import Platt
+from calibrators.refit import Refit, Sufficiency, refit, refit_campaigns
+from calibrators.registry import CALIBRATORS, make_calibrator
+from calibrators.smoothed_isotonic import SmoothedIsotonic
+from calibrators.temperature import Temperature
+
+__all__ = [
+    "CALIBRATORS",
+    "Atlas",
+    "BayesianBinning",
+    "Beta",
+    "Bins",
+    "BinsTable",
+    "CalibrationMap",
+    "Calibrator",
+    "Histogram",
+    "Identity",
+    "Isotonic",
+    "Platt",
+    "Refit",
+    "SmoothedIsotonic",
+    "Sufficiency",
+    "Temperature",
+    "make_calibrator",
+    "refit",
+    "refit_campaigns",
+]

@@ -1,0 +1,57 @@
+"""Histogram binning against the definition, sample by sample."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import Histogram
+from tests.calibrators.strategies import Floats
+
+
+def means_of_bins(scores: Floats, outcomes: Floats, bin_size: int) -> dict[float, float]:
+    """The literal definition: sort, cut, move each cut to the end of its run, take means."""
+    order = np.argsort(scores, kind="stable")
+    ascending, sorted_outcomes, total = scores[order], outcomes[order], len(scores)
+    bins = max(1, total // bin_size)
+    cuts = []
+    for k in range(1, bins):
+        cut = (2 * k * total + bins) // (2 * bins)
+        while cut < total and ascending[cut] == ascending[cut - 1]:
+            cut += 1
+        cuts.append(cut)
+    ends = sorted({0, *cuts, total})
+    return {
+        float(score): float(sorted_outcomes[start:end].mean())
+        for start, end in pairwise(ends)
+        for score in ascending[start:end]
+    }
+
+
+@given(st.integers(0, 2**32), st.sampled_from([4, 30, 1000]), st.integers(1, 12))
+def test_each_score_gets_the_mean_outcome_of_its_bin(
+    seed: int, distinct: int, bin_size: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 80))
+    scores, outcomes = rng.integers(0, distinct + 1, n) / distinct, rng.integers(0, 9, n) / 8
+
+    calibration_map = Histogram(bin_size).fit(scores, outcomes)
+
+    expected = means_of_bins(scores, outcomes, bin_size)
+    asked = list(expected)
+    assert calibration_map(asked) == pytest.approx(np.array(list(expected.values())), abs=1e-12)
+
+
+def test_a_score_between_two_bins_belongs_to_the_nearer() -> None:
+    calibration_map = Histogram(bin_size=2).fit([0.1, 0.2, 0.6, 0.8], [0, 1, 1, 1])
+
+    assert calibration_map([0.0, 0.39, 0.41, 1.0]).tolist() == [0.5, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("bin_size", [0, 0.5, -1, float("inf"), float("nan")])
+def test_a_bin_without_a_sample_or_an_end_is_refused(bin_size: float) -> None:
+    with pytest.raises(ValueError, match=f"bin_size = {bin_size}"):
+        Histogram(bin_size)
