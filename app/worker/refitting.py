@@ -102,16 +102,23 @@ class Refitter:
 
     def _judge(self, closed: int) -> None:
         """Bin the closed hours by the probabilities that were in force, each by maps fitted on
-        hours before it; an hour without such maps was served by the identity."""
+        hours before it."""
         history = self.versions.history()
         first = closed - self.settings.window_hours
         for target in self.settings.targets:
             judged = self.bins.judged_hours(target, first, closed - _JUDGED_HOURS)
             for hour in sorted(set(range(first, closed)) - judged):
-                version = version_before(history, hour)
-                in_force = self.shelf.take(version) if version else Shelved()
+                in_force = self._in_force_before(hour, history)
                 if in_force is not None:
                     self._judge_hour(target, hour, in_force.atlases.get(target, Atlas.empty()))
+
+    def _in_force_before(self, hour: int, history: Sequence[Mapping[str, Any]]) -> Shelved | None:
+        """What served the hour; None when that cannot be known any more."""
+        version = version_before(history, hour)
+        if version is not None:
+            return self.shelf.take(version)
+        # A full history has dropped versions; before the very first the identity served.
+        return None if len(history) >= self.settings.versions_kept else Shelved()
 
     def _judge_hour(self, target: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.hour(target, hour)

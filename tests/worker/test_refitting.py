@@ -170,3 +170,21 @@ def test_a_damaged_version_in_force_is_replaced_by_a_whole_refit(
 
     assert report["targets"]["click"]["fitted"] >= 2
     assert fresh.versions.load(report["version"]).as_of == (HOUR + 3) * SECONDS
+
+
+def test_an_hour_whose_version_is_gone_keeps_its_judgement(
+    redis_client, settings, lease, append_log, outcomes, clock
+):
+    """Judging it by the identity would report a service that was never served."""
+    append_log(outcomes(hours=3))
+    few = settings.model_copy(update={"versions_kept": 2})
+    store = BinsStore(redis_client, settings.ttl_seconds)
+    refitter = Refitter(few, store, Versions(redis_client, 2))
+    refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+    refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+    before = store.judged_window("click", HOUR + 2, HOUR + 3)
+
+    for _ in range(3):
+        refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+
+    assert store.judged_window("click", HOUR + 2, HOUR + 3) == before
