@@ -33,7 +33,7 @@ def check_samples(
         weights = np.ones(len(checked_scores))
     else:
         weights = check_not_negative("sample_weight", sample_weight)
-        _check_finite_sum("sample_weight", weights)
+        check_finite_sum("sample_weight", weights)
     check_equal_lengths(scores=checked_scores, outcomes=checked_outcomes, sample_weight=weights)
     return Samples(checked_scores, checked_outcomes, weights)
 
@@ -71,7 +71,8 @@ def as_vector(name: str, values: ArrayLike) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
-def _check_finite_sum(name: str, array: Floats) -> None:
+def check_finite_sum(name: str, array: Floats) -> None:
+    """Raises ValueError when the weights' sum overflows."""
     with np.errstate(over="ignore"):
         total = array.sum()
     if not np.isfinite(total):

@@ -44,10 +44,12 @@ def auc_of(predictions: Predictions) -> float:
     """`auc` of checked predictions."""
     positives = predictions.run_positives
     negatives = predictions.runs.weights - positives
-    pairs = positives.sum() * negatives.sum()
-    if pairs == 0.0:
+    clicks, others = positives.sum(), negatives.sum()
+    if clicks == 0.0 or others == 0.0:
         return float("nan")
+    # Shares, because the product of two totals can leave the range of floats.
+    negatives /= others
     won = np.cumsum(negatives)
     won -= np.multiply(negatives, 0.5, out=negatives)
-    won *= positives
-    return float(won.sum() / pairs)
+    won *= positives / clicks
+    return float(won.sum())

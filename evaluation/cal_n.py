@@ -88,5 +88,5 @@ def root_mean_square(errors: Floats) -> Floats:
 
 def check_bins(n: int) -> None:
     """Raises ValueError unless n is a number of bins."""
-    if n < 1:
-        raise ValueError(f"n = {n}: the number of bins must be at least 1")
+    if not (n >= 1 and n == int(n)):
+        raise ValueError(f"n = {n}: the number of bins must be whole and at least 1")

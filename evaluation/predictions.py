@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from calibrators.samples import (
     Floats,
     check_equal_lengths,
+    check_finite_sum,
     check_not_negative,
     check_unit_interval,
 )
@@ -63,7 +64,9 @@ class Predictions:
 
 
 def check_weights(sample_weight: ArrayLike | None, length: int) -> Floats:
-    """The weights as float64 of shape (n,), finite and at least 0; ones when there are none."""
+    """The weights as float64 of shape (n,), at least 0, with a finite sum; ones when none."""
     if sample_weight is None:
         return np.ones(length)
-    return check_not_negative("sample_weight", sample_weight)
+    weights = check_not_negative("sample_weight", sample_weight)
+    check_finite_sum("sample_weight", weights)
+    return weights

@@ -1,0 +1,209 @@
+"""What every metric does with nothing, with one class only, without weight, and with bad input."""
+
+import inspect
+from math import inf, isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import evaluation
+from evaluation import (
+    auc,
+    cal_n,
+    cal_n_floor,
+    gc_n,
+    grouped_cal_n,
+    log_loss,
+    pcoc,
+    reliability_diagram,
+    scorecard,
+)
+from tests.evaluation.predictions_of_kind import predictions
+
+BINS = 2
+
+
+def of_one_campaign(metric):
+    """The metric of a single campaign, however few its positives."""
+
+    def measure(p, y, sample_weight=None):
+        campaigns = ["a"] * len(p)
+        return metric(p, y, campaigns, BINS, min_positives=0, sample_weight=sample_weight)
+
+    return measure
+
+
+def floor(p, y, sample_weight=None):
+    rng = np.random.default_rng(1)
+    return cal_n_floor(p, BINS, rng=rng, draws=20, sample_weight=sample_weight)
+
+
+def mean_rate(p, y, sample_weight=None):
+    """The diagram as one number: nan when it has no point."""
+    diagram = reliability_diagram(p, y, BINS, sample_weight=sample_weight)
+    shares = diagram.weights / diagram.weights.sum() if len(diagram.weights) else diagram.weights
+    return float(shares @ diagram.rates) if len(shares) else nan
+
+
+def log_loss_on_the_scorecard(p, y, sample_weight=None):
+    return scorecard(p, y, [0] * len(p), sample_weight=sample_weight)["log_loss"]
+
+
+METRICS = {
+    "auc": auc,
+    "cal_n": lambda p, y, sample_weight=None: cal_n(p, y, BINS, sample_weight=sample_weight),
+    "cal_n_floor": floor,
+    "gc_n": of_one_campaign(gc_n),
+    "grouped_cal_n": lambda *columns, **options: (
+        of_one_campaign(grouped_cal_n)(*columns, **options).value
+    ),
+    "log_loss": log_loss,
+    "pcoc": pcoc,
+    "reliability_diagram": mean_rate,
+    "scorecard": log_loss_on_the_scorecard,
+}
+WITH_OUTCOMES = sorted(set(METRICS) - {"cal_n_floor"})
+EVERY = pytest.mark.parametrize("name", sorted(METRICS))
+
+ONLY_NEGATIVES = {
+    "auc": nan,
+    "cal_n": inf,
+    "gc_n": nan,
+    "grouped_cal_n": nan,
+    "log_loss": -np.log(0.75),
+    "pcoc": nan,
+    "reliability_diagram": 0.0,
+    "scorecard": -np.log(0.75),
+}
+ONLY_POSITIVES = {
+    "auc": nan,
+    "cal_n": 3.0,
+    "gc_n": 3.0,
+    "grouped_cal_n": 3.0,
+    "log_loss": -np.log(0.25),
+    "pcoc": 0.25,
+    "reliability_diagram": 1.0,
+    "scorecard": -np.log(0.25),
+}
+
+
+def test_every_public_metric_is_under_this_contract():
+    """A new one is added to the table above."""
+    functions = {
+        name for name in evaluation.__all__ if inspect.isfunction(getattr(evaluation, name))
+    }
+
+    assert functions - {"backtest"} == set(METRICS)
+
+
+@EVERY
+def test_nothing_is_undefined(name):
+    """No samples: nan, never 0 or 0.5."""
+    assert isnan(METRICS[name]([], []))
+    assert isnan(METRICS[name](np.empty(0), np.empty(0), sample_weight=np.empty(0)))
+
+
+@EVERY
+def test_no_weight_is_undefined(name):
+    """Samples of weight 0 are no samples."""
+    assert isnan(METRICS[name]([0.2, 0.5, 0.7], [0, 1, 1], sample_weight=[0, 0, 0]))
+
+
+@EVERY
+@settings(max_examples=30)
+@given(samples=predictions(min_size=3))
+def test_a_sample_of_weight_0_is_none(name, samples):
+    """It may as well not be there."""
+    p, y, weights = samples
+    held = weights > 0
+
+    expected = METRICS[name](p[held], y[held], sample_weight=weights[held])
+
+    actual = METRICS[name](p, y, sample_weight=weights)
+    assert actual == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", WITH_OUTCOMES)
+@pytest.mark.parametrize(
+    ("outcome", "expected"), [(0, ONLY_NEGATIVES), (1, ONLY_POSITIVES)], ids=["0", "1"]
+)
+def test_one_class_only(name, outcome, expected):
+    """Four samples at probability 1/4, all of one outcome: what needs both classes is nan, and
+    without positives so is every ratio but strict Cal-N, which is infinite."""
+    value = METRICS[name]([0.25] * 4, [outcome] * 4)
+
+    assert value == pytest.approx(expected[name], nan_ok=True)
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_a_scorecard_of_one_class_keeps_what_is_defined(outcome):
+    """Its other numbers are those of their metrics, each undefined on its own."""
+    row = scorecard([0.25] * 40, [outcome] * 40, ["a"] * 40)
+
+    assert (row["n"], row["positives"]) == (40.0, 40.0 * outcome)
+    assert {name for name, value in row.items() if isnan(value)} == (
+        {"auc"} if outcome else {"auc", "pcoc", "gc_3", "gc_4", "gc_5"}
+    )
+
+
+@EVERY
+@pytest.mark.parametrize("value", [nan, inf, -0.01, 1.01])
+def test_a_bad_probability_is_named(name, value):
+    """NaN and all that is outside [0, 1]: ValueError with column, row and value."""
+    with pytest.raises(ValueError, match=rf"probabilities\[1\] = {value}: every value must be in"):
+        METRICS[name]([0.5, value, 0.5], [0, 1, 1])
+
+
+@pytest.mark.parametrize("name", WITH_OUTCOMES)
+@pytest.mark.parametrize("value", [nan, inf, -1.0, 2.0])
+def test_a_bad_outcome_is_named(name, value):
+    """NaN and all that is outside [0, 1]: ValueError with column, row and value."""
+    with pytest.raises(ValueError, match=rf"outcomes\[2\] = {value}: every value must be in"):
+        METRICS[name]([0.5, 0.5, 0.5], [0, 1, value])
+
+
+@EVERY
+@pytest.mark.parametrize("value", [nan, inf, -1.0])
+def test_a_bad_weight_is_named(name, value):
+    """NaN, infinite and negative: ValueError with column, row and value."""
+    with pytest.raises(ValueError, match=rf"sample_weight\[0\] = {value}: .* finite and at least"):
+        METRICS[name]([0.5, 0.5, 0.5], [0, 1, 1], sample_weight=[value, 1, 1])
+
+
+@pytest.mark.parametrize("name", WITH_OUTCOMES)
+@pytest.mark.parametrize("outcomes", [[], [1], [0, 1, 1]], ids=len)
+def test_an_outcome_for_each_probability(name, outcomes):
+    """Unequal lengths are an error, not broadcast."""
+    message = f"equal lengths: probabilities has 2, outcomes has {len(outcomes)}"
+    with pytest.raises(ValueError, match=message):
+        METRICS[name]([0.5, 0.5], outcomes)
+
+
+@EVERY
+@pytest.mark.parametrize("weights", [[], [1], [1, 1, 1]], ids=len)
+def test_a_weight_for_each_probability(name, weights):
+    """Unequal lengths are an error, not broadcast."""
+    with pytest.raises(ValueError, match=f"equal lengths: .*sample_weight has {len(weights)}"):
+        METRICS[name]([0.5, 0.5], [0, 1], sample_weight=weights)
+
+
+@pytest.mark.parametrize("metric", [gc_n, grouped_cal_n, scorecard])
+@pytest.mark.parametrize("campaigns", [[], ["a"], ["a"] * 3, np.zeros(3, int)], ids=len)
+def test_a_campaign_for_each_probability(metric, campaigns):
+    """Unequal lengths are an error, not broadcast."""
+    with pytest.raises(ValueError, match=f"equal lengths: .*campaigns has {len(campaigns)}"):
+        metric([0.5, 0.5], [0, 1], campaigns)
+
+
+@EVERY
+@settings(max_examples=30)
+@given(samples=predictions(min_size=4))
+def test_arguments_are_left_as_they_are(name, samples):
+    """A metric reads; it works in memory of its own."""
+    columns = [column.astype(float) for column in samples]
+    copies = [column.copy() for column in columns]
+
+    METRICS[name](columns[0], columns[1], sample_weight=columns[2])
+
+    assert all(map(np.array_equal, columns, copies))
