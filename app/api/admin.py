@@ -1,0 +1,110 @@
+"""What operators ask for: a refit now, how it went, and which versions there are."""
+
+import time
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from msgspec import Meta, Struct
+from starlette.concurrency import run_in_threadpool
+
+from app.api.body import JSON, read_body
+from app.api.openapi import request_body
+from app.api.problems import not_found
+from app.api.resources import Given
+from app.events.admission import check_campaign
+from app.events.open_times import OpenTimes, Untimely
+from app.events.schema import Time
+from app.settings import Settings
+from app.strict_json import BrokenRule, Rule, decode, show
+
+router = APIRouter(prefix="/v1/admin", tags=["admin"])
+
+RETRAIN: Final = "retrain"
+_MOST_CAMPAIGNS: Final = 10_000
+
+
+class RetrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """What to refit, and as of when; everything and now by default."""
+
+    target: str | None = None
+    campaigns: list[str] | None = None
+    as_of: Annotated[Time, Meta(description="The end of the window.")] | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(RetrainRequest)
+_RULES: Final = {
+    "target": Rule("must be a string"),
+    "campaigns": Rule("must be an array of strings"),
+    "campaigns[]": Rule("must be a string"),
+    "as_of": Rule("must be a time: RFC 3339 with a time zone, or epoch seconds"),
+}
+
+
+@router.post(
+    "/retrain",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=request_body({JSON: RetrainRequest}, {"target": "click"}),
+)
+async def retrain(request: Request, given: Given) -> JSONResponse:
+    """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
+    body = await read_body(request, given.settings.max_body_bytes)
+    wanted = decode(body or b"{}", _DECODER, _RULES)
+    content = _checked(wanted, given.settings)
+    job = await run_in_threadpool(given.jobs.submit, RETRAIN, content, time.time())
+    location = f"{router.prefix}/jobs/{job.id}"
+    return JSONResponse(asdict(job), HTTPStatus.ACCEPTED, {"Location": location})
+
+
+@router.get("/jobs/{job_id}")
+def show_job(given: Given, job_id: str) -> dict[str, Any]:
+    """How a job is going: queued, running, done or failed."""
+    job = given.jobs.get(job_id)
+    if job is None:
+        raise not_found(f"job = {show(job_id)}: there is no such job, or it is over a day old")
+    return asdict(job)
+
+
+@router.get("/versions")
+def list_versions(given: Given) -> dict[str, Any]:
+    """The versions kept, newest first, and the one that this process serves."""
+    return {"serving": given.refresher.current.version, "versions": given.versions.history()}
+
+
+def _checked(wanted: RetrainRequest, settings: Settings) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if wanted.target is not None:
+        content["target"] = _immediate(wanted.target, settings)
+    if wanted.campaigns is not None:
+        content["campaigns"] = _campaigns(wanted.campaigns, settings)
+    if wanted.as_of is not None:
+        content["as_of"] = _as_of(wanted.as_of, settings)
+    return content
+
+
+def _immediate(target: str, settings: Settings) -> str:
+    if target not in settings.targets:
+        rule = f"must be an immediate target: {', '.join(settings.targets)}"
+        raise BrokenRule("target", rule, target)
+    return target
+
+
+def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
+    if not 1 <= len(campaigns) <= _MOST_CAMPAIGNS:
+        rule = f"has {len(campaigns)} items; must have 1 to {_MOST_CAMPAIGNS}"
+        raise BrokenRule("campaigns", rule)
+    for place, campaign in enumerate(campaigns):
+        check_campaign(f"campaigns[{place}]", campaign, settings.max_campaign_bytes)
+    return sorted(set(campaigns))
+
+
+def _as_of(as_of: Time, settings: Settings) -> float:
+    event_clock = settings.clock == "event"
+    times = OpenTimes.since(None, settings) if event_clock else OpenTimes.at(time.time(), settings)
+    try:
+        return times.check("as_of", as_of)
+    except Untimely:
+        raise BrokenRule("as_of", "must not be in the future", str(as_of)) from None

@@ -1,0 +1,104 @@
+"""A request's body: read within bounds, and unpacked within the same bounds."""
+
+import zlib
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+
+from app.api.problems import Problem
+from app.strict_json import show
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
+_GZIP: Final = frozenset({b"gzip", b"x-gzip"})
+_IDENTITY: Final = b"identity"
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+# Each member costs a copy of all that follows it.
+_MOST_MEMBERS: Final = 100
+
+
+async def read_body(request: Request, most: int, media_types: Iterable[str] = (JSON,)) -> bytes:
+    """The body, unpacked if it is gzip; never holds more than `most` bytes of either form.
+
+    Raises Problem: 413 if it is larger, 415 for another media type or encoding, 400 for bad gzip.
+    """
+    headers = dict(request.scope["headers"])
+    _check_media_type(headers.get(b"content-type"), media_types)
+    encoding = headers.get(b"content-encoding", _IDENTITY).lower()
+    _check_encoding(encoding)
+    _check_announced(headers.get(b"content-length"), most)
+    body = await _read(request, most)
+    return await run_in_threadpool(gunzip, body, most) if encoding in _GZIP else body
+
+
+def media_type(content_type: str) -> str:
+    """The media type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def gunzip(packed: bytes, most: int) -> bytes:
+    """The unpacked bytes of one or more gzip members; never holds more than `most` + 1 of them."""
+    unpacked = bytearray()
+    for _ in range(_MOST_MEMBERS):
+        if not packed:
+            return bytes(unpacked)
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            unpacked += member.decompress(packed, most + 1 - len(unpacked))
+        except zlib.error as error:
+            raise _bad_gzip(str(error)) from None
+        if len(unpacked) > most:
+            raise _too_large(most)
+        if not member.eof:
+            raise _bad_gzip("the stream is cut short")
+        packed = member.unused_data
+    raise _bad_gzip(f"more than {_MOST_MEMBERS - 1} members")
+
+
+def _check_media_type(given: bytes | None, allowed: Iterable[str]) -> None:
+    if given is None or media_type(given.decode("latin-1")) in allowed:
+        return
+    detail = f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(allowed)}"
+    raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+
+
+def _check_encoding(encoding: bytes) -> None:
+    if encoding not in _GZIP and encoding != _IDENTITY:
+        detail = f"Content-Encoding = {show(encoding.decode('latin-1'))}: must be gzip or identity"
+        headers = {"Accept-Encoding": "gzip"}
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-encoding", detail, headers)
+
+
+def _check_announced(length: bytes | None, most: int) -> None:
+    if length is not None and int(length) > most:
+        raise _too_large(most)
+
+
+async def _read(request: Request, most: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            # Answered to nobody, but neither stored nor a fault of ours.
+            raise Problem(HTTPStatus.BAD_REQUEST, "body-cut-short", "body: ended before its end")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > most:
+            raise _too_large(most)
+        if not message.get("more_body", False):
+            return b"".join((*chunks, chunk)) if chunks else chunk
+        chunks.append(chunk)
+
+
+def _too_large(most: int) -> Problem:
+    detail = f"body: must have at most {most} bytes, packed and unpacked"
+    return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail, limit=most)
+
+
+def _bad_gzip(reason: str) -> Problem:
+    return Problem(HTTPStatus.BAD_REQUEST, "bad-gzip", f"body: not gzip: {reason}")

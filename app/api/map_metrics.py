@@ -1,0 +1,119 @@
+"""Gauges read at scrape time from the version in force: what it is, and what its refit reported."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.api.refresher import Refresher
+from app.api.snapshot import Snapshot
+
+_STAGES: Final = ("raw", "calibrated")
+_SPANS: Final = ("hour", "window")
+_ORDERS: Final = {"cal": (3, 5), "gc": (3, 4, 5)}
+
+
+class MapCollector(Collector):
+    """`read_heartbeat` gives the worker's last sign of life, or None when there is none."""
+
+    def __init__(
+        self, refresher: Refresher, read_heartbeat: Callable[[], Mapping[str, Any] | None]
+    ) -> None:
+        self._refresher = refresher
+        self._read_heartbeat = read_heartbeat
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not read anything."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, of one and the same snapshot."""
+        snapshot, now = self._refresher.current, time.time()
+        yield _gauge("sirocco_store_up", "Whether the store answers.", self._refresher.store_up)
+        yield CounterMetricFamily(
+            "sirocco_refused_versions",
+            "Published versions that could not be read.",
+            self._refresher.refused_versions,
+        )
+        yield from _version(snapshot, now)
+        yield from _worker(self._read_heartbeat(), now)
+        yield from _quality(snapshot)
+        yield from _fits(snapshot)
+        yield _top_campaigns(snapshot)
+
+
+def _gauge(name: str, text: str, value: float | None) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text)
+    _add(family, [], value)
+    return family
+
+
+def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
+    # An undefined value is no sample: NaN would hide in averages, zero would lie.
+    if value is not None:
+        family.add_metric(labels, float(value))
+
+
+def _version(snapshot: Snapshot, now: float) -> Iterator[Metric]:
+    info = GaugeMetricFamily("sirocco_map_version_info", "Version in force.", labels=["version"])
+    info.add_metric([snapshot.version], 1)
+    yield info
+    yield _gauge("sirocco_map_age_seconds", "Since the version's publish.", snapshot.age(now))
+    yield _gauge(
+        "sirocco_refit_seconds", "How long its refit took.", snapshot.report.get("refit_seconds")
+    )
+
+
+def _worker(heartbeat: Mapping[str, Any] | None, now: float) -> Iterator[Metric]:
+    age = None if heartbeat is None else max(0.0, now - float(heartbeat["at"]))
+    yield _gauge("sirocco_worker_heartbeat_age_seconds", "Since the worker's last sign.", age)
+
+
+def _quality(snapshot: Snapshot) -> Iterator[Metric]:
+    labels = ["target", "stage", "span"]
+    pcoc = GaugeMetricFamily("sirocco_pcoc", "Predicted over true outcomes.", labels=labels)
+    errors = {
+        name: GaugeMetricFamily(f"sirocco_{name}_n", text, labels=[*labels, "n"])
+        for name, text in (("cal", "Cal-N of all."), ("gc", "Cal-N by campaign, averaged."))
+    }
+    for values, row in _judged(snapshot):
+        _add(pcoc, values, row.get("pcoc"))
+        for name, orders in _ORDERS.items():
+            for order in orders:
+                _add(errors[name], [*values, str(order)], row.get(f"{name}_{order}"))
+    yield from (pcoc, *errors.values())
+
+
+def _judged(snapshot: Snapshot) -> Iterator[tuple[list[str], Mapping[str, Any]]]:
+    for target in snapshot.atlases:
+        report = snapshot.report_of(target)
+        for span in _SPANS:
+            for stage in _STAGES:
+                yield [target, stage, span], (report.get(span) or {}).get(stage) or {}
+
+
+def _fits(snapshot: Snapshot) -> Iterator[Metric]:
+    fitted = GaugeMetricFamily(
+        "sirocco_campaigns_fitted", "Campaigns with a map of their own.", labels=["target"]
+    )
+    skipped = GaugeMetricFamily(
+        "sirocco_campaigns_skipped", "Campaigns without, by reason.", labels=["target", "reason"]
+    )
+    for target in snapshot.atlases:
+        report = snapshot.report_of(target)
+        _add(fitted, [target], report.get("fitted"))
+        for reason, number in report.get("skipped", {}).items():
+            _add(skipped, [target, reason], number)
+    yield from (fitted, skipped)
+
+
+def _top_campaigns(snapshot: Snapshot) -> Metric:
+    labels = ["target", "campaign", "stage"]
+    family = GaugeMetricFamily("sirocco_campaign_pcoc", "PCOC of the largest.", labels=labels)
+    for target in snapshot.atlases:
+        for row in snapshot.report_of(target).get("top", []):
+            for stage in _STAGES:
+                _add(family, [target, row["campaign"], stage], row.get(f"pcoc_{stage}"))
+    return family

@@ -1,0 +1,83 @@
+"""Keeps the snapshot current: a thread that looks for a new version and swaps one reference."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from app.api.snapshot import Snapshot
+from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.versions import Versions
+
+logger = logging.getLogger(__name__)
+
+_JOIN_SECONDS: Final = 5.0
+
+
+class Refresher:
+    """Serves `current` while it watches the versions.
+
+    When the store is away the last snapshot stays. A version that cannot be read is refused once,
+    counted, and the one before it stays.
+    """
+
+    def __init__(self, versions: Versions, targets: Sequence[str], pause_seconds: float) -> None:
+        self.current = Snapshot.before_the_first(targets)
+        self.store_seen = False
+        self.store_up = False
+        self.refused_versions = 0
+        self._versions = versions
+        self._targets = targets
+        self._pause_seconds = pause_seconds
+        self._refused: str | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
+
+    def start(self) -> None:
+        """Look once, so that what is published is served from the first request on; then watch."""
+        self.refresh()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        self._stopping.set()
+        self._thread.join(_JOIN_SECONDS)
+
+    def refresh(self) -> None:
+        """Look once, and take the version in force if it is another; never raises."""
+        try:
+            self._take(self._versions.current())
+            self._found_store(True)
+        except StorageUnavailable as error:
+            self._found_store(False, str(error))
+        except Exception:
+            # The thread must outlive whatever a version does to it.
+            logger.exception("the refresh failed; still serving %s", self.current.version)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._pause_seconds):
+            self.refresh()
+
+    def _take(self, version: str | None) -> None:
+        if version is None or version in (self.current.version, self._refused):
+            return
+        try:
+            self.current = Snapshot.of(self._versions.load(version), self._targets)
+        except UnknownVersion:
+            # It was dropped between the two reads: the next look finds its successor.
+            return
+        except (CorruptVersion, ValueError) as error:
+            self._refuse(version, error)
+        else:
+            logger.info("serving version %s", version)
+
+    def _refuse(self, version: str, error: Exception) -> None:
+        self._refused = version
+        self.refused_versions += 1
+        logger.error("refused %s, still serving %s: %s", version, self.current.version, error)
+
+    def _found_store(self, up: bool, reason: str = "") -> None:
+        if not up and (self.store_up or not self.store_seen):
+            logger.warning("the store is away, serving %s: %s", self.current.version, reason)
+        self.store_seen = self.store_seen or up
+        self.store_up = up

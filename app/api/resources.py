@@ -1,0 +1,91 @@
+"""What the endpoints work with: opened once per application, closed with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import redis
+import redis.asyncio
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from app.api.map_metrics import MapCollector
+from app.api.metrics import Metrics
+from app.api.refresher import Refresher
+from app.settings import Settings
+from app.storage.connection import open_async_redis, open_redis
+from app.storage.errors import StorageUnavailable
+from app.storage.event_log import EventLog
+from app.storage.heartbeat import Heartbeat
+from app.storage.jobs import Jobs
+from app.storage.versions import Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Of one application; its clients connect at their first command."""
+
+    settings: Settings
+    client: redis.Redis
+    async_client: redis.asyncio.Redis
+    refresher: Refresher
+    event_log: EventLog
+    versions: Versions
+    jobs: Jobs
+    metrics: Metrics
+
+    @classmethod
+    def of(cls, settings: Settings, redis_url: str) -> Self:
+        """The resources on the store at the URL."""
+        client = open_redis(redis_url, settings.redis_timeout_seconds)
+        async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
+        versions = Versions(client, settings.versions_kept)
+        refresher = Refresher(versions, settings.known_targets, settings.refresh_seconds)
+        return cls(
+            settings,
+            client,
+            async_client,
+            refresher,
+            EventLog(async_client, settings.ttl_seconds),
+            versions,
+            Jobs(client),
+            _metrics(refresher, Heartbeat(client, settings.ttl_seconds)),
+        )
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Keeps the snapshot current meanwhile, and closes the clients afterwards."""
+        await run_in_threadpool(self.refresher.start)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(self.refresher.stop)
+            await self.async_client.aclose()
+            self.client.close()
+
+
+def resources_of(request: Request) -> Resources:
+    """The resources of the request's application."""
+    found: Resources = request.app.state.resources
+    return found
+
+
+async def _resources(request: Request) -> Resources:
+    # Async, because the framework runs other dependencies in its thread pool.
+    return resources_of(request)
+
+
+Given = Annotated[Resources, Depends(_resources)]
+
+
+def _metrics(refresher: Refresher, heartbeat: Heartbeat) -> Metrics:
+    def read_heartbeat() -> dict[str, Any] | None:
+        try:
+            return heartbeat.read() if refresher.store_up else None
+        except StorageUnavailable:
+            return None
+
+    metrics = Metrics()
+    metrics.registry.register(MapCollector(refresher, read_heartbeat))
+    return metrics

@@ -1,0 +1,57 @@
+"""What an API process serves: one published version, whole, until the next replaces it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from app.storage.versions import Published
+from calibrators import Atlas
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version in memory; immutable, so that a reader never sees half of another."""
+
+    version: str = "none"
+    as_of: float | None = None
+    published_at: float | None = None
+    atlases: Mapping[str, Atlas] = field(default_factory=dict)
+    packed: Mapping[str, bytes] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def before_the_first(cls, targets: Iterable[str]) -> Self:
+        """Serves the identity for every target: nothing has been published yet."""
+        return cls(**_complete({}, targets))
+
+    @classmethod
+    def of(cls, published: Published, targets: Iterable[str]) -> Self:
+        """The published version; targets without an atlas are served by the identity.
+
+        Raises ValueError on an atlas whose bytes cannot be read.
+        """
+        return cls(
+            version=published.version,
+            as_of=published.as_of,
+            published_at=published.published_at,
+            report=published.report,
+            **_complete(published.atlases, targets),
+        )
+
+    def age(self, now: float) -> float | None:
+        """Seconds since this version was published; None before the first."""
+        return None if self.published_at is None else max(0.0, now - self.published_at)
+
+    def report_of(self, target: str) -> Mapping[str, Any]:
+        """What the refit reported about the target; empty if it reported nothing."""
+        found: Mapping[str, Any] = self.report.get("targets", {}).get(target, {})
+        return found
+
+
+def _complete(packed: Mapping[str, bytes], targets: Iterable[str]) -> dict[str, Any]:
+    everywhere = Atlas.empty()
+    atlases = {target: Atlas.from_bytes(data) for target, data in packed.items()}
+    return {
+        "atlases": {target: atlases.get(target, everywhere) for target in targets},
+        "packed": {target: packed.get(target, everywhere.to_bytes()) for target in targets},
+    }

@@ -1,0 +1,69 @@
+"""Which times events may carry: the hours a refit can still learn from, and not the future."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from app.events.schema import Time
+from app.settings import SECONDS_PER_HOUR, Settings
+from app.strict_json import BrokenRule
+
+_FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+
+
+class Untimely(ValueError):
+    """A well-formed event outside the open times; `reason` is late or future."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTimes:
+    """From the beginning of `first_hour` to the second `latest`, both in epoch time."""
+
+    first_hour: int
+    latest: float
+
+    @classmethod
+    def at(cls, now: float, settings: Settings) -> Self:
+        """Open when it is `now`: the window before, and a little future for clocks that differ."""
+        return cls(_hour_of(now) - settings.window_hours, now + settings.future_seconds)
+
+    @classmethod
+    def since(cls, as_of: float | None, settings: Settings) -> Self:
+        """Open when time is told by events: the window before the last refit, and all after it."""
+        if as_of is None:
+            return cls(_hour_of(_FIRST_SECOND), _END_SECOND)
+        return cls(_hour_of(as_of) - settings.window_hours, _END_SECOND)
+
+    def check(self, field: str, time: Time) -> float:
+        """Epoch seconds of a time that is not in the future; BrokenRule or Untimely otherwise."""
+        seconds = time if isinstance(time, float) else time.timestamp()
+        if not _FIRST_SECOND <= seconds < _END_SECOND:
+            raise BrokenRule(field, "must be in the years 2000 to 2099", _shown(time))
+        if seconds > self.latest:
+            raise Untimely("future", f"{field} = {_shown(time)}: future, after {_iso(self.latest)}")
+        return seconds
+
+    def hour(self, field: str, time: Time) -> int:
+        """The hour of an open time; Untimely if its hour is closed already."""
+        hour = int(self.check(field, time) // SECONDS_PER_HOUR)
+        if hour < self.first_hour:
+            first = _iso(self.first_hour * SECONDS_PER_HOUR)
+            raise Untimely("late", f"{field} = {_shown(time)}: late, the window begins at {first}")
+        return hour
+
+
+def _hour_of(seconds: float) -> int:
+    return int(seconds // SECONDS_PER_HOUR)
+
+
+def _shown(time: Time) -> float | str:
+    return time if isinstance(time, float) else time.isoformat()
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

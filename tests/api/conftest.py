@@ -1,0 +1,82 @@
+"""Running services for the tests of the API; `running_service.serving` starts others."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from app.settings import Settings
+from app.storage import EmbeddedRedis
+from calibrators import Atlas, CalibrationMap
+from tests.api.running_service import RunningService, serving
+
+
+@contextmanager
+def new_redis() -> Iterator[EmbeddedRedis]:
+    with (
+        TemporaryDirectory(prefix="sirocco-test-") as folder,
+        EmbeddedRedis(Path(folder)) as server,
+    ):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[EmbeddedRedis]:
+    """One kind of server is enough here: the storage tests run on every kind."""
+    with new_redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def settings() -> Settings:
+    """The defaults, on a free port, and quick to see a new version."""
+    return Settings(port=0, refresh_seconds=0.01)
+
+
+@pytest.fixture
+def service(settings: Settings, redis_url: str) -> Iterator[RunningService]:
+    """A service of the test's own, on an empty store."""
+    with serving(settings, redis_url) as running:
+        yield running
+
+
+@pytest.fixture
+def event_clock_service(settings: Settings, redis_url: str) -> Iterator[RunningService]:
+    """The same, with time told by the events."""
+    with serving(settings.model_copy(update={"clock": "event"}), redis_url) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_service(settings: Settings) -> Iterator[RunningService]:
+    """One for all tests that leave nothing behind, on a store of its own: nothing is published."""
+    with new_redis() as server, serving(settings, server.url) as running:
+        yield running
+
+
+@pytest.fixture
+def refusing(shared_service: RunningService) -> Iterator[RunningService]:
+    """For requests that must be refused: checks that nothing is stored and the service goes on."""
+    shared_service.store.flushall()
+    yield shared_service
+    assert shared_service.stored_keys == []
+    asked = {"target": "click", "campaign": "a", "scores": [0.25]}
+    assert shared_service.http.post("/v1/calibrate", json=asked).json()["probabilities"] == [0.25]
+
+
+@pytest.fixture
+def atlas() -> Atlas:
+    """Two campaigns with maps of their own, and a target's map for all others."""
+    maps = {
+        "hats": CalibrationMap.proportional(0.5),
+        "shoes": CalibrationMap([0.0, 0.2, 1.0], [0.0, 0.1, 0.9]),
+    }
+    return Atlas.build(maps, target_map=CalibrationMap.proportional(2.0))
+
+
+@pytest.fixture
+def version(service: RunningService, atlas: Atlas) -> str:
+    """The id of a version in force that has maps for clicks only."""
+    return service.publish({"click": atlas})

@@ -1,0 +1,110 @@
+"""The service as its callers meet it: over HTTP, on a free loopback port, on real Redis."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+
+import httpx
+import redis
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.api.server import server_of
+from app.settings import Settings
+from app.storage import BinsStore, Lease, Versions, open_redis
+from calibrators import Atlas, BinsTable
+
+LEASE_SECONDS = 60
+PATIENCE_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """A service that answers at `url`; `http` asks it, `store` looks into its Redis."""
+
+    url: str
+    http: httpx.Client
+    store: redis.Redis
+    settings: Settings
+    app: FastAPI
+
+    def publish(
+        self,
+        atlases: Mapping[str, Atlas],
+        report: Mapping[str, Any] | None = None,
+        as_of: float = 1_767_225_600.0,
+        published_at: float | None = None,
+    ) -> str:
+        """Bring a version into force as the worker does, and return once it is served."""
+        lease = Lease(self.store, "worker", "test", LEASE_SECONDS)
+        assert lease.acquire()
+        packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
+        at = time.time() if published_at is None else published_at
+        versions = Versions(self.store, self.settings.versions_kept)
+        version = versions.publish(lease.token, as_of, at, packed, dict(report or {}))
+        lease.release()
+        eventually(lambda: self.serving == version)
+        return version
+
+    @property
+    def serving(self) -> str:
+        """The version that the service says it serves."""
+        return str(self.http.get("/readyz").json()["version"])
+
+    @property
+    def stored_keys(self) -> list[bytes]:
+        """Every key in Redis, for tests that show that there is none."""
+        return sorted(self.store.keys("*"))
+
+    def bins(self, target: str, hour: int) -> BinsTable:
+        """What the events stored so far add up to."""
+        store = BinsStore(self.store, self.settings.ttl_seconds)
+        store.fold()
+        return store.hour(target, hour)
+
+    def metrics(self, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+        """The samples of that name, by their sorted labels."""
+        families = text_string_to_metric_families(self.http.get("/metrics").text)
+        samples = (sample for family in families for sample in family.samples)
+        return {
+            tuple(sorted(sample.labels.items())): sample.value
+            for sample in samples
+            if sample.name == name
+        }
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """One sample; None if there is none."""
+        return self.metrics(name).get(tuple(sorted(labels.items())))
+
+
+@contextmanager
+def serving(settings: Settings, redis_url: str) -> Iterator[RunningService]:
+    """The service of these settings while inside; port 0 takes a free one."""
+    server = server_of(settings, redis_url)
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        eventually(lambda: server.started or not thread.is_alive())
+        url = f"http://127.0.0.1:{_port(server)}"
+        with httpx.Client(base_url=url, timeout=60) as http, open_redis(redis_url) as store:
+            yield RunningService(url, http, store, settings, server.config.app)
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Returns once the condition holds; fails after a long while."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.002)
+
+
+def _port(server: uvicorn.Server) -> int:
+    port: int = server.servers[0].sockets[0].getsockname()[1]
+    return port

@@ -1,0 +1,136 @@
+"""Refits on demand, their jobs, and the list of versions."""
+
+import time
+
+import pytest
+
+from app.storage import Jobs
+from app.storage.jobs import QUEUE_LIMIT
+from calibrators import Atlas
+from tests.api.problems import broken_rule, problem
+
+PATH = "/v1/admin/retrain"
+
+
+def test_a_refit_is_queued_as_a_job(service):
+    started = time.time()
+    wanted = {"target": "click", "campaigns": ["b", "a", "b"], "as_of": "2025-03-01T00:00:00Z"}
+
+    answer = service.http.post(PATH, json=wanted)
+
+    job = answer.json()
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"/v1/admin/jobs/{job['id']}"
+    assert started <= job.pop("created_at") <= time.time()
+    assert job == {
+        "id": job["id"],
+        "kind": "retrain",
+        "request": {"target": "click", "campaigns": ["a", "b"], "as_of": 1_740_787_200.0},
+        "status": "queued",
+        "started_at": None,
+        "finished_at": None,
+        "result": None,
+        "error": None,
+    }
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"target": null}'])
+def test_an_empty_request_means_everything(service, body):
+    assert service.http.post(PATH, content=body).json()["request"] == {}
+
+
+def test_equal_requests_that_wait_are_one_job(service):
+    """A hundred impatient clicks are one refit."""
+    ids = {service.http.post(PATH, json={"target": "click"}).json()["id"] for _ in range(100)}
+
+    assert len(ids) == 1
+    assert service.http.post(PATH).json()["id"] not in ids
+
+
+def test_a_job_tells_how_it_goes(service):
+    """Queued, running, then done with its result or failed with its error."""
+    jobs = Jobs(service.store)
+    first = service.http.post(PATH, json={"as_of": 1_740_787_200}).headers["location"]
+    second = service.http.post(PATH).headers["location"]
+
+    assert service.http.get(first).json()["status"] == "queued"
+    taken = jobs.take(2.0)
+    running = service.http.get(first).json()
+    assert (running["status"], running["started_at"]) == ("running", 2.0)
+    jobs.finish(taken.id, 3.0, result={"version": "1"})
+    jobs.finish(jobs.take(4.0).id, 5.0, error="it broke")
+    done, failed = service.http.get(first).json(), service.http.get(second).json()
+    assert (done["status"], done["finished_at"], done["result"]) == ("done", 3.0, {"version": "1"})
+    assert (failed["status"], failed["error"]) == ("failed", "it broke")
+
+
+@pytest.mark.parametrize("job_id", ["000099", "x" * 10_000, "%00"])
+def test_an_unknown_job_is_not_found(refusing, job_id):
+    content = problem(refusing.http.get(f"/v1/admin/jobs/{job_id}"), 404, "not-found")
+
+    assert "there is no such job" in content["detail"]
+
+
+def test_a_full_queue_refuses_more(service):
+    for hour in range(QUEUE_LIMIT):
+        service.http.post(PATH, json={"as_of": 1_740_787_200 + 3600 * hour})
+
+    answer = service.http.post(PATH)
+
+    problem(answer, 429, "queue-full")
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "rule", "value"),
+    [
+        ({"target": "conversion"}, "target", "must be an immediate target: click", '"conversion"'),
+        ({"target": "view"}, "target", "must be an immediate target: click", '"view"'),
+        ({"target": 7}, "target", "must be a string", "7"),
+        ({"campaigns": []}, "campaigns", "has 0 items; must have 1 to 10000", None),
+        ({"campaigns": ["a"] * 10_001}, "campaigns", "has 10001 items; must have", None),
+        ({"campaigns": ["a", ""]}, "campaigns[1]", "must have 1 to 256 bytes", '""'),
+        ({"campaigns": ["x" * 10_000]}, "campaigns[0]", "must have 1 to", f'"{"x" * 60}...'),
+        ({"campaigns": "a"}, "campaigns", "must be an array of strings", '"a"'),
+        ({"campaigns": [7]}, "campaigns[0]", "must be a string", "7"),
+        ({"as_of": "now"}, "as_of", "must be a time: RFC 3339 with a time zone", '"now"'),
+        (
+            {"as_of": "9999-12-31T23:59:59Z"},
+            "as_of",
+            "must be in the years 2000 to 2099",
+            '"9999-12-31T23:59:59+00:00"',
+        ),
+        ({"as_of": 4_000_000_000}, "as_of", "must not be in the future", '"4000000000.0"'),
+        ({"when": 1}, "when", "unknown field", None),
+    ],
+)
+def test_every_broken_rule_is_named(refusing, wanted, field, rule, value):
+    answer = refusing.http.post(PATH, json=wanted)
+
+    broken_rule(answer, field, rule, value)
+
+
+def test_by_the_events_clock_any_moment_can_be_refitted(event_clock_service):
+    answer = event_clock_service.http.post(PATH, json={"as_of": 4_000_000_000})
+
+    assert answer.json()["request"] == {"as_of": 4_000_000_000.0}
+
+
+def test_versions_are_listed_newest_first(service, atlas):
+    older = service.publish({"click": Atlas.empty()}, as_of=1.0)
+    newer = service.publish({"click": atlas}, as_of=2.0)
+
+    content = service.http.get("/v1/admin/versions").json()
+
+    assert content["serving"] == newer
+    assert [(row["version"], row["as_of"]) for row in content["versions"]] == [
+        (newer, 2.0),
+        (older, 1.0),
+    ]
+    assert content["versions"][0]["atlases"]["click"]["bytes"] == len(atlas.to_bytes())
+
+
+def test_before_the_first_version_the_list_is_empty(service):
+    content = service.http.get("/v1/admin/versions").json()
+
+    assert content == {"serving": "none", "versions": []}

@@ -1,0 +1,103 @@
+"""`GET /v1/campaigns`: who has a map of one's own, page by page, and how the largest do."""
+
+import pytest
+
+from calibrators import Atlas, CalibrationMap
+from tests.api.problems import broken_rule, problem
+
+PATH = "/v1/campaigns"
+SHOES = {
+    "campaign": "shoes",
+    "n": 900.0,
+    "positives": 90.0,
+    "pcoc_raw": 0.5,
+    "pcoc_calibrated": None,
+}
+REPORT = {"targets": {"click": {"top": [SHOES]}}}
+
+
+def test_campaigns_with_maps_are_listed_by_name(service, atlas):
+    version = service.publish({"click": atlas}, REPORT)
+
+    assert service.http.get(PATH).json() == {
+        "target": "click",
+        "version": version,
+        "total": 2,
+        "campaigns": [
+            {"campaign": "hats", "report": None},
+            {"campaign": "shoes", "report": SHOES},
+        ],
+        "next": None,
+    }
+
+
+def test_a_target_without_maps_has_no_campaigns(service, version):
+    answer = service.http.get(PATH, params={"target": "conversion"})
+
+    assert answer.json() == {
+        "target": "conversion",
+        "version": version,
+        "total": 0,
+        "campaigns": [],
+        "next": None,
+    }
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 10, 1000])
+def test_pages_hold_every_campaign_once(service, limit):
+    """Any name may be one: `next` leads on through all of them."""
+    names = sorted({*"abc", "a/b", "a b?&=#", "ä", "日本", "%2F", "c" * 256, '"'})
+    service.publish({"click": Atlas.build(dict.fromkeys(names, CalibrationMap.identity()))})
+    found, after = [], ""
+
+    while after is not None:
+        page = service.http.get(PATH, params={"limit": limit, "after": after}).json()
+        assert page["total"] == len(names)
+        assert 1 <= len(page["campaigns"]) <= limit
+        found += [row["campaign"] for row in page["campaigns"]]
+        after = page["next"]
+
+    assert found == names
+
+
+def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
+    version = service.publish({"click": atlas}, REPORT)
+    identity = {"level": "identity", "knots": 2, "report": None}
+
+    shoes = service.http.get(f"{PATH}/shoes").json()
+    unseen = service.http.get(f"{PATH}/un/seen").json()
+
+    assert shoes == {
+        "campaign": "shoes",
+        "version": version,
+        "targets": {
+            "click": {"level": "campaign", "knots": 3, "report": SHOES},
+            "conversion": identity,
+        },
+    }
+    assert unseen["campaign"] == "un/seen"
+    assert unseen["targets"]["click"] == {"level": "target", "knots": 3, "report": None}
+
+
+@pytest.mark.parametrize("limit", ["0", "1001", "-1", "x", "1.5", "x" * 10_000])
+def test_the_limit_is_a_whole_number_of_1_to_1000(refusing, limit):
+    answer = refusing.http.get(PATH, params={"limit": limit})
+
+    shown = f'"{limit}"' if len(limit) < 60 else f'"{limit[:60]}...'
+    broken_rule(answer, "limit", "Input should be", shown)
+
+
+@pytest.mark.parametrize("target", ["view", "x" * 10_000])
+def test_an_unknown_target_is_not_found(refusing, target):
+    content = problem(refusing.http.get(PATH, params={"target": target}), 404, "not-found")
+
+    assert content["detail"].startswith(f'target = "{target[:60]}')
+    assert content["detail"].endswith("unknown target; known are click, conversion")
+
+
+@pytest.mark.parametrize(("campaign", "shown"), [("", '""'), ("x" * 10_000, f'"{"x" * 60}...')])
+@pytest.mark.parametrize("path", [PATH, "/v1/maps/click"])
+def test_a_campaign_in_a_path_has_1_to_256_bytes(refusing, path, campaign, shown):
+    answer = refusing.http.get(f"{path}/{campaign}")
+
+    broken_rule(answer, "campaign", "must have 1 to 256 bytes of UTF-8", shown)

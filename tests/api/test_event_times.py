@@ -1,0 +1,90 @@
+"""Which events are in time, by this machine's clock and by the clock of the events."""
+
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from tests.api.events import HOUR_SECONDS, click, impression
+
+PATH = "/v1/events"
+AS_OF = 1_700_000_000.0 // HOUR_SECONDS * HOUR_SECONDS
+
+
+def post(service, *events):
+    return service.http.post(PATH, json=list(events)).json()
+
+
+def reason(content):
+    return content["rejected"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "zone", [UTC, timezone(timedelta(hours=-12)), timezone(timedelta(hours=14))]
+)
+def test_all_ways_to_write_a_moment_are_one_moment(service, zone):
+    now = datetime.now(zone).replace(microsecond=500_000)
+    epoch = now.timestamp()
+    ways = [now.isoformat(), now.isoformat().replace("+00:00", "Z"), epoch, int(epoch)]
+
+    content = post(service, *map(impression, ways))
+
+    assert content["accepted"] == 4
+    hour = int(epoch // HOUR_SECONDS)
+    assert service.bins("click", hour).total().total_count == 4
+
+
+def test_by_the_wall_clock_the_window_before_now_is_open(service):
+    hour = int(time.time() // HOUR_SECONDS)
+    still = (hour - 23) * HOUR_SECONDS
+    late = (hour - 25) * HOUR_SECONDS + 3599
+
+    content = post(service, impression(still), impression(late))
+
+    assert content["accepted"] == 1
+    assert content["rejected"][0]["index"] == 1
+    assert reason(content).startswith(f"occurred_at = {float(late)}: late, the window begins at ")
+    assert service.bins("click", hour - 23).total().total_count == 1
+
+
+def test_by_the_wall_clock_a_little_future_is_open(service):
+    """Clocks of machines differ, but not by more than five minutes."""
+    now = time.time()
+
+    content = post(service, impression(now + 240), impression(now + 600))
+
+    assert content["accepted"] == 1
+    assert reason(content).startswith(f"occurred_at = {now + 600}: future, after ")
+
+
+def test_a_click_is_as_late_as_its_impression(service):
+    now = time.time()
+    old = now - 30 * HOUR_SECONDS
+
+    content = post(service, click(now, "1", impression_at=old), click(now + 9999, "2"))
+
+    assert content["accepted"] == 0
+    assert reason(content).startswith(f"impression_at = {old}: late")
+    assert content["rejected"][1]["error"].startswith(f"occurred_at = {now + 9999}: future")
+
+
+@pytest.mark.parametrize("at", [946_684_800, AS_OF, 4_102_444_799])
+def test_by_the_events_clock_all_is_open_before_the_first_version(event_clock_service, at):
+    """Old logs can be replayed; this machine's clock does not matter."""
+    content = post(event_clock_service, impression(at))
+
+    assert content == {"accepted": 1, "duplicates": 0, "rejected": []}
+
+
+def test_by_the_events_clock_the_last_refit_is_now(event_clock_service, atlas):
+    service = event_clock_service
+    service.publish({"click": atlas}, as_of=AS_OF)
+    first = AS_OF - 24 * HOUR_SECONDS
+    year = 365 * 24 * HOUR_SECONDS
+
+    content = post(service, impression(first), impression(AS_OF + year), impression(first - 1))
+
+    assert content["accepted"] == 2
+    assert reason(content) == (
+        f"occurred_at = {first - 1}: late, the window begins at 2023-11-13T22:00:00+00:00"
+    )

@@ -1,0 +1,83 @@
+"""The maps themselves: one as JSON, all of a target as bytes with an ETag."""
+
+import pytest
+
+from calibrators import Atlas, CalibrationMap
+from tests.api.problems import problem
+
+
+def test_a_map_is_shown_with_its_knots(service, atlas):
+    version = service.publish({"click": atlas}, as_of=1_767_225_600.0)
+
+    assert service.http.get("/v1/maps/click/shoes").json() == {
+        "target": "click",
+        "campaign": "shoes",
+        "version": version,
+        "as_of": 1_767_225_600.0,
+        "level": "campaign",
+        "schema_version": 1,
+        "knots": [0.0, 0.2, 1.0],
+        "values": [0.0, 0.1, 0.9],
+    }
+
+
+def test_the_map_shown_is_the_one_that_serves(service, version, atlas):
+    """A campaign without a map of its own shows the target's; its JSON is a calibration map."""
+    shown = service.http.get("/v1/maps/click/un/seen").json()
+
+    assert (shown["campaign"], shown["level"]) == ("un/seen", "target")
+    assert CalibrationMap.from_json(shown) == atlas.map_of("un/seen")
+
+
+def test_before_the_first_version_the_identity_is_shown(service):
+    shown = service.http.get("/v1/maps/conversion/a").json()
+
+    assert (shown["version"], shown["as_of"], shown["level"]) == ("none", None, "identity")
+    assert CalibrationMap.from_json(shown) == CalibrationMap.identity()
+
+
+def test_the_atlas_is_downloaded_in_its_documented_bytes(service, version, atlas):
+    answer = service.http.get("/v1/atlas/click")
+
+    assert answer.content == atlas.to_bytes()
+    assert answer.headers["content-type"] == "application/vnd.sirocco.atlas"
+    assert answer.headers["etag"] == f'"{version}-click"'
+    assert answer.headers["sirocco-version"] == version
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', "*"])
+def test_an_atlas_that_is_known_is_not_sent_again(service, version, form):
+    etag = service.http.get("/v1/atlas/click").headers["etag"]
+
+    answer = service.http.get("/v1/atlas/click", headers={"If-None-Match": form.format(etag)})
+
+    assert (answer.status_code, answer.content) == (304, b"")
+    assert answer.headers["etag"] == etag
+
+
+def test_another_version_is_sent(service, version):
+    etag = service.http.get("/v1/atlas/click").headers["etag"]
+    service.publish({"click": Atlas.build({"new": CalibrationMap.identity()})})
+
+    answer = service.http.get("/v1/atlas/click", headers={"If-None-Match": etag})
+
+    assert answer.status_code == 200
+    assert Atlas.from_bytes(answer.content).campaigns == ("new",)
+    assert answer.headers["etag"] != etag
+
+
+def test_etags_of_targets_differ(service, version):
+    etag = service.http.get("/v1/atlas/click").headers["etag"]
+
+    answer = service.http.get("/v1/atlas/conversion", headers={"If-None-Match": etag})
+
+    assert answer.status_code == 200
+    assert Atlas.from_bytes(answer.content).level("a") == "identity"
+
+
+@pytest.mark.parametrize("path", ["/v1/maps/view/a", "/v1/atlas/view"])
+def test_an_unknown_target_is_not_found(refusing, path):
+    content = problem(refusing.http.get(path), 404, "not-found")
+
+    assert content["detail"] == 'target = "view": unknown target; known are click, conversion'

@@ -1,0 +1,135 @@
+"""Which version is served when versions are damaged, dropped, or written by a stranger."""
+
+import pytest
+
+from app.api.refresher import Refresher
+from app.storage import Lease, StorageUnavailable, Versions, keys
+from calibrators import Atlas, CalibrationMap
+
+TARGETS = ("click", "conversion")
+
+
+@pytest.fixture
+def versions(redis_client):
+    return Versions(redis_client, kept=3)
+
+
+@pytest.fixture
+def publish(redis_client, versions):
+    lease = Lease(redis_client, "worker", "test", 60)
+    lease.acquire()
+    return lambda data: versions.publish(lease.token, 1.0, 2.0, {"click": data}, {})
+
+
+@pytest.fixture
+def refresher(versions):
+    return Refresher(versions, TARGETS, pause_seconds=60)
+
+
+def atlas_bytes(ratio):
+    return Atlas.build({"a": CalibrationMap.proportional(ratio)}).to_bytes()
+
+
+def test_the_published_version_is_taken(refresher, publish):
+    version = publish(atlas_bytes(0.5))
+
+    refresher.refresh()
+
+    snapshot = refresher.current
+    assert (snapshot.version, snapshot.as_of, snapshot.published_at) == (version, 1.0, 2.0)
+    assert snapshot.atlases["click"].at("a", 0.5) == 0.25
+    assert snapshot.atlases["conversion"].at("a", 0.5) == 0.5
+    assert (refresher.store_seen, refresher.store_up) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: b"",
+    ],
+)
+@pytest.mark.parametrize("field", ["manifest", "report", "click:0"])
+def test_a_damaged_version_is_refused_once_and_the_one_before_stays(
+    refresher, publish, redis_client, damage, field, caplog
+):
+    good = publish(atlas_bytes(0.5))
+    refresher.refresh()
+    bad = publish(atlas_bytes(0.25))
+    name = keys.version(bad)
+    redis_client.hset(name, field, damage(redis_client.hget(name, field)))
+
+    refresher.refresh()
+    refresher.refresh()
+
+    assert refresher.current.version == good
+    assert refresher.refused_versions == 1
+    assert f"refused {bad}, still serving {good}" in caplog.text
+
+
+@pytest.mark.parametrize("data", [b"", b"not an atlas", atlas_bytes(0.5)[:-8]])
+def test_an_atlas_that_cannot_be_read_is_refused(refresher, publish, data):
+    """Its digest is right, but no atlas is in it."""
+    publish(data)
+
+    refresher.refresh()
+
+    assert (refresher.current.version, refresher.refused_versions) == ("none", 1)
+    assert refresher.store_up
+
+
+def test_the_version_after_a_refused_one_is_taken(refresher, publish):
+    publish(b"not an atlas")
+    refresher.refresh()
+    good = publish(atlas_bytes(0.5))
+
+    refresher.refresh()
+
+    assert refresher.current.version == good
+
+
+def test_a_version_dropped_between_two_reads_is_not_refused(refresher, publish, redis_client):
+    dropped = publish(atlas_bytes(0.5))
+    redis_client.delete(keys.version(dropped))
+
+    refresher.refresh()
+
+    assert (refresher.current.version, refresher.refused_versions) == ("none", 0)
+    assert refresher.store_up
+
+
+class _Failing(Versions):
+    """Versions that fail in the way they are told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    def current(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+def test_the_store_that_goes_away_is_logged_once_and_found_again(caplog):
+    versions = _Failing(StorageUnavailable("it is gone"))
+    refresher = Refresher(versions, TARGETS, pause_seconds=60)
+
+    for error in (None, StorageUnavailable("it is gone"), StorageUnavailable("it is gone")):
+        versions.error = error
+        refresher.refresh()
+    assert (refresher.store_seen, refresher.store_up) == (True, False)
+    assert caplog.text.count("the store is away, serving none: it is gone") == 1
+
+    versions.error = None
+    refresher.refresh()
+    assert refresher.store_up
+
+
+def test_whatever_a_version_does_the_watch_goes_on(caplog):
+    refresher = Refresher(_Failing(KeyError("surprise")), TARGETS, pause_seconds=0.001)
+
+    refresher.start()
+    refresher.stop()
+
+    assert "the refresh failed; still serving none" in caplog.text
+    assert not refresher.store_seen

@@ -1,0 +1,129 @@
+"""What each event adds to which bins, by its own rules."""
+
+import pytest
+
+from app.events.admission import Admission, check_campaign
+from app.events.open_times import OpenTimes
+from app.events.parsing import Parsed, Rejection
+from app.events.schema import Click, Impression, TargetOutcome
+from app.settings import Settings
+from app.strict_json import BrokenRule
+
+HOUR = 470_000
+NOW = HOUR * 3600.0
+SCORES = {"click": 0.25, "conversion": 0.5}
+
+
+def admission_of(**changes):
+    settings = Settings(**changes)
+    return Admission(settings, OpenTimes.at(NOW, settings))
+
+
+def entries(admission):
+    """(target, hour, campaign, score, count, positive, has ids) of all that was admitted."""
+    found = []
+    for log, ids, block in admission.batch.entries():
+        columns = (block.rows, block.scores, block.counts, block.positives)
+        for row, score, count, positive in zip(*columns, strict=True):
+            campaign = block.campaigns[row]
+            found.append((log.target, log.hour, campaign, score, count, positive, bool(ids)))
+    return found
+
+
+def test_an_impression_counts_one_trial_of_the_target_click():
+    admission = admission_of()
+
+    admission.admit(Impression("shoes", NOW - 3600, SCORES))
+
+    assert entries(admission) == [("click", HOUR - 1, "shoes", 0.25, 1.0, 0.0, False)]
+
+
+def test_a_click_adds_a_positive_in_its_impressions_hour():
+    admission = admission_of()
+
+    admission.admit(Click("1", "shoes", NOW, NOW - 7200, SCORES))
+
+    assert entries(admission) == [("click", HOUR - 2, "shoes", 0.25, 0.0, 1.0, True)]
+
+
+def test_an_outcome_counts_a_trial_and_what_came_of_it():
+    admission = admission_of(targets=("click", "view"))
+
+    admission.admit(TargetOutcome("shoes", "view", NOW, 0.25, 0.75))
+
+    assert entries(admission) == [("view", HOUR, "shoes", 0.25, 1.0, 0.75, False)]
+
+
+def test_an_id_makes_an_impression_countable_once():
+    admission = admission_of()
+
+    for _ in range(3):
+        admission.admit(Impression("shoes", NOW, SCORES, id="1"))
+
+    assert entries(admission) == [("click", HOUR, "shoes", 0.25, 1.0, 0.0, True)]
+    assert (len(admission.batch), admission.batch.repeats) == (3, 2)
+
+
+def test_all_events_are_admitted_or_refused_in_order():
+    """Counted by type; what was refused before stays refused."""
+    admission = admission_of()
+    events = [
+        Impression("shoes", NOW, SCORES),
+        Impression("", NOW, SCORES),
+        Click("1", "shoes", NOW, NOW - 1e7, SCORES),
+        TargetOutcome("shoes", "click", NOW + 1e4, 0.5, 1),
+    ]
+    parsed = Parsed([4, 3, 1, 0], events, [Rejection(2, "broken")])
+
+    rejections = admission.admit_all(parsed)
+
+    assert [(r.index, r.event_type, r.reason) for r in rejections] == [
+        (0, "outcome", "future"),
+        (1, "click", "late"),
+        (2, "unknown", "invalid"),
+        (3, "impression", "invalid"),
+    ]
+    assert +admission.admitted == {"impression": 1}
+    assert len(entries(admission)) == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Impression("shoes", NOW, {"click": 0.5, "view": 0.5}),
+        Impression("shoes", NOW, {"conversion": 0.5}),
+        Impression("x" * 257, NOW, SCORES),
+        Impression("shoes", NOW, SCORES, id=""),
+        Impression("shoes", NOW, SCORES, id="x" * 257),
+        Click("", "shoes", NOW, NOW, SCORES),
+        Click("x" * 257, "shoes", NOW, NOW, SCORES),
+        TargetOutcome("shoes", "conversion", NOW, 0.5, 1),
+    ],
+)
+def test_what_breaks_a_rule_leaves_the_batch_alone(event):
+    admission = admission_of()
+
+    with pytest.raises(BrokenRule):
+        admission.admit(event)
+
+    assert len(admission.batch) == 0
+
+
+def test_a_campaign_that_broke_the_rule_breaks_it_again():
+    """Names are judged once per request, but only good ones are remembered."""
+    admission = admission_of()
+
+    for _ in range(2):
+        with pytest.raises(BrokenRule, match="campaign"):
+            admission.admit(Impression("", NOW, SCORES))
+
+
+@pytest.mark.parametrize("campaign", ["a", "x" * 8, "ä" * 4, "日日", "😀😀"])
+def test_campaigns_are_measured_in_bytes(campaign):
+    check_campaign("campaign", campaign, 8)
+
+
+@pytest.mark.parametrize("campaign", ["", "x" * 9, "ä" * 5, "日日日", "😀😀a"])
+def test_campaigns_of_other_lengths_are_refused(campaign):
+    with pytest.raises(BrokenRule, match="must have 1 to 8 bytes of UTF-8"):
+        check_campaign("campaign", campaign, 8)

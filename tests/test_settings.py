@@ -1,0 +1,147 @@
+"""Settings: read from the environment, all errors of a bad configuration at once, immutable."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings import BadConfiguration, Settings, load_settings, variable_of
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ours(monkeypatch):
+    for name in Settings.model_fields:
+        monkeypatch.delenv(variable_of(name), raising=False)
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Sets variables of the environment."""
+
+    def put(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return put
+
+
+def test_the_defaults_serve_clicks_on_this_machine_only():
+    settings = load_settings()
+
+    assert (settings.host, settings.port, settings.allow_public) == ("127.0.0.1", 8080, False)
+    assert settings.known_targets == ("click", "conversion")
+    assert (settings.clock, settings.calibrator, settings.redis_url) == ("wall", "sir", None)
+
+
+def test_every_setting_has_a_description():
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_variables_are_read_and_typed(environment):
+    environment(
+        SIROCCO_PORT="9000",
+        SIROCCO_TARGETS="click, view,",
+        SIROCCO_DELAYED_TARGETS="",
+        SIROCCO_DATA_DIR="/tmp/x",
+        SIROCCO_CLOCK="event",
+        SIROCCO_ALLOW_PUBLIC="true",
+        SIROCCO_MIN_SAMPLES="2.5",
+    )
+
+    settings = load_settings()
+
+    assert (settings.port, settings.clock, settings.allow_public) == (9000, "event", True)
+    assert (settings.targets, settings.delayed_targets) == (("click", "view"), ())
+    assert (settings.data_dir, settings.min_samples) == (Path("/tmp/x"), 2.5)
+
+
+def test_what_the_caller_says_beats_the_environment(environment):
+    environment(SIROCCO_PORT="9000", SIROCCO_BIN_SIZE="7")
+
+    settings = load_settings(port=0, targets=("view",))
+
+    assert (settings.port, settings.bin_size, settings.targets) == (0, 7, ("view",))
+
+
+def test_all_errors_are_listed_at_once_by_their_variable(environment):
+    environment(
+        SIROCCO_PORT="99999",
+        SIROCCO_CLOCK="sundial",
+        SIROCCO_CALIBRATOR="bbq",
+        SIROCCO_TARGETS=",",
+        SIROCCO_WINDOW_HOURS="x" * 1000,
+        SIROCCO_WINDOWS="7",
+        SIROCCO_PROT="8080",
+    )
+
+    with pytest.raises(BadConfiguration) as bad:
+        load_settings()
+
+    lines = dict(line.split(":", 1) for line in str(bad.value).splitlines())
+    assert lines.keys() == {
+        "SIROCCO_PORT = 99999",
+        "SIROCCO_CLOCK = sundial",
+        "SIROCCO_CALIBRATOR = bbq",
+        "SIROCCO_TARGETS = ,",
+        "SIROCCO_WINDOW_HOURS = " + "x" * 64,
+        "SIROCCO_WINDOWS",
+        "SIROCCO_PROT",
+    }
+    assert "monotone calibrator" in lines["SIROCCO_CALIBRATOR = bbq"]
+    assert "sir" in lines["SIROCCO_CALIBRATOR = bbq"]
+    assert lines["SIROCCO_TARGETS = ,"] == " at least one immediate target is needed"
+    assert lines["SIROCCO_PROT"] == " there is no such setting"
+    assert bad.value.exit_code == 2
+
+
+def test_an_unknown_variable_alone_is_an_error(environment):
+    environment(SIROCCO_PROT="8080")
+
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_PROT: there is no such setting$"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SIROCCO_TARGETS", "Click"),
+        ("SIROCCO_TARGETS", "cl:ick"),
+        ("SIROCCO_TARGETS", "x" * 65),
+        ("SIROCCO_DELAYED_TARGETS", "1st"),
+        ("SIROCCO_REDIS_TIMEOUT_SECONDS", "0"),
+        ("SIROCCO_REDIS_TIMEOUT_SECONDS", "nan"),
+        ("SIROCCO_MIN_POSITIVES", "nan"),
+        ("SIROCCO_WINDOW_HOURS", "0"),
+        ("SIROCCO_WINDOW_HOURS", "1.5"),
+        ("SIROCCO_BIN_SIZE", "-1"),
+        ("SIROCCO_MAX_BODY_BYTES", "1e400"),
+        ("SIROCCO_ALLOW_PUBLIC", "perhaps"),
+    ],
+)
+def test_a_value_out_of_its_bounds_is_an_error(environment, variable, value):
+    environment(**{variable: value})
+
+    with pytest.raises(BadConfiguration, match=f"^{variable} = "):
+        load_settings()
+
+
+def test_a_target_is_immediate_or_delayed(environment):
+    environment(SIROCCO_TARGETS="click,view", SIROCCO_DELAYED_TARGETS="view,sale")
+
+    with pytest.raises(BadConfiguration, match=r"^targets and delayed_targets name view twice$"):
+        load_settings()
+
+
+def test_an_unknown_override_is_an_error():
+    with pytest.raises(BadConfiguration, match="SIROCCO_PROT"):
+        load_settings(prot=1)
+
+
+def test_settings_are_immutable():
+    with pytest.raises(ValidationError, match="frozen"):
+        load_settings().port = 1
+
+
+def test_hot_state_lives_through_window_and_grace():
+    """And two hours more: the last hour is folded and refitted after they have passed."""
+    assert load_settings(window_hours=24, grace_hours=2).ttl_seconds == 28 * 3600
