@@ -1,0 +1,1 @@
+"""The `sirocco` command: one file per command, and what the commands share."""

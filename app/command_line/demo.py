@@ -1,0 +1,128 @@
+"""`sirocco demo`."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from app.command_line import options
+from app.command_line.addresses import free_port, is_free, show_addresses
+from app.command_line.console import note
+from app.command_line.errors import CommandError
+from app.command_line.event_messages import impressions_and_clicks
+from app.command_line.judged import Judged
+from app.command_line.judged_hours import after, play_and_judge
+from app.command_line.playback import SECONDS_PER_HOUR, Hour, Playback
+from app.command_line.private_service import HOST, private_service
+from app.command_line.progress import progress
+from app.command_line.reliability_picture import check_picture
+from app.command_line.report import report
+from app.command_line.service_client import ServiceClient
+from app.command_line.service_settings import settings_with
+from app.command_line.whole_service import WholeService
+from app.settings import Settings
+from evaluation import Platform
+
+_DEFAULT_PORT = 8080
+# These campaigns drift within hours.
+_WINDOW_HOURS = 6
+_TARGET, _TRUTH = "click", "truth"
+
+_Campaigns = Annotated[int, typer.Option("--campaigns", min=1, help="How many campaigns.")]
+_Hours = Annotated[int, typer.Option("--hours", min=2, help="How many hours of traffic.")]
+_Impressions = Annotated[
+    int, typer.Option("--impressions", min=1, help="Impressions of an average hour.")
+]
+_Seed = Annotated[int, typer.Option("--seed", min=0, help="Another seed is another platform.")]
+_Stay = Annotated[
+    bool, typer.Option("--stay", help="Keep the service up afterwards, until Ctrl-C.")
+]
+
+
+def demo(
+    stay: _Stay = False,
+    campaigns: _Campaigns = 20,
+    hours: _Hours = 36,
+    impressions: _Impressions = 20_000,
+    seed: _Seed = 0,
+    picture: options.Picture = Path("reliability.png"),
+    no_picture: options.NoPicture = False,
+    json: options.Json = False,
+    window: options.DemoWindow = None,
+    bin_size: options.BinSize = None,
+    calibrator: options.Calibrator = None,
+) -> None:
+    """Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.
+
+    Starts Redis, API and worker; sends the impressions and clicks of
+    campaigns whose scores are wrong, each in its own drifting way; refits
+    every hour; prints before and after. The row [italic]truth[/italic] is what the
+    clicks were drawn from: nothing can do better.
+
+    [bold]Examples[/bold]
+
+      sirocco demo
+      sirocco demo --stay
+      sirocco demo --campaigns 100 --hours 48 --window 12h --seed 7
+    """
+    fit = {"window_hours": window or _WINDOW_HOURS, "bin_size": bin_size, "calibrator": calibrator}
+    settings = settings_with(fit)
+    _require_judged_hours(hours, settings.window_hours)
+    shown = None if no_picture else picture
+    if shown is not None:
+        check_picture(shown)
+    platform = _platform(campaigns, hours, impressions, seed)
+    try:
+        with private_service(_TARGET, fit, _port() if stay else None) as service:
+            judged = _play(service.url, platform, hours, settings, quiet=json)
+            how = after(settings.window_hours)
+            report(judged, f"{campaigns} synthetic campaigns", how, picture=shown, as_json=json)
+            if stay:
+                _stay_up(service)
+    except KeyboardInterrupt:
+        note("the demo has ended")
+
+
+def _platform(campaigns: int, hours: int, impressions: int, seed: int) -> Platform:
+    """A platform whose last hour is the last whole one of the clock."""
+    return Platform(
+        campaigns=campaigns,
+        impressions_per_hour=impressions,
+        seed=seed,
+        start=(time.time() // SECONDS_PER_HOUR - hours) * SECONDS_PER_HOUR,
+    )
+
+
+def _stay_up(service: WholeService) -> None:
+    note("\nThe service stays up until Ctrl-C:")
+    show_addresses(service.url)
+    service.supervision.tend()
+
+
+def _require_judged_hours(hours: int, window_hours: int) -> None:
+    if hours <= window_hours:
+        raise CommandError(
+            f"--hours {hours}: a window of {window_hours} h fills first and only the hours after it"
+            f" are judged, so give more than {window_hours}"
+        )
+
+
+def _port() -> int:
+    return _DEFAULT_PORT if is_free(HOST, _DEFAULT_PORT) else free_port(HOST)
+
+
+def _play(url: str, platform: Platform, hours: int, settings: Settings, *, quiet: bool) -> Judged:
+    start = int(platform.start // SECONDS_PER_HOUR)
+    traffic = [platform.hour(hour) for hour in range(hours)]
+    numbered = [Hour(number, hour.events) for number, hour in enumerate(traffic, start)]
+    with (
+        ServiceClient(url) as client,
+        progress("playing", hours, "hours", shown=not quiet) as advance,
+    ):
+        playback = Playback(client, _TARGET, impressions_and_clicks)
+        first = start + settings.window_hours
+        judged = play_and_judge(playback, numbered, first, settings.calibrator, advance)
+    truth = np.concatenate([hour.truth for hour in traffic[settings.window_hours :]])
+    return Judged(judged.events, {**judged.predictions, _TRUTH: truth})

@@ -1,0 +1,76 @@
+"""One column of a log file, turned into numbers; every error names file, row, column and value."""
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from app.command_line.errors import CommandError
+
+_SHOWN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumn:
+    """The values of column `name` of the log `file`, as Arrow read them."""
+
+    file: str
+    name: str
+    values: Any
+
+    def refuse(self, row: int, value: object, rule: str) -> NoReturn:
+        """Raise the error of one row (counted from 0 here, from 1 for the reader)."""
+        shown = repr(value) if isinstance(value, str) else str(value)
+        if len(shown) > _SHOWN:
+            shown = f"{shown[: _SHOWN - 1]}…"
+        raise CommandError(f"{self.file}, row {row + 1}: {self.name} = {shown}; {rule}")
+
+    def require_all(self, rule: str) -> None:
+        """Refuse the first empty value."""
+        if self.values.null_count:
+            self.refuse(_first(pc.is_null(self.values, nan_is_null=False)), "", rule)
+
+    def numbers(self, rule: str) -> NDArray[np.float64]:
+        """Every value as float64, (n,); `rule` says what the column must hold."""
+        self.require_all(rule)
+        try:
+            return np.asarray(pc.cast(self.values, pa.float64()))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return np.array([self._number(row, rule) for row in range(len(self.values))])
+
+    def within(self, low: float, high: float, rule: str) -> NDArray[np.float64]:
+        """Every value as float64 in [low, high], (n,); NaN is refused too."""
+        numbers = self.numbers(rule)
+        outside = ~((numbers >= low) & (numbers <= high))
+        if outside.any():
+            row = int(np.argmax(outside))
+            self.refuse(row, self.values[row].as_py(), rule)
+        return numbers
+
+    def categories(self, rule: str) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+        """The distinct values as sorted names (c,) and, for every row (n,), which one it holds."""
+        self.require_all(rule)
+        encoded = pc.cast(self.values, pa.string()).combine_chunks().dictionary_encode()
+        found = encoded.dictionary.to_pylist()
+        names = sorted(found)
+        ranks = {name: rank for rank, name in enumerate(names)}
+        rows = np.array([ranks[name] for name in found], dtype=np.int32)[
+            np.asarray(encoded.indices)
+        ]
+        if "" in ranks:
+            self.refuse(int(np.argmin(rows)), "", rule)
+        return tuple(names), rows
+
+    def _number(self, row: int, rule: str) -> float:
+        value = self.values[row].as_py()
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            self.refuse(row, value, rule)
+
+
+def _first(mask: Any) -> int:
+    return int(np.argmax(np.asarray(mask)))

@@ -1,0 +1,83 @@
+"""The times of a log file: timestamps, RFC 3339 text or seconds since 1970."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from app.command_line.errors import CommandError
+from app.command_line.log_column import LogColumn
+
+_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+
+
+def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
+    """Seconds since 1970, (n,), from the year 2000 to 2100."""
+    column.require_all(_RULE)
+    times = _reader(column.values.type)(column)
+    outside = ~((times >= _EARLIEST) & (times < _LATEST))
+    if outside.any():
+        row = int(np.argmax(outside))
+        column.refuse(row, column.values[row].as_py(), _out_of_range(float(times[row])))
+    return times
+
+
+def _reader(kind: Any) -> Callable[[LogColumn], NDArray[np.float64]]:
+    if pa.types.is_temporal(kind):
+        return _from_timestamps
+    return (
+        _from_text if pa.types.is_string(kind) or pa.types.is_large_string(kind) else _from_numbers
+    )
+
+
+def _from_numbers(column: LogColumn) -> NDArray[np.float64]:
+    return column.numbers(_RULE)
+
+
+def _from_timestamps(column: LogColumn) -> NDArray[np.float64]:
+    try:
+        return _seconds(pc.cast(column.values, pa.timestamp("us"), safe=False))
+    except pa.ArrowNotImplementedError as error:
+        raise CommandError(
+            f"{column.file}: column {column.name!r} holds {column.values.type}; {_RULE}"
+        ) from error
+
+
+def _from_text(column: LogColumn) -> NDArray[np.float64]:
+    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+        try:
+            return _seconds(pc.cast(column.values, kind))
+        except pa.ArrowInvalid:
+            continue
+    return np.array([_one(column, row) for row in range(len(column.values))])
+
+
+def _one(column: LogColumn, row: int) -> float:
+    text = column.values[row].as_py().strip()
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        column.refuse(row, text, _RULE)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _seconds(timestamps: Any) -> NDArray[np.float64]:
+    seconds: NDArray[np.float64] = np.asarray(pc.cast(timestamps, pa.int64())) / 1e6
+    return seconds
+
+
+def _out_of_range(seconds: float) -> str:
+    rule = "the year must be from 2000 to 2099"
+    if _EARLIEST <= seconds / 1e3 < _LATEST:
+        return f"{rule} (these look like milliseconds: divide them by 1000)"
+    return rule

@@ -1,0 +1,110 @@
+"""`sirocco replay`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from app.command_line import options
+from app.command_line.errors import CommandError
+from app.command_line.event_messages import outcomes
+from app.command_line.judged import Judged
+from app.command_line.judged_hours import after, first_judged_hour, play_and_judge
+from app.command_line.log_files import LogColumns, read_log
+from app.command_line.playback import Playback, hours_of
+from app.command_line.private_service import private_service
+from app.command_line.progress import progress
+from app.command_line.reliability_picture import check_picture
+from app.command_line.report import report
+from app.command_line.service_client import ServiceClient
+from app.command_line.service_settings import settings_with
+from evaluation import EventTable
+
+_CALIBRATED = "calibrated"
+
+
+def replay(
+    log: options.Log,
+    target: options.Target = "click",
+    url: options.Url = None,
+    picture: options.Picture = Path("reliability.png"),
+    no_picture: options.NoPicture = False,
+    json: options.Json = False,
+    window: options.Window = None,
+    bin_size: options.BinSize = None,
+    calibrator: options.Calibrator = None,
+    min_samples: options.MinSamples = None,
+    min_positives: options.MinPositives = None,
+    score: options.ScoreColumn = "score",
+    outcome: options.OutcomeColumn = "outcome",
+    campaign: options.CampaignColumn = "campaign",
+    time: options.TimeColumn = "time",
+    bid: options.BidColumn = "bid",
+) -> None:
+    """Play a real log through the real service, hour by hour, and print before and after.
+
+    For each hour: calibrate its scores over HTTP, then post its outcomes,
+    then refit. Every probability is given before its outcome is known. The
+    hours after the first window are judged. Without --url it starts a service
+    of its own, and ends it; a service of yours needs SIROCCO_CLOCK=event and
+    the log's targets.
+
+    [bold]Examples[/bold]
+
+      sirocco replay log.parquet --window 6h
+      sirocco replay clicks.csv.gz --score pctr --outcome click --bin-size 200
+      sirocco replay log.parquet --url http://127.0.0.1:8080
+    """
+    fit = {
+        "window_hours": window,
+        "bin_size": bin_size,
+        "calibrator": calibrator,
+        "min_samples": min_samples,
+        "min_positives": min_positives,
+    }
+    window_hours = settings_with(fit).window_hours
+    shown = None if no_picture else picture
+    if shown is not None:
+        check_picture(shown)
+    events = read_log(log, LogColumns(score, outcome, campaign, time, bid))
+    judged = _replay(events, first_judged_hour(events, window_hours), target, url, fit, quiet=json)
+    report(judged, log.name, after(window_hours), picture=shown, as_json=json)
+
+
+def _replay(
+    events: EventTable,
+    first: int,
+    target: str,
+    url: str | None,
+    fit: Mapping[str, Any],
+    *,
+    quiet: bool,
+) -> Judged:
+    hours = hours_of(events)
+    with (
+        _running(url, target, fit) as (service, name),
+        progress("replaying", len(hours), "hours", shown=not quiet) as advance,
+    ):
+        return play_and_judge(Playback(service, target, outcomes), hours, first, name, advance)
+
+
+@contextmanager
+def _running(
+    url: str | None, target: str, fit: Mapping[str, Any]
+) -> Iterator[tuple[ServiceClient, str]]:
+    """The service to play through, and what its probabilities are called."""
+    if url is not None:
+        _refuse_foreign(url, fit)
+        with ServiceClient(url) as client:
+            yield client, _CALIBRATED
+        return
+    with private_service(target, fit) as service, ServiceClient(service.url) as client:
+        yield client, settings_with(fit).calibrator
+
+
+def _refuse_foreign(url: str, fit: Mapping[str, Any]) -> None:
+    """The window is also ours: it says which hours are judged."""
+    given = [field for field, value in fit.items() if value is not None and field != "window_hours"]
+    if given:
+        option = given[0].replace("_", "-")
+        raise CommandError(f"--{option} is a setting of the service at {url}: set it there")

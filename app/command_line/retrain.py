@@ -1,0 +1,75 @@
+"""`sirocco retrain`."""
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from app.command_line import options
+from app.command_line.console import note, results
+from app.command_line.service_client import ServiceClient
+
+_Target = Annotated[
+    str | None, typer.Option("--target", help="Only this target.", show_default="every target")
+]
+_Campaigns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--campaign", help="Only this campaign; may be repeated.", show_default="every campaign"
+    ),
+]
+_AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="Learn from the window that ends then: RFC 3339 or seconds since 1970.",
+        show_default="now",
+    ),
+]
+_Timeout = Annotated[
+    float, typer.Option("--timeout", min=0, help="Seconds to wait for it; 0 does not wait.")
+]
+
+
+def retrain(
+    url: options.RunningUrl = "http://127.0.0.1:8080",
+    target: _Target = None,
+    campaign: _Campaigns = None,
+    as_of: _AsOf = None,
+    timeout: _Timeout = 300.0,
+    json: options.Json = False,
+) -> None:
+    """Ask a running service for a refit now, and wait for its new version.
+
+    The service also refits by itself, soon after every full hour.
+
+    [bold]Examples[/bold]
+
+      sirocco retrain
+      sirocco retrain --target click --as-of 2026-03-01T12:00:00Z
+    """
+    asked = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
+    request = {field: value for field, value in asked.items() if value is not None}
+    with ServiceClient(url) as client:
+        job = client.retrain(request)
+        if timeout:
+            job = client.finished(job, timeout)
+    _show(job, as_json=json)
+
+
+def _time(text: str | None) -> float | str | None:
+    """Seconds as a number; RFC 3339 is for the service to read."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _show(job: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        results().out(orjson.dumps(job).decode(), highlight=False)
+    elif job["status"] == "done":
+        results().print(f"version {job['result']['version']} is out")
+    else:
+        note(f"job {job['id']} is {job['status']}")

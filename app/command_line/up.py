@@ -1,0 +1,61 @@
+"""`sirocco up`."""
+
+import orjson
+
+from app.command_line import options
+from app.command_line.addresses import addresses, show_addresses
+from app.command_line.console import note, results
+from app.command_line.whole_service import whole_service
+
+
+def up(
+    host: options.Host = None,
+    port: options.Port = None,
+    redis_url: options.RedisUrl = None,
+    data_dir: options.DataDir = None,
+    allow_public: options.AllowPublic = None,
+    window: options.Window = None,
+    bin_size: options.BinSize = None,
+    calibrator: options.Calibrator = None,
+    min_samples: options.MinSamples = None,
+    min_positives: options.MinPositives = None,
+    json: options.Json = False,
+) -> None:
+    """Run the whole service: Redis, API and worker, until Ctrl-C.
+
+    Without --redis-url it brings its own Redis, whose data survive a restart.
+    A process that dies is started again. Every setting is also an environment
+    variable, such as SIROCCO_PORT.
+
+    [bold]Examples[/bold]
+
+      sirocco up
+      sirocco up --port 9000 --window 6h --bin-size 500
+      sirocco up --redis-url redis://cache:6379/0 --json
+    """
+    given = {
+        "host": host,
+        "port": port,
+        "redis_url": redis_url,
+        "data_dir": data_dir,
+        "allow_public": allow_public,
+        "window_hours": window,
+        "bin_size": bin_size,
+        "calibrator": calibrator,
+        "min_samples": min_samples,
+        "min_positives": min_positives,
+    }
+    try:
+        with whole_service(given) as service:
+            _announce(service.url, as_json=json)
+            service.supervision.tend()
+    except KeyboardInterrupt:
+        note("sirocco is down")
+
+
+def _announce(url: str, *, as_json: bool) -> None:
+    if as_json:
+        results().out(orjson.dumps(addresses(url)).decode(), highlight=False)
+        return
+    note("sirocco is up; Ctrl-C ends it")
+    show_addresses(url)

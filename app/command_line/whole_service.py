@@ -1,0 +1,62 @@
+"""Redis, API and worker together, as supervised processes."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.command_line.addresses import free_port, is_free, url_of
+from app.command_line.children import Child
+from app.command_line.errors import FAILED, CommandError
+from app.command_line.service_client import ServiceClient
+from app.command_line.service_settings import environment_of, settings_with
+from app.command_line.store import EmbeddedStore
+from app.command_line.supervision import Supervision
+
+_READY_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class WholeService:
+    """A service that answers at `url`."""
+
+    url: str
+    supervision: Supervision
+
+
+@contextmanager
+def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Iterator[WholeService]:
+    """Run everything inside the block; `options` are fields of `Settings`, None for not given.
+
+    The children write into files in the folder `logs`, or where this process writes.
+    """
+    settings = settings_with(options)
+    port = settings.port or free_port(settings.host)
+    _require_free(settings.host, port)
+    url = url_of(settings.host, port)
+    with Supervision() as supervision:
+        store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
+        environment = environment_of({**options, "port": port, "redis_url": store_url})
+        for name, command in (("worker", "worker"), ("API", "serve")):
+            log = logs / f"{command}.log" if logs is not None else None
+            supervision.add(Child(name, (command,), environment, log))
+        _await_ready(url, supervision)
+        yield WholeService(url, supervision)
+
+
+def _require_free(host: str, port: int) -> None:
+    if not is_free(host, port):
+        raise CommandError(f"cannot listen on port {port} of {host}: choose another with --port")
+
+
+def _await_ready(url: str, supervision: Supervision) -> None:
+    end = time.monotonic() + _READY_SECONDS
+    with ServiceClient(url) as client:
+        while not client.is_ready():
+            supervision.check()
+            if time.monotonic() > end:
+                raise CommandError(f"{url} is not ready after {_READY_SECONDS:g} s", FAILED)
+            time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,42 @@
+"""`sirocco worker`."""
+
+from app.command_line import options
+from app.command_line.logs import log_to_stderr
+from app.command_line.service_settings import settings_with
+from app.command_line.store import opened_store
+from app.worker.loop import run_worker
+
+
+def worker(
+    redis_url: options.RedisUrl = None,
+    data_dir: options.DataDir = None,
+    window: options.Window = None,
+    bin_size: options.BinSize = None,
+    calibrator: options.Calibrator = None,
+    min_samples: options.MinSamples = None,
+    min_positives: options.MinPositives = None,
+) -> None:
+    """Run one worker: each hour it judges the maps in force, fits new ones and publishes them.
+
+    One worker at a time holds the job; a second one waits, and takes over when
+    the first is gone.
+
+    [bold]Examples[/bold]
+
+      sirocco worker --redis-url redis://cache:6379/0
+      sirocco worker --window 6h --bin-size 500
+    """
+    settings = settings_with(
+        {
+            "redis_url": redis_url,
+            "data_dir": data_dir,
+            "window_hours": window,
+            "bin_size": bin_size,
+            "calibrator": calibrator,
+            "min_samples": min_samples,
+            "min_positives": min_positives,
+        }
+    )
+    log_to_stderr()
+    with opened_store(settings) as store_url:
+        run_worker(settings, store_url)

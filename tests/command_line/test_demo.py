@@ -1,0 +1,45 @@
+"""`sirocco demo`: the first thing people run."""
+
+import re
+import signal
+from pathlib import Path
+
+import httpx
+import orjson
+
+from tests.command_line.conftest import SECONDS, Sirocco, Started
+
+SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
+
+
+def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Started) -> None:
+    process = started("demo", *SMALL, "--stay", "--json")
+    assert process.stderr is not None
+    said = ""
+    while "/v1/campaigns" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+
+    addresses = re.findall(r"http://127\.0\.0\.1:\d+/\S+", said)
+    answers = [httpx.get(address, trust_env=False) for address in addresses]
+    process.send_signal(signal.SIGINT)
+    printed, last_words = process.communicate(timeout=SECONDS)
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert [answer.url.path for answer in answers] == ["/docs", "/metrics", "/v1/campaigns"]
+    assert "sirocco_pcoc" in answers[1].text
+    rows = orjson.loads(printed)["rows"]
+    assert list(rows) == ["raw", "sir", "truth"]
+    assert rows["raw"]["n"] == rows["truth"]["n"] > 0
+    assert rows["truth"]["log_loss"] < rows["raw"]["log_loss"]
+    assert (tmp_path / "reliability.png").exists()
+    assert last_words == "the demo has ended\n"
+    assert process.returncode == 0
+
+
+def test_a_demo_shorter_than_its_window_is_refused(called: Sirocco) -> None:
+    run = called("demo", "--hours", "6")
+
+    assert run.returncode == 2
+    assert "give more than 6" in run.stderr

@@ -1,0 +1,73 @@
+"""What a stranger reads: help that teaches, errors of one sentence."""
+
+import pytest
+
+from tests.command_line.conftest import Sirocco
+
+COMMANDS = ["demo", "replay", "backtest", "evaluate", "up", "serve", "worker", "retrain"]
+
+
+def test_help_lists_every_command(called: Sirocco) -> None:
+    run = called("--help")
+
+    assert run.returncode == 0
+    assert all(f" {command} " in run.stdout for command in COMMANDS)
+    assert "--parent" not in run.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_has_examples(called: Sirocco, command: str) -> None:
+    run = called(command, "--help")
+
+    assert "Examples" in run.stdout
+    assert f"sirocco {command}" in run.stdout.partition("Examples")[2]
+
+
+def test_the_version_is_printed(called: Sirocco) -> None:
+    assert called("--version").stdout.startswith("sirocco ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("replay", "none.parquet"), "none.parquet: there is no such file"),
+        (("replay", "none.parquet", "--window", "6"), "--window '6': give whole hours or days"),
+        (("replay", "none.parquet", "--picture", "x.bmp"), "x.bmp: a picture's name ends in"),
+        (("replay", "none.parquet", "--calibrator", "bbq"), "SIROCCO_CALIBRATOR = bbq: must be"),
+        (("retrain", "--url", "localhost:8080"), "give an address such as http://127.0.0.1:8080"),
+        (("up", "--host", "no.such.host.invalid"), "cannot listen on port 8080"),
+        (("frobnicate",), "No such command"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    called: Sirocco, arguments: tuple[str, ...], expected: str
+) -> None:
+    run = called(*arguments)
+
+    assert run.returncode == 2
+    assert expected in run.stderr
+    assert "Traceback" not in run.stderr
+    assert run.stdout == ""
+
+
+def test_all_that_is_wrong_with_the_environment_is_told_at_once(called: Sirocco) -> None:
+    run = called("up", SIROCCO_BIN_SIZE="0", SIROCCO_WINDOW="6h")
+
+    assert run.returncode == 2
+    assert "SIROCCO_BIN_SIZE = 0" in run.stderr
+    assert "SIROCCO_WINDOW: there is no such setting" in run.stderr
+
+
+def test_a_service_that_is_not_there_is_an_error_of_one_line(called: Sirocco) -> None:
+    run = called("retrain", "--url", "http://127.0.0.1:9")
+
+    assert run.returncode == 1
+    assert run.stderr.startswith("sirocco: http://127.0.0.1:9 does not answer")
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_file_name_is_printed_as_it_is(called: Sirocco) -> None:
+    """Square brackets are markup to the library that prints."""
+    run = called("evaluate", "[bold]log.csv")
+
+    assert "[bold]log.csv: there is no such file" in run.stderr

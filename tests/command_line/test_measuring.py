@@ -1,0 +1,66 @@
+"""`sirocco evaluate` and `sirocco backtest`."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from calibrators import CALIBRATORS
+from evaluation import scorecard
+from tests.command_line.conftest import Sirocco
+from tests.command_line.logs import events, write_log
+
+
+def test_evaluate_is_the_scorecard_of_the_scores(tmp_path: Path, called: Sirocco) -> None:
+    table = events()
+    log = write_log(tmp_path / "log.parquet", table)
+
+    run = called("evaluate", log, "--json", "--picture", "before.png")
+
+    expected = scorecard(table.scores, table.outcomes, table.rows)
+    assert orjson.loads(run.stdout)["rows"] == {"raw": pytest.approx(expected)}
+    assert run.stderr == ""
+    assert (tmp_path / "before.png").exists()
+
+
+def test_backtest_compares_every_calibrator(tmp_path: Path, called: Sirocco) -> None:
+    log = write_log(tmp_path / "log.parquet", events(hours=4))
+
+    run = called("backtest", log, "--window", "2h", "--bin-size", "50", "--json")
+
+    assert run.returncode == 0, run.stderr
+    compared = [name for name in CALIBRATORS if name != "identity"]
+    assert list(orjson.loads(run.stdout)["rows"]) == ["raw", *compared]
+
+
+def test_backtest_on_raw_samples_is_another_fit(tmp_path: Path, called: Sirocco) -> None:
+    log = write_log(tmp_path / "log.parquet", events(hours=5))
+    backtest = ("backtest", log, "--window", "2h", "--bin-size", "50", "--json")
+    common = (*backtest, "--calibrators", "sir")
+
+    bins, raw = (orjson.loads(called(*common, *more).stdout) for more in ((), ("--raw-samples",)))
+
+    assert bins["rows"]["raw"] == raw["rows"]["raw"]
+    assert bins["rows"]["sir"] != raw["rows"]["sir"]
+
+
+def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called: Sirocco) -> None:
+    log = write_log(tmp_path / "log.parquet", events(hours=2))
+
+    run = called("evaluate", log, "--picture", "before.png")
+
+    title, _, _, *table = run.stdout.splitlines()
+    assert title == "log.parquet: scores as they are"
+    assert [line.split()[0] for line in table if line.strip()] == ["raw"]
+    assert "PCOC is promised over actual clicks" in run.stderr
+    assert "Picture: before.png" in run.stderr
+
+
+@pytest.mark.parametrize("names", ["nonsense", "sir,nonsense", ","])
+def test_an_unknown_calibrator_lists_those_that_exist(
+    tmp_path: Path, called: Sirocco, names: str
+) -> None:
+    run = called("backtest", tmp_path / "log.parquet", "--calibrators", names)
+
+    assert run.returncode == 2
+    assert all(name in run.stderr for name in CALIBRATORS)

@@ -1,0 +1,76 @@
+"""`sirocco replay` through real processes, real HTTP and real Redis."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from evaluation import EventTable
+from tests.command_line.conftest import Sirocco
+from tests.command_line.logs import events, write_log
+
+FIT = ("--window", "2h", "--bin-size", "50")
+
+
+def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, sirocco: Sirocco) -> None:
+    """Same log, same numbers to nine digits; silent hours and expected outcomes included."""
+    table = events()
+    table.outcomes[::7] = 0.25
+    log = write_log(tmp_path / "log.parquet", table)
+
+    replayed = sirocco("replay", log, *FIT, "--json")
+    backtested = sirocco("backtest", log, *FIT, "--calibrators", "sir", "--json")
+
+    assert replayed.returncode == 0, replayed.stderr
+    online, offline = (orjson.loads(run.stdout)["rows"] for run in (replayed, backtested))
+    assert list(online) == ["raw", "sir"]
+    assert online["sir"]["pcoc"] != online["raw"]["pcoc"]
+    assert online["raw"]["n"] == float((table.hours >= table.hours.min() + 2).sum())
+    for row, card in online.items():
+        assert card == pytest.approx(offline[row], rel=1e-9, abs=0)
+
+
+def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
+    tmp_path: Path, called: Sirocco
+) -> None:
+    log = write_log(tmp_path / "log.parquet", events(hours=6))
+
+    run = called("replay", log)
+
+    assert run.returncode == 2
+    assert run.stderr == (
+        "sirocco: the log spans 6 h, so a window of 24 h leaves no hour to judge:"
+        " give a shorter one, such as --window 2h\n"
+    )
+
+
+def test_a_rejected_event_ends_the_replay_with_its_reason(tmp_path: Path, sirocco: Sirocco) -> None:
+    table = events(hours=4)
+    named = EventTable(
+        table.times, ("x" * 300, *table.campaigns[1:]), table.rows, table.scores, table.outcomes
+    )
+    log = write_log(tmp_path / "log.parquet", named)
+
+    run = sirocco("replay", log, *FIT, "--no-picture")
+
+    assert run.returncode == 1
+    assert "256" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--bin-size", "50"), "--bin-size is a setting of the service at http://127.0.0.1:9"),
+        ((), "http://127.0.0.1:9 does not answer"),
+    ],
+)
+def test_a_service_of_ones_own_keeps_its_settings(
+    tmp_path: Path, called: Sirocco, options: tuple[str, ...], expected: str
+) -> None:
+    log = write_log(tmp_path / "log.parquet", events(hours=4))
+
+    run = called("replay", log, "--window", "2h", "--url", "http://127.0.0.1:9", *options)
+
+    assert run.returncode in (1, 2)
+    assert expected in run.stderr

@@ -1,0 +1,74 @@
+"""The rules of supervision, on a process of the test's own."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from app.command_line.errors import BAD_INPUT, FAILED, CommandError
+from app.command_line.supervision import Supervision
+
+
+@dataclass
+class Ending:
+    """A process that ends at once, each time with the next code; None is for ever."""
+
+    codes: list[int | None]
+    name: str = "test"
+    last_words: str = ""
+    events: list[str] = field(default_factory=list)
+    exit_code: int | None = None
+
+    def start(self) -> None:
+        self.events.append(f"start {self.name}")
+        self.exit_code = self.codes.pop(0)
+
+    def stop(self) -> None:
+        self.events.append(f"stop {self.name}")
+
+
+def test_processes_are_stopped_in_reverse_order() -> None:
+    events: list[str] = []
+    with Supervision() as supervision:
+        supervision.add(Ending([None], "first", events=events))
+        supervision.add(Ending([None], "second", events=events))
+
+    assert events == ["start first", "start second", "stop second", "stop first"]
+
+
+def test_a_process_that_does_not_start_takes_the_others_down() -> None:
+    first, second = Ending([None], "first"), Ending([], "second")
+
+    def run_both() -> None:
+        with Supervision() as supervision:
+            supervision.add(first)
+            supervision.add(second)
+
+    with pytest.raises(IndexError):
+        run_both()
+    assert first.events == ["start first", "stop first"]
+
+
+def test_pauses_double_while_a_process_keeps_dying(capsys: pytest.CaptureFixture[str]) -> None:
+    with Supervision() as supervision:
+        process = supervision.add(Ending([1, -9, BAD_INPUT]))
+        with pytest.raises(CommandError, match="the test process ended with code 2") as ended:
+            supervision.tend()
+
+    assert ended.value.exit_code == BAD_INPUT
+    assert process.events == [*["start test"] * 3, "stop test"]
+    assert capsys.readouterr().err.splitlines() == [
+        "the test process ended with code 1; it starts again in 0.5 s",
+        "the test process was killed by signal 9; it starts again in 1 s",
+    ]
+
+
+@pytest.mark.parametrize(("code", "expected"), [(1, FAILED), (-9, FAILED), (BAD_INPUT, BAD_INPUT)])
+def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) -> None:
+    with Supervision() as supervision:
+        supervision.add(Ending([None]))
+        supervision.check()
+        supervision.add(Ending([code], last_words="no room"))
+        with pytest.raises(CommandError, match=r":\nno room$") as ended:
+            supervision.check()
+
+    assert ended.value.exit_code == expected

@@ -1,0 +1,167 @@
+"""`sirocco up`: processes that are kept alive, and gone when it is gone."""
+
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+import httpx
+import orjson
+import pytest
+
+from app.command_line.addresses import free_port
+from tests.command_line.conftest import SECONDS, Sirocco, Started
+
+NAMES = ("redis-server", "worker", "serve")
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def up(started: Started, folder: Path) -> tuple[Popen[str], str]:
+    """A running service and its address."""
+    port = free_port("127.0.0.1")
+    process = started("up", "--json", "--port", port, "--data-dir", folder, "--bin-size", "50")
+    assert process.stdout is not None
+    announced = process.stdout.readline()
+    if not announced:
+        raise AssertionError(process.communicate(timeout=SECONDS)[1])
+    return process, orjson.loads(announced)["API"].removesuffix("/docs")
+
+
+def children(process: Popen[str]) -> dict[str, int]:
+    """The process ids of the children, by what they are; one that has ended is none."""
+    found = {}
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        command = re.split("[ \0]", Path(f"/proc/{child}/cmdline").read_text())
+        words = {Path(word).name for word in command}
+        found.update({name: int(child) for name in NAMES if name in words})
+    return found
+
+
+def runs(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def is_ready(url: str) -> bool:
+    try:
+        answer = httpx.get(f"{url}/readyz", trust_env=False)
+    except httpx.TransportError:
+        return False
+    return bool(answer.json()["status"] == "ready")
+
+
+def post_outcomes(url: str, count: int = 200) -> None:
+    usual = {
+        "type": "outcome",
+        "campaign": "a",
+        "target": "click",
+        "occurred_at": time.time() // 3600 * 3600 - 1,
+        "score": 0.5,
+    }
+    events = [{**usual, "outcome": float(number % 4 == 0)} for number in range(count)]
+    answer = httpx.post(f"{url}/v1/events", json=events, trust_env=False)
+    assert answer.json()["accepted"] == count, answer.text
+
+
+def calibrated(url: str) -> float:
+    body = {"target": "click", "campaign": "a", "scores": [0.5]}
+    answer = httpx.post(f"{url}/v1/calibrate", json=body, trust_env=False)
+    return float(answer.json()["probabilities"][0])
+
+
+def test_what_was_learnt_survives_a_restart(
+    tmp_path: Path, started: Started, sirocco: Sirocco
+) -> None:
+    process, url = up(started, tmp_path / "data")
+    post_outcomes(url)
+    retrained = sirocco("retrain", "--url", url, "--target", "click", "--json")
+    wait_until(lambda: calibrated(url) < 0.4, "the new version serves")
+    version = orjson.loads(retrained.stdout)["result"]["version"]
+    process.send_signal(signal.SIGTERM)
+    last_words = process.communicate(timeout=SECONDS)[1]
+
+    _, url = up(started, tmp_path / "data")
+
+    assert process.returncode == 0, last_words
+    wait_until(lambda: calibrated(url) < 0.4, "the old version serves again")
+    versions = httpx.get(f"{url}/v1/admin/versions", trust_env=False).json()
+    assert version in [kept["version"] for kept in versions["versions"]]
+
+
+def test_a_child_that_dies_is_started_again(tmp_path: Path, started: Started) -> None:
+    process, url = up(started, tmp_path / "data")
+
+    for name in NAMES:
+        before = children(process)
+        os.kill(before[name], signal.SIGKILL)
+        wait_until(lambda: not runs(before[name]), f"{name} is gone")  # noqa: B023
+        wait_until(lambda: len(children(process)) == len(NAMES), f"{name} is back")
+        wait_until(lambda: is_ready(url), "ready again")
+
+        after = children(process)
+        assert {other for other in NAMES if after[other] != before[other]} == {name}
+    post_outcomes(url)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_however_it_ends(
+    tmp_path: Path, started: Started, number: signal.Signals
+) -> None:
+    process, _ = up(started, tmp_path / "data")
+    running = children(process)
+
+    process.send_signal(number)
+    last_words = process.communicate(timeout=SECONDS)[1]
+
+    assert len(running) == len(NAMES)
+    wait_until(lambda: not any(map(runs, running.values())), "every child is gone")
+    if number == signal.SIGINT:
+        assert process.returncode == 0
+        assert last_words.endswith("sirocco is down\n")
+
+
+def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        run = called("up", "--port", port, "--data-dir", tmp_path / "data")
+
+    assert run.returncode == 2
+    assert f"cannot listen on port {port} of 127.0.0.1: choose another" in run.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_address_that_others_reach_needs_a_yes(tmp_path: Path, called: Sirocco) -> None:
+    run = called("serve", "--host", "0.0.0.0", "--data-dir", tmp_path / "data")
+
+    assert run.returncode == 2
+    assert "SIROCCO_ALLOW_PUBLIC=true" in run.stderr
+
+
+def test_serve_and_worker_share_a_data_directory(
+    tmp_path: Path, started: Started, sirocco: Sirocco
+) -> None:
+    """Two terminals, no Redis to install: the second command joins the server of the first."""
+    port = free_port("127.0.0.1")
+    started("worker", "--data-dir", tmp_path / "data")
+    started("serve", "--data-dir", tmp_path / "data", "--port", port)
+    url = f"http://127.0.0.1:{port}"
+    wait_until(lambda: is_ready(url), "ready")
+    post_outcomes(url)
+
+    run = sirocco("retrain", "--url", url)
+
+    assert run.stdout.startswith("version 0000")
+    assert os.listdir(tmp_path) == ["data"]
