@@ -12,6 +12,10 @@ from app.api.snapshot import Snapshot
 
 _STAGES: Final = ("raw", "calibrated")
 _SPANS: Final = ("hour", "window")
+_WORKER_COUNTS: Final = {
+    "refits": "Refits published since the worker began.",
+    "failures": "Refits that failed since the worker began; the version in force stayed.",
+}
 _ORDERS: Final = {"cal": (3, 5), "gc": (3, 4, 5)}
 
 
@@ -69,6 +73,11 @@ def _version(snapshot: Snapshot, now: float) -> Iterator[Metric]:
 def _worker(heartbeat: Mapping[str, Any] | None, now: float) -> Iterator[Metric]:
     age = None if heartbeat is None else max(0.0, now - float(heartbeat["at"]))
     yield _gauge("sirocco_worker_heartbeat_age_seconds", "Since the worker's last sign.", age)
+    for name, text in _WORKER_COUNTS.items():
+        family = CounterMetricFamily(f"sirocco_worker_{name}", text)
+        if heartbeat is not None:
+            family.add_metric([], float(heartbeat.get(name, 0)))
+        yield family
 
 
 def _quality(snapshot: Snapshot) -> Iterator[Metric]:

@@ -107,16 +107,13 @@ class Versions:
     @reaching_the_store()
     def load(self, version: str) -> Published:
         """The whole version, every byte of it checked; raises UnknownVersion, CorruptVersion."""
-        manifest = self.manifest(version)
-        atlases = {
-            target: self._atlas(version, target, described)
-            for target, described in manifest["atlases"].items()
-        }
-        report = self._field(version, "report") or b""
-        _check_digest(version, "report", report, manifest["report_sha256"])
-        return Published(
-            version, manifest["as_of"], manifest["published_at"], atlases, orjson.loads(report)
-        )
+        try:
+            return self._load(version, self.manifest(version))
+        except CorruptVersion:
+            if self._client.exists(keys.version(version)):
+                raise
+            # It was dropped under the read: what is missing is no damage.
+            raise UnknownVersion(version) from None
 
     @reaching_the_store()
     def history(self) -> list[dict[str, Any]]:
@@ -127,6 +124,17 @@ class Versions:
             pipeline.hget(keys.version(version), "manifest")
         stored = zip(versions, pipeline.execute(), strict=True)
         return list(_readable(stored))
+
+    def _load(self, version: str, manifest: dict[str, Any]) -> Published:
+        atlases = {
+            target: self._atlas(version, target, described)
+            for target, described in manifest["atlases"].items()
+        }
+        report = self._field(version, "report") or b""
+        _check_digest(version, "report", report, manifest["report_sha256"])
+        return Published(
+            version, manifest["as_of"], manifest["published_at"], atlases, orjson.loads(report)
+        )
 
     def _field(self, version: str, field: str) -> bytes | None:
         value = self._client.hget(keys.version(version), field)

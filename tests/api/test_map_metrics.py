@@ -113,6 +113,13 @@ def test_the_workers_silence_is_shown(service):
     assert service.metric("sirocco_worker_heartbeat_age_seconds") == 0
 
 
+def test_the_workers_refits_and_failures_are_counted(service):
+    Heartbeat(service.store, 60).write({"at": time.time(), "refits": 7, "failures": 2})
+
+    assert service.metric("sirocco_worker_refits_total") == 7
+    assert service.metric("sirocco_worker_failures_total") == 2
+
+
 def test_a_heartbeat_that_cannot_be_read_is_no_sample(redis_url, atlas):
     """A store that goes away between two looks costs the scrape nothing but this gauge."""
     with serving(Settings(port=0, refresh_seconds=60), redis_url) as service:

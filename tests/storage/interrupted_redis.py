@@ -1,4 +1,4 @@
-"""A client of the real server that stops for a moment around one of our scripts."""
+"""A client of the real server that stops for a moment around one of its steps."""
 
 from collections.abc import Callable
 from hashlib import sha1
@@ -29,18 +29,21 @@ def die() -> None:
 
 
 class InterruptedRedis(redis.Redis):
-    """Calls `before` when the script is about to run, and `after` once it ran, each once."""
+    """Calls `before` when a step is about to run, and `after` once it ran, each once.
+
+    A step is the name of one of our scripts, or of a command of Redis.
+    """
 
     def __init__(
-        self, url: str, script: str, before: Moment | None = None, after: Moment | None = None
+        self, url: str, step: str, before: Moment | None = None, after: Moment | None = None
     ) -> None:
         super().__init__(connection_pool=open_redis(url).connection_pool)
-        self._script = script
+        self._step = step
         self._before = before
         self._after = after
 
     def execute_command(self, *arguments: Any, **options: Any) -> Any:
-        runs = arguments[0] == "EVALSHA" and SCRIPTS.get(arguments[1]) == self._script
+        runs = self._step == (SCRIPTS[arguments[1]] if arguments[0] == "EVALSHA" else arguments[0])
         if runs and (before := self._before):
             self._before = None
             before()

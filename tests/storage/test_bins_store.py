@@ -52,12 +52,12 @@ def test_a_window_of_more_hours_than_are_read_at_once_is_whole(
     append: Append, store: BinsStore
 ) -> None:
     for hour in range(HOUR, HOUR + 2 * TABLES_AT_ONCE + 1):
-        append(events(hour, campaigns=1))
+        append(events(hour, campaigns=2))
     store.fold()
 
     window = store.window("click", HOUR - 5, HOUR + 3 * TABLES_AT_ONCE)
 
-    assert window.total().total_count == 2 * TABLES_AT_ONCE + 1
+    assert window.total().total_count == 2 * (2 * TABLES_AT_ONCE + 1)
 
 
 def test_targets_do_not_mix(append: Append, store: BinsStore) -> None:

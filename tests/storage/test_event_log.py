@@ -112,20 +112,20 @@ def test_an_impression_and_its_click_may_share_an_id(append: Append, store: Bins
 
 
 def test_of_a_request_that_is_half_known_the_other_half_is_stored(
-    append: Append, store: BinsStore, impressions: Impressions
+    append: Append, store: BinsStore
 ) -> None:
-    """More ids per log than the script files at once, known and new ones mixed."""
+    """With known and new ids mixed, and more of one log than a Lua stack holds."""
     batch, again = Batch(), Batch()
-    for number in range(2500):
+    for number in range(9000):
         if number % 3:
             batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"e{number}")
         again.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"e{number}")
 
-    assert append(batch) == Appended(1666, 0)
-    assert append(again) == Appended(834, 1666)
+    assert append(batch) == Appended(6000, 0)
+    assert append(again) == Appended(3000, 6000)
 
-    assert store.fold() == 2500
-    assert store.hour("click", HOUR).total().total_count == 2500
+    assert store.fold() == 9000
+    assert store.hour("click", HOUR).total().total_count == 9000
 
 
 def test_a_request_of_known_ids_only_adds_no_block(

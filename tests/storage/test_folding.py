@@ -25,8 +25,8 @@ def counted(store: BinsStore) -> float:
     return store.hour("click", HOUR).total().total_count
 
 
-def interrupted(url: str, script: str, **moments: Moment) -> BinsStore:
-    return BinsStore(InterruptedRedis(url, script, **moments), TTL_SECONDS)
+def interrupted(url: str, step: str, **moments: Moment) -> BinsStore:
+    return BinsStore(InterruptedRedis(url, step, **moments), TTL_SECONDS)
 
 
 def test_a_fold_moves_every_row_into_the_bins_and_says_how_many(
@@ -102,6 +102,22 @@ def test_a_folder_that_dies_around_its_commit_neither_loses_nor_doubles(
     store.fold()
 
     assert counted(store) == 500
+
+
+def test_a_folder_that_dies_in_the_middle_of_a_log_leaves_the_rest_to_the_next(
+    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
+) -> None:
+    """The log stays in its shard's set for as long as it holds blocks."""
+    for _ in range(70):
+        append(impressions(1))
+    dying = InterruptedRedis(redis_url, "commit_fold", after=die)
+    with pytest.raises(Died):
+        BinsStore(dying, TTL_SECONDS, fold_bytes=1).fold()
+    assert 0 < counted(store) < 70
+
+    store.fold()
+
+    assert counted(store) == 70
 
 
 def test_a_folder_that_dies_before_it_read_changes_nothing(

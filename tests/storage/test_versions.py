@@ -105,6 +105,7 @@ def test_the_last_versions_are_kept_and_of_the_others_nothing(
     assert [manifest["version"] for manifest in versions.history()] == ids[:2:-1]
     assert [manifest["as_of"] for manifest in versions.history()] == [5, 4, 3]
     assert stored_versions(redis_client) == set(ids[3:])
+    assert redis_client.llen(HISTORY) == 3
     with pytest.raises(UnknownVersion, match=f"'{ids[2]}' is not kept"):
         versions.load(ids[2])
 

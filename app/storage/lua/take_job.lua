@@ -10,7 +10,10 @@ local id = redis.call('LPOP', queued)
 while id do
   local job = redis.call('HMGET', prefix .. id, 'kind', 'request')
   if job[1] then
-    redis.call('HDEL', same, job[1] .. ' ' .. job[2])
+    local asked = job[1] .. ' ' .. job[2]
+    if redis.call('HGET', same, asked) == id then
+      redis.call('HDEL', same, asked) -- else another job that asks for the same still waits
+    end
     redis.call('HSET', prefix .. id, 'status', 'running', 'started_at', now)
     redis.call('SADD', running, id)
     return id

@@ -1,0 +1,182 @@
+"""Connections: every wait has an end, and nothing is sent twice in secret."""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import redis
+
+from app.storage import (
+    Appended,
+    BinsStore,
+    EmbeddedRedis,
+    EventLog,
+    StorageUnavailable,
+    Versions,
+    open_async_redis,
+    open_redis,
+)
+from app.storage.connection import INGEST_CONNECTIONS
+from tests.storage.conftest import TTL_SECONDS, Impressions
+
+TIMEOUT = 0.1
+SOON = 2.0
+"""Far more than one timeout on a busy machine, far less than redis-py's own retries take."""
+
+
+@pytest.fixture
+def server(redis_binary: Path, tmp_path: Path) -> Iterator[EmbeddedRedis]:
+    """A server of the test's own, to be frozen."""
+    with EmbeddedRedis(tmp_path, redis_binary) as running:
+        yield running
+
+
+@contextmanager
+def frozen(server: EmbeddedRedis) -> Iterator[None]:
+    """The server lives but does not answer."""
+    assert server.process_id is not None
+    os.kill(server.process_id, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.process_id, signal.SIGCONT)
+
+
+def test_a_frozen_server_fails_a_call_within_the_timeout_not_after_retries(
+    server: EmbeddedRedis,
+) -> None:
+    with open_redis(server.url, TIMEOUT) as client:
+        versions = Versions(client, kept=1)
+        assert versions.current() is None
+        with frozen(server):
+            start = time.monotonic()
+            with pytest.raises(StorageUnavailable):
+                versions.current()
+            assert time.monotonic() - start < SOON
+
+        assert versions.current() is None, "once it answers again, so does the same client"
+
+
+def test_a_frozen_server_fails_every_request_within_the_timeout(
+    server: EmbeddedRedis, impressions: Impressions
+) -> None:
+    """Also those that wait for a connection: not one timeout for each that is ahead of them."""
+    count = 40 * INGEST_CONNECTIONS
+
+    async def append_many() -> list[object]:
+        async with open_async_redis(server.url, TIMEOUT) as client:
+            log = EventLog(client, TTL_SECONDS)
+            await log.append(impressions(1))
+            with frozen(server):
+                requests = [log.append(impressions(1)) for _ in range(count)]
+                async with asyncio.timeout(SOON):
+                    return await asyncio.gather(*requests, return_exceptions=True)
+
+    results = asyncio.run(append_many())
+
+    assert [type(result) for result in results] == [StorageUnavailable] * count
+
+
+def test_a_request_that_timed_out_is_stored_once_when_it_is_sent_again(
+    server: EmbeddedRedis, impressions: Impressions
+) -> None:
+    """Its outcome is unknown: the server may run what it had received when it thaws."""
+
+    async def append_again() -> Appended:
+        async with open_async_redis(server.url, TIMEOUT) as client:
+            log = EventLog(client, TTL_SECONDS)
+            await log.append(impressions(1), "first", "print")
+            with frozen(server), pytest.raises(StorageUnavailable):
+                await log.append(impressions(50), "key", "print")
+            return await log.append(impressions(50), "key", "print")
+
+    answer = asyncio.run(append_again())
+
+    assert answer in (Appended(50, 0), Appended(0, 50))
+    with open_redis(server.url) as client:
+        assert BinsStore(client, TTL_SECONDS).fold() == 51
+
+
+class Silent:
+    """Listens, accepts and counts connections, and says nothing."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._accepted: list[socket.socket] = []
+        self._thread = Thread(target=self._accept)
+
+    def __enter__(self) -> "Silent":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for open_socket in (self._listening, *self._accepted):
+            open_socket.close()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    @property
+    def connections(self) -> int:
+        return len(self._accepted)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self._accepted.append(self._listening.accept()[0])
+            except OSError:
+                return
+
+
+def read(url: str) -> None:
+    with open_redis(url, TIMEOUT) as client:
+        Versions(client, kept=1).current()
+
+
+def append_one(url: str, impressions: Impressions) -> None:
+    async def append() -> None:
+        async with open_async_redis(url, TIMEOUT) as client:
+            await EventLog(client, TTL_SECONDS).append(impressions(1))
+
+    asyncio.run(append())
+
+
+def test_a_server_that_never_answers_is_tried_once(impressions: Impressions) -> None:
+    """The caller knows whether a retry is safe; nothing below it may decide that."""
+    for call in (read, lambda url: append_one(url, impressions)):
+        with Silent() as silent:
+            with pytest.raises(StorageUnavailable):
+                call(silent.url)
+            assert silent.connections == 1
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "unix:///nowhere/redis.sock"])
+def test_a_server_that_is_not_there_is_an_error_of_storage(
+    url: str, impressions: Impressions
+) -> None:
+    with pytest.raises(StorageUnavailable):
+        read(url)
+    with pytest.raises(StorageUnavailable):
+        append_one(url, impressions)
+
+
+def test_connections_carry_a_name_that_tells_the_process(
+    redis_client: redis.Redis, redis_url: str
+) -> None:
+    assert redis_client.client_getname() == f"sirocco-{os.getpid()}"
+
+    async def name() -> str:
+        async with open_async_redis(redis_url) as client:
+            return await client.client_getname()
+
+    assert asyncio.run(name()) == f"sirocco-{os.getpid()}"

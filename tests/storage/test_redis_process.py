@@ -1,0 +1,61 @@
+"""One server process."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.storage import RedisNotStarted, redis_process
+from app.storage.redis_process import RedisProcess, answers, socket_url
+
+
+@pytest.fixture
+def running(redis_binary: Path, tmp_path: Path) -> Iterator[RedisProcess]:
+    """A server that answers."""
+    process = RedisProcess(redis_binary, tmp_path, tmp_path / "redis.sock")
+    try:
+        process.wait_until_ready()
+        yield process
+    finally:
+        process.stop()
+
+
+def test_a_frozen_server_is_killed_when_it_does_not_end(
+    running: RedisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who leaves must be able to leave."""
+    monkeypatch.setattr(redis_process, "STOP_SECONDS", 0.05)
+    os.kill(running.process_id, signal.SIGSTOP)
+
+    running.stop()
+
+    assert running.exit_code == -signal.SIGKILL
+
+
+def test_a_server_that_never_answers_is_an_error_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_process, "START_SECONDS", 0.05)
+    sleeper = tmp_path / "redis-server"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    process = RedisProcess(sleeper, tmp_path, tmp_path / "redis.sock")
+    try:
+        with pytest.raises(RedisNotStarted, match="did not start"):
+            process.wait_until_ready()
+    finally:
+        process.stop()
+
+
+def test_nobody_else_may_use_the_socket(running: RedisProcess, tmp_path: Path) -> None:
+    socket = tmp_path / "redis.sock"
+
+    assert answers(socket_url(socket))
+    assert socket.stat().st_mode & 0o077 == 0
+
+
+def test_a_ctrl_c_in_the_terminal_does_not_reach_the_server(running: RedisProcess) -> None:
+    """Whoever started it still needs it to end in order."""
+    assert os.getpgid(running.process_id) != os.getpgid(0)
