@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"SATL"
 _NARROWEST = 64
+_PIECE = 8192
 
 CAMPAIGN, TARGET, IDENTITY = "campaign", "target", "identity"
 
@@ -122,8 +123,14 @@ class Atlas:
 
     def look_up(self, rows: Integers, scores: Floats) -> Floats:
         """Probabilities of n scores, each by the map of its row; scores are already checked."""
-        if not len(rows):
-            return np.empty(0)
+        probabilities = np.empty(len(rows))
+        # A piece at a time, so that what the search writes down stays in the processor's cache.
+        for start in range(0, len(rows), _PIECE):
+            piece = slice(start, start + _PIECE)
+            probabilities[piece] = self._look_up_piece(rows[piece], scores[piece])
+        return probabilities
+
+    def _look_up_piece(self, rows: Integers, scores: Floats) -> Floats:
         widths = self._widths[rows]
         narrow, wide = int(widths.min()), int(widths.max())
         if narrow == wide:

@@ -1,0 +1,25 @@
+"""Every benchmark, one part after the other.
+
+python -m benchmarks [--large] [--json] [--write]
+"""
+
+from benchmarks import calibrate, fit, grid, ingest, look_up, refit
+from benchmarks.page import write_page
+from benchmarks.parts import arguments, run, show
+
+PARTS = (look_up.PART, fit.PART, ingest.PART, calibrate.PART, refit.PART, grid.PART)
+
+
+def main() -> None:
+    """Run all parts; print them, and write the page if asked to."""
+    parser = arguments("Every benchmark of sirocco.")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    given = parser.parse_args()
+    results = [run(part, given.large) for part in PARTS]
+    show(results, given)
+    if given.write:
+        write_page(results, "python -m benchmarks --write" + (" --large" if given.large else ""))
+
+
+if __name__ == "__main__":
+    main()

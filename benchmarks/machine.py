@@ -1,0 +1,100 @@
+"""The machine a benchmark ran on, and how much of it others used meanwhile."""
+
+import os
+import platform
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from time import clock_gettime, perf_counter
+
+PACKAGES = (
+    "numpy",
+    "scikit-learn",
+    "fastapi",
+    "pydantic",
+    "uvicorn",
+    "uvloop",
+    "msgspec",
+    "orjson",
+    "redis",
+    "hiredis",
+)
+_PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of Linux: nanoseconds, all threads, also those that ended
+
+
+def machine() -> str:
+    """Processor, cores and Python of this machine."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that the figures depend on."""
+    return {name: version(name) for name in PACKAGES}
+
+
+def cpu_seconds(process_id: int) -> float:
+    """CPU time that a running process has used."""
+    return clock_gettime((~process_id << 3) | _PROCESS_CLOCK)
+
+
+@dataclass(slots=True)
+class Usage:
+    """What happened on the machine inside `watched()`; filled when it ends."""
+
+    seconds: float = 0.0
+    other_cores: float = 0.0
+    """Mean number of cores that processes other than ours kept busy."""
+
+
+@contextmanager
+def watched() -> Iterator[Usage]:
+    """Watch the whole machine; processes of ours must have ended inside."""
+    usage = Usage()
+    started, busy, own = perf_counter(), _busy_seconds(), _own_seconds()
+    yield usage
+    usage.seconds = perf_counter() - started
+    others = (_busy_seconds() - busy) - (_own_seconds() - own)
+    usage.other_cores = max(0.0, others / usage.seconds)
+
+
+def _busy_seconds() -> float:
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    idle = fields[3] + fields[4]
+    guest = sum(fields[8:10])  # counted in user time already
+    return (sum(fields) - idle - guest) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
+
+
+def reset_peak() -> None:
+    """Forget the peak of this process's memory."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    """Most memory that this process held since `reset_peak`."""
+    return _status_bytes("VmHWM")
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds."""
+    return _status_bytes("VmRSS")
+
+
+def _status_bytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))

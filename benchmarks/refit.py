@@ -1,0 +1,270 @@
+"""One hourly refit through real Redis: fold, judge, read 24 h of bins, fit, report, publish.
+
+Traffic is Zipf-like over the campaigns, 100 impressions an hour each on average. 23 hours are
+folded already, as the worker does every few seconds; all of the last hour still lies in the
+logs, which is more than a running worker ever finds. Figures are of the refits after the first,
+which also judges the whole window, once. `CPU` is the worker's and Redis's; `grown` is what the
+refit's peak adds to the memory of the process.
+
+The alternative keeps one hash per campaign and hour, as the naive endpoint writes them, and goes
+campaign by campaign: 24 HGETALL in one pipeline, scikit-learn's IsotonicRegression on the sums,
+the knots as JSON into a hash. It is run on a sample of campaigns, every n-th of them by traffic,
+and SCALED to all; it neither folds nor judges nor reports.
+
+    python -m benchmarks.refit [--large] [--json]
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from app.settings import load_settings
+from app.storage import Batch, BinsStore, EventLog, Versions, open_async_redis
+from app.storage.keys import SHARDS, TargetHour, shard_of
+from app.worker.hours import SECONDS
+from app.worker.refitting import Refitter, Request
+from benchmarks import naive
+from benchmarks.figures import Cell, Figure, Table, transposed
+from benchmarks.machine import peak_bytes, reset_peak, resident_bytes
+from benchmarks.maps import campaign_names
+from benchmarks.parts import Part, main
+from benchmarks.stopwatch import stage_seconds
+from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
+from calibrators import BinsTable
+from calibrators.samples import Floats, Integers
+
+Row = dict[str, Cell]
+
+SEED = 1
+TARGET = "click"
+IMPRESSIONS_PER_HOUR = 100
+ZIPF = 0.7
+WINDOW = 24
+FIRST_HOUR = 480_000
+HOURS = range(FIRST_HOUR, FIRST_HOUR + WINDOW)
+LAST_HOUR = HOURS[-1]
+EVENTS_OF_A_REQUEST = 1000
+STAGES = {
+    "fold s": (BinsStore, "fold"),
+    "judge s": (Refitter, "_judge"),
+    "read s": (Refitter, "_window"),
+    "fit s": (Refitter, "_fit"),
+    "report s": (Refitter, "_target_report"),
+    "publish s": (Refitter, "_publish"),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much to measure: campaigns -> rounds, and the sample of the alternative."""
+
+    campaigns: tuple[tuple[int, int], ...] = ((1_000, 5), (10_000, 3))
+    sample: int = 200
+
+
+LARGE = Sizes(((1_000, 5), (10_000, 3), (100_000, 1)))
+
+
+@dataclass(frozen=True)
+class Hour:
+    """The events of one hour, in the order of campaigns."""
+
+    rows: Integers
+    scores: Floats
+    outcomes: Floats
+
+    @classmethod
+    def of(cls, traffic: Floats, hour: int) -> "Hour":
+        """Drawn from the traffic (c,), impressions an hour; the same for the same hour."""
+        rng = np.random.default_rng((SEED, hour))
+        rows = np.repeat(np.arange(len(traffic)), rng.poisson(traffic))
+        scores = rng.beta(1.0, 40.0, len(rows))
+        outcomes = (rng.random(len(rows)) < 1.5 * scores).astype(np.float64)
+        return cls(rows, scores, outcomes)
+
+    def table(self, campaigns: list[str]) -> BinsTable:
+        """Its bins."""
+        ones = np.ones(len(self.rows))
+        return BinsTable.from_columns(campaigns, self.rows, self.scores, ones, self.outcomes)
+
+
+class Platform:
+    """Campaigns and their traffic."""
+
+    def __init__(self, campaigns: int) -> None:
+        self.campaigns = campaign_names(campaigns)
+        popularity = 1 / np.arange(1, campaigns + 1) ** ZIPF
+        self._traffic = popularity / popularity.sum() * campaigns * IMPRESSIONS_PER_HOUR
+
+    def hour(self, hour: int) -> Hour:
+        """The events of an hour."""
+        return Hour.of(self._traffic, hour)
+
+    def requests(self, hour: int) -> Iterator[Batch]:
+        """The same events as requests bring them: campaigns mixed."""
+        events = self.hour(hour)
+        order = np.random.default_rng(SEED).permutation(len(events.rows))
+        for start in range(0, len(order), EVENTS_OF_A_REQUEST):
+            yield self._batch(events, hour, order[start : start + EVENTS_OF_A_REQUEST])
+
+    def _batch(self, events: Hour, hour: int, chosen: Integers) -> Batch:
+        batch = Batch()
+        columns = (events.rows[chosen], events.scores[chosen], events.outcomes[chosen])
+        for row, score, outcome in zip(*(c.tolist() for c in columns), strict=True):
+            batch.add(TARGET, hour, self.campaigns[row], score, 1.0, outcome)
+        return batch
+
+
+class SiroccoRefits:
+    """Our own worker's refits of the platform."""
+
+    def __init__(self, platform: Platform, store: Store) -> None:
+        self._platform, self._store = platform, store
+        self._token = store.lease().token
+        bins = BinsStore(store.client, load_settings().ttl_seconds)
+        self._refitter = Refitter(load_settings(), bins, Versions(store.client, 3))
+
+    def store_hour(self, hour: int, table: BinsTable) -> None:
+        """The bins of an hour as the folds leave them."""
+        for shard in range(SHARDS):
+            names = [name for name in table.campaigns if shard_of(name) == shard]
+            data = table.select(names).to_bytes()
+            self._store.client.hset(TargetHour(shard, TARGET, hour).bins, "table", data)
+
+    def begin(self) -> None:
+        """The first refit, which judges the whole window."""
+        self._bytes = self._store.used_bytes
+        self._refit(LAST_HOUR)
+
+    def run(self) -> dict[str, float]:
+        """The refit of the hour that has just closed."""
+        self._unfold_last_hour()
+        reset_peak()
+        resident, used = resident_bytes(), Used.now(self._store)
+        with stage_seconds(STAGES) as stages:
+            report = self._refit(LAST_HOUR + 1)
+        return {
+            **used.since(self._store),
+            **stages,
+            "fitted": report["targets"][TARGET]["fitted"],
+            "peak MB": peak_bytes() / 1e6,
+            "grown MB": (peak_bytes() - resident) / 1e6,
+            "Redis bytes/campaign-hour": self._bytes / len(self._platform.campaigns) / WINDOW,
+        }
+
+    def _refit(self, hour: int) -> dict[str, Any]:
+        return self._refitter.run(Request(hour * SECONDS), self._token, lambda: 0.0)
+
+    def _unfold_last_hour(self) -> None:
+        """The last hour as requests leave it: in the logs, nothing of it folded."""
+        for shard in range(SHARDS):
+            self._store.client.delete(TargetHour(shard, TARGET, LAST_HOUR).bins)
+        asyncio.run(self._post_last_hour())
+
+    async def _post_last_hour(self) -> None:
+        async with open_async_redis(self._store.url, TIMEOUT_SECONDS) as client:
+            log = EventLog(client, load_settings().ttl_seconds)
+            for batch in self._platform.requests(LAST_HOUR):
+                await log.append(batch)
+
+
+class NaiveRefits:
+    """The alternative's refits of every n-th campaign, scaled to all."""
+
+    def __init__(self, platform: Platform, store: Store, sample: int) -> None:
+        self._store = store
+        self._sample = platform.campaigns[:: len(platform.campaigns) // sample]
+        self._scale = len(platform.campaigns) / len(self._sample)
+        self._empty_bytes = store.used_bytes
+
+    def store_hour(self, hour: int, table: BinsTable) -> None:
+        """A hash for each campaign of the sample."""
+        for campaign in self._sample:
+            key = naive.hour_key(campaign, hour * SECONDS)
+            naive.write_hash(self._store.client, key, table.bins(campaign))
+
+    def begin(self) -> None:
+        """Nothing to do but to look at the memory."""
+        self._bytes = self._store.used_bytes - self._empty_bytes
+
+    def run(self) -> dict[str, float]:
+        """One refit of the sample."""
+        used = Used.now(self._store)
+        fitted = naive.refit(self._store.client, self._sample, HOURS)
+        taken = {**used.since(self._store), "fitted": float(fitted)}
+        return {
+            **{name: self._scale * value for name, value in taken.items()},
+            "Redis bytes/campaign-hour": self._bytes / len(self._sample) / WINDOW,
+        }
+
+
+@dataclass(frozen=True)
+class Used:
+    """Clocks at one moment."""
+
+    wall: float
+    worker: float
+    redis: float
+
+    @classmethod
+    def now(cls, store: Store) -> "Used":
+        """Read them."""
+        return cls(perf_counter(), process_time(), store.cpu_seconds)
+
+    def since(self, store: Store) -> dict[str, float]:
+        """Seconds since then."""
+        now = Used.now(store)
+        worker, redis = now.worker - self.worker, now.redis - self.redis
+        return {
+            "CPU s": worker + redis,
+            "worker CPU s": worker,
+            "Redis CPU s": redis,
+            "wall s": now.wall - self.wall,
+        }
+
+
+def measure(sizes: Sizes | None = None) -> Table:
+    """Two columns for each number of campaigns: sirocco's, and the alternative's."""
+    sizes = sizes or Sizes()
+    refits: Table = {}
+    for campaigns, rounds in sizes.campaigns:
+        ours, naive_ = _measure(campaigns, rounds, sizes.sample)
+        refits[f"{campaigns:,} campaigns"] = ours
+        refits[f"{campaigns:,}, hashes and scikit-learn, SCALED"] = naive_
+    return transposed(refits)
+
+
+def _measure(campaigns: int, rounds: int, sample: int) -> tuple[Row, Row]:
+    platform = Platform(campaigns)
+    with private_store() as store, private_store() as other:
+        ours = SiroccoRefits(platform, store)
+        theirs = NaiveRefits(platform, other, min(sample, campaigns))
+        for hour in HOURS:
+            table = platform.hour(hour).table(platform.campaigns)
+            ours.store_hour(hour, table)
+            theirs.store_hour(hour, table)
+        ours.begin()
+        theirs.begin()
+        pairs = [(ours.run(), theirs.run()) for _ in range(rounds)]
+    return _row([pair[0] for pair in pairs]), _row([pair[1] for pair in pairs])
+
+
+def _row(rounds: Sequence[dict[str, float]]) -> Row:
+    """Medians, with their spread where there is one."""
+    columns = {name: [found[name] for found in rounds] for name in rounds[0]}
+    return {
+        name: Figure.of(values) if len(set(values)) > 1 else values[0]
+        for name, values in columns.items()
+    }
+
+
+PART = Part(
+    "refit", "Hourly refit of 24 h, Redis included", __doc__, measure, lambda: measure(LARGE)
+)
+
+if __name__ == "__main__":
+    main(PART)

@@ -1,0 +1,152 @@
+"""The servers that are measured, each in a process of its own on loopback, on one core.
+
+python -m benchmarks.servers KIND --port PORT [--redis URL] [--campaigns N] --parent PID
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from app.api.server import server_of
+from app.command_line.addresses import free_port
+from app.command_line.parent import end_with
+from app.settings import load_settings
+from benchmarks import naive
+from benchmarks.echo import echo
+from benchmarks.machine import cpu_seconds
+from benchmarks.maps import random_maps
+
+ROOT = Path(__file__).parents[1]
+HOST = "127.0.0.1"
+MAPS_SEED = 3
+START_SECONDS, STOP_SECONDS, POLL_SECONDS = 120.0, 15.0, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    port: int
+    process_id: int
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of the process so far, all threads."""
+        return cpu_seconds(self.process_id)
+
+
+@contextmanager
+def started(kind: str, redis_url: str = "", campaigns: int = 0) -> Iterator[Server]:
+    """A server of one of KINDS; it ends with the block, and with this process."""
+    port = free_port(HOST)
+    options = {"port": port, "redis": redis_url, "campaigns": campaigns, "parent": os.getpid()}
+    words = [f"--{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "benchmarks.servers", kind, *words]
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        _await_listening(process, port)
+        yield Server(port, process.pid)
+    finally:
+        _stop(process)
+
+
+def _await_listening(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _listens(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the server did not start, exit code {process.returncode}")
+        time.sleep(POLL_SECONDS)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _sirocco(given: Namespace) -> uvicorn.Server:
+    # Event time: the events of the benchmark have fixed times.
+    return server_of(load_settings(host=HOST, port=given.port, clock="event"), given.redis)
+
+
+def _interpolating(given: Namespace) -> uvicorn.Server:
+    maps = random_maps(given.campaigns, MAPS_SEED)
+    return _served(naive.calibrate_app(naive.by_interpolation(maps)), given.port)
+
+
+def _predicting(given: Namespace) -> uvicorn.Server:
+    maps = random_maps(given.campaigns, MAPS_SEED)
+    return _served(naive.calibrate_app(naive.by_prediction(maps)), given.port)
+
+
+def _incrementing(given: Namespace) -> uvicorn.Server:
+    return _served(naive.events_app(given.redis), given.port)
+
+
+def _echoing(given: Namespace) -> uvicorn.Server:
+    return _served(echo, given.port)
+
+
+def _served(app: FastAPI | ASGIApp, port: int) -> uvicorn.Server:
+    """The application with the options that sirocco's own server has."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=HOST,
+            port=port,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+        )
+    )
+
+
+KINDS: dict[str, Callable[[Namespace], uvicorn.Server]] = {
+    "sirocco": _sirocco,
+    "naive-interpolation": _interpolating,
+    "naive-scikit-learn": _predicting,
+    "naive-events": _incrementing,
+    "echo": _echoing,
+}
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("--redis", default="")
+    for name in ("port", "campaigns", "parent"):
+        parser.add_argument(f"--{name}", type=int, default=0)
+    given = parser.parse_args()
+    end_with(given.parent)
+    os.sched_setaffinity(0, {0})
+    KINDS[given.kind](given).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""A Redis of the benchmark's own, as `sirocco up` starts it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import redis
+
+from app.storage import EmbeddedRedis, Lease, Versions, open_redis
+from benchmarks.machine import cpu_seconds
+from calibrators import Atlas
+
+TIMEOUT_SECONDS = 60.0
+LEASE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A running server and a client of it."""
+
+    url: str
+    process_id: int
+    client: redis.Redis
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of the server so far."""
+        return cpu_seconds(self.process_id)
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that the data take."""
+        return int(self.client.info("memory")["used_memory"])
+
+    def lease(self) -> Lease:
+        """The worker's lease, held."""
+        lease = Lease(self.client, "worker", "benchmark", LEASE_SECONDS)
+        lease.acquire()
+        return lease
+
+    def publish(self, atlas: Atlas) -> None:
+        """Bring an atlas of the target `click` into force."""
+        token = self.lease().token
+        Versions(self.client, 1).publish(token, 0.0, 0.0, {"click": atlas.to_bytes()}, {})
+
+
+@contextmanager
+def private_store() -> Iterator[Store]:
+    """An empty server on a unix socket; it ends with the block."""
+    with (
+        TemporaryDirectory(prefix="sirocco-bench-") as folder,
+        EmbeddedRedis(Path(folder)) as server,
+        open_redis(server.url, TIMEOUT_SECONDS) as client,
+    ):
+        yield Store(server.url, server.process_id or 0, client)

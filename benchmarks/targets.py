@@ -1,0 +1,76 @@
+"""What the figures must reach, and whether they do."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.figures import Table, middle
+
+Tables = Mapping[str, Table]
+LINEAR = 12.0
+"""Ten times the campaigns may cost this many times the CPU and still be called linear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A limit on one number of the run: at most, or at least when `at_least`."""
+
+    what: str
+    limit: float
+    unit: str
+    found: Callable[[Tables], float]
+    at_least: bool = False
+
+    def is_met(self, value: float) -> bool:
+        """Whether the value is on the right side of the limit."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+def _cell(part: str, row: str, column: str) -> Callable[[Tables], float]:
+    return lambda tables: middle(tables[part][row][column])
+
+
+def _growth(tables: Tables) -> float:
+    small, large = (
+        middle(tables["refit"]["CPU s"][f"{count} campaigns"]) for count in ("10,000", "100,000")
+    )
+    return large / small
+
+
+TARGETS = (
+    Target("one scalar look-up", 1000, "ns", _cell("look_up", "scalar", "sirocco: all")),
+    *(
+        Target(
+            f"mixed batch of {size} over 10,000 campaigns, per value, look-up",
+            50,
+            "ns",
+            _cell("look_up", f"batch of {size}", "sirocco: look-up"),
+        )
+        for size in ("1,000", "10,000", "1,000,000")
+    ),
+    *(
+        Target(
+            f"SIR from the bins of {size} impressions",
+            200,
+            "us",
+            _cell("fit", f"from bins of {size}", "sirocco"),
+        )
+        for size in ("10,000", "100,000", "1,000,000")
+    ),
+    Target(
+        "refit of 10,000 campaigns x 24 h, worker and Redis",
+        15,
+        "s",
+        _cell("refit", "CPU s", "10,000 campaigns"),
+    ),
+    Target("refit of 100,000 campaigns, as a multiple of that of 10,000", LINEAR, "x", _growth),
+    *(
+        Target(
+            f"ingest over HTTP in batches of 1000, {kind}, server and Redis on one core",
+            50_000,
+            "events/s",
+            _cell("ingest", f"over HTTP: sirocco, {kind}", "events/s of a core"),
+            at_least=True,
+        )
+        for kind in ("impressions", "ids and clicks")
+    ),
+)
