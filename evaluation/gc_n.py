@@ -1,13 +1,13 @@
 """GC-N: Cal-N of each campaign, averaged."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.samples import Floats, check_equal_lengths, check_not_negative
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative
 from evaluation.bin_error import Empty
 from evaluation.cal_n import cal_n_of_runs, check_bins
 from evaluation.campaign_codes import Campaigns, encode_campaigns
@@ -120,7 +120,7 @@ per_campaign={'a': 0.25})
 class CampaignRuns:
     """Samples sorted by campaign and probability, once for every N that is asked for."""
 
-    names: list[Hashable]
+    names: Sequence[Hashable]
     runs: Runs
     positives: Floats
 
@@ -129,7 +129,14 @@ class CampaignRuns:
         """The runs of the samples; campaigns, shape (n,), are any hashable keys."""
         names, codes = encode_campaigns(campaigns)
         check_equal_lengths(probabilities=predictions.probabilities, campaigns=codes)
-        runs = Runs.of(predictions.probabilities, predictions.weights, codes, len(names))
+        return cls.of_rows(predictions, names, codes)
+
+    @classmethod
+    def of_rows(
+        cls, predictions: Predictions, names: Sequence[Hashable], rows: Integers
+    ) -> "CampaignRuns":
+        """The same where rows, shape (n,), already say which of the distinct names each has."""
+        runs = Runs.of(predictions.probabilities, predictions.weights, rows, len(names))
         return cls(names, runs, runs.sums(predictions.positives))
 
     def grouped_cal_n(
@@ -149,7 +156,7 @@ class CampaignRuns:
             value=_weighted_mean(values[kept], self._weights(weights)[kept]),
             campaigns_kept=int(kept.sum()),
             share_left_out=self._share(~kept),
-            per_campaign={self.names[i]: float(values[i]) for i in np.flatnonzero(kept)},
+            per_campaign={self.names[i]: float(values[i]) for i in np.flatnonzero(kept).tolist()},
         )
 
     @property

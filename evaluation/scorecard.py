@@ -44,17 +44,21 @@ def scorecard(
 def scorecard_of(predictions: Predictions, campaigns: Campaigns) -> dict[str, float]:
     """`scorecard` of checked predictions."""
     # First, so that the samples by campaign are gone when all of them are sorted for the AUC.
-    grouped = _gc_n(predictions, campaigns)
+    by_campaign = campaign_scores(CampaignRuns.of(predictions, campaigns))
+    return {**pooled_scores(predictions), **by_campaign}
+
+
+def pooled_scores(predictions: Predictions) -> dict[str, float]:
+    """The scorecard's numbers that pool all campaigns."""
     return {
         "n": float(predictions.weights.sum()),
         "positives": float(predictions.positives.sum()),
         "pcoc": pcoc_of(predictions),
         "log_loss": log_loss_of(predictions),
         "auc": auc_of(predictions),
-        **grouped,
     }
 
 
-def _gc_n(predictions: Predictions, campaigns: Campaigns) -> dict[str, float]:
-    campaign_runs = CampaignRuns.of(predictions, campaigns)
+def campaign_scores(campaign_runs: CampaignRuns) -> dict[str, float]:
+    """The scorecard's numbers that average over campaigns."""
     return {f"gc_{n}": campaign_runs.grouped_cal_n(n).value for n in (3, 4, 5)}

@@ -8,8 +8,9 @@ import numpy as np
 
 from calibrators import BinsTable
 from evaluation.cal_n import cal_n_of
+from evaluation.gc_n import CampaignRuns
 from evaluation.predictions import Predictions
-from evaluation.scorecard import scorecard_of
+from evaluation.scorecard import campaign_scores, pooled_scores
 
 Row = Mapping[str, float | None]
 
@@ -17,14 +18,21 @@ Row = Mapping[str, float | None]
 def quality(table: BinsTable) -> Row:
     """Scorecard of binned probabilities, with Cal-3 and Cal-5 of all campaigns together.
 
-    A cell counts as its mean probability; what is undefined is None, so that no gauge shows it.
+    A cell counts as its mean probability, and what pools the campaigns is taken from their pooled
+    bins. What is undefined is None, so that no gauge shows it.
     """
-    probabilities, outcomes, weights, rows = table.samples()
-    predictions = Predictions.check(probabilities, outcomes, weights)
-    row = scorecard_of(predictions, rows)
-    for n in (3, 5):
-        row[f"cal_{n}"] = cal_n_of(predictions, n, "merge")
+    pooled = Predictions.check(*table.total().samples())
+    row = {
+        **pooled_scores(pooled),
+        **{f"cal_{n}": cal_n_of(pooled, n, "merge") for n in (3, 5)},
+        **campaign_scores(_by_campaign(table)),
+    }
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def _by_campaign(table: BinsTable) -> CampaignRuns:
+    *columns, rows = table.samples()
+    return CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
 
 
 def top_campaigns(raw: BinsTable, calibrated: BinsTable, count: int) -> list[dict[str, Any]]:
