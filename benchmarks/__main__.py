@@ -6,6 +6,7 @@ python -m benchmarks [--large] [--json] [--write]
 from benchmarks import calibrate, fit, grid, ingest, look_up, refit
 from benchmarks.page import write_page
 from benchmarks.parts import arguments, run, show
+from benchmarks.sources import source_digest
 
 PARTS = (look_up.PART, fit.PART, ingest.PART, calibrate.PART, refit.PART, grid.PART)
 
@@ -15,10 +16,12 @@ def main() -> None:
     parser = arguments("Every benchmark of sirocco.")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     given = parser.parse_args()
+    before = source_digest()
     results = [run(part, given.large) for part in PARTS]
     show(results, given)
     if given.write:
-        write_page(results, "python -m benchmarks --write" + (" --large" if given.large else ""))
+        command = "python -m benchmarks --write" + (" --large" if given.large else "")
+        write_page(results, command, before)
 
 
 if __name__ == "__main__":

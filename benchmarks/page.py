@@ -8,6 +8,7 @@ from benchmarks.figures import Table, shown
 from benchmarks.machine import machine, versions
 from benchmarks.parts import Result
 from benchmarks.printing import columns_of
+from benchmarks.sources import source_digest
 from benchmarks.targets import TARGETS, Tables, Target
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -15,19 +16,27 @@ IDLE_CORES = 0.1
 """Above this, others were at work on the machine, and the page says so."""
 
 
-def write_page(results: Sequence[Result], command: str, at: datetime | None = None) -> Path:
-    """Write the page; returns where."""
+def write_page(results: Sequence[Result], command: str, digest_before: str) -> None:
+    """Write the page of a run that has just ended."""
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join(page(results, command, at or datetime.now(UTC))) + "\n")
-    return PAGE
+    code = measured_code(digest_before, source_digest())
+    PAGE.write_text("\n".join(page(results, command, code, datetime.now(UTC))) + "\n")
 
 
-def page(results: Sequence[Result], command: str, at: datetime) -> Iterator[str]:
+def measured_code(before: str, after: str) -> str:
+    """What the page says about the digests of the sources before and after the run."""
+    if before == after:
+        return f"Code: sources {before}"
+    return f"**The code changed during the run**, from sources {before} to {after}: run it again."
+
+
+def page(results: Sequence[Result], command: str, code: str, at: datetime) -> Iterator[str]:
     """The lines of the page."""
     yield "# Benchmarks\n"
     yield f"Written by `{command}` on {at:%Y-%m-%d at %H:%M} UTC; do not edit.\n"
     yield f"* Machine: {machine()}"
     yield "* Versions: " + ", ".join(f"{name} {number}" for name, number in versions().items())
+    yield f"* {code}"
     yield f"* {_company(results)}"
     yield "* Cells are medians of rounds, with their quartiles in brackets. The ways of one table"
     yield "  took turns in one run. Times are CPU time unless they say wall.\n"
