@@ -1,10 +1,11 @@
 """Every setting of the service, read once from the environment and passed on from there."""
 
 import os
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -12,11 +13,18 @@ from calibrators import CALIBRATORS
 
 PREFIX = "SIROCCO_"
 SECONDS_PER_HOUR = 3600
+SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 # Folding and refitting the last hour still need its events after window and grace have passed.
 _SPARE_HOURS = 2
+_ATTRIBUTION_HOURS = 168
+# The day that is being closed, and the one whose training may be late.
+_SPARE_DAYS = 2
+_SECRETS = {"signing_key"}
 
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Names = Annotated[tuple[TargetName, ...], NoDecode]
+AttributionHours = Annotated[int, Field(ge=1, le=2160)]
+HoursByTarget = Annotated[dict[str, AttributionHours], NoDecode]
 
 
 class BadConfiguration(ValueError):
@@ -28,7 +36,9 @@ class BadConfiguration(ValueError):
 class Settings(BaseSettings):
     """Read from `SIROCCO_*` variables; immutable. Use `load_settings` for readable errors."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     redis_url: str | None = Field(
         None, description="redis:// or unix:// address; unset starts a private embedded server."
@@ -36,7 +46,10 @@ class Settings(BaseSettings):
     redis_timeout_seconds: float = Field(
         1.0, gt=0, le=60, description="Longest wait for one answer of Redis."
     )
-    data_dir: Path = Field(Path("sirocco-data"), description="Where the embedded server stores.")
+    data_dir: Path = Field(
+        Path("sirocco-data"),
+        description="Where the embedded server, the click log and the signing key are kept.",
+    )
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port of the API; 0 takes a free one.")
     allow_public: bool = Field(
@@ -46,7 +59,8 @@ class Settings(BaseSettings):
         ("click",), description="Immediate targets, comma-separated; their outcomes come at once."
     )
     delayed_targets: Names = Field(
-        ("conversion",), description="Known delayed targets, comma-separated; served by identity."
+        ("conversion",),
+        description="Delayed targets, comma-separated; their conversions come days after a click.",
     )
     clock: Literal["wall", "event"] = Field(
         "wall", description="What `now` means: this machine's clock, or the version in force."
@@ -79,7 +93,73 @@ class Settings(BaseSettings):
         300.0, ge=0, description="How far ahead of the clock an event may be."
     )
 
-    @field_validator("targets", "delayed_targets", mode="before")
+    post_click_minutes: int = Field(
+        60, ge=1, le=1440, description="How long a click gathers behaviours before it is closed."
+    )
+    attribution_hours: HoursByTarget = Field(
+        {},
+        description="Hours after its click in which a conversion counts, by delayed target, such as"
+        " `conversion=168,install=72`; 168 where none is given.",
+    )
+    behaviours: Names = Field(
+        ("session_seconds", "page_views", "add_to_cart", "favorites", "purchases"),
+        description="Known behaviours after a click, comma-separated.",
+    )
+    max_features: int = Field(
+        64, ge=0, le=1000, description="Most names of pre-click features, over all clicks."
+    )
+    waiting_hours: int = Field(
+        24, ge=1, le=720, description="How long a behaviour waits for a click that comes later."
+    )
+    max_waiting: int = Field(
+        100_000, ge=0, description="Most clicks that behaviours may wait for at one time."
+    )
+    click_log_url: str | None = Field(
+        None,
+        description="Folder or object-store URL of the click log (a path, file://, s3://, gs://);"
+        " unset keeps it in `click-log` under the data directory.",
+    )
+    click_log_days: int = Field(35, ge=2, le=400, description="Days that closed clicks are kept.")
+    labels: Literal["posterior", "paper"] = Field(
+        "posterior",
+        description="How clicks of delayed targets are labelled before their conversions are in:"
+        " by what has been seen and what is still to come, or by the model alone.",
+    )
+    drift_correction: bool = Field(
+        True, description="Correct expected conversions by those seen so far, by campaign."
+    )
+    training_days: int = Field(14, ge=2, le=90, description="Days of mature clicks to train on.")
+    training_clicks: int = Field(
+        2_000_000, ge=1000, description="Most clicks to train on; a sample of more."
+    )
+    min_training_clicks: int = Field(
+        1000, ge=1, description="Fewest mature clicks for a post-click model."
+    )
+    min_training_conversions: int = Field(
+        100, ge=1, description="Fewest conversions of mature clicks for a post-click model."
+    )
+    training_threads: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="Threads that post-click models train and score with; 0 takes all cores.",
+    )
+    signing_key: SecretStr | None = Field(
+        None,
+        min_length=32,
+        description="Secret that signs post-click models, at least 32 characters; unset makes one"
+        " in the data directory.",
+    )
+
+    @field_validator("attribution_hours", mode="before")
+    @classmethod
+    def _split_hours(cls, value: object) -> object:
+        if isinstance(value, str):
+            parts = (part.partition("=") for part in value.split(",") if part.strip())
+            return {name.strip(): hours.strip() for name, _, hours in parts}
+        return value
+
+    @field_validator("targets", "delayed_targets", "behaviours", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
         if isinstance(value, str):
@@ -106,12 +186,42 @@ class Settings(BaseSettings):
         twice = sorted({name for name in self.known_targets if self.known_targets.count(name) > 1})
         if twice:
             raise ValueError(f"targets and delayed_targets name {', '.join(twice)} twice")
+        unknown = sorted(self.attribution_hours.keys() - set(self.delayed_targets))
+        if unknown:
+            raise ValueError(f"attribution_hours: {', '.join(unknown)} is no delayed target")
+        return self
+
+    @model_validator(mode="after")
+    def _click_log_covers_training(self) -> Self:
+        longest = max(map(self.attribution_seconds, self.delayed_targets), default=0.0)
+        days = self.training_days + ceil(longest / SECONDS_PER_DAY) + _SPARE_DAYS
+        if self.delayed_targets and self.click_log_days < days:
+            raise ValueError(
+                f"click_log_days = {self.click_log_days}: must be at least {days}, the"
+                f" {self.training_days} days of training, the longest attribution window and"
+                f" {_SPARE_DAYS} days to spare"
+            )
         return self
 
     @property
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
+
+    def attribution_seconds(self, target: str) -> float:
+        """How long after its click a conversion of the delayed target counts."""
+        hours = self.attribution_hours.get(target, _ATTRIBUTION_HOURS)
+        return float(hours * SECONDS_PER_HOUR)
+
+    @property
+    def post_click_seconds(self) -> float:
+        """How long a click gathers behaviours."""
+        return self.post_click_minutes * 60.0
+
+    @property
+    def click_log(self) -> str:
+        """Where the click log is kept: a path or a URL."""
+        return self.click_log_url or str(self.data_dir / "click-log")
 
     @property
     def ttl_seconds(self) -> int:
@@ -149,4 +259,7 @@ def _error_line(error: ErrorDetails) -> str:
     rule = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
         return rule
-    return f"{variable_of(str(error['loc'][0]))} = {str(error['input'])[:64]}: {rule}"
+    field = str(error["loc"][0])
+    # Whoever mistypes a secret must not find it in a log.
+    shown = "" if field in _SECRETS else f" = {str(error['input'])[:64]}"
+    return f"{variable_of(field)}{shown}: {rule}"

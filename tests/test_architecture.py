@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("app", "calibrators", "evaluation")
+PACKAGES = ("app", "calibrators", "evaluation", "pccem")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 INSIDE = {
-    "app": {"app", "calibrators", "evaluation"},
-    "evaluation": {"evaluation", "calibrators"},
+    "app": {"app", "calibrators", "evaluation", "pccem"},
+    "evaluation": {"evaluation", "calibrators", "pccem"},
     "calibrators": {"calibrators"},
+    "pccem": {"pccem"},
 }
 NUMERIC = {"numpy", "scipy"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
@@ -48,12 +49,12 @@ def package_of(path: Path) -> str:
 
 
 def test_the_walk_sees_the_source() -> None:
-    assert {package_of(path) for path in SOURCES} >= {"app", "calibrators", "evaluation"}
+    assert {package_of(path) for path in SOURCES} >= set(PACKAGES)
 
 
 @each_source
 def test_imports_point_inwards(path: Path) -> None:
-    """app -> evaluation -> calibrators, never back."""
+    """app -> evaluation -> {calibrators, pccem}, never back."""
     ours = roots_of(path) & {*PACKAGES, "tests", "benchmarks", "clients"}
 
     assert ours <= INSIDE[package_of(path)]
@@ -62,6 +63,11 @@ def test_imports_point_inwards(path: Path) -> None:
 @pytest.mark.parametrize("path", [p for p in SOURCES if package_of(p) == "calibrators"], ids=str)
 def test_calibrators_need_numpy_scipy_and_the_standard_library_only(path: Path) -> None:
     assert roots_of(path) <= NUMERIC | {"calibrators"} | set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if package_of(p) == "pccem"], ids=str)
+def test_pccem_needs_numpy_scipy_lightgbm_and_the_standard_library_only(path: Path) -> None:
+    assert roots_of(path) <= NUMERIC | {"pccem", "lightgbm"} | set(sys.stdlib_module_names)
 
 
 @each_source
@@ -125,6 +131,7 @@ def test_all_is_sorted_and_true(path: Path) -> None:
 def test_the_numeric_core_says_what_is_public() -> None:
     assert public_names(ROOT / "calibrators" / "__init__.py")
     assert public_names(ROOT / "evaluation" / "__init__.py")
+    assert public_names(ROOT / "pccem" / "__init__.py")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -132,6 +132,83 @@ def test_a_target_is_immediate_or_delayed(environment):
         load_settings()
 
 
+def test_attribution_windows_are_by_delayed_target(environment):
+    environment(
+        SIROCCO_DELAYED_TARGETS="conversion,install",
+        SIROCCO_ATTRIBUTION_HOURS="install = 72,",
+        SIROCCO_POST_CLICK_MINUTES="30",
+    )
+
+    settings = load_settings()
+
+    assert settings.attribution_seconds("install") == 72 * 3600
+    assert settings.attribution_seconds("conversion") == 7 * 24 * 3600
+    assert settings.post_click_seconds == 1800
+
+
+@pytest.mark.parametrize("value", ["conversion=0", "conversion", "conversion=2161", "conversion=x"])
+def test_an_attribution_window_is_a_number_of_hours(environment, value):
+    environment(SIROCCO_ATTRIBUTION_HOURS=value)
+
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_ATTRIBUTION_HOURS = "):
+        load_settings()
+
+
+def test_only_delayed_targets_have_an_attribution_window(environment):
+    environment(SIROCCO_ATTRIBUTION_HOURS="click=24")
+
+    with pytest.raises(BadConfiguration, match=r"^attribution_hours: click is no delayed target$"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variables", "least"),
+    [
+        ({"SIROCCO_TRAINING_DAYS": "14"}, 23),
+        ({"SIROCCO_ATTRIBUTION_HOURS": "conversion=25"}, 18),
+        ({"SIROCCO_DELAYED_TARGETS": "install", "SIROCCO_ATTRIBUTION_HOURS": "install=24"}, 17),
+    ],
+)
+def test_the_click_log_must_cover_what_is_trained_on(environment, variables, least):
+    """The days of training, until the last of their clicks is mature, and two to spare."""
+    environment(**variables, SIROCCO_CLICK_LOG_DAYS=str(least))
+    load_settings()
+    environment(SIROCCO_CLICK_LOG_DAYS=str(least - 1))
+
+    with pytest.raises(
+        BadConfiguration, match=f"^click_log_days = {least - 1}: must be at least {least}, "
+    ):
+        load_settings()
+
+
+def test_without_delayed_targets_the_click_log_may_be_short(environment):
+    environment(SIROCCO_DELAYED_TARGETS="", SIROCCO_CLICK_LOG_DAYS="2")
+
+    assert load_settings().click_log_days == 2
+
+
+def test_the_click_log_lies_in_the_data_directory_unless_said_otherwise(environment):
+    environment(SIROCCO_DATA_DIR="/tmp/x")
+    default = load_settings().click_log
+    environment(SIROCCO_CLICK_LOG_URL="s3://bucket/clicks")
+
+    assert (default, load_settings().click_log) == ("/tmp/x/click-log", "s3://bucket/clicks")
+
+
+def test_a_secret_is_shown_nowhere(environment):
+    """Neither that which is refused, nor that which is taken."""
+    environment(SIROCCO_SIGNING_KEY="too-short-a-secret")
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_SIGNING_KEY: ") as bad:
+        load_settings()
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    environment(SIROCCO_SIGNING_KEY="a-secret-that-is-long-enough-to-sign")
+
+    shown = f"{bad.value} {refused.value} {load_settings()!r}"
+    assert "secret" not in shown.replace("SecretStr", "")
+    assert load_settings().signing_key.get_secret_value().startswith("a-secret")
+
+
 def test_an_unknown_override_is_an_error():
     with pytest.raises(BadConfiguration, match="SIROCCO_PROT"):
         load_settings(prot=1)

@@ -20,7 +20,7 @@ def rows() -> list[str]:
 
 
 def _default(value: Any) -> str:
-    if value is None:
+    if value is None or value == {}:
         return "unset"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

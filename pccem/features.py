@@ -1,0 +1,185 @@
+"""Feature columns of clicks: numbers and categories, each value known or missing."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+import numpy as np
+
+from pccem.arrays import Floats, Index, Rows, check_no_infinity, check_rows
+
+Kind = Literal["numeric", "categorical"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Categorical:
+    """A column of strings: codes (n,) into distinct categories, -1 where missing.
+
+    What counts is a value's name: the order of the categories, and those that no row uses, mean
+    nothing.
+
+    Raises
+    ------
+    ValueError
+        A code outside [-1, number of categories), or a category that stands twice.
+
+    Examples
+    --------
+    >>> Categorical.of(["app", None, "web", "app"]).values()
+    ['app', None, 'web', 'app']
+    """
+
+    codes: Rows
+    categories: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _keep(self, "codes", check_rows("codes", self.codes, -1, len(self.categories)))
+        _keep(self, "categories", tuple(self.categories))
+        if len(set(self.categories)) < len(self.categories):
+            twice = Counter(self.categories).most_common(1)[0][0]
+            raise ValueError(f"category {twice!r} stands twice: categories must be distinct")
+
+    @classmethod
+    def of(cls, values: Iterable[str | None]) -> Self:
+        """The column of these values, None where missing; categories in order of appearance."""
+        code_of: dict[str, int] = {}
+        codes = [-1 if v is None else code_of.setdefault(v, len(code_of)) for v in values]
+        return cls(np.array(codes, np.int32), tuple(code_of))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def select(self, index: Index) -> "Categorical":
+        """The rows that a mask, (n,), indices or a slice choose."""
+        return Categorical(self.codes[index], self.categories)
+
+    def codes_among(self, categories: Sequence[str]) -> Rows:
+        """Each value's code, (n,), among other categories; -1 for one that is not there."""
+        code_of = {category: code for code, category in enumerate(categories)}
+        codes = [code_of.get(category, -1) for category in self.categories]
+        # Behind the last one stands the code of a missing value, which is where -1 points.
+        table: Rows = np.array([*codes, -1], np.int32)
+        return table[self.codes]
+
+    def values(self) -> list[str | None]:
+        """The values by name, None where missing."""
+        names = (*self.categories, None)
+        return [names[code] for code in self.codes.tolist()]
+
+
+Column = Floats | Categorical
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Named columns of n rows each; numbers (float64, nan where missing) or `Categorical`.
+
+    Parameters
+    ----------
+    columns
+        Name to column, each of length n. Numbers are finite or nan.
+    n
+        Number of rows; needed because there may be no columns at all.
+
+    Raises
+    ------
+    ValueError
+        A column of another length, of anything but numbers or categories, or with an infinity.
+
+    Examples
+    --------
+    >>> features = Features({"behaviour.cart": np.array([1.0, np.nan])}, 2)
+    >>> len(features), features.kinds
+    (2, {'behaviour.cart': 'numeric'})
+    """
+
+    columns: Mapping[str, Column]
+    n: int
+
+    def __post_init__(self) -> None:
+        checked = {name: _checked(name, column) for name, column in self.columns.items()}
+        for name, column in checked.items():
+            if len(column) != self.n:
+                raise ValueError(f"feature {name} has {len(column)} rows, must have {self.n}")
+        _keep(self, "columns", checked)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Each column's kind, in the order of the columns."""
+        return {name: kind_of(column) for name, column in self.columns.items()}
+
+    def select(self, index: Index) -> "Features":
+        """The rows that a mask, (n,), indices or a slice choose, in that order."""
+        chosen = {
+            name: column.select(index) if isinstance(column, Categorical) else column[index]
+            for name, column in self.columns.items()
+        }
+        return Features(chosen, len(np.broadcast_to(np.int8(0), self.n)[index]))
+
+    def without(self, names: Collection[str]) -> "Features":
+        """The other columns; names that are not there are no error."""
+        kept = {name: column for name, column in self.columns.items() if name not in names}
+        return Features(kept, self.n)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable["Features"]) -> Self:
+        """The rows of all parts, one after the other.
+
+        The columns are the union; a part that lacks one has missing values there. Raises
+        ValueError for a name that is numeric in one part and categorical in another.
+        """
+        listed = list(parts)
+        kinds = _common_kinds(listed)
+        columns = {
+            name: (_joined_numbers if kind == NUMERIC else _joined_categories)(name, listed)
+            for name, kind in kinds.items()
+        }
+        return cls(columns, sum(map(len, listed)))
+
+
+NUMERIC: Final = "numeric"
+CATEGORICAL: Final = "categorical"
+
+
+def kind_of(column: Column) -> Kind:
+    """The column's kind."""
+    return CATEGORICAL if isinstance(column, Categorical) else NUMERIC
+
+
+def _checked(name: str, column: Column) -> Column:
+    if isinstance(column, Categorical):
+        return column
+    return check_no_infinity(f"feature {name}", column)
+
+
+def _common_kinds(parts: Sequence[Features]) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = {}
+    for name, kind in (pair for part in parts for pair in part.kinds.items()):
+        if kinds.setdefault(name, kind) != kind:
+            raise ValueError(f"feature {name} is {kinds[name]} in one part and {kind} in another")
+    return kinds
+
+
+def _joined_numbers(name: str, parts: Sequence[Features]) -> Floats:
+    columns = (part.columns.get(name, np.full(len(part), np.nan)) for part in parts)
+    return np.concatenate([column for column in columns if not isinstance(column, Categorical)])
+
+
+def _joined_categories(name: str, parts: Sequence[Features]) -> Categorical:
+    columns = (part.columns.get(name, _missing(len(part))) for part in parts)
+    held = [column for column in columns if isinstance(column, Categorical)]
+    union = tuple(dict.fromkeys(c for column in held for c in column.categories))
+    return Categorical(np.concatenate([column.codes_among(union) for column in held]), union)
+
+
+def _missing(n: int) -> Categorical:
+    return Categorical(np.full(n, -1, np.int32), ())
+
+
+def _keep(instance: object, field: str, value: object) -> None:
+    """Puts the checked form of a field into a frozen instance."""
+    object.__setattr__(instance, field, value)

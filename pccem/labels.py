@@ -1,0 +1,170 @@
+"""Labels: what the clicks of the recent window count as when a calibrator is refitted.
+
+The service's worker and the offline backtest both call `label`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pccem.arrays import Flags, Floats, check_equal_lengths, check_rows, check_unit_interval
+from pccem.attribution import Attribution
+from pccem.delays import DelayDistribution
+from pccem.drift import corrected, drift_ratios
+from pccem.expected import Mode, expected_conversions
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRules:
+    """How clicks are labelled before their attribution window is over.
+
+    Attributes
+    ----------
+    mode : see `expected_conversions`.
+    drift_correction : whether the conversions seen so far correct the probabilities first.
+    post_click : seconds after its click in which a conversion is decided before the probabilities
+        are asked for: they are those of a later one, of a click that has none yet, as a model of
+        `TrainingRules` with the same `post_click` gives them. 0 for probabilities that know nothing
+        of what follows the click, such as scores.
+    """
+
+    mode: Mode = "posterior"
+    drift_correction: bool = True
+    post_click: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise ValueError(f"mode = {self.mode!r}: must be one of {get_args(Mode)}")
+        if not self.post_click >= 0.0:
+            raise ValueError(f"post_click = {self.post_click}: must be at least 0 seconds")
+
+
+def label(
+    p: ArrayLike,
+    attribution: Attribution,
+    delays: DelayDistribution | None,
+    rows: ArrayLike,
+    campaigns: Sequence[str],
+    rules: LabelRules,
+) -> Floats:
+    """Expected conversions of n clicks with everything known at the moment of the attribution.
+
+    A click that converted within the post-click window of the rules counts 1. Of the others, the
+    probabilities are first corrected by the drift ratios, when the rules say so, then turned into
+    expected conversions. Without a delay distribution nobody knows how many conversions should
+    have been seen by now: mode "paper" then goes without a correction.
+
+    The share of conversions seen by age t is that of those which come after the post-click window
+    w, (F(t) - F(w)) / (1 - F(w)). With F(t) itself the conversions of the window would count twice:
+    the probabilities, which know of them, have them already.
+
+    Parameters
+    ----------
+    p : (n,) probabilities of a conversion inside the attribution window, in [0, 1]; those of
+        clicks that converted within the post-click window mean nothing.
+    attribution : what is known of the n clicks.
+    delays : the delay distribution for the same attribution window; None only in mode "paper".
+    rows : (n,) integers, each click's index into `campaigns`.
+    campaigns : names of the campaigns.
+    rules : mode, correction and post-click window.
+
+    Returns
+    -------
+    Floats
+        (n,) in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        When mode "posterior" has no delay distribution, the windows differ, a value breaks its
+        rule, or the columns differ in length.
+
+    References
+    ----------
+    Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
+    """
+    clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules)
+    probabilities = clicks.p
+    if clicks.share is not None and rules.drift_correction:
+        ratios = drift_ratios(probabilities, clicks.converted, clicks.share, rows, len(campaigns))
+        probabilities = corrected(probabilities, ratios, rows)
+    labels = expected_conversions(probabilities, clicks.converted, clicks.share, mode=rules.mode)
+    return np.where(clicks.decided, 1.0, labels)
+
+
+def conversions_due(
+    p: ArrayLike,
+    attribution: Attribution,
+    delays: DelayDistribution,
+    rows: ArrayLike,
+    campaigns: Sequence[str],
+    rules: LabelRules,
+) -> float:
+    """Conversions that uncorrected probabilities let expect to have been seen by the moment.
+
+    Those of the post-click window, and the sum of p F over the other clicks; see `label` for the
+    parameters and the errors.
+    """
+    clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules)
+    assert clicks.share is not None
+    return float(np.count_nonzero(clicks.decided) + clicks.p @ clicks.share)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Labelled:
+    """n clicks as the probabilities see them.
+
+    `decided` are the conversions of the post-click window: they have p = 0 and no conversion of the
+    others' kind, so they weigh nothing in any sum. `share` is None without a delay distribution.
+    """
+
+    p: Floats
+    decided: Flags
+    converted: Flags
+    share: Floats | None
+
+    @classmethod
+    def of(
+        cls,
+        p: ArrayLike,
+        attribution: Attribution,
+        delays: DelayDistribution | None,
+        rows: ArrayLike,
+        campaigns: Sequence[str],
+        rules: LabelRules,
+    ) -> Self:
+        probabilities = check_unit_interval("p", p)
+        check_equal_lengths(p=len(probabilities), attribution=len(attribution))
+        decided = attribution.delay < rules.post_click
+        share = None
+        if delays is not None:
+            share = _share(attribution, delays, rows, campaigns, rules.post_click)
+        return cls(
+            np.where(decided, 0.0, probabilities), decided, attribution.converted & ~decided, share
+        )
+
+
+def _share(
+    attribution: Attribution,
+    delays: DelayDistribution,
+    rows: ArrayLike,
+    campaigns: Sequence[str],
+    post_click: float,
+) -> Floats:
+    """Share of the conversions after the post-click window that have come by each click's age."""
+    if delays.window != attribution.window:
+        raise ValueError(
+            f"delays.window = {delays.window}: must equal attribution.window = {attribution.window}"
+        )
+    share = delays.share(attribution.age, rows, campaigns)
+    if not post_click:
+        return share
+    each = np.arange(len(campaigns), dtype=np.int32)
+    within = delays.share(np.full(len(campaigns), post_click), each, campaigns)
+    before = within[check_rows("rows", rows, 0, len(campaigns))]
+    # Where everything comes within the window, nothing is left to come.
+    later = np.divide(share - before, 1.0 - before, out=np.ones_like(share), where=before < 1.0)
+    return np.maximum(later, 0.0, out=later)
