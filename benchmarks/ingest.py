@@ -23,6 +23,8 @@ import orjson
 
 from app.settings import load_settings
 from app.storage import Batch, EventLog, open_async_redis
+from app.storage.batch import Cell
+from app.storage.open_click import OpenClick
 from benchmarks import naive
 from benchmarks.figures import Figure, Table
 from benchmarks.load import Connections, post
@@ -168,17 +170,14 @@ async def _append(store: Store, requests: Sequence[Request]) -> float:
 
 def _batch(request: Request) -> Batch:
     batch = Batch()
-    for event in request:
-        clicked = "click_id" in event
-        batch.add(
-            "click",
-            int(event["occurred_at"] // HOUR_SECONDS),
-            event["campaign"],
-            event["scores"]["click"],
-            float(not clicked),
-            float(clicked),
-            event.get("click_id") or event.get("id"),
-        )
+    for place, event in enumerate(request):
+        hour, campaign = int(event["occurred_at"] // HOUR_SECONDS), event["campaign"]
+        score = event["scores"]["click"]
+        if "click_id" in event:
+            click = OpenClick(event["click_id"], campaign, event["occurred_at"])
+            batch.add_click(place, click, opens=False, cell=Cell("click", hour, score))
+        else:
+            batch.add("click", hour, campaign, score, 1.0, 0.0, event.get("id"))
     return batch
 
 

@@ -42,7 +42,9 @@ _EXAMPLE: Final = [
 
 @router.post(PATH, openapi_extra=request_body({JSON: list[Event], NDJSON: Event}, _EXAMPLE))
 async def post_events(request: Request) -> Response:
-    """Store impressions, clicks and outcomes; a JSON array or one JSON object per line.
+    """Store impressions, clicks, behaviours, conversions and outcomes.
+
+    A JSON array or one JSON object per line.
 
     Good events are stored even beside bad ones, whose index and error the answer names. An
     `Idempotency-Key` header makes a retry safe.
@@ -54,6 +56,7 @@ async def post_events(request: Request) -> Response:
     admission, rejections = await work_on(body, _admit, body, lines, resources)
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
     appended = await resources.event_log.append(admission.batch, key, fingerprint)
+    rejections += admission.reject_refused(appended.refused)
     _count(resources.metrics, admission, rejections, appended.duplicates)
     return _answer(appended.accepted, appended.duplicates, rejections)
 
@@ -101,7 +104,8 @@ def _refuse_if_all_are_broken(parsed: Parsed, rejections: list[Rejection]) -> No
 
 
 def _listed(rejections: list[Rejection]) -> list[dict[str, Any]]:
-    return [{"index": rejection.index, "error": rejection.error} for rejection in rejections]
+    in_order = sorted(rejections, key=lambda rejection: rejection.index)
+    return [{"index": rejection.index, "error": rejection.error} for rejection in in_order]
 
 
 def _count(

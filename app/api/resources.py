@@ -13,7 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from app.api.map_metrics import MapCollector
 from app.api.metrics import Metrics
 from app.api.refresher import Refresher
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.click_events import ClickRules
 from app.storage.connection import open_async_redis, open_redis
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import EventLog
@@ -47,10 +48,10 @@ class Resources:
             client,
             async_client,
             refresher,
-            EventLog(async_client, settings.ttl_seconds),
+            EventLog(async_client, settings.ttl_seconds, _click_rules(settings)),
             versions,
             Jobs(client),
-            _metrics(refresher, Heartbeat(client, settings.ttl_seconds)),
+            _metrics(refresher, Heartbeat(client, settings.ttl_seconds), settings),
         )
 
     @asynccontextmanager
@@ -79,7 +80,18 @@ async def _resources(request: Request) -> Resources:
 Given = Annotated[Resources, Depends(_resources)]
 
 
-def _metrics(refresher: Refresher, heartbeat: Heartbeat) -> Metrics:
+def _click_rules(settings: Settings) -> ClickRules:
+    longest = max(map(settings.attribution_seconds, settings.delayed_targets), default=0.0)
+    return ClickRules(
+        settings.post_click_seconds,
+        settings.max_features,
+        settings.max_waiting,
+        settings.waiting_hours * SECONDS_PER_HOUR,
+        settings.ttl_seconds + int(longest),
+    )
+
+
+def _metrics(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> Metrics:
     def read_heartbeat() -> dict[str, Any] | None:
         try:
             return heartbeat.read() if refresher.store_up else None
@@ -87,5 +99,5 @@ def _metrics(refresher: Refresher, heartbeat: Heartbeat) -> Metrics:
             return None
 
     metrics = Metrics()
-    metrics.registry.register(MapCollector(refresher, read_heartbeat))
+    metrics.registry.register(MapCollector(refresher, read_heartbeat, settings.delayed_targets))
     return metrics

@@ -43,27 +43,39 @@ class OpenTimes:
         """Epoch seconds of a time that is not in the future; BrokenRule or Untimely otherwise."""
         seconds = time if isinstance(time, float) else time.timestamp()
         if not _FIRST_SECOND <= seconds < _END_SECOND:
-            raise BrokenRule(field, "must be in the years 2000 to 2099", _shown(time))
+            raise BrokenRule(field, "must be in the years 2000 to 2099", shown(time))
         if seconds > self.latest:
-            raise Untimely("future", f"{field} = {_shown(time)}: future, after {_iso(self.latest)}")
+            raise Untimely("future", f"{field} = {shown(time)}: future, after {iso(self.latest)}")
         return seconds
 
     def hour(self, field: str, time: Time) -> int:
         """The hour of an open time; Untimely if its hour is closed already."""
         hour = int(self.check(field, time) // SECONDS_PER_HOUR)
         if hour < self.first_hour:
-            first = _iso(self.first_hour * SECONDS_PER_HOUR)
-            raise Untimely("late", f"{field} = {_shown(time)}: late, the window begins at {first}")
+            raise self._late(field, time, 0.0)
         return hour
+
+    def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
+        """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""
+        seconds = self.check(field, time)
+        if _hour_of(seconds + longer) < self.first_hour:
+            raise self._late(field, time, longer)
+        return seconds
+
+    def _late(self, field: str, time: Time, longer: float) -> Untimely:
+        first = iso(self.first_hour * SECONDS_PER_HOUR - longer)
+        return Untimely("late", f"{field} = {shown(time)}: late, the window begins at {first}")
 
 
 def _hour_of(seconds: float) -> int:
     return int(seconds // SECONDS_PER_HOUR)
 
 
-def _shown(time: Time) -> float | str:
+def shown(time: Time) -> float | str:
+    """The time as errors show it: as it was sent, but for the form of a date."""
     return time if isinstance(time, float) else time.isoformat()
 
 
-def _iso(seconds: float) -> str:
+def iso(seconds: float) -> str:
+    """The moment in RFC 3339."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

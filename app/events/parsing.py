@@ -22,7 +22,7 @@ class TooManyEvents(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One event that is not stored; `reason` is invalid, late or future."""
+    """One event that is not stored; `reason` is invalid, late, future or full."""
 
     index: int
     error: str

@@ -1,25 +1,41 @@
 """What one request stores, gathered event by event into blocks, one per log."""
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 
 from app.storage.blocks import LARGEST_WEIGHT, Block
+from app.storage.click_events import ClickEvents
+from app.storage.conversion_block import Conversion
 from app.storage.keys import TargetHour, shard_of
+from app.storage.open_click import OpenClick
 
 LONGEST_ID = 64
 """Bytes of an event id that are stored as they are; of a longer id its digest is stored."""
 
 
 class Entry(NamedTuple):
-    """One block on its way to its log. Either every row has an id, or none has."""
+    """One block on its way to its log.
+
+    No row has an id and there are no numbers, or the first rows have ids, and each of the others
+    is the click event of its number: it counts if that is stored.
+    """
 
     log: TargetHour
     ids: Collection[bytes]
     block: Block
+    numbers: Sequence[int]
+
+
+class Cell(NamedTuple):
+    """Where a click counts as a positive; hour is floor(epoch seconds / 3600)."""
+
+    target: str
+    hour: int
+    score: float
 
 
 class Batch:
@@ -27,19 +43,21 @@ class Batch:
 
     An event with an id counts once within its target, hour and campaign's shard, one without an id
     each time that it is added. An impression and the click that followed it may share an id: the
-    click's count of 0 tells them apart.
+    click's count of 0 tells them apart. Of events that name a click the store itself says whether
+    they count; a place is an event's index in its request, to tell which of them it refused.
     """
 
-    __slots__ = ("_columns", "_repeats", "_size")
+    __slots__ = ("_columns", "_repeats", "_size", "click_events")
 
     def __init__(self) -> None:
+        self.click_events = ClickEvents()
         self._columns: dict[tuple[int, str, int, bool], _Columns] = {}
         self._repeats = 0
         self._size = 0
 
     def __len__(self) -> int:
         """Number of events, those that repeat an id of the batch included."""
-        return self._size
+        return self._size + len(self.click_events)
 
     @property
     def repeats(self) -> int:
@@ -75,16 +93,52 @@ class Batch:
             return
         columns.append(campaign, score, count, positive)
 
+    def add_click(
+        self, place: int, click: OpenClick, *, opens: bool, cell: Cell | None = None
+    ) -> None:
+        """Add a click: a positive of its `cell`, and an open click if it `opens`.
+
+        Its id counts once, whatever its cell. Raises ValueError on a cell's score outside [0, 1].
+        """
+        if cell is not None and not 0.0 <= cell.score <= 1.0:
+            raise ValueError(_complaint(cell.score, 0.0, 1.0))
+        number = self.click_events.add_click(place, click, opens)
+        if cell is not None:
+            key = (shard_of(click.campaign), cell.target, cell.hour, False)
+            columns = self._columns.setdefault(key, _Columns())
+            columns.append_click(click.campaign, cell.score, number)
+
+    def add_behaviour(
+        self, place: int, click_id: str, name: str, occurred_at: float, value: float
+    ) -> None:
+        """Add what was done after a click; the same at the same time is a duplicate."""
+        self.click_events.add_behaviour(place, click_id, name, occurred_at, value)
+
+    def add_conversion(self, place: int, conversion: Conversion) -> None:
+        """Add a conversion; one of the same click, target and time is a duplicate."""
+        self.click_events.add_conversion(place, conversion)
+
     def entries(self) -> Iterator[Entry]:
         """A block per log, and two where only some of its events have ids."""
         for (shard, target, hour, _), columns in self._columns.items():
-            yield Entry(TargetHour(shard, target, hour), columns.ids, columns.block())
+            log = TargetHour(shard, target, hour)
+            yield Entry(log, columns.ids, columns.block(), columns.numbers)
 
 
 class _Columns:
-    """Rows of one block while they are gathered."""
+    """Rows of one block while they are gathered; those of clicks come last."""
 
-    __slots__ = ("campaigns", "counts", "ids", "positives", "rows", "scores")
+    __slots__ = (
+        "_click_rows",
+        "_click_scores",
+        "campaigns",
+        "counts",
+        "ids",
+        "numbers",
+        "positives",
+        "rows",
+        "scores",
+    )
 
     def __init__(self) -> None:
         self.ids: dict[bytes, None] = {}
@@ -93,6 +147,9 @@ class _Columns:
         self.scores = array("d")
         self.counts = array("d")
         self.positives = array("d")
+        self.numbers: list[int] = []
+        self._click_rows: list[int] = []
+        self._click_scores: list[float] = []
 
     def is_new(self, stored_id: bytes) -> bool:
         before = len(self.ids)
@@ -105,13 +162,31 @@ class _Columns:
         self.counts.append(count)
         self.positives.append(positive)
 
+    def append_click(self, campaign: str, score: float, number: int) -> None:
+        self._click_rows.append(self.campaigns.setdefault(campaign, len(self.campaigns)))
+        self._click_scores.append(score)
+        self.numbers.append(number)
+
     def block(self) -> Block:
+        return self._with_clicks() if self.numbers else self._without_clicks()
+
+    def _without_clicks(self) -> Block:
         return Block(
             tuple(self.campaigns),
             np.array(self.rows, np.uint32),
             np.frombuffer(self.scores),
             np.frombuffer(self.counts),
             np.frombuffer(self.positives),
+        )
+
+    def _with_clicks(self) -> Block:
+        clicks = len(self.numbers)
+        return Block(
+            tuple(self.campaigns),
+            np.array(self.rows + array("L", self._click_rows), np.uint32),
+            np.frombuffer(self.scores + array("d", self._click_scores)),
+            np.frombuffer(self.counts + array("d", [0.0]) * clicks),
+            np.frombuffer(self.positives + array("d", [1.0]) * clicks),
         )
 
 

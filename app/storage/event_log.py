@@ -4,34 +4,51 @@ One script touches the logs of all shards of the request, so that it is stored a
 needs a single Redis server (and its replicas), not a cluster of several.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import redis.asyncio
 
 from app.storage import keys
 from app.storage.batch import Batch
 from app.storage.blocks import encode_block
+from app.storage.click_events import ClickRules, Refusal, Refused
 from app.storage.errors import IdempotencyConflict, reaching_the_store
 from app.storage.scripts import lua
 
 LONGEST_IDEMPOTENCY_KEY = 255
 
 _STORED, _REPLAYED, _CONFLICT = range(3)
+_HOUR_SECONDS = 3600
+_DEFAULT_RULES = ClickRules()
+
+_Arguments = list[str | bytes | int]
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of the events of one batch: they add up to its length."""
+    """What became of the events of one batch: they add up to its length.
+
+    Nothing is stored of an event that was refused.
+    """
 
     accepted: int
     duplicates: int
+    refused: tuple[Refused, ...] = ()
 
 
 class EventLog:
     """Where requests append their events. An answer means that they are stored."""
 
-    def __init__(self, client: redis.asyncio.Redis, ttl_seconds: int) -> None:
+    def __init__(
+        self,
+        client: redis.asyncio.Redis,
+        ttl_seconds: int,
+        click_rules: ClickRules = _DEFAULT_RULES,
+    ) -> None:
         self._ttl_seconds = ttl_seconds
+        self._click_rules = click_rules
         self._append = client.register_script(lua("append"))
 
     async def append(
@@ -39,36 +56,73 @@ class EventLog:
     ) -> Appended:
         """Store the whole batch, or nothing of it.
 
-        A batch whose idempotency key is known was stored before: all its events are duplicates.
-        `fingerprint` says what the request was. Raises IdempotencyConflict when the same key came
-        with another fingerprint, ValueError when the key is empty or over 255 characters, and
-        StorageUnavailable when the store fails. After a failure the outcome is unknown only if the
-        store went away mid-request: send the same key again.
+        A batch whose idempotency key is known was stored before: all its events are duplicates,
+        but for those that were refused then. `fingerprint` says what the request was. Raises
+        IdempotencyConflict when the same key came with another fingerprint, ValueError when the key
+        is empty or over 255 characters, and StorageUnavailable when the store fails. After a
+        failure the outcome is unknown only if the store went away mid-request: send the same key
+        again.
         """
         _check_key(idempotency_key)
         if not len(batch):
             return Appended(0, 0)
         names, arguments = self._request(batch, idempotency_key, fingerprint)
         with reaching_the_store():
-            status, duplicates = await self._append(keys=names, args=arguments)
+            status, duplicates, refused = await self._append(keys=names, args=arguments)
         if status == _CONFLICT:
             raise IdempotencyConflict(idempotency_key or "")
+        told = _refused(batch, refused) if refused else ()
         if status == _REPLAYED:
-            return Appended(0, len(batch))
+            return Appended(0, len(batch) - len(told), told)
         duplicates += batch.repeats
-        return Appended(len(batch) - duplicates, duplicates)
+        return Appended(len(batch) - duplicates - len(told), duplicates, told)
 
     def _request(
         self, batch: Batch, idempotency_key: str | None, fingerprint: str
-    ) -> tuple[list[str], list[str | bytes | int]]:
+    ) -> tuple[list[str], _Arguments]:
         """Keys and arguments of append.lua."""
         names = [keys.request(idempotency_key or "")]
         with_key = int(idempotency_key is not None)
-        arguments: list[str | bytes | int] = [self._ttl_seconds, with_key, fingerprint]
-        for log, ids, block in batch.entries():
-            names += (log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard))
-            arguments += (log.member, encode_block(block), len(ids), *ids)
+        clicks = self._packed_clicks(batch)
+        arguments: _Arguments = [self._ttl_seconds, with_key, fingerprint, clicks]
+        _add_blocks(batch, names, arguments)
+        _add_conversions(batch, names, arguments)
         return names, arguments
+
+    def _packed_clicks(self, batch: Batch) -> bytes:
+        if not len(batch.click_events):
+            return b""
+        return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
+
+
+def _add_blocks(batch: Batch, names: list[str], arguments: _Arguments) -> None:
+    counted = len(arguments)
+    arguments.append(0)
+    for number, (log, ids, block, clicks) in enumerate(batch.entries(), start=1):
+        arguments[counted] = number
+        names += (log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard))
+        arguments += (log.member, encode_block(block))
+        arguments += (len(ids), _packed(clicks), *ids) if ids or clicks else ("",)
+
+
+def _add_conversions(batch: Batch, names: list[str], arguments: _Arguments) -> None:
+    for log, numbers, block in batch.click_events.conversion_entries():
+        names += (log.log, keys.conversion_logs(log.shard))
+        arguments += (log.member, block, _packed(numbers))
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    return np.array(numbers, "<u4").tobytes()
+
+
+def _refused(batch: Batch, refused: Sequence[tuple[int, int, bytes]]) -> tuple[Refused, ...]:
+    """What the script refused; of a request that is sent again, what is still in the batch."""
+    places = batch.click_events.places()
+    return tuple(
+        Refused(place, Refusal(reason), detail.decode())
+        for place, reason, detail in refused
+        if place in places
+    )
 
 
 def _check_key(idempotency_key: str | None) -> None:

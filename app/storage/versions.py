@@ -25,6 +25,7 @@ from app.storage.errors import (
     reaching_the_store,
 )
 from app.storage.lease import LeaseToken
+from app.storage.manifests import check_digest, pack_manifest, unpack_manifest
 from app.storage.replies import as_bytes, as_text
 from app.storage.scripts import lua
 
@@ -32,7 +33,6 @@ SCHEMA_VERSION = 1
 CHUNK_BYTES = 4 * 1024 * 1024
 STAGED_SECONDS = 900
 
-_SEAL_BYTES = 32
 _PUBLISHED, _LEASE_LOST, _STAGING_EXPIRED = range(3)
 
 _log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Versions:
             "report_sha256": sha256(packed_report).hexdigest(),
             "atlases": {target: self._describe(data) for target, data in atlases.items()},
         }
-        self._stage(version, "manifest", _sealed(manifest))
+        self._stage(version, "manifest", pack_manifest(manifest))
         self._stage(version, "report", packed_report)
         for target, data in atlases.items():
             for place, chunk in enumerate(self._chunks(data)):
@@ -131,7 +131,7 @@ class Versions:
             for target, described in manifest["atlases"].items()
         }
         report = self._field(version, "report") or b""
-        _check_digest(version, "report", report, manifest["report_sha256"])
+        check_digest(version, "report", report, manifest["report_sha256"])
         return Published(
             version, manifest["as_of"], manifest["published_at"], atlases, orjson.loads(report)
         )
@@ -175,7 +175,7 @@ class Versions:
         fields = [f"{target}:{place}" for place in range(described["chunks"])]
         chunks = (self._field(version, field) or b"" for field in fields)
         data = b"".join(chunks)
-        _check_digest(version, f"atlas of {target!r}", data, described["sha256"])
+        check_digest(version, f"atlas of {target!r}", data, described["sha256"])
         return data
 
 
@@ -184,11 +184,6 @@ def _digest(atlases: Mapping[str, bytes]) -> str:
     for target in sorted(atlases):
         content.update(sha256(target.encode()).digest() + sha256(atlases[target]).digest())
     return content.hexdigest()
-
-
-def _sealed(manifest: dict[str, Any]) -> bytes:
-    packed = orjson.dumps(manifest)
-    return sha256(packed).digest() + packed
 
 
 def _readable(stored: Iterable[tuple[str, bytes | None]]) -> Iterator[dict[str, Any]]:
@@ -200,17 +195,4 @@ def _readable(stored: Iterable[tuple[str, bytes | None]]) -> Iterator[dict[str, 
 
 
 def _manifest(version: str, data: bytes | None) -> dict[str, Any]:
-    if data is None:
-        raise UnknownVersion(version)
-    seal, packed = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
-    if sha256(packed).digest() != seal:
-        raise CorruptVersion(version, "the sha256 of its manifest is wrong")
-    manifest: dict[str, Any] = orjson.loads(packed)
-    if manifest.get("schema_version") != SCHEMA_VERSION:
-        raise CorruptVersion(version, f"only schema_version {SCHEMA_VERSION} is known")
-    return manifest
-
-
-def _check_digest(version: str, name: str, data: bytes, expected: str) -> None:
-    if sha256(data).hexdigest() != expected:
-        raise CorruptVersion(version, f"the sha256 of its {name} is wrong")
+    return unpack_manifest(version, data, SCHEMA_VERSION)

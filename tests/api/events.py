@@ -28,6 +28,23 @@ def outcome(at: object, campaign: str = "shoes", score: float = 0.25, **more: An
     return {**base, "score": score, "outcome": 1, **more}
 
 
+def delayed_click(at: object, click_id: str, **more: Any) -> Any:
+    """A click that gathers behaviours: it has a score for conversions too."""
+    scores = {"click": 0.25, "conversion": 0.125}
+    return click(at, click_id, **{"scores": scores, **more})
+
+
+def behaviour(at: object, click_id: str, name: str = "page_views", value: object = 1) -> Any:
+    """What was done after a click."""
+    named = {"type": "behaviour", "click_id": click_id, "occurred_at": at}
+    return {**named, "name": name, "value": value}
+
+
+def conversion(at: object, click_id: str, **more: Any) -> Any:
+    """A click converted."""
+    return {"type": "conversion", "click_id": click_id, "occurred_at": at, **more}
+
+
 def lines(*events: Any) -> bytes:
     """One JSON object per line."""
     return b"\n".join(json.dumps(event).encode() for event in events)

@@ -4,12 +4,15 @@ import time
 
 import pytest
 
+from app.settings import Settings
 from app.storage import Jobs
 from app.storage.jobs import QUEUE_LIMIT
 from calibrators import Atlas
 from tests.api.problems import broken_rule, problem
+from tests.api.running_service import serving
 
 PATH = "/v1/admin/retrain"
+TRAIN = "/v1/admin/pccem/train"
 
 
 def test_a_refit_is_queued_as_a_job(service):
@@ -84,8 +87,7 @@ def test_a_full_queue_refuses_more(service):
 @pytest.mark.parametrize(
     ("wanted", "field", "rule", "value"),
     [
-        ({"target": "conversion"}, "target", "must be an immediate target: click", '"conversion"'),
-        ({"target": "view"}, "target", "must be an immediate target: click", '"view"'),
+        ({"target": "view"}, "target", "must be a target: click, conversion", '"view"'),
         ({"target": 7}, "target", "must be a string", "7"),
         ({"campaigns": []}, "campaigns", "has 0 items; must have 1 to 10000", None),
         ({"campaigns": ["a"] * 10_001}, "campaigns", "has 10001 items; must have", None),
@@ -108,6 +110,60 @@ def test_every_broken_rule_is_named(refusing, wanted, field, rule, value):
     answer = refusing.http.post(PATH, json=wanted)
 
     broken_rule(answer, field, rule, value)
+
+
+def test_delayed_targets_are_refitted_too(service):
+    answer = service.http.post(PATH, json={"target": "conversion"})
+
+    assert answer.json()["request"] == {"target": "conversion"}
+
+
+def test_a_training_is_queued_as_a_job(service):
+    wanted = {"target": "conversion", "as_of": "2025-03-01T00:00:00Z"}
+
+    answers = [service.http.post(TRAIN, json=wanted) for _ in range(2)]
+
+    job = answers[0].json()
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[0].headers["location"] == f"/v1/admin/jobs/{job['id']}"
+    assert (job["kind"], job["status"]) == ("train", "queued")
+    assert job["request"] == {"target": "conversion", "as_of": 1_740_787_200.0}
+    assert answers[1].json()["id"] == job["id"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"target": null}'])
+def test_an_empty_training_means_every_delayed_target(service, body):
+    assert service.http.post(TRAIN, content=body).json()["request"] == {}
+
+
+def test_a_training_and_a_refit_of_the_same_are_two_jobs(service):
+    asked = {"target": "conversion"}
+    ids = {service.http.post(path, json=asked).json()["id"] for path in (PATH, TRAIN)}
+
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "rule", "value"),
+    [
+        ({"target": "click"}, "target", "must be a delayed target: conversion", '"click"'),
+        ({"target": 7}, "target", "must be a string", "7"),
+        ({"campaigns": ["a"]}, "campaigns", "unknown field", None),
+        ({"as_of": "now"}, "as_of", "must be a time: RFC 3339 with a time zone", '"now"'),
+        ({"as_of": 4_000_000_000}, "as_of", "must not be in the future", '"4000000000.0"'),
+    ],
+)
+def test_every_broken_rule_of_a_training_is_named(refusing, wanted, field, rule, value):
+    answer = refusing.http.post(TRAIN, json=wanted)
+
+    broken_rule(answer, field, rule, value)
+
+
+def test_without_delayed_targets_there_is_nothing_to_train(redis_url):
+    with serving(Settings(port=0, delayed_targets=()), redis_url) as service:
+        answer = service.http.post(TRAIN, json={"target": "conversion"})
+
+    broken_rule(answer, "target", "must be a delayed target: there is none", '"conversion"')
 
 
 def test_by_the_events_clock_any_moment_can_be_refitted(event_clock_service):

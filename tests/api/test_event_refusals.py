@@ -5,17 +5,22 @@ import time
 
 import pytest
 
-from tests.api.events import click, impression, lines, outcome
+from tests.api.events import behaviour, click, conversion, impression, lines, outcome
 from tests.api.problems import broken_rule, problem
 
 PATH = "/v1/events"
 NOW = time.time()
 SCORE_RULE = "must be a number in [0, 1]"
 TIME_RULE = "must be a time: RFC 3339 with a time zone, or epoch seconds"
-TYPE_RULE = "must be impression, click or outcome (behaviour, conversion: not yet)"
+TYPE_RULE = "must be impression, click, behaviour, conversion or outcome"
+FEATURES_RULE = "must be an object of names, and numbers or strings"
 YEAR_RULE = "must be in the years 2000 to 2099"
 MONEY_RULE = "must be a finite number of at least 0"
 NOT_IMMEDIATE = "outcomes are taken for the immediate targets: click"
+NOT_DELAYED = "conversions are taken for the delayed targets: conversion"
+BEHAVIOURS = (
+    "unknown behaviour; known are session_seconds, page_views, add_to_cart, favorites, purchases"
+)
 TARGETS = "unknown target; known are click, conversion"
 
 
@@ -36,8 +41,7 @@ def refused(refusing, body):
 @pytest.mark.parametrize(
     ("event", "error"),
     [
-        ({"type": "behaviour", "click_id": "1"}, f'type = "behaviour": {TYPE_RULE}'),
-        ({"type": "conversion", "click_id": "1"}, f'type = "conversion": {TYPE_RULE}'),
+        ({"type": "view", "click_id": "1"}, f'type = "view": {TYPE_RULE}'),
         ({"type": "x - at `$.foo"}, f'type = "x - at `$.foo": {TYPE_RULE}'),
         ({"type": 7}, f"type = 7: {TYPE_RULE}"),
         ({"campaign": "a"}, "type: is required"),
@@ -75,6 +79,36 @@ def refused(refusing, body):
             click(NOW, "1", features={"a": 1, "b": [2]}),
             "features.b = [2]: must be a number or a string",
         ),
+        (click(NOW, "1", features=7), f"features = 7: {FEATURES_RULE}"),
+        (
+            click(NOW, "1", features={"a": float("inf")}),
+            "features.a = Infinity: must be a number or a string",
+        ),
+        (
+            click(NOW, "1", features={"a" * 65: 1}),
+            f'features = "{"a" * 60}...: the name of a feature must have 1 to 64 characters',
+        ),
+        (
+            click(NOW, "1", scores={}),
+            "scores.click: is required: it says which cell to count in",
+        ),
+        (without(behaviour(NOW, "1"), "value"), "value: is required"),
+        (without(behaviour(NOW, "1"), "name"), "name: is required"),
+        (without(behaviour(NOW, "1"), "click_id"), "click_id: is required"),
+        (behaviour(NOW, ""), 'click_id = "": must have 1 to 256 characters'),
+        (behaviour(NOW, "1", name="speed"), f'name = "speed": {BEHAVIOURS}'),
+        (behaviour(NOW, "1", name=7), "name = 7: must be a string"),
+        (behaviour(NOW, "1", value=-1), f"value = -1: {MONEY_RULE}"),
+        (behaviour(NOW, "1", value=float("nan")), f"value = NaN: {MONEY_RULE}"),
+        (behaviour(NOW, "1", value=float("inf")), f"value = Infinity: {MONEY_RULE}"),
+        (behaviour(NOW, "1", value="3"), f'value = "3": {MONEY_RULE}'),
+        (behaviour(NOW, "1", value=True), f"value = true: {MONEY_RULE}"),
+        (conversion(NOW, "1", value=-0.5), f"value = -0.5: {MONEY_RULE}"),
+        (conversion(NOW, "1", value=10**400), f"value = {'1' + '0' * 60}...: {MONEY_RULE}"),
+        (conversion(NOW, "1", target="click"), f'target = "click": {NOT_DELAYED}'),
+        (conversion(NOW, "1", target="view"), f'target = "view": {NOT_DELAYED}'),
+        (conversion(NOW, "1", campaign="a"), "campaign: unknown field"),
+        (without(conversion(NOW, "1"), "occurred_at"), "occurred_at: is required"),
         (outcome(NOW, outcome=2), f"outcome = 2: {SCORE_RULE}"),
         (outcome(NOW, score=-0.1), f"score = -0.1: {SCORE_RULE}"),
         (outcome(NOW, target="conversion"), f'target = "conversion": {NOT_IMMEDIATE}'),

@@ -77,7 +77,13 @@ def test_bodies_are_documented_without_dangling_references(shared_service):
     calibrate = bodies["/v1/calibrate"]["application/json"]["schema"]
     assert calibrate["properties"].keys() == {"target", "campaigns", "campaign", "scores", "rows"}
     events = bodies["/v1/events"]["application/json"]["schema"]["items"]["anyOf"]
-    assert {kind["title"] for kind in events} == {"Impression", "Click", "TargetOutcome"}
+    assert {kind["title"] for kind in events} == {
+        "Impression",
+        "Click",
+        "Behaviour",
+        "Conversion",
+        "TargetOutcome",
+    }
     assert bodies["/v1/events"].keys() == {"application/json", "application/x-ndjson"}
     assert (
         bodies["/v1/admin/retrain"]["application/json"]["schema"]["additionalProperties"] is False

@@ -20,13 +20,15 @@ def admission_of(**changes):
 
 
 def entries(admission):
-    """(target, hour, campaign, score, count, positive, has ids) of all that was admitted."""
+    """(target, hour, campaign, score, count, positive, has ids) of all that counts in bins."""
     found = []
-    for log, ids, block in admission.batch.entries():
+    for log, ids, block, numbers in admission.batch.entries():
         columns = (block.rows, block.scores, block.counts, block.positives)
         for row, score, count, positive in zip(*columns, strict=True):
             campaign = block.campaigns[row]
-            found.append((log.target, log.hour, campaign, score, count, positive, bool(ids)))
+            found.append(
+                (log.target, log.hour, campaign, score, count, positive, bool(ids or numbers))
+            )
     return found
 
 

@@ -62,6 +62,17 @@ def test_by_the_events_clock_the_window_ends_at_the_last_refit():
     assert refused.value.reason == "late"
 
 
+def test_a_longer_window_opens_so_much_earlier(wall):
+    """Conversions are waited for beyond the window of clicks, and never in the future."""
+    first = (HOUR - 3 - 48) * 3600.0
+
+    assert wall.seconds("occurred_at", first + 0.25, longer=48 * 3600.0) == first + 0.25
+    with pytest.raises(Untimely, match="late, the window begins at 2023-08-12T05:00:00"):
+        wall.seconds("occurred_at", first - 0.5, longer=48 * 3600.0)
+    with pytest.raises(Untimely, match="future"):
+        wall.seconds("occurred_at", NOW + 61, longer=48 * 3600.0)
+
+
 @pytest.mark.parametrize(
     "time",
     [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.events.parsing import TooManyEvents, is_array, parse_all, parse_each
-from app.events.schema import Click, Impression, TargetOutcome
+from app.events.schema import Behaviour, Click, Conversion, Impression, TargetOutcome
 from app.strict_json import BrokenRule, MalformedJson
 
 MOST = 100
@@ -35,7 +35,20 @@ CLICKS = st.fixed_dictionaries(
 OUTCOMES = st.fixed_dictionaries(
     {"type": st.just("outcome"), **COMMON, "target": TEXT, "score": SCORES, "outcome": SCORES}
 )
-EVENTS = st.lists(IMPRESSIONS | CLICKS | OUTCOMES, max_size=5)
+BEHAVIOURS = st.fixed_dictionaries(
+    {
+        "type": st.just("behaviour"),
+        "click_id": TEXT,
+        "occurred_at": TIMES,
+        "name": TEXT,
+        "value": st.floats(0, sys.float_info.max) | st.integers(0, 10**300),
+    }
+)
+CONVERSIONS = st.fixed_dictionaries(
+    {"type": st.just("conversion"), "click_id": TEXT, "occurred_at": TIMES},
+    optional={"target": st.none() | TEXT, "value": MONEY},
+)
+EVENTS = st.lists(IMPRESSIONS | CLICKS | OUTCOMES | BEHAVIOURS | CONVERSIONS, max_size=5)
 GOOD = {
     "type": "outcome",
     "campaign": "a",
@@ -70,16 +83,22 @@ def test_every_type_of_event_is_read(lines):
     impression = {"type": "impression", "campaign": "a", "occurred_at": 1, "scores": {}}
     click = {**impression, "type": "click", "click_id": "1", "impression_at": 2}
 
-    parsed = parse_all(body_of([impression, click, GOOD], lines), MOST, lines=lines)
+    named = {"click_id": "1", "occurred_at": 1}
+    behaviour = {**named, "type": "behaviour", "name": "carts", "value": 2}
+    conversion = {**named, "type": "conversion"}
+    events = [impression, click, behaviour, conversion, GOOD]
 
-    assert list(map(type, parsed.events)) == [Impression, Click, TargetOutcome]
+    parsed = parse_all(body_of(events, lines), MOST, lines=lines)
+
+    kinds = [Impression, Click, Behaviour, Conversion, TargetOutcome]
+    assert list(map(type, parsed.events)) == kinds
     assert parsed.events[0].occurred_at == 1.0
     assert isinstance(parsed.events[0].occurred_at, float)
 
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_good_events_survive_broken_ones_and_keep_their_places(lines):
-    body = body_of([7, GOOD, {"type": "behaviour"}, {**GOOD, "score": 2}, GOOD], lines)
+    body = body_of([7, GOOD, {"type": "view"}, {**GOOD, "score": 2}, GOOD], lines)
 
     assert parse_all(body, MOST, lines=lines) is None
     parsed = parse_each(body, MOST, lines=lines)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage import Batch
-from app.storage.batch import LONGEST_ID
+from app.storage.batch import LONGEST_ID, Cell
 from app.storage.blocks import LARGEST_WEIGHT
 from app.storage.keys import TargetHour, shard_of
+from app.storage.open_click import OpenClick
 
 HOUR = 500_000
 
@@ -108,6 +109,37 @@ def test_a_value_out_of_range_is_refused_and_not_gathered(
 
     assert len(batch) == 0
     assert list(batch.entries()) == []
+
+
+def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events() -> None:
+    """Whatever their cells are; a click that counts in no bins still has its number."""
+    batch = Batch()
+    cell = Cell("click", HOUR, 0.5)
+    batch.add_click(0, OpenClick("1", "a", 5.0), opens=True)
+    batch.add_click(1, OpenClick("2", "b", 5.0), opens=False, cell=cell)
+    batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, "e1")
+    batch.add_click(2, OpenClick("3", "a", 5.0), opens=False, cell=cell)
+
+    places = {entry.log.shard: entry for entry in batch.entries()}
+
+    entry = places[shard_of("a")]
+    assert list(entry.numbers) == [2]
+    assert (entry.block.campaigns, entry.block.rows.tolist()) == (("a",), [0, 0])
+    assert entry.block.scores.tolist() == [0.25, 0.5]
+    assert entry.block.counts.tolist() == [1.0, 0.0]
+    assert entry.block.positives.tolist() == [0.0, 1.0]
+    assert list(places[shard_of("b")].numbers) == [1]
+    assert (len(batch), len(batch.click_events)) == (4, 3)
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.5, nan])
+def test_a_click_of_an_impossible_score_is_not_gathered(score: float) -> None:
+    batch = Batch()
+
+    with pytest.raises(ValueError, match="a score must be in"):
+        batch.add_click(0, OpenClick("1", "a", 5.0), opens=True, cell=Cell("click", HOUR, score))
+
+    assert len(batch) == 0
 
 
 @given(

@@ -1,12 +1,7 @@
 """kill -9 of the server under load: what was acknowledged is there, once, after the restart."""
 
 import asyncio
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from threading import Timer
 
 import numpy as np
 import pytest
@@ -16,65 +11,19 @@ from app.storage import (
     Batch,
     BinsStore,
     EmbeddedRedis,
-    EventLog,
     Lease,
-    StorageUnavailable,
     Versions,
-    open_async_redis,
     open_redis,
 )
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS
+from tests.storage.traffic import Traffic, kill_at_work
 
-CLIENTS = 8
 EVENTS = 20
 """Events of one request."""
 
 KILLS = 3
 ATLASES = {"click": b"c" * 200, "view": b"v" * 120}
-
-
-class Traffic:
-    """Requests that are told apart by their campaigns."""
-
-    def __init__(self) -> None:
-        self.acknowledged: set[int] = set()
-        self.unanswered: set[int] = set()
-
-    @property
-    def sent(self) -> set[int]:
-        return self.acknowledged | self.unanswered
-
-    async def run(self, server: EmbeddedRedis, kill_after: int) -> None:
-        """Send until the server dies, which it does after so many answers of this run."""
-        answers_left = iter(range(kill_after, 0, -1))
-        async with open_async_redis(server.url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            await asyncio.gather(
-                *(self._send_until_killed(log, server, answers_left) for _ in range(CLIENTS))
-            )
-
-    async def _send_until_killed(
-        self, log: EventLog, server: EmbeddedRedis, answers_left: Iterator[int]
-    ) -> None:
-        while True:
-            number = len(self.sent)
-            self.unanswered.add(number)
-            try:
-                await log.append(request(number), f"key {number}", "print")
-            except StorageUnavailable:
-                return
-            self.unanswered.remove(number)
-            self.acknowledged.add(number)
-            if next(answers_left, None) == 1:
-                kill(server)
-
-    async def send_again(self, server: EmbeddedRedis) -> None:
-        """What clients do that saw no answer."""
-        async with open_async_redis(server.url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            for number in sorted(self.sent):
-                await log.append(request(number), f"key {number}", "print")
 
 
 def campaigns(number: int) -> list[str]:
@@ -87,11 +36,6 @@ def request(number: int) -> Batch:
     for event, campaign in enumerate(campaigns(number)):
         batch.add("click", HOUR + event % 2, campaign, 0.5, 1.0, 0.0)
     return batch
-
-
-def kill(server: EmbeddedRedis) -> None:
-    assert server.process_id is not None
-    os.kill(server.process_id, signal.SIGKILL)
 
 
 def expected(numbers: set[int]) -> BinsTable:
@@ -118,7 +62,7 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_a_retry_doubles_nothing
     redis_binary: Path, tmp_path: Path
 ) -> None:
     """appendfsync always: the answer waits for the disk. A request is there whole or not at all."""
-    traffic = Traffic()
+    traffic = Traffic(request)
     for round_ in range(KILLS):
         with EmbeddedRedis(tmp_path, redis_binary) as server:
             asyncio.run(traffic.run(server, kill_after=20 + 17 * round_))
@@ -134,18 +78,6 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_a_retry_doubles_nothing
     assert len(traffic.acknowledged) >= 20 + 37 + 54
 
 
-def kill_at_work(
-    server: EmbeddedRedis, milliseconds: int, work: Callable[[redis.Redis], object]
-) -> None:
-    """Work until the server is killed."""
-    timer = Timer(milliseconds / 1000, kill, [server])
-    with open_redis(server.url) as client, suppress(StorageUnavailable):
-        timer.start()
-        while True:
-            work(client)
-    timer.join()
-
-
 def fold_step_by_step(client: redis.Redis) -> None:
     BinsStore(client, TTL_SECONDS, fold_bytes=1).fold()
 
@@ -154,7 +86,7 @@ def fold_step_by_step(client: redis.Redis) -> None:
 def test_a_kill_in_the_midst_of_folds_neither_loses_nor_doubles(
     milliseconds: int, redis_binary: Path, tmp_path: Path
 ) -> None:
-    traffic = Traffic()
+    traffic = Traffic(request)
     traffic.acknowledged |= set(range(40))
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         asyncio.run(traffic.send_again(server))

@@ -1,0 +1,113 @@
+"""A folder of files on this machine or in an object store, through pyarrow.fs."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from app.click_log.durable_file import write_durably
+from app.click_log.errors import ClickLogUnavailable, reaching_the_click_log
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or folder: its path below the root, and its size; None for a folder."""
+
+    path: str
+    size: int | None
+
+
+class Folder:
+    """Files by their path below a root.
+
+    A write is all or nothing, and durable on return: on this machine by a temporary file, fsync and
+    rename; in an object store by one upload, which nobody sees before it is complete.
+    """
+
+    def __init__(self, filesystem: Any, root: str) -> None:
+        self._filesystem = filesystem
+        self._root = root.rstrip("/")
+        self._local = isinstance(filesystem, pafs.LocalFileSystem)
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """A path of this machine, relative or absolute, or a URL such as s3://bucket/folder."""
+        if not _SCHEME.match(url):
+            return cls(pafs.LocalFileSystem(), str(Path(url).expanduser().absolute()))
+        try:
+            return cls(*pafs.FileSystem.from_uri(url))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ClickLogUnavailable(f"click log {url!r}: {error}") from error
+
+    def entries(self, path: str) -> Iterator[Entry]:
+        """Everything below a folder, by path; nothing where there is no such folder."""
+        for found in sorted(self._infos(path), key=lambda info: str(info.path)):
+            size = found.size if found.type == pafs.FileType.File else None
+            yield Entry(found.path[len(self._root) + 1 :], size)
+
+    @reaching_the_click_log()
+    def write(self, path: str, data: bytes) -> None:
+        """Make or replace a file."""
+        if self._local:
+            write_durably(Path(self._full(path)), data)
+        else:
+            self._upload(self._full(path), data)
+
+    @reaching_the_click_log()
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes; None where there is no such file."""
+        try:
+            with self._filesystem.open_input_stream(self._full(path)) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    @reaching_the_click_log()
+    def delete(self, path: str) -> None:
+        """Delete a file; one that is not there is no error."""
+        with suppress(FileNotFoundError):
+            self._filesystem.delete_file(self._full(path))
+
+    @reaching_the_click_log()
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with all that is in it; one that is not there is no error."""
+        with suppress(FileNotFoundError):
+            self._filesystem.delete_dir(self._full(path))
+
+    @reaching_the_click_log()
+    def move(self, path: str, destination: str) -> None:
+        """Move a file; one that is not there any more is no error."""
+        target = self._full(destination)
+        self._make_folder_of(target)
+        with suppress(FileNotFoundError):
+            self._filesystem.move(self._full(path), target)
+
+    @reaching_the_click_log()
+    def _infos(self, path: str) -> list[Any]:
+        selector = pafs.FileSelector(self._full(path), allow_not_found=True, recursive=True)
+        return list(self._filesystem.get_file_info(selector))
+
+    def _upload(self, path: str, data: bytes) -> None:
+        try:
+            self._stream(path, data)
+        except FileNotFoundError:
+            # Most stores need no folders, and some would keep an empty object for each.
+            self._make_folder_of(path)
+            self._stream(path, data)
+
+    def _stream(self, path: str, data: bytes) -> None:
+        with self._filesystem.open_output_stream(path) as stream:
+            stream.write(data)
+
+    def _make_folder_of(self, path: str) -> None:
+        self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"

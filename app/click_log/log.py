@@ -1,0 +1,154 @@
+"""The click log: closed clicks and conversions in Parquet, on this machine or in an object store.
+
+Any number of processes may read. One writes, compacts, settles and expires at a time, as the
+worker's lease has it; should two do so for a moment, rows may stand twice, and are read once.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, nextafter
+from typing import Any, Self, TypeVar
+
+from app.click_log.click_rows import click_rows
+from app.click_log.closed_click import ClosedClick
+from app.click_log.compaction import compact
+from app.click_log.conversion_rows import conversion_rows
+from app.click_log.expiry import expire
+from app.click_log.folder import Folder
+from app.click_log.known import attributed
+from app.click_log.logged_clicks import LoggedClicks
+from app.click_log.logged_conversions import LoggedConversions
+from app.click_log.partitions import CLICKS, CONVERSIONS, Partition
+from app.click_log.parts import PART
+from app.click_log.reading import read_clicks, read_conversions
+from app.click_log.sampling import Sample
+from app.click_log.settling import settle
+from app.click_log.shelf import Shelf
+from app.click_log.strays import Strays, count_strays
+from app.storage.conversion_log import Conversion
+from pccem import Attribution
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSize:
+    """How much is stored; `rows` counts a row that stands twice as two."""
+
+    rows: int
+    parts: int
+    size: int
+
+
+class ClickLog:
+    """Times are epoch seconds. Raises ClickLogUnavailable when the store is away."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._shelf = Shelf(folder)
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """The log in a folder or at a URL; it need not be there yet."""
+        return cls(Folder.open(url))
+
+    def write_clicks(self, clicks: Iterable[ClosedClick]) -> None:
+        """Durable on return. Writing them again, in other batches too, changes nothing."""
+        self._write(CLICKS, clicks, lambda click: click.clicked_at, click_rows)
+
+    def write_conversions(self, conversions: Iterable[Conversion]) -> None:
+        """Durable on return. Writing them again, in other batches too, changes nothing."""
+        self._write(CONVERSIONS, conversions, lambda one: one.occurred_at, conversion_rows)
+
+    def read_clicks(
+        self,
+        target: str,
+        first: float,
+        behind: float,
+        *,
+        max_clicks: int | None = None,
+        seed: int = 0,
+    ) -> LoggedClicks:
+        """The clicks with a score for the target and clicked_at in [first, behind).
+
+        Of more than `max_clicks`, a uniform sample: the same in every repeat with this seed.
+        """
+        return read_clicks(self._shelf, target, first, behind, Sample(max_clicks, seed))
+
+    def read_conversions(self, target: str, first: float, behind: float) -> LoggedConversions:
+        """The target's conversions with occurred_at in [first, behind)."""
+        return read_conversions(self._shelf, target, first, behind, Sample())
+
+    def known(
+        self,
+        target: str,
+        first: float,
+        behind: float,
+        as_of: float,
+        window: float,
+        *,
+        max_clicks: int | None = None,
+        seed: int = 0,
+    ) -> tuple[LoggedClicks, Attribution]:
+        """The clicks of `read_clicks`, and what was known of each at `as_of`."""
+        sample = Sample(max_clicks, seed)
+        clicks = read_clicks(self._shelf, target, first, behind, sample)
+        until = min(behind + window, nextafter(as_of, inf))
+        conversions = read_conversions(self._shelf, target, first, until, sample)
+        return clicks, attributed(clicks, conversions, window=window, as_of=as_of)
+
+    def strays(
+        self, target: str, first: float, behind: float, *, window: float, reach: float
+    ) -> Strays:
+        """Conversions with occurred_at in [first, behind) that count for no click.
+
+        Clicks are looked for from `reach` seconds before the first of them.
+        """
+        return count_strays(self._shelf, target, first, behind, window=window, reach=reach)
+
+    def compact(self, before: float) -> int:
+        """Make one part of the many of each hour that is over by then; returns how many hours."""
+        return compact(self._shelf, before)
+
+    def settle(self, windows: Mapping[str, float], as_of: float) -> int:
+        """Write conversions into the rows of hours whose attribution windows are over.
+
+        `windows` are seconds by target. Returns how many hours were written.
+        """
+        return settle(self._shelf, windows, as_of)
+
+    def expire(self, before: float) -> int:
+        """Delete every hour that is over by then, quarantined parts too; returns how many."""
+        return expire(self._folder, before)
+
+    def click_hours(self) -> list[int]:
+        """The hours that hold clicks, ascending, each as its first second / 3600."""
+        return [partition.hour for partition in self._shelf.list(CLICKS)]
+
+    def sizes(self) -> dict[str, DatasetSize]:
+        """What is stored of `clicks` and of `conversions`."""
+        return {dataset: self._size(dataset) for dataset in (CLICKS, CONVERSIONS)}
+
+    def damaged(self) -> int:
+        """How many damaged parts are kept in quarantine."""
+        return self._shelf.quarantined()
+
+    def _write(
+        self,
+        dataset: str,
+        rows: Iterable[Row],
+        time_of: Callable[[Row], float],
+        table_of: Callable[[Sequence[Row]], Any],
+    ) -> None:
+        by_hour = defaultdict(list)
+        for row in rows:
+            by_hour[Partition.at(dataset, time_of(row))].append(row)
+        for partition in sorted(by_hour):
+            self._shelf.write(partition, PART, table_of(by_hour[partition]))
+
+    def _size(self, dataset: str) -> DatasetSize:
+        parts = [part for listed in self._shelf.list(dataset).values() for part in listed]
+        return DatasetSize(
+            sum(part.rows for part in parts), len(parts), sum(part.size for part in parts)
+        )

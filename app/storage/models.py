@@ -1,0 +1,201 @@
+"""Post-click models: what a training of a delayed target gave, the last few of each target.
+
+A model is one hash: `manifest` (see `manifests`: schema_version, version, target, window, as_of,
+trained_at, source, sha256 of the contents, and bytes, chunks and sha256 of the model), `contents`
+(JSON: report, delays, features), and the sealed model in chunks `model:<number>`. As a version of
+maps, it is written under a time to live and kept only once it is published.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+import orjson
+import redis
+
+from app.storage import keys
+from app.storage.errors import (
+    CorruptVersion,
+    LeaseLost,
+    StorageUnavailable,
+    UnknownVersion,
+    reaching_the_store,
+)
+from app.storage.lease import LeaseToken
+from app.storage.manifests import check_digest, pack_manifest, unpack_manifest
+from app.storage.replies import as_bytes, as_text
+from app.storage.scripts import lua
+
+SCHEMA_VERSION = 1
+KEPT = 3
+CHUNK_BYTES = 4 * 1024 * 1024
+STAGED_SECONDS = 900
+_ATTEMPTS_SECONDS = 3 * 24 * 3600
+
+_PUBLISHED, _LEASE_LOST, _STAGING_EXPIRED = range(3)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What one training gave: how conversions are spread in time, and perhaps a model.
+
+    `window` is the attribution window in seconds, `delays` the delay distribution as JSON holds
+    it, `model` the sealed bytes of a post-click model, `features` the kind of each of its features
+    by name; None or empty where there is none.
+    """
+
+    target: str
+    window: float
+    as_of: float
+    trained_at: float
+    source: Literal["model", "delays"]
+    report: dict[str, Any] = field(default_factory=dict)
+    delays: dict[str, Any] | None = None
+    features: dict[str, str] = field(default_factory=dict)
+    model: bytes | None = None
+
+
+class Models:
+    """The last `kept` trainings of each target."""
+
+    def __init__(
+        self, client: redis.Redis, kept: int = KEPT, chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
+        if kept < 1:
+            raise ValueError(f"kept = {kept}: at least 1 model must be kept")
+        self._client = client
+        self._kept = kept
+        self._chunk_bytes = chunk_bytes
+        self._publish = client.register_script(lua("publish_model"))
+
+    @reaching_the_store()
+    def publish(self, lease_token: LeaseToken, trained: Trained) -> str:
+        """Keep a training's outcome and drop the oldest beyond `kept`; returns its version.
+
+        Raises LeaseLost, and changes nothing, when the token's lease is not held any more.
+        """
+        model = trained.model or b""
+        contents = _contents(trained)
+        number = self._client.incr(keys.MODEL_SEQUENCE)
+        version = f"{number:06d}-{sha256(contents + model).hexdigest()[:8]}"
+        chunks = self._chunks(model)
+        manifest = {
+            "schema_version": SCHEMA_VERSION,
+            "version": version,
+            "target": trained.target,
+            "window": trained.window,
+            "as_of": trained.as_of,
+            "trained_at": trained.trained_at,
+            "source": trained.source,
+            "contents_sha256": sha256(contents).hexdigest(),
+            "model": None if trained.model is None else _described(model, len(chunks)),
+        }
+        fields = {"manifest": pack_manifest(manifest), "contents": contents}
+        fields |= {f"model:{place}": chunk for place, chunk in enumerate(chunks)}
+        self._stage(keys.model(trained.target, version), fields)
+        self._keep(lease_token, trained.target, version)
+        return version
+
+    @reaching_the_store()
+    def history(self, target: str) -> list[dict[str, Any]]:
+        """The manifests of the target's models, newest first; logs and leaves out damaged ones."""
+        return list(self._readable(target))
+
+    @reaching_the_store()
+    def load(self, target: str, version: str) -> Trained:
+        """The whole of it, every byte checked; raises UnknownVersion, CorruptVersion."""
+        fields = self._fields(target, version)
+        manifest = unpack_manifest(version, fields.get("manifest"), SCHEMA_VERSION)
+        contents = fields.get("contents", b"")
+        check_digest(version, "contents", contents, manifest["contents_sha256"])
+        return Trained(
+            target,
+            manifest["window"],
+            manifest["as_of"],
+            manifest["trained_at"],
+            manifest["source"],
+            model=_model(version, manifest["model"], fields),
+            **orjson.loads(contents),
+        )
+
+    @reaching_the_store()
+    def attempt(self, target: str, as_of: float) -> int:
+        """Count one more training of the target as of a moment; returns how many there were.
+
+        A training that takes the whole process down is told by this count alone.
+        """
+        key = keys.training(target, as_of)
+        attempts = self._client.incr(key)
+        self._client.expire(key, _ATTEMPTS_SECONDS)
+        return int(attempts)
+
+    @reaching_the_store()
+    def forget_attempts(self, target: str, as_of: float) -> None:
+        """The process is still there: count from 0 again."""
+        self._client.delete(keys.training(target, as_of))
+
+    def _fields(self, target: str, version: str) -> dict[str, bytes]:
+        stored = self._client.hgetall(keys.model(target, version))
+        return {as_text(name): as_bytes(value) for name, value in stored.items()}
+
+    def _chunks(self, data: bytes) -> list[bytes]:
+        size = self._chunk_bytes
+        return [data[start : start + size] for start in range(0, len(data), size)]
+
+    def _stage(self, key: str, fields: dict[str, bytes]) -> None:
+        for name, data in fields.items():
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.hset(key, name, data)
+            pipeline.expire(key, STAGED_SECONDS)
+            pipeline.execute()
+
+    def _keep(self, lease_token: LeaseToken, target: str, version: str) -> None:
+        names = [
+            keys.lease(lease_token.name),
+            keys.model(target, version),
+            keys.models(target),
+        ]
+        arguments = (lease_token.value, version, self._kept, keys.model(target, ""))
+        status = self._publish(keys=names, args=arguments)
+        if status == _LEASE_LOST:
+            raise LeaseLost(lease_token.name)
+        if status == _STAGING_EXPIRED:
+            raise StorageUnavailable(f"model {version!r} expired before it was published")
+
+    def _readable(self, target: str) -> Iterator[dict[str, Any]]:
+        for stored in self._client.lrange(keys.models(target), 0, -1):
+            version = as_text(stored)
+            data = self._client.hget(keys.model(target, version), "manifest")
+            packed = None if data is None else as_bytes(data)
+            try:
+                yield unpack_manifest(version, packed, SCHEMA_VERSION)
+            except (CorruptVersion, UnknownVersion) as error:
+                _log.error("left out of the models of %s: %s", target, error)
+
+
+def _contents(trained: Trained) -> bytes:
+    contents = {
+        "report": trained.report,
+        "delays": trained.delays,
+        "features": trained.features,
+    }
+    return orjson.dumps(contents, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _described(model: bytes, chunks: int) -> dict[str, Any]:
+    return {"bytes": len(model), "chunks": chunks, "sha256": sha256(model).hexdigest()}
+
+
+def _model(
+    version: str, described: dict[str, Any] | None, fields: dict[str, bytes]
+) -> bytes | None:
+    if described is None:
+        return None
+    chunks = range(described["chunks"])
+    data = b"".join(fields.get(f"model:{place}", b"") for place in chunks)
+    check_digest(version, "model", data, described["sha256"])
+    return data

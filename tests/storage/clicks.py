@@ -1,0 +1,75 @@
+"""Clicks, behaviours and conversions as requests gather them."""
+
+import asyncio
+from typing import Any
+
+from app.storage import Appended, Batch, EventLog, open_async_redis
+from app.storage.batch import Cell
+from app.storage.click_events import ClickRules
+from app.storage.conversion_block import Conversion
+from app.storage.open_click import OpenClick
+from tests.storage.conftest import HOUR, TTL_SECONDS
+
+AT = HOUR * 3600 + 60.25
+"""When clicks are clicked unless a test says otherwise."""
+
+RULES = ClickRules(
+    post_click_seconds=600.0,
+    max_features=3,
+    max_waiting=2,
+    waiting_seconds=100.0,
+    life_seconds=7 * TTL_SECONDS,
+)
+
+SCORES = {"click": 0.25, "conversion": 0.125}
+CELL = Cell("click", HOUR, 0.25)
+
+
+def click(click_id: str = "1", campaign: str = "a", at: float = AT, **more: Any) -> OpenClick:
+    """A click with scores."""
+    return OpenClick(click_id, campaign, at, **{"scores": SCORES, **more})
+
+
+def conversion(
+    at: float, click_id: str = "1", target: str = "conversion", value: float | None = None
+) -> Conversion:
+    """A conversion of the click."""
+    return Conversion(click_id, target, at, value)
+
+
+def behaviour(at: float, name: str = "page_views", value: float = 1.0) -> tuple[str, float, float]:
+    """A behaviour as open clicks hold it."""
+    return name, at, value
+
+
+Sent = OpenClick | Conversion | tuple[str, str, float, float]
+
+
+def of(*events: Sent, cell: Cell | None = None, opens: bool = True) -> Batch:
+    """A request of these events; a tuple is a behaviour: click id, name, time, value."""
+    batch = Batch()
+    for place, event in enumerate(events):
+        if isinstance(event, OpenClick):
+            batch.add_click(place, event, opens=opens, cell=cell)
+        elif isinstance(event, Conversion):
+            batch.add_conversion(place, event)
+        else:
+            batch.add_behaviour(place, *event)
+    return batch
+
+
+def did(
+    at: float, click_id: str = "1", name: str = "page_views", value: float = 1.0
+) -> tuple[str, str, float, float]:
+    """A behaviour as requests hold it."""
+    return click_id, name, at, value
+
+
+def append_by(url: str, rules: ClickRules, batch: Batch, *key: str) -> Appended:
+    """Append as a service with these rules does."""
+
+    async def run() -> Appended:
+        async with open_async_redis(url) as client:
+            return await EventLog(client, TTL_SECONDS, rules).append(batch, *key)
+
+    return asyncio.run(run())

@@ -1,0 +1,87 @@
+"""Blocks of conversions: round trips, and damage that must be seen."""
+
+import struct
+from zlib import crc32
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.storage.conversion_block import (
+    SCHEMA_VERSION,
+    Conversion,
+    decode_conversions,
+    encode_conversions,
+)
+
+numbers = st.floats(allow_nan=False)
+conversions = st.lists(
+    st.builds(
+        Conversion,
+        st.text(st.characters(exclude_categories=["Cs"])),
+        st.just("conversion"),
+        numbers,
+        st.none() | numbers,
+    )
+)
+TWO = [Conversion("1", "conversion", 5.5, None), Conversion("é", "conversion", 6.0, 12.5)]
+
+
+def block_of(body: bytes, magic: bytes = b"SCNV", version: int = SCHEMA_VERSION) -> bytes:
+    return struct.pack("<4sHII", magic, version, len(body), crc32(body)) + body
+
+
+@given(conversions)
+def test_what_is_encoded_is_decoded(held: list[Conversion]) -> None:
+    assert decode_conversions(encode_conversions(held), "conversion") == held
+
+
+@given(conversions, st.data())
+def test_marked_conversions_are_left_out(held: list[Conversion], data: st.DataObject) -> None:
+    marks = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(held), max_size=len(held)))
+
+    decoded = decode_conversions(encode_conversions(held) + bytes(marks), "conversion")
+
+    assert decoded == [one for one, mark in zip(held, marks, strict=True) if not mark]
+
+
+def test_the_target_is_that_of_the_log() -> None:
+    assert {one.target for one in decode_conversions(encode_conversions(TWO), "install")} == {
+        "install"
+    }
+
+
+@pytest.mark.parametrize("place", range(len(encode_conversions(TWO))))
+def test_every_flipped_byte_is_seen(place: int) -> None:
+    data = bytearray(encode_conversions(TWO))
+    data[place] ^= 0x55
+
+    with pytest.raises(ValueError, match="block"):
+        decode_conversions(bytes(data), "conversion")
+
+
+@pytest.mark.parametrize("length", range(len(encode_conversions(TWO))))
+def test_a_block_that_is_cut_short_is_refused(length: int) -> None:
+    with pytest.raises(ValueError, match="block"):
+        decode_conversions(encode_conversions(TWO)[:length], "conversion")
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (b"SCNV", "at least 14 bytes, not 4"),
+        (block_of(b"", magic=b"SBLK"), "begins with b'SCNV', not b'SBLK'"),
+        (block_of(b"", version=2), "schema_version 2: only 1 is known"),
+        (block_of(b"\xc1"), "unreadable"),
+        (block_of(msgspec.msgpack.encode([["1"], [5.0]])), "unreadable"),
+        (block_of(msgspec.msgpack.encode([["1"], ["noon"], [None]])), "unreadable"),
+        (block_of(msgspec.msgpack.encode([["1"], [5.0], []])), "different lengths"),
+        (block_of(msgspec.msgpack.encode([["1"], [5.0, 6.0], [None]])), "different lengths"),
+        (encode_conversions(TWO) + b"\0", "different lengths"),
+        (encode_conversions(TWO) + b"\0\0\0", "different lengths"),
+    ],
+)
+def test_what_is_wrong_is_said(data: bytes, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        decode_conversions(data, "conversion")
