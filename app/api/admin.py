@@ -1,6 +1,7 @@
 """What operators ask for: a refit now, how it went, and which versions there are."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -24,6 +25,7 @@ from app.strict_json import BrokenRule, Rule, decode, show
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
 
 RETRAIN: Final = "retrain"
+TRAIN: Final = "train"
 _MOST_CAMPAIGNS: Final = 10_000
 
 
@@ -35,7 +37,15 @@ class RetrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     as_of: Annotated[Time, Meta(description="The end of the window.")] | None = None
 
 
-_DECODER: Final = msgspec.json.Decoder(RetrainRequest)
+class TrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Which delayed target's post-click model to train, and as of when; all and now by default."""
+
+    target: str | None = None
+    as_of: Annotated[Time, Meta(description="What came later is not known.")] | None = None
+
+
+_RETRAIN: Final = msgspec.json.Decoder(RetrainRequest)
+_TRAIN: Final = msgspec.json.Decoder(TrainRequest)
 _RULES: Final = {
     "target": Rule("must be a string"),
     "campaigns": Rule("must be an array of strings"),
@@ -52,11 +62,29 @@ _RULES: Final = {
 async def retrain(request: Request, given: Given) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
     body = await read_body(request, given.settings.max_body_bytes)
-    wanted = decode(body or b"{}", _DECODER, _RULES)
-    content = _checked(wanted, given.settings)
-    job = await run_in_threadpool(given.jobs.submit, RETRAIN, content, time.time())
-    location = f"{router.prefix}/jobs/{job.id}"
-    return JSONResponse(asdict(job), HTTPStatus.ACCEPTED, {"Location": location})
+    wanted = decode(body or b"{}", _RETRAIN, _RULES)
+    content = _moment(wanted.as_of, given.settings)
+    if wanted.target is not None:
+        content["target"] = _one_of(wanted.target, given.settings.known_targets, "a target")
+    if wanted.campaigns is not None:
+        content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
+    return await _queued(given, RETRAIN, content)
+
+
+@router.post(
+    "/pccem/train",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=request_body({JSON: TrainRequest}, {"target": "conversion"}),
+)
+async def train(request: Request, given: Given) -> JSONResponse:
+    """Queue a training of post-click models; an equal one that waits already is the same job."""
+    body = await read_body(request, given.settings.max_body_bytes)
+    wanted = decode(body or b"{}", _TRAIN, _RULES)
+    content = _moment(wanted.as_of, given.settings)
+    if wanted.target is not None:
+        delayed = given.settings.delayed_targets
+        content["target"] = _one_of(wanted.target, delayed, "a delayed target")
+    return await _queued(given, TRAIN, content)
 
 
 @router.get("/jobs/{job_id}")
@@ -74,21 +102,15 @@ def list_versions(given: Given) -> dict[str, Any]:
     return {"serving": given.refresher.current.version, "versions": given.versions.history()}
 
 
-def _checked(wanted: RetrainRequest, settings: Settings) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    if wanted.target is not None:
-        content["target"] = _immediate(wanted.target, settings)
-    if wanted.campaigns is not None:
-        content["campaigns"] = _campaigns(wanted.campaigns, settings)
-    if wanted.as_of is not None:
-        content["as_of"] = _as_of(wanted.as_of, settings)
-    return content
+async def _queued(given: Given, kind: str, content: dict[str, Any]) -> JSONResponse:
+    job = await run_in_threadpool(given.jobs.submit, kind, content, time.time())
+    location = f"{router.prefix}/jobs/{job.id}"
+    return JSONResponse(asdict(job), HTTPStatus.ACCEPTED, {"Location": location})
 
 
-def _immediate(target: str, settings: Settings) -> str:
-    if target not in settings.targets:
-        rule = f"must be an immediate target: {', '.join(settings.targets)}"
-        raise BrokenRule("target", rule, target)
+def _one_of(target: str, known: Sequence[str], what: str) -> str:
+    if target not in known:
+        raise BrokenRule("target", f"must be {what}: {', '.join(known) or 'there is none'}", target)
     return target
 
 
@@ -101,10 +123,12 @@ def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
     return sorted(set(campaigns))
 
 
-def _as_of(as_of: Time, settings: Settings) -> float:
+def _moment(as_of: Time | None, settings: Settings) -> dict[str, Any]:
+    if as_of is None:
+        return {}
     event_clock = settings.clock == "event"
     times = OpenTimes.since(None, settings) if event_clock else OpenTimes.at(time.time(), settings)
     try:
-        return times.check("as_of", as_of)
+        return {"as_of": times.check("as_of", as_of)}
     except Untimely:
         raise BrokenRule("as_of", "must not be in the future", str(as_of)) from None

@@ -1,17 +1,19 @@
 """Gauges read at scrape time from the version in force: what it is, and what its refit reported."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from app.api.delayed_metrics import delayed_families
 from app.api.refresher import Refresher
 from app.api.snapshot import Snapshot
 
 _STAGES: Final = ("raw", "calibrated")
-_SPANS: Final = ("hour", "window")
+# Of delayed targets also the clicks whose outcomes have just become final.
+_SPANS: Final = ("hour", "window", "matured")
 _WORKER_COUNTS: Final = {
     "refits": "Refits published since the worker began.",
     "failures": "Refits that failed since the worker began; the version in force stayed.",
@@ -23,10 +25,14 @@ class MapCollector(Collector):
     """`read_heartbeat` gives the worker's last sign of life, or None when there is none."""
 
     def __init__(
-        self, refresher: Refresher, read_heartbeat: Callable[[], Mapping[str, Any] | None]
+        self,
+        refresher: Refresher,
+        read_heartbeat: Callable[[], Mapping[str, Any] | None],
+        delayed_targets: Sequence[str] = (),
     ) -> None:
         self._refresher = refresher
         self._read_heartbeat = read_heartbeat
+        self._delayed_targets = delayed_targets
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not read anything."""
@@ -35,6 +41,7 @@ class MapCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families, of one and the same snapshot."""
         snapshot, now = self._refresher.current, time.time()
+        heartbeat = self._read_heartbeat()
         yield _gauge("sirocco_store_up", "Whether the store answers.", self._refresher.store_up)
         yield CounterMetricFamily(
             "sirocco_refused_versions",
@@ -42,10 +49,11 @@ class MapCollector(Collector):
             self._refresher.refused_versions,
         )
         yield from _version(snapshot, now)
-        yield from _worker(self._read_heartbeat(), now)
+        yield from _worker(heartbeat, now)
         yield from _quality(snapshot)
         yield from _fits(snapshot)
         yield _top_campaigns(snapshot)
+        yield from delayed_families(snapshot, self._delayed_targets, heartbeat, now)
 
 
 def _gauge(name: str, text: str, value: float | None) -> GaugeMetricFamily:

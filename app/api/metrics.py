@@ -48,7 +48,7 @@ class Metrics:
         )
         self._events = Counter(
             "sirocco_events",
-            "Events received: accepted (stored, now or before), invalid, late or future.",
+            "Events received: accepted (stored, now or before), invalid, late, future or full.",
             ["type", "result"],
             registry=self.registry,
         )
@@ -73,7 +73,7 @@ class Metrics:
             self._scores_of(target, level).inc(number)
 
     def count_events(self, event_type: str, result: str, number: int = 1) -> None:
-        """So many events of the type had the result accepted, invalid, late or future."""
+        """So many events of the type had the result accepted, invalid, late, future or full."""
         self._events.labels(event_type, result).inc(number)
 
     def count_duplicates(self, number: int) -> None:

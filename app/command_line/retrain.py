@@ -7,6 +7,7 @@ import typer
 
 from app.command_line import options
 from app.command_line.console import note, results
+from app.command_line.errors import CommandError
 from app.command_line.service_client import ServiceClient
 
 _Target = Annotated[
@@ -27,6 +28,9 @@ _AsOf = Annotated[
         show_default="now",
     ),
 ]
+_Pccem = Annotated[
+    bool, typer.Option("--pccem", help="Train the post-click models of delayed targets instead.")
+]
 _Timeout = Annotated[
     float, typer.Option("--timeout", min=0, help="Seconds to wait for it; 0 does not wait.")
 ]
@@ -37,22 +41,27 @@ def retrain(
     target: _Target = None,
     campaign: _Campaigns = None,
     as_of: _AsOf = None,
+    pccem: _Pccem = False,
     timeout: _Timeout = 300.0,
     json: options.Json = False,
 ) -> None:
     """Ask a running service for a refit now, and wait for its new version.
 
-    The service also refits by itself, soon after every full hour.
+    The service also refits by itself, soon after every full hour, and trains the
+    post-click models of delayed targets soon after every midnight (UTC).
 
     [bold]Examples[/bold]
 
       sirocco retrain
       sirocco retrain --target click --as-of 2026-03-01T12:00:00Z
+      sirocco retrain --pccem --target conversion
     """
+    if pccem and campaign:
+        raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
     asked = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
     request = {field: value for field, value in asked.items() if value is not None}
     with ServiceClient(url) as client:
-        job = client.retrain(request)
+        job = client.train(request) if pccem else client.retrain(request)
         if timeout:
             job = client.finished(job, timeout)
     _show(job, as_json=json)
@@ -69,7 +78,20 @@ def _time(text: str | None) -> float | str | None:
 def _show(job: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         results().out(orjson.dumps(job).decode(), highlight=False)
-    elif job["status"] == "done":
-        results().print(f"version {job['result']['version']} is out")
-    else:
+    elif job["status"] != "done":
         note(f"job {job['id']} is {job['status']}")
+    elif job["kind"] == "train":
+        _show_models(job["result"]["targets"])
+    else:
+        results().print(f"version {job['result']['version']} is out")
+
+
+def _show_models(targets: dict[str, dict[str, Any]]) -> None:
+    """Why there is no new model is told beside what is out all the same."""
+    for target, trained in targets.items():
+        if trained["version"] is None:
+            note(f"{target}: nothing to train on: {trained['refused']}")
+            continue
+        results().print(f"{target}: {trained['version']} is out, labels from {trained['source']}")
+        if trained["refused"]:
+            note(f"{target}: no new model: {trained['refused']}")

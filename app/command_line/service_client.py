@@ -60,6 +60,10 @@ class ServiceClient:
         """Ask for a refit and get its job."""
         return self._call("POST", "/v1/admin/retrain", request)
 
+    def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a training of post-click models and get its job."""
+        return self._call("POST", "/v1/admin/pccem/train", request)
+
     def finished(self, job: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """The job once it is done; waits `seconds` at most."""
         for _ in _polls(seconds):
@@ -67,9 +71,9 @@ class ServiceClient:
             if current["status"] == "done":
                 return current
             if current["status"] == "failed":
-                raise CommandError(f"the refit failed: {current['error']}", FAILED)
+                raise CommandError(f"{_name(job)} failed: {current['error']}", FAILED)
         raise CommandError(
-            f"the refit (job {job['id']}) is still {current['status']} after {seconds:g} s:"
+            f"{_name(job)} (job {job['id']}) is still {current['status']} after {seconds:g} s:"
             " is a worker running?",
             FAILED,
         )
@@ -101,6 +105,10 @@ class ServiceClient:
                 f"{self.url} does not answer ({error}): is it running?", FAILED
             ) from error
         return _json(answer)
+
+
+def _name(job: Mapping[str, Any]) -> str:
+    return "the training" if job.get("kind") == "train" else "the refit"
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.versions import Versions
+from app.worker.hours import version_before
 from calibrators import Atlas
 
 _log = logging.getLogger(__name__)
@@ -22,6 +23,13 @@ class Shelved:
     as_of: float = -math.inf
     atlases: Mapping[str, Atlas] = field(default_factory=dict)
     targets: Mapping[str, Any] = field(default_factory=dict)
+
+    def only(self, targets: Collection[str]) -> "Shelved":
+        """What it holds of these targets, which says nothing of the moment."""
+        return Shelved(
+            atlases={name: self.atlases[name] for name in targets if name in self.atlases},
+            targets={name: self.targets[name] for name in targets if name in self.targets},
+        )
 
 
 class AtlasShelf:
@@ -41,6 +49,15 @@ class AtlasShelf:
                 return None
         self._held.move_to_end(version)
         return self._held[version]
+
+    def serving(self, hour: int, history: Sequence[Mapping[str, Any]], kept: int) -> Shelved | None:
+        """What served the hour, by a history that holds `kept` versions at most, newest first;
+        None when that cannot be known any more."""
+        version = version_before(history, hour)
+        if version is not None:
+            return self.take(version)
+        # A full history has dropped versions; before the very first the identity served.
+        return None if len(history) >= kept else Shelved()
 
     def put(self, version: str, shelved: Shelved) -> None:
         """Keep what was just loaded or published."""

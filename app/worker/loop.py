@@ -19,14 +19,18 @@ from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Lease
 from app.storage.versions import Versions
+from app.worker.delayed_targets import DelayedTargets
 from app.worker.hours import SECONDS
 from app.worker.lease_keeper import LeaseKeeper
 from app.worker.refitting import Refitter, Request
 from app.worker.schedule import Schedule
+from app.worker.training import NothingToTrain
+from app.worker.training_schedule import TrainingSchedule
 
 _log = logging.getLogger(__name__)
 
 LEASE = "worker"
+TRAIN = "train"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS
@@ -56,11 +60,21 @@ class Worker:
         self._bins = BinsStore(client, settings.ttl_seconds)
         self._jobs = Jobs(client)
         self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
-        self._refitter = Refitter(settings, self._bins, Versions(client, settings.versions_kept))
-        refitter = self._refitter
-        self._schedule = Schedule(settings, refitter.versions, refitter.shelf, now)
+        versions = Versions(client, settings.versions_kept)
+        refitter = self._refitter = Refitter(settings, self._bins, versions)
+        self._delayed = DelayedTargets(settings, client, versions, refitter.shelf)
+        refitter.delayed = self._delayed
+        self._schedule = Schedule(settings, versions, refitter.shelf, now)
+        self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.shelf, now)
         self._folded_at = 0.0
-        self._state: dict[str, Any] = {"holder": holder, "refits": 0, "failures": 0}
+        self._state: dict[str, Any] = {
+            "holder": holder,
+            "refits": 0,
+            "failures": 0,
+            "trainings": 0,
+            "training_failures": 0,
+            "closing_failures": 0,
+        }
 
     def run(self, stop: Event) -> None:
         """Wait for the lease, work while it holds; a store that is away is waited for."""
@@ -92,6 +106,9 @@ class Worker:
         job = self._jobs.take(self._now())
         if job is not None:
             self._run_job(job)
+        # First, so that the refit as of midnight learns from midnight's model.
+        for target, as_of in self._trainings.due():
+            self._run_scheduled_training(target, as_of)
         due = self._schedule.due()
         for as_of in due:
             if not self._run_scheduled(as_of):
@@ -101,8 +118,8 @@ class Worker:
 
     def _run_job(self, job: Job) -> None:
         try:
-            request = self._request(job)
-            result, error = self._refit(request), None
+            run = self._train_all if job.kind == TRAIN else self._refit
+            result, error = run(self._request(job)), None
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception as failure:
@@ -121,6 +138,42 @@ class Worker:
             _log.exception("refit as of %s failed; the version in force stays", as_of)
             self._schedule.failed()
             return False
+
+    def _run_scheduled_training(self, target: str, as_of: float) -> None:
+        try:
+            self._train(target, as_of)
+            self._delayed.settle(as_of)
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("training %s as of %s failed; the model in force stays", target, as_of)
+            self._trainings.failed(target, as_of)
+        else:
+            self._trainings.done(target, as_of)
+
+    def _train_all(self, request: Request) -> dict[str, Any]:
+        chosen = [request.target] if request.target else self._settings.delayed_targets
+        trained = {target: self._train(target, request.as_of) for target in chosen}
+        self._delayed.settle(request.as_of)
+        return {"as_of": request.as_of, "targets": trained}
+
+    def _train(self, target: str, as_of: float) -> dict[str, Any]:
+        """What came of it; that there is too little to learn from is no failure."""
+        try:
+            self._delayed.prepare(self._now(), as_of)
+            report = self._delayed.train(target, as_of, self._lease.token, self._now)
+        except NothingToTrain as reason:
+            _log.info("no model of %s: %s", target, reason)
+            return {"version": None, "source": None, "refused": str(reason)}
+        except Exception:
+            self._state["training_failures"] += 1
+            self._beat()
+            raise
+        self._state["trainings"] += 1
+        self._beat()
+        summary = training_summary(report)
+        _log.info("trained %s as of %s: %s", target, as_of, summary)
+        return summary
 
     def _request(self, job: Job) -> Request:
         asked = job.request
@@ -147,25 +200,47 @@ class Worker:
         self._state["refits"] += 1
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
-        fitted = {name: target["fitted"] for name, target in report["targets"].items()}
+        fitted = {name: target.get("fitted") for name, target in report["targets"].items()}
         _log.info("published %s as of %s: %s", report["version"], request.as_of, fitted)
         return summary(report)
 
     def _fold_now_and_then(self) -> None:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
             self._bins.fold()
+            self._close()
             self._folded_at = self._now()
             self._beat()
 
+    def _close(self) -> None:
+        """A click log that is away must not end the worker: Redis keeps what is due meanwhile."""
+        try:
+            self._delayed.close(self._now())
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("what is due stays open; trying again")
+            self._state["closing_failures"] += 1
+
     def _beat(self) -> None:
-        self._heartbeat.write({"at": self._now(), **self._state})
+        self._state["left_alone"] = self._refitter.left_alone
+        state = {**self._state, **self._delayed.state()}
+        self._heartbeat.write({"at": self._now(), **state})
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
-    """What a job's result tells: the version, and per target what was fitted and skipped."""
+    """What a job's result tells: the version, and per target what was fitted and skipped, and
+    what labels came from where conversions come late."""
+    told = ("fitted", "skipped", "source")
     targets = {
-        name: {"fitted": target["fitted"], "skipped": target["skipped"]}
+        name: {field: target[field] for field in told if field in target}
         for name, target in report["targets"].items()
     }
     kept = {name: report[name] for name in ("version", "as_of", "refit_seconds")}
     return {**kept, "targets": targets}
+
+
+def training_summary(report: dict[str, Any]) -> dict[str, Any]:
+    """What a job's result tells of a training."""
+    training = report["training"]
+    told = {name: training[name] for name in ("clicks", "conversions", "refused")}
+    return {**{name: report[name] for name in ("version", "source", "seconds")}, **told}

@@ -1,30 +1,28 @@
 """One refit of the service: fold, judge the hours just closed, fit, publish one version."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 from app.settings import Settings
 from app.storage.bins_store import BinsStore
+from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.lease import LeaseToken
 from app.storage.versions import Versions
 from app.worker.atlas_shelf import AtlasShelf, Shelved
-from app.worker.hours import SECONDS, begun_hours, closed_hours, version_before
+from app.worker.delayed_targets import DelayedTargets
+from app.worker.fitting import fit_report, fit_window
+from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.judging import quality, top_campaigns
-from calibrators import (
-    Atlas,
-    BinsTable,
-    Calibrator,
-    Refit,
-    Sufficiency,
-    make_calibrator,
-    refit,
-    refit_campaigns,
-)
+from calibrators import Atlas, BinsTable, Refit
 
 # An hour is judged when it closes and once more an hour later, when its late clicks are in.
 _JUDGED_HOURS = 2
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,17 @@ class Request:
 
 @dataclass(slots=True)
 class Refitter:
-    """Runs refits against the store; time comes in with every call."""
+    """Runs refits against the store; time comes in with every call.
+
+    `left_alone` counts refits of delayed targets that failed: their maps stayed in force, and the
+    other targets' new ones were published.
+    """
 
     settings: Settings
     bins: BinsStore
     versions: Versions
+    delayed: DelayedTargets | None = None
+    left_alone: int = 0
     shelf: AtlasShelf = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,15 +65,15 @@ class Refitter:
         self._judge(closed_hours(request.as_of))
         request, carried = self._carried_over(request)
         atlases, targets = dict(carried.atlases), dict(carried.targets)
-        for target in self._targets_of(request):
+        for target in _chosen(request, self.settings.targets):
             window = self._window(target, request.as_of)
-            fitted = self._fit(request, window, atlases.get(target))
+            fitted = fit_window(self.settings, window, request.campaigns, atlases.get(target))
             atlases[target] = fitted.atlas
             before = targets.get(target, {})
             targets[target] = self._target_report(request, target, fitted, window, before)
+        self._refit_delayed(request, now(), atlases, targets)
         report = {
-            # Judging relies on it: no map of the version has seen anything later.
-            "as_of": max(request.as_of, carried.as_of),
+            "as_of": max(request.as_of, carried.as_of, *self._moments_of(atlases, targets)),
             "calibrator": self.settings.calibrator,
             "refit_seconds": perf_counter() - started,
             "targets": targets,
@@ -90,15 +94,57 @@ class Refitter:
         self.shelf.put(version, Shelved(as_of, atlases, report["targets"]))
         return version
 
-    def _targets_of(self, request: Request) -> Sequence[str]:
-        return [request.target] if request.target else self.settings.targets
+    def _refit_delayed(
+        self,
+        request: Request,
+        now: float,
+        atlases: dict[str, Atlas],
+        targets: dict[str, Any],
+    ) -> None:
+        """Replace what delayed targets have in force where that works; it never stops the rest."""
+        chosen = _chosen(request, self.settings.delayed_targets)
+        if self.delayed is None or not chosen:
+            return
+        as_of, prepared = request.as_of, False
+        with self._leaving_alone("delayed targets", as_of):
+            self.delayed.prepare(now, as_of)
+            prepared = True
+        for target in chosen if prepared else ():
+            with self._leaving_alone(target, as_of):
+                in_force, before = atlases.get(target), targets.get(target, {})
+                atlas, report = self.delayed.refit(
+                    target, as_of, request.campaigns, in_force, before
+                )
+                targets[target] = report
+                if atlas is not None:
+                    atlases[target] = atlas
+
+    @contextmanager
+    def _leaving_alone(self, name: str, as_of: float) -> Iterator[None]:
+        try:
+            yield
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("%s as of %s: the maps in force stay", name, as_of)
+            self.left_alone += 1
+
+    def _moments_of(self, atlases: Mapping[str, Atlas], targets: Mapping[str, Any]) -> list[float]:
+        """As of when the delayed targets' maps were fitted: judging relies on it that no map of a
+        version has seen anything later than the version says, those left in force included."""
+        held = (targets.get(name, {}) for name in self.settings.delayed_targets if name in atlases)
+        return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
 
     def _carried_over(self, request: Request) -> tuple[Request, Shelved]:
         """What stays of the version in force; with nothing to stay, everything is fitted."""
         version = self.versions.current()
-        everything = request.campaigns is None and request.target is None
-        in_force = None if everything or version is None else self.shelf.take(version)
-        return (Request(request.as_of), Shelved()) if in_force is None else (request, in_force)
+        in_force = None if version is None else self.shelf.take(version)
+        if in_force is None:
+            return Request(request.as_of), Shelved()
+        if request.campaigns is None and request.target is None:
+            # Delayed targets may have nothing to be fitted on yet, or any more.
+            return request, in_force.only(self.settings.delayed_targets)
+        return request, in_force
 
     def _judge(self, closed: int) -> None:
         """Bin the closed hours by the probabilities that were in force, each by maps fitted on
@@ -108,32 +154,13 @@ class Refitter:
         for target in self.settings.targets:
             judged = self.bins.judged_hours(target, first, closed - _JUDGED_HOURS)
             for hour in sorted(set(range(first, closed)) - judged):
-                in_force = self._in_force_before(hour, history)
+                in_force = self.shelf.serving(hour, history, self.settings.versions_kept)
                 if in_force is not None:
                     self._judge_hour(target, hour, in_force.atlases.get(target, Atlas.empty()))
-
-    def _in_force_before(self, hour: int, history: Sequence[Mapping[str, Any]]) -> Shelved | None:
-        """What served the hour; None when that cannot be known any more."""
-        version = version_before(history, hour)
-        if version is not None:
-            return self.shelf.take(version)
-        # A full history has dropped versions; before the very first the identity served.
-        return None if len(history) >= self.settings.versions_kept else Shelved()
 
     def _judge_hour(self, target: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.hour(target, hour)
         self.bins.write_judged(target, hour, served.calibrated(in_force))
-
-    def _fit(self, request: Request, window: BinsTable, in_force: Atlas | None) -> Refit:
-        calibrator = configured_calibrator(self.settings)
-        if request.campaigns is None:
-            return refit(window, calibrator, self._sufficiency)
-        atlas = in_force or Atlas.empty()
-        return refit_campaigns(atlas, window, request.campaigns, calibrator, self._sufficiency)
-
-    @property
-    def _sufficiency(self) -> Sufficiency:
-        return Sufficiency(self.settings.min_samples, self.settings.min_positives)
 
     def _window(self, target: str, as_of: float) -> BinsTable:
         last = begun_hours(as_of)
@@ -158,10 +185,8 @@ class Refitter:
         }
         # A refit of a few campaigns does not stand for the hour's refit of the target.
         fitted_as_of = request.as_of if request.campaigns is None else before.get("fitted_as_of")
-        reasons = list(fitted.skipped.values())
         return {
-            "fitted": len(fitted.atlas),
-            "skipped": {reason: reasons.count(reason) for reason in sorted(set(reasons))},
+            **fit_report(fitted),
             "fitted_as_of": fitted_as_of,
             "judged_until": closed * SECONDS,
             "hour": {stage: quality(table) for stage, table in last_hour.items()},
@@ -170,6 +195,5 @@ class Refitter:
         }
 
 
-def configured_calibrator(settings: Settings) -> Calibrator:
-    """The calibrator that the settings name, with their bin size."""
-    return make_calibrator(settings.calibrator, settings.bin_size)
+def _chosen(request: Request, targets: Sequence[str]) -> Sequence[str]:
+    return [target for target in targets if request.target in (None, target)]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from app.storage import Batch, BinsStore, Lease, LeaseLost, Versions
+from app.worker.fitting import configured_calibrator
 from app.worker.hours import SECONDS
-from app.worker.refitting import Refitter, Request, configured_calibrator
+from app.worker.refitting import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, refit
 from tests.worker.conftest import HOUR
 

@@ -1,0 +1,154 @@
+"""Delayed targets as the worker's loop sees them: close, relabel and refit, train."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import redis
+
+from app.click_log import ClickLog
+from app.settings import SECONDS_PER_DAY, Settings
+from app.storage.conversion_log import ConversionLog
+from app.storage.lease import LeaseToken
+from app.storage.models import Models
+from app.storage.open_clicks import OpenClicks
+from app.storage.versions import Versions
+from app.worker.atlas_shelf import AtlasShelf
+from app.worker.click_days import SHOWN, DayRecord, labelled_days, merged_days
+from app.worker.closing import Closing
+from app.worker.fitting import fit_report, fit_window
+from app.worker.model_shelf import ModelShelf, ShelvedModel
+from app.worker.relabelling import Relabelled, relabelled
+from app.worker.signing_key import signing_key
+from app.worker.training import Order, Trainer
+from calibrators import Atlas
+
+_log = logging.getLogger(__name__)
+
+Report = dict[str, Any]
+
+
+class DelayedTargets:
+    """What is done for all delayed targets; opens the click log when it is first needed."""
+
+    def __init__(
+        self, settings: Settings, client: redis.Redis, versions: Versions, atlases: AtlasShelf
+    ) -> None:
+        self._settings = settings
+        self._versions = versions
+        self._atlases = atlases
+        self._clicks = OpenClicks(client)
+        self._closing = Closing(settings, self._clicks, ConversionLog(client), versions, atlases)
+        self.models = Models(client)
+        self.shelf = ModelShelf(self.models, lambda: signing_key(settings))
+        self._trainer = Trainer(settings, self.models, self.shelf, lambda: signing_key(settings))
+        self._opened: ClickLog | None = None
+        self._damaged_parts = 0
+
+    @property
+    def _log(self) -> ClickLog:
+        if self._opened is None:
+            self._opened = ClickLog.open(self._settings.click_log)
+        return self._opened
+
+    def close(self, now: float) -> None:
+        """Move what is due by the wall's clock into the click log; the events' clock says what is
+        due with jobs only."""
+        if self._settings.delayed_targets and self._settings.clock == "wall":
+            self._closing.run(self._log, now - self._settings.refit_delay_seconds, now)
+
+    def prepare(self, now: float, as_of: float) -> None:
+        """Have the click log hold all that is due as of a moment, in few parts."""
+        before = as_of
+        if self._settings.clock == "wall":
+            before = now - self._settings.refit_delay_seconds
+        self._closing.run(self._log, before, now)
+        self._log.compact(as_of - self._settings.post_click_seconds)
+
+    def refit(
+        self,
+        target: str,
+        as_of: float,
+        campaigns: Sequence[str] | None,
+        in_force: Atlas | None,
+        before: Mapping[str, Any],
+    ) -> tuple[Atlas | None, Report]:
+        """The target's maps and report as of a moment, out of those in force and their report.
+
+        While labels have no source, the maps stay as they are.
+        """
+        window = self._settings.attribution_seconds(target)
+        shelved = self.shelf.newest(target, window, as_of)
+        recent = relabelled(self._log, shelved, target, as_of, self._settings)
+        self._damaged_parts = self._log.damaged()
+        if recent is None:
+            return in_force, {**before, "source": "none"}
+        fitted = fit_window(self._settings, recent.raw, campaigns, in_force)
+        report = {
+            **fit_report(fitted),
+            "fitted_as_of": as_of if campaigns is None else before.get("fitted_as_of"),
+            "judged_until": recent.span[1],
+            "source": recent.source.source,
+            **recent.report(self._settings),
+            "model": model_report(recent.shelved),
+            "matured": recent.shelved.trained.report["matured"],
+            "days": self._days(recent, before, as_of, window),
+        }
+        return fitted.atlas, report
+
+    def train(
+        self, target: str, as_of: float, lease_token: LeaseToken, now: Callable[[], float]
+    ) -> Report:
+        """Publish what the click log teaches as of a moment; returns its report, with the version.
+
+        Raises NothingToTrain while that is nothing.
+        """
+        window = self._settings.attribution_seconds(target)
+        order = Order(target, window, as_of, self._expected(target))
+        return self._trainer.run(self._log, order, lease_token, now)
+
+    def settle(self, as_of: float) -> None:
+        """Write conversions into the rows of mature clicks, and let those go that are too old."""
+        targets = self._settings.delayed_targets
+        windows = {target: self._settings.attribution_seconds(target) for target in targets}
+        self._log.settle(windows, as_of)
+        self._log.expire(as_of - self._settings.click_log_days * SECONDS_PER_DAY)
+
+    def state(self) -> dict[str, Any]:
+        """What the heartbeat tells."""
+        if not self._settings.delayed_targets:
+            return {}
+        return {
+            "clicks": self._clicks.counts(),
+            "refused_models": self.shelf.refused,
+            "damaged_parts": self._damaged_parts,
+        }
+
+    def _days(
+        self, recent: Relabelled, before: Mapping[str, Any], as_of: float, window: float
+    ) -> list[DayRecord]:
+        clicked_at = recent.clicks.clicks.clicked_at
+        new = labelled_days(clicked_at, recent.labels, recent.span, as_of)
+        since = as_of - window - (SHOWN + 1) * SECONDS_PER_DAY
+        return merged_days(before.get("days", ()), new, since)
+
+    def _expected(self, target: str) -> Sequence[DayRecord]:
+        version = self._versions.current()
+        in_force = None if version is None else self._atlases.take(version)
+        reports = {} if in_force is None else in_force.targets
+        days: Sequence[DayRecord] = reports.get(target, {}).get("days", ())
+        return days
+
+
+def model_report(shelved: ShelvedModel) -> Report:
+    """What a model is, how its last training went, and what came of it."""
+    trained = shelved.trained
+    about = trained.report["model"] or {}
+    return {
+        "version": shelved.version,
+        "as_of": about.get("as_of"),
+        "trained_at": about.get("trained_at"),
+        **{name: trained.report[name] for name in ("training", "seconds", "delay_median")},
+        "strays": trained.report["strays"],
+        "refused": shelved.refused,
+    }

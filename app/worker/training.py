@@ -1,0 +1,209 @@
+"""Training: a delayed target's delay distribution and post-click model, as of a moment."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any
+
+from app.click_log import ClickLog
+from app.settings import SECONDS_PER_DAY, Settings
+from app.storage.lease import LeaseToken
+from app.storage.models import Models, Trained
+from app.worker.click_days import SHOWN, DayRecord, Span, observed_days
+from app.worker.delay_sample import ConvertedClicks, fitted_delays
+from app.worker.maturity import Matured
+from app.worker.model_shelf import ModelShelf, ShelvedModel
+from pccem import DelayDistribution, Training, TrainingRules, seal, train
+
+Report = dict[str, Any]
+
+# A conversion is judged a day after it came: by then its click is closed.
+_STRAYS_LAG = SECONDS_PER_DAY
+# How far beyond its attribution window a conversion's click is looked for.
+_STRAYS_REACH = 2 * SECONDS_PER_DAY
+
+
+class NothingToTrain(ValueError):
+    """The click log gives neither a model nor a delay distribution yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to train: a delayed target, its attribution window in seconds, as of a moment.
+
+    `expected` are the records of what the labels of recent days added up to.
+    """
+
+    target: str
+    window: float
+    as_of: float
+    expected: Sequence[DayRecord] = ()
+
+    @property
+    def mature(self) -> float:
+        """Clicks before this moment are mature."""
+        return self.as_of - self.window
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A sealed model, its features and the report of its training."""
+
+    sealed: bytes | None = None
+    features: dict[str, str] = field(default_factory=dict)
+    report: Report | None = None
+
+
+@dataclass(slots=True)
+class Trainer:
+    """Trains against the click log and the store; time comes in with every call."""
+
+    settings: Settings
+    models: Models
+    shelf: ModelShelf
+    key: Callable[[], bytes]
+
+    def run(
+        self, log: ClickLog, order: Order, lease_token: LeaseToken, now: Callable[[], float]
+    ) -> Report:
+        """Publish what was learnt; returns its report, with the version.
+
+        Raises NothingToTrain with too few clicks or conversions for anything, and LeaseLost when
+        another worker has taken over: nothing is published then.
+        """
+        started = perf_counter()
+        before = self.shelf.newest(order.target, order.window, order.as_of)
+        past = self._past(log, order)
+        training = self._train(past, order, before)
+        report: Report = {
+            "training": {**training.report, "refused": training.refused},
+            "matured": {**self._matured(past, order), "days": self._days(past, order)},
+        }
+        converted = ConvertedClicks.of(past.clicks.clicks, past.attribution)
+        # By far the largest part, and more is read below.
+        del past
+        delays = fitted_delays(
+            log,
+            converted,
+            order.target,
+            window=order.window,
+            as_of=order.as_of,
+            # Younger ones may be open still: a training that comes late must learn the same.
+            closed=order.as_of - self.settings.post_click_seconds,
+        )
+        report["delay_median"] = None if delays is None else delays.median()
+        report["strays"] = self._strays(log, order, before)
+        report["seconds"] = perf_counter() - started
+        trained = self._trained(order, training, delays, before, report, now())
+        version = self.models.publish(lease_token, trained)
+        return {**trained.report, "version": version, "source": trained.source}
+
+    def _past(self, log: ClickLog, order: Order) -> Matured:
+        """The mature clicks to learn from, or a sample of them."""
+        clicks, known = log.known(
+            order.target,
+            *self._span(order),
+            window=order.window,
+            as_of=order.as_of,
+            max_clicks=self.settings.training_clicks,
+        )
+        return Matured(clicks, known)
+
+    def _span(self, order: Order) -> Span:
+        return order.mature - self.settings.training_days * SECONDS_PER_DAY, order.mature
+
+    def _train(self, past: Matured, order: Order, before: ShelvedModel | None) -> Training:
+        settings = self.settings
+        rules = TrainingRules(
+            days=settings.training_days,
+            min_clicks=settings.min_training_clicks,
+            min_conversions=settings.min_training_conversions,
+            max_clicks=settings.training_clicks,
+            num_threads=settings.training_threads,
+            post_click=settings.post_click_seconds,
+        )
+        in_force = None if before is None else before.model
+        return train(
+            past.clicks.clicks,
+            past.attribution,
+            as_of=order.as_of,
+            rules=rules,
+            in_force=in_force,
+        )
+
+    def _matured(self, past: Matured, order: Order) -> Report:
+        """Quality on the clicks that matured since the last training, of the model it published:
+        one that has not seen them."""
+        newest = order.as_of - SECONDS_PER_DAY
+        last = self.shelf.last_as_of(order.target, order.window, newest)
+        first, behind = self._span(order)
+        since = newest if last is None else last
+        model = self.shelf.newest(order.target, order.window, since)
+        span = max(since - order.window, first), behind
+        return past.report(span, model, self.settings.training_threads)
+
+    def _days(self, past: Matured, order: Order) -> list[DayRecord]:
+        """Expected and observed conversions of the last click days that are all mature."""
+        at, converted = past.clicks.clicks.clicked_at, past.attribution.converted
+        span = self._span(order)
+        return observed_days(order.expected, at, converted, span, past.weight)[-SHOWN:]
+
+    def _strays(self, log: ClickLog, order: Order, before: ShelvedModel | None) -> Report:
+        """Conversions that counted for no click, since the first training."""
+        behind = order.as_of - _STRAYS_LAG
+        counted = None if before is None else before.trained.report["strays"]
+        if counted is None:
+            counted = {"behind": behind - SECONDS_PER_DAY}
+        if behind <= counted["behind"]:
+            return dict(counted)
+        reach = order.window + _STRAYS_REACH
+        strays = log.strays(
+            order.target, counted["behind"], behind, window=order.window, reach=reach
+        )
+        found = {name: counted.get(name, 0) + number for name, number in asdict(strays).items()}
+        return {"behind": behind, **found}
+
+    def _trained(
+        self,
+        order: Order,
+        training: Training,
+        delays: DelayDistribution | None,
+        before: ShelvedModel | None,
+        report: Report,
+        now: float,
+    ) -> Trained:
+        """What is new, and what stays in force where there is nothing new."""
+        packed = None if delays is None else delays.to_dict()
+        if packed is None and before is not None:
+            packed = before.trained.delays
+        model = self._model(order, training, before, now)
+        if packed is None and model.sealed is None:
+            raise NothingToTrain(training.refused)
+        return Trained(
+            order.target,
+            order.window,
+            order.as_of,
+            now,
+            "delays" if model.sealed is None else "model",
+            {"model": model.report, **report},
+            packed,
+            model.features,
+            model.sealed,
+        )
+
+    def _model(
+        self, order: Order, training: Training, before: ShelvedModel | None, now: float
+    ) -> _Model:
+        if training.model is not None:
+            sealed = seal(training.model.to_bytes(), self.key())
+            about = {
+                "as_of": order.as_of,
+                "trained_at": now,
+                "post_click": self.settings.post_click_seconds,
+                **training.report,
+            }
+            return _Model(sealed, dict(training.model.feature_kinds), about)
+        if before is None or before.model is None:
+            return _Model()
+        kept = before.trained
+        return _Model(kept.model, kept.features, kept.report["model"])

@@ -1,0 +1,102 @@
+"""`sirocco retrain --pccem` against a running API, with the test as its worker."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import sleep
+from typing import Any
+
+import orjson
+import pytest
+
+from app.settings import Settings
+from app.storage import EmbeddedRedis, Jobs
+from tests.api.running_service import RunningService, serving
+
+TRAINED = {"version": "000001-ab", "source": "model", "seconds": 1.5, "refused": None}
+REFUSED = {"version": "000002-cd", "source": "model", "seconds": 1.5, "refused": "log loss .3"}
+NOTHING = {"version": None, "source": None, "refused": "12 clicks: at least 1000 are needed"}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[RunningService]:
+    with (
+        TemporaryDirectory(prefix="sirocco-test-") as folder,
+        EmbeddedRedis(Path(folder)) as server,
+        serving(Settings(port=0), server.url) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def worked(service: RunningService) -> Iterator[Callable[..., list[Any]]]:
+    """Answers the next job; returns the list that it will be in."""
+    threads = []
+
+    def answer(**outcome: Any) -> list[Any]:
+        taken: list[Any] = []
+        thread = Thread(target=take, args=(taken, outcome))
+        threads.append(thread)
+        thread.start()
+        return taken
+
+    def take(taken: list[Any], outcome: dict[str, Any]) -> None:
+        jobs = Jobs(service.store)
+        while (job := jobs.take(1.0)) is None:
+            sleep(0.01)
+        taken.append(job)
+        jobs.finish(job.id, 2.0, **outcome)
+
+    yield answer
+    for thread in threads:
+        thread.join(30)
+
+
+def test_models_are_trained_and_what_came_of_it_is_told(called, service, worked):
+    targets = {"conversion": TRAINED, "install": NOTHING, "sale": REFUSED}
+    taken = worked(result={"as_of": 1.0, "targets": targets})
+
+    run = called("retrain", "--pccem", "--url", service.url)
+
+    assert (taken[0].kind, taken[0].request) == ("train", {})
+    assert run.returncode == 0
+    assert run.stdout.splitlines() == [
+        "conversion: 000001-ab is out, labels from model",
+        "sale: 000002-cd is out, labels from model",
+    ]
+    assert "install: nothing to train on: 12 clicks" in run.stderr
+    assert "sale: no new model: log loss .3" in run.stderr
+
+
+def test_one_target_is_trained_as_of_a_moment(called, service, worked):
+    taken = worked(result={"as_of": 1.0, "targets": {"conversion": TRAINED}})
+    asked = ("--target", "conversion", "--as-of", "2025-03-01T00:00:00Z", "--json")
+
+    run = called("retrain", "--pccem", *asked, "--url", service.url)
+
+    assert taken[0].request == {"target": "conversion", "as_of": 1_740_787_200.0}
+    assert orjson.loads(run.stdout)["result"]["targets"] == {"conversion": TRAINED}
+
+
+def test_a_training_that_fails_is_an_error(called, service, worked):
+    worked(error="OSError: the disk is full")
+
+    run = called("retrain", "--pccem", "--url", service.url)
+
+    assert run.returncode == 1
+    assert "the training failed: OSError: the disk is full" in run.stderr
+
+
+def test_one_need_not_wait_for_it(called, service):
+    run = called("retrain", "--pccem", "--timeout", "0", "--url", service.url)
+
+    assert "is queued" in run.stderr
+    Jobs(service.store).take(1.0)
+
+
+def test_campaigns_have_no_models_of_their_own(called, service):
+    run = called("retrain", "--pccem", "--campaign", "a", "--url", service.url)
+
+    assert run.returncode == 2
+    assert "leave out --campaign" in run.stderr

@@ -1,0 +1,90 @@
+"""What the tests of delayed targets share: one Redis, a click log of the test's own, a lease."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
+
+import pytest
+import redis
+
+from app.click_log import ClickLog
+from app.settings import Settings
+from app.storage import EmbeddedRedis, Lease
+from app.storage.models import Models
+from app.worker.model_shelf import ModelShelf
+from evaluation.click_stream import ClickStream
+from tests.worker.delayed.click_world import (
+    DAY,
+    MIDNIGHT,
+    LoggedStream,
+    delayed_settings,
+    drawn_stream,
+)
+
+KEY = b"a key of the tests, long enough."
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[EmbeddedRedis]:
+    """One kind of server is enough here: the storage tests run on every kind."""
+    with (
+        TemporaryDirectory(prefix="sirocco-test-") as folder,
+        EmbeddedRedis(Path(folder)) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of a worker whose files are the test's own."""
+    return delayed_settings(data_dir=tmp_path)
+
+
+@pytest.fixture
+def log(settings: Settings) -> ClickLog:
+    """Where those settings keep the click log."""
+    return ClickLog.open(settings.click_log)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory, stream: ClickStream) -> Path:
+    """A click log of the whole stream."""
+    folder = tmp_path_factory.mktemp("written") / "click-log"
+    log = LoggedStream(ClickLog.open(str(folder)), stream)
+    log.write(MIDNIGHT, MIDNIGHT + 5 * DAY)
+    log.log.compact(MIDNIGHT + 7 * DAY)
+    return folder
+
+
+@pytest.fixture
+def logged(written: Path, settings: Settings, log: ClickLog) -> ClickLog:
+    """The log of the settings, with the whole stream in it."""
+    copytree(written, settings.click_log)
+    return log
+
+
+@pytest.fixture(scope="session")
+def stream() -> ClickStream:
+    """Five days of clicks."""
+    return drawn_stream(hours=5 * 24)
+
+
+@pytest.fixture
+def lease(redis_client: redis.Redis) -> Lease:
+    """The worker's, held."""
+    held = Lease(redis_client, "worker", "test", 60)
+    assert held.acquire()
+    return held
+
+
+@pytest.fixture
+def models(redis_client: redis.Redis) -> Models:
+    """Those in Redis."""
+    return Models(redis_client)
+
+
+@pytest.fixture
+def shelf(models: Models) -> ModelShelf:
+    """Loads models without the trial in another process, which has tests of its own."""
+    return ModelShelf(models, lambda: KEY, trial=lambda data: None)

@@ -1,0 +1,205 @@
+"""Closing on real Redis and a real click log: exactly once, whatever dies in between."""
+
+import pytest
+
+from app.click_log import ClickLog, ClickLogUnavailable
+from app.storage import Batch, Versions
+from app.storage.conversion_block import Conversion
+from app.storage.conversion_log import ConversionLog
+from app.storage.open_click import OpenClick
+from app.storage.open_clicks import OpenClicks
+from app.worker.atlas_shelf import AtlasShelf
+from app.worker.closing import Closing, served
+from calibrators import Atlas, CalibrationMap
+from tests.storage.interrupted_redis import Died, InterruptedRedis, die
+from tests.worker.delayed.click_world import MIDNIGHT, TARGET
+
+HOUR = 3600.0
+NOW = MIDNIGHT + 2 * HOUR
+
+
+@pytest.fixture
+def closing_on(settings):
+    """Closing through a client."""
+
+    def make(client):
+        versions = Versions(client, settings.versions_kept)
+        clicks, conversions = OpenClicks(client), ConversionLog(client)
+        return Closing(settings, clicks, conversions, versions, AtlasShelf(versions))
+
+    return make
+
+
+@pytest.fixture
+def closing(closing_on, redis_client):
+    return closing_on(redis_client)
+
+
+@pytest.fixture
+def post(append):
+    """Clicks at these seconds after midnight, their first page view, and a conversion each."""
+
+    def add(*seconds, campaign="big"):
+        batch = Batch()
+        for second in seconds:
+            at, name = MIDNIGHT + second, f"click-{second}"
+            click = OpenClick(name, campaign, at, {TARGET: 0.2}, {"age": 30.0, "device": "app"})
+            batch.add_click(len(batch), click, opens=True)
+            batch.add_behaviour(len(batch), name, "page_views", at + 60, 2.0)
+            batch.add_behaviour(len(batch), name, "page_views", at + 90, 3.0)
+            batch.add_conversion(len(batch), Conversion(name, TARGET, at + 1000, 9.5))
+        append(batch)
+
+    return add
+
+
+def logged_clicks(log):
+    return log.read_clicks(TARGET, MIDNIGHT - HOUR, MIDNIGHT + 24 * HOUR)
+
+
+def logged_conversions(log):
+    return log.read_conversions(TARGET, MIDNIGHT - HOUR, MIDNIGHT + 24 * HOUR)
+
+
+def test_what_is_due_moves_into_the_click_log(closing, post, log):
+    post(10, 20, 3700)
+
+    closed = closing.run(log, MIDNIGHT + 2 * HOUR, NOW)
+
+    logged = logged_clicks(log)
+    columns = logged.clicks.features.columns
+    assert closed == 2
+    assert logged.click_ids.to_pylist() == ["click-10", "click-20"]
+    assert logged.clicks.clicked_at.tolist() == [MIDNIGHT + 10, MIDNIGHT + 20]
+    assert columns["behaviour.page_views"].tolist() == [5.0, 5.0]
+    assert columns["feature.age"].tolist() == [30.0, 30.0]
+    assert columns["feature.device"].values() == ["app", "app"]
+    assert closing.clicks.counts()["open"] == 1
+    assert closing.clicks.counts()["closed"] == 2
+    assert closing.conversions.pending() == []
+    conversions = logged_conversions(log)
+    assert sorted(conversions.converted_at - MIDNIGHT) == [1010, 1020, 4700]
+
+
+def test_a_click_is_due_when_its_post_click_window_is_over(closing, post, log):
+    post(10)
+
+    assert closing.run(log, MIDNIGHT + HOUR + 9.999, NOW) == 0
+    assert closing.run(log, MIDNIGHT + HOUR + 10, NOW) == 1
+
+
+@pytest.mark.parametrize(
+    "step", ["begin_close", "finish_close", "read_conversions", "drop_conversions"]
+)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_worker_that_dies_leaves_every_click_and_conversion_once(
+    closing_on, redis_url, redis_client, post, log, step, moment
+):
+    post(10, 20)
+    dying = closing_on(InterruptedRedis(redis_url, step, **{moment: die}))
+    with pytest.raises(Died):
+        dying.run(log, NOW, NOW)
+    post(15)
+
+    closing_on(redis_client).run(log, NOW, NOW)
+    log.compact(NOW + HOUR)
+
+    clicks, known = log.known(
+        TARGET, MIDNIGHT, MIDNIGHT + HOUR, window=24 * HOUR, as_of=MIDNIGHT + 5 * HOUR
+    )
+    assert clicks.click_ids.to_pylist() == ["click-10", "click-15", "click-20"]
+    assert clicks.clicks.features.columns["behaviour.page_views"].tolist() == [5.0] * 3
+    assert known.delay.tolist() == [1000.0] * 3
+    assert len(logged_conversions(log)) == 3
+    counts = closing_on(redis_client).clicks.counts()
+    assert (counts["open"], counts["closed"]) == (0, 3)
+
+
+@pytest.mark.parametrize("write", ["write_clicks", "write_conversions"])
+def test_what_cannot_be_written_stays_in_redis(closing, post, log, monkeypatch, write):
+    def fail(rows):
+        raise ClickLogUnavailable("the disk is full")
+
+    post(10, 20)
+    with monkeypatch.context() as full:
+        full.setattr(log, write, fail)
+        with pytest.raises(ClickLogUnavailable):
+            closing.run(log, NOW, NOW)
+
+    closing.run(log, NOW, NOW)
+
+    assert len(logged_clicks(log)) == 2
+    assert len(logged_conversions(log)) == 2
+    assert closing.clicks.counts()["closed"] == 2
+
+
+def test_probabilities_are_of_what_served_the_hour(closing, post, log, lease):
+    """Not of what came into force between the click and its closing."""
+    for hour, factor in ((0, 0.5), (1, 0.25)):
+        atlas = Atlas.build({"big": CalibrationMap.proportional(factor)})
+        packed = {TARGET: atlas.to_bytes()}
+        closing.versions.publish(lease.token, MIDNIGHT + hour * HOUR, NOW, packed, {})
+    post(-10, 10, 3610)
+
+    closing.run(log, NOW + HOUR, NOW)
+
+    assert logged_clicks(log).probabilities.tolist() == [0.2, 0.1, 0.05]
+
+
+def test_of_forgotten_versions_no_probability_is_told(closing, settings):
+    click = OpenClick("a", "big", MIDNIGHT, {TARGET: 0.2})
+
+    assert served([click], None) == [{}]
+
+
+def test_each_target_has_its_own_probability(closing):
+    atlases = {TARGET: Atlas.build({"big": CalibrationMap.proportional(0.5)})}
+    clicks = [
+        OpenClick("a", "big", MIDNIGHT, {TARGET: 0.2, "install": 0.3}),
+        OpenClick("b", "big", MIDNIGHT, {"install": 0.4}),
+        OpenClick("c", "other", MIDNIGHT, {TARGET: 0.2}),
+    ]
+    in_force = type("InForce", (), {"atlases": atlases})
+
+    assert served(clicks, in_force) == [
+        {TARGET: 0.1, "install": 0.3},
+        {"install": 0.4},
+        {TARGET: 0.2},
+    ]
+
+
+def test_behaviours_without_a_click_are_forgotten_in_time(closing, append, log):
+    batch = Batch()
+    batch.add_behaviour(0, "nobody", "page_views", MIDNIGHT, 1.0)
+    append(batch)
+    waiting = closing.clicks.counts()["waiting"]
+
+    closing.run(log, NOW, 4e9)
+
+    counts = closing.clicks.counts()
+    assert (waiting, counts["waiting"], counts["orphans"]) == (1, 0, 1)
+
+
+def test_closing_in_batches_closes_all(closing, post, log, monkeypatch):
+    monkeypatch.setattr("app.worker.closing.CLICKS_AT_ONCE", 2)
+    post(*range(10, 80, 10))
+
+    assert closing.run(log, NOW, NOW) == 7
+    assert len(logged_clicks(log)) == 7
+
+
+def test_nothing_due_makes_no_folder(closing, settings):
+    assert closing.run(ClickLog.open(settings.click_log), NOW, NOW) == 0
+    assert list(settings.data_dir.iterdir()) == []
+
+
+def test_a_block_of_conversions_that_cannot_be_read_is_put_aside(closing, post, log, redis_client):
+    """The others are handed over."""
+    post(10)
+    (key,) = redis_client.keys("sirocco:{*}:conversions:*")
+    redis_client.lset(key, 0, b"damaged")
+
+    closing.run(log, NOW, NOW)
+
+    assert len(logged_conversions(log)) == 0
+    assert closing.conversions.pending() == []
