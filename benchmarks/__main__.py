@@ -3,12 +3,22 @@
 python -m benchmarks [--large] [--json] [--write]
 """
 
-from benchmarks import calibrate, fit, grid, ingest, look_up, refit
+from benchmarks import calibrate, click_log, delayed, fit, grid, ingest, look_up, pccem, refit
 from benchmarks.page import write_page
 from benchmarks.parts import arguments, run, show
 from benchmarks.sources import source_digest
 
-PARTS = (look_up.PART, fit.PART, ingest.PART, calibrate.PART, refit.PART, grid.PART)
+PARTS = (
+    look_up.PART,
+    fit.PART,
+    ingest.PART,
+    calibrate.PART,
+    refit.PART,
+    pccem.PART,
+    click_log.PART,
+    delayed.PART,
+    grid.PART,
+)
 
 
 def main() -> None:

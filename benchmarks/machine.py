@@ -1,5 +1,7 @@
 """The machine a benchmark ran on, and how much of it others used meanwhile."""
 
+import ctypes
+import gc
 import os
 import platform
 import resource
@@ -12,6 +14,8 @@ from time import clock_gettime, perf_counter
 
 PACKAGES = (
     "numpy",
+    "lightgbm",
+    "pyarrow",
     "scikit-learn",
     "fastapi",
     "pydantic",
@@ -78,6 +82,12 @@ def _busy_seconds() -> float:
 def _own_seconds() -> float:
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
+
+
+def release_free_memory() -> None:
+    """Give back what the allocator keeps for later, which would hide a peak."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def reset_peak() -> None:

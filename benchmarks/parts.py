@@ -47,7 +47,11 @@ def arguments(about: str) -> ArgumentParser:
     """The options that the parts share with the whole."""
     parser = ArgumentParser(description=about)
     parser.add_argument("--json", action="store_true", help="for machines")
-    parser.add_argument("--large", action="store_true", help="the refit of 100,000 campaigns too")
+    parser.add_argument(
+        "--large",
+        action="store_true",
+        help="the refit of 100,000 campaigns and 10 million clicks too",
+    )
     return parser
 
 

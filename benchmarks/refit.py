@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+import app.worker.refitting
 from app.settings import load_settings
 from app.storage import Batch, BinsStore, EventLog, Versions, open_async_redis
 from app.storage.keys import SHARDS, TargetHour, shard_of
@@ -32,7 +33,7 @@ from benchmarks.figures import Cell, Figure, Table, transposed
 from benchmarks.machine import peak_bytes, reset_peak, resident_bytes
 from benchmarks.maps import campaign_names
 from benchmarks.parts import Part, main
-from benchmarks.stopwatch import stage_seconds
+from benchmarks.stopwatch import Stages, stage_seconds
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
 from calibrators import BinsTable
 from calibrators.samples import Floats, Integers
@@ -48,11 +49,11 @@ FIRST_HOUR = 480_000
 HOURS = range(FIRST_HOUR, FIRST_HOUR + WINDOW)
 LAST_HOUR = HOURS[-1]
 EVENTS_OF_A_REQUEST = 1000
-STAGES = {
+STAGES: Stages = {
     "fold s": (BinsStore, "fold"),
     "judge s": (Refitter, "_judge"),
     "read s": (Refitter, "_window"),
-    "fit s": (Refitter, "_fit"),
+    "fit s": (app.worker.refitting, "fit_window"),
     "report s": (Refitter, "_target_report"),
     "publish s": (Refitter, "_publish"),
 }

@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-Stages = Mapping[str, tuple[type, str]]
+Stages = Mapping[str, tuple[type | ModuleType, str]]
 
 
 @contextmanager
 def stage_seconds(stages: Stages) -> Iterator[dict[str, float]]:
-    """Wall seconds inside the method (class, name) of each stage, summed while the block runs."""
+    """Wall seconds inside each stage's (class or module, name), summed while the block runs."""
     seconds = dict.fromkeys(stages, 0.0)
     with ExitStack() as opened:
         for stage, (owner, name) in stages.items():

@@ -36,6 +36,12 @@ def _growth(tables: Tables) -> float:
     return large / small
 
 
+def _gc_3_against(row: str, other: str) -> Callable[[Tables], float]:
+    return lambda tables: (
+        middle(tables["delayed"][row]["GC-3"]) / middle(tables["delayed"][other]["GC-3"])
+    )
+
+
 TARGETS = (
     Target("one scalar look-up", 1000, "ns", _cell("look_up", "scalar", "sirocco: all")),
     *(
@@ -73,4 +79,40 @@ TARGETS = (
         )
         for kind in ("impressions", "ids and clicks")
     ),
+    Target(
+        "post-click model: scoring on one core",
+        200_000,
+        "clicks/s",
+        _cell("pccem", "scoring clicks/s of a core", "1,000,000 clicks"),
+        at_least=True,
+    ),
+    Target(
+        "post-click model: training on 1,000,000 mature clicks, two cores",
+        60,
+        "s",
+        _cell("pccem", "training wall s", "1,000,000 clicks"),
+    ),
+    Target(
+        "relabelling and refit of 1,000,000 clicks of 24 h from the click log, one core",
+        20,
+        "s",
+        _cell("click_log", "refit CPU s", "1,000,000 clicks"),
+    ),
+    *(
+        Target(f"{what}: GC-N below no calibration, worst of seeds and N", 85, "%", found, True)
+        for what, found in (
+            ("PCCEM as published", _cell("delayed", "pccem", "worst cut, %")),
+            ("PCCEM, posterior", _cell("delayed", "pccem_posterior", "worst cut, %")),
+        )
+    ),
+    Target(
+        "PCCEM, posterior: closed of the distance from PCCEM as published to the oracle, GC-3",
+        100 / 3,
+        "%",
+        _cell("delayed", "pccem_posterior", "closed, %"),
+        at_least=True,
+    ),
+    Target("STC, GC-3 against no calibration", 1, "x", _gc_3_against("stc", "none"), at_least=True),
+    Target("LTC, GC-3 against no calibration", 1, "x", _gc_3_against("ltc", "none")),
+    Target("LTC, GC-3 against PCCEM as published", 1, "x", _gc_3_against("ltc", "pccem"), True),
 )

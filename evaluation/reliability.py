@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from calibrators.samples import Floats
 from evaluation.cal_n import check_bins
 from evaluation.equal_frequency import EqualFrequencyBins
 from evaluation.predictions import Predictions
+from evaluation.wilson import wilson_interval
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +68,6 @@ def reliability_diagram(
     (array([0.1, 0.3]), array([0.2 , 0.25]), array([0.133, 0.175]), array([0.289, 0.343]))
     """
     check_bins(n)
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence = {confidence}: must be between 0 and 1")
     predictions = Predictions.check(p, y, sample_weight)
     runs = predictions.runs
     bins = EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
@@ -78,12 +76,5 @@ def reliability_diagram(
     predicted = bins.sums(runs.expected)[0][held] / weights[held]
     actual = bins.sums(predictions.run_positives)[0][held] / weights[held]
     rates = np.minimum(actual, 1.0)
-    interval = _wilson_interval(rates, weights[held], float(ndtri(0.5 + confidence / 2.0)))
+    interval = wilson_interval(rates, weights[held], confidence)
     return ReliabilityDiagram(np.minimum(predicted, 1.0), rates, weights[held], *interval)
-
-
-def _wilson_interval(rates: Floats, weights: Floats, z: float) -> tuple[Floats, Floats]:
-    shrink = 1.0 / (1.0 + z**2 / weights)
-    centre = shrink * (rates + z**2 / (2.0 * weights))
-    half = shrink * z * np.sqrt(rates * (1.0 - rates) / weights + (z / (2.0 * weights)) ** 2)
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)

@@ -1,5 +1,7 @@
 """`sirocco backtest`."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -7,12 +9,14 @@ import typer
 
 import evaluation
 from app.command_line import options
+from app.command_line.canvas import check_picture
+from app.command_line.click_files import ClickColumns
+from app.command_line.delayed_run import DelayedRun, Read, files_of, simulated
 from app.command_line.errors import CommandError
 from app.command_line.judged import Judged
 from app.command_line.judged_hours import after, first_judged_hour
 from app.command_line.log_files import LogColumns, read_log
 from app.command_line.progress import progress
-from app.command_line.reliability_picture import check_picture
 from app.command_line.report import report
 from app.command_line.service_settings import settings_with
 from app.settings import Settings
@@ -37,11 +41,33 @@ _Calibrators = Annotated[
     ),
 ]
 
+_Delayed = Annotated[
+    bool,
+    typer.Option(
+        "--delayed",
+        help="The logs are click logs whose conversions come late, as `sirocco simulate` writes.",
+        rich_help_panel=options.DELAYED,
+    ),
+]
+_Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds",
+        min=1,
+        help="Instead of logs, this many synthetic ones.",
+        show_default=False,
+        rich_help_panel=options.DELAYED,
+    ),
+]
+
 
 def backtest(
-    log: options.Log,
+    logs: options.Logs = None,
     calibrators: _Calibrators = _COMPARED,
     raw_samples: _RawSamples = False,
+    delayed: _Delayed = False,
+    seeds: _Seeds = None,
+    judged: options.JudgedHours = None,
     picture: options.OptionalPicture = None,
     json: options.Json = False,
     window: options.Window = None,
@@ -53,16 +79,25 @@ def backtest(
     campaign: options.CampaignColumn = "campaign",
     time: options.TimeColumn = "time",
     bid: options.BidColumn = "bid",
+    converted: options.ConvertedColumn = "converted_at",
 ) -> None:
     """Compare calibrators on a log, without a service.
 
     Each hour is judged by maps fitted on the window before it, with the very
     code the service runs: the row `sir` is what `sirocco replay` prints.
 
+    With --delayed it compares ways to count young clicks whose conversions
+    come late, judged by the final ones. [italic]none[/italic]: the scores as they are.
+    [italic]stc[/italic]: conversions within the hour. [italic]ltc[/italic]: clicks a week old.
+    [italic]pccem[/italic]: what the post-click model expects. [italic]pccem_posterior[/italic]:
+    that, and what has been seen. [italic]oracle[/italic]: the future.
+
     [bold]Examples[/bold]
 
       sirocco backtest log.parquet --window 6h
       sirocco backtest log.parquet --calibrators sir,isotonic --bin-size 200
+      sirocco backtest clicks.parquet --delayed
+      sirocco backtest --delayed --seeds 5
     """
     settings = settings_with(
         {
@@ -72,12 +107,40 @@ def backtest(
             "min_positives": min_positives,
         }
     )
-    chosen = _chosen(calibrators, settings.bin_size)
     if picture is not None:
         check_picture(picture)
+    if delayed:
+        _check_delayed(calibrators, raw_samples=raw_samples)
+        columns = ClickColumns(time, campaign, score, converted)
+        run = DelayedRun(settings, judged or options.WEEK_HOURS)
+        run.run(_clicks(logs or [], seeds, columns), picture=picture, as_json=json)
+        return
+    log = _one_log(logs or [], {"--seeds": seeds, "--judged": judged})
+    chosen = _chosen(calibrators, settings.bin_size)
     events = read_log(log, LogColumns(score, outcome, campaign, time, bid))
-    judged = _backtest(events, chosen, settings, raw_samples=raw_samples, quiet=json)
-    report(judged, log.name, after(settings.window_hours), picture=picture, as_json=json)
+    found = _backtest(events, chosen, settings, raw_samples=raw_samples, quiet=json)
+    report(found, log.name, after(settings.window_hours), picture=picture, as_json=json)
+
+
+def _one_log(logs: Sequence[Path], of_delayed: Mapping[str, object]) -> Path:
+    given = [option for option, value in of_delayed.items() if value is not None]
+    if given:
+        raise CommandError(f"{given[0]} goes with --delayed only")
+    if len(logs) != 1:
+        raise CommandError(f"{len(logs)} logs are given: give one (several go with --delayed)")
+    return logs[0]
+
+
+def _check_delayed(calibrators: str, *, raw_samples: bool) -> None:
+    if raw_samples or calibrators != _COMPARED:
+        option = "--raw-samples" if raw_samples else "--calibrators"
+        raise CommandError(f"{option} does not go with --delayed: its rows differ in their labels")
+
+
+def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> dict[str, Read]:
+    if bool(logs) == (seeds is not None):
+        raise CommandError("--delayed: give click logs, or --seeds, not both")
+    return files_of(logs, columns) if seeds is None else simulated(seeds)
 
 
 def _backtest(

@@ -9,15 +9,15 @@ import typer
 
 from app.command_line import options
 from app.command_line.addresses import free_port, is_free, show_addresses
+from app.command_line.canvas import check_picture
 from app.command_line.console import note
 from app.command_line.errors import CommandError
 from app.command_line.event_messages import impressions_and_clicks
 from app.command_line.judged import Judged
 from app.command_line.judged_hours import after, play_and_judge
 from app.command_line.playback import SECONDS_PER_HOUR, Hour, Playback
-from app.command_line.private_service import HOST, private_service
+from app.command_line.private_service import HOST, of_immediate, private_service
 from app.command_line.progress import progress
-from app.command_line.reliability_picture import check_picture
 from app.command_line.report import report
 from app.command_line.service_client import ServiceClient
 from app.command_line.service_settings import settings_with
@@ -75,7 +75,9 @@ def demo(
         check_picture(shown)
     platform = _platform(campaigns, hours, impressions, seed)
     try:
-        with private_service(_TARGET, fit, _port() if stay else None) as service:
+        with private_service(
+            {**fit, **of_immediate(_TARGET)}, _port() if stay else None
+        ) as service:
             judged = _play(service.url, platform, hours, settings, quiet=json)
             how = after(settings.window_hours)
             report(judged, f"{campaigns} synthetic campaigns", how, picture=shown, as_json=json)

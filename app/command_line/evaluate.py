@@ -1,10 +1,10 @@
 """`sirocco evaluate`."""
 
 from app.command_line import options
+from app.command_line.canvas import check_picture
 from app.command_line.judged import Judged
 from app.command_line.judged_hours import RAW
 from app.command_line.log_files import LogColumns, read_log
-from app.command_line.reliability_picture import check_picture
 from app.command_line.report import report
 
 

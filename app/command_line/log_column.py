@@ -15,23 +15,34 @@ _SHOWN = 64
 
 @dataclass(frozen=True, slots=True)
 class LogColumn:
-    """The values of column `name` of the log `file`, as Arrow read them."""
+    """The values of column `name` of the log `file`, as Arrow read them.
+
+    `places` are the rows they stand in, (n,); None where they are all there is.
+    """
 
     file: str
     name: str
     values: Any
+    places: NDArray[np.int64] | None = None
 
     def refuse(self, row: int, value: object, rule: str) -> NoReturn:
         """Raise the error of one row (counted from 0 here, from 1 for the reader)."""
         shown = repr(value) if isinstance(value, str) else str(value)
         if len(shown) > _SHOWN:
             shown = f"{shown[: _SHOWN - 1]}…"
-        raise CommandError(f"{self.file}, row {row + 1}: {self.name} = {shown}; {rule}")
+        place = row if self.places is None else int(self.places[row])
+        raise CommandError(f"{self.file}, row {place + 1}: {self.name} = {shown}; {rule}")
 
     def require_all(self, rule: str) -> None:
         """Refuse the first empty value."""
         if self.values.null_count:
             self.refuse(_first(pc.is_null(self.values, nan_is_null=False)), "", rule)
+
+    def known(self) -> "LogColumn":
+        """The values that are neither empty nor nan."""
+        known = pc.invert(pc.is_null(self.values, nan_is_null=True))
+        places = np.flatnonzero(np.asarray(known))
+        return LogColumn(self.file, self.name, self.values.filter(known), places)
 
     def numbers(self, rule: str) -> NDArray[np.float64]:
         """Every value as float64, (n,); `rule` says what the column must hold."""

@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from app.command_line.errors import CommandError
 from app.command_line.log_column import LogColumn
 from app.command_line.log_times import epoch_seconds
+from app.command_line.table_files import read_table
 from evaluation import EventTable
-
-_COMPRESSED = {".gz", ".bz2", ".zst"}
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = {".parquet", ".pq"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,59 +44,12 @@ class LogColumns:
 
 def read_log(path: Path, columns: LogColumns) -> EventTable:
     """The events of a log; a `CommandError` names file, row, column, value and rule."""
-    if not path.is_file():
-        raise CommandError(f"{path}: there is no such file")
-    try:
-        table = _read(path, columns)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}") from error
-    except pa.ArrowInvalid as error:
-        raise CommandError(f"{path}: {_first_line(error)}") from error
-    if not table.num_rows:
-        raise CommandError(f"{path}: the log has no rows")
-    return _events(path.name, table, columns)
 
-
-def _read(path: Path, columns: LogColumns) -> Any:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _PARQUET:
-        return _read_parquet(path, columns)
-    kind = suffixes[-2:-1] if suffixes and suffixes[-1] in _COMPRESSED else suffixes[-1:]
-    if not kind or kind[0] not in _DELIMITERS:
-        raise CommandError(
-            f"{path}: a log's name ends in .parquet, .csv or .tsv"
-            " (.gz, .bz2 or .zst may follow .csv and .tsv)"
-        )
-    return _read_text(path, _DELIMITERS[kind[0]], columns)
-
-
-def _read_parquet(path: Path, columns: LogColumns) -> Any:
-    with pyarrow.parquet.ParquetFile(path) as file:
-        names = file.schema_arrow.names
+    def choose(names: Sequence[str]) -> list[str]:
         _require(path, names, columns)
-        return file.read(columns.present(names))
+        return columns.present(names)
 
-
-def _read_text(path: Path, delimiter: str, columns: LogColumns) -> Any:
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
-    with pyarrow.csv.open_csv(path, parse_options=parse) as reader:
-        names = reader.schema.names
-    _require(path, names, columns)
-    try:
-        return _parse(path, parse, columns, names, _types(columns))
-    except pa.ArrowInvalid:
-        # As text, so that the error can name the row and the value.
-        texts = dict.fromkeys(names, pa.string())
-        return _parse(path, parse, columns, names, texts)
-
-
-def _parse(
-    path: Path, parse: Any, columns: LogColumns, names: Sequence[str], types: dict[str, Any]
-) -> Any:
-    convert = pyarrow.csv.ConvertOptions(
-        include_columns=columns.present(names), column_types=types, null_values=[""]
-    )
-    return pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert)
+    return _events(path.name, read_table(path, choose, _types(columns)), columns)
 
 
 def _types(columns: LogColumns) -> dict[str, Any]:
@@ -142,7 +90,3 @@ def _events(file: str, table: Any, columns: LogColumns) -> EventTable:
         outcomes=column(columns.outcome).within(0, 1, "an outcome must be a number in [0, 1]"),
         bids=bids,
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

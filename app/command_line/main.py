@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from app.command_line.backtest import backtest
+from app.command_line.behaviours import behaviours
 from app.command_line.console import messages
 from app.command_line.demo import demo
 from app.command_line.errors import CommandError
@@ -16,6 +17,7 @@ from app.command_line.parent import end_with
 from app.command_line.replay import replay
 from app.command_line.retrain import retrain
 from app.command_line.serve import serve
+from app.command_line.simulate import simulate
 from app.command_line.termination import terminated_like_ctrl_c
 from app.command_line.up import up
 from app.command_line.worker import worker
@@ -39,6 +41,8 @@ for _command, _panel in (
     (replay, "Look"),
     (backtest, "Measure"),
     (evaluate, "Measure"),
+    (simulate, "Measure"),
+    (behaviours, "Measure"),
     (up, "Run"),
     (serve, "Run"),
     (worker, "Run"),

@@ -10,12 +10,23 @@ from app.command_line.durations import hours
 _COLUMNS = "Columns of the log"
 _FIT = "How maps are fitted"
 _SERVICE = "Service"
+DELAYED = "Delayed conversions"
+WEEK_HOURS = 7 * 24
 
 Log = Annotated[
     Path,
     typer.Argument(
         metavar="LOG",
         help="Scored impressions: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow.",
+        show_default=False,
+    ),
+]
+Logs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="LOG",
+        help="Scored impressions: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow. With"
+        " --delayed, click logs: .parquet, one or several.",
         show_default=False,
     ),
 ]
@@ -32,6 +43,14 @@ TimeColumn = Annotated[
     str,
     typer.Option(
         "--time", help="Timestamp, RFC 3339 or seconds since 1970.", rich_help_panel=_COLUMNS
+    ),
+]
+ConvertedColumn = Annotated[
+    str,
+    typer.Option(
+        "--converted",
+        help="With --delayed: time of the conversion, empty where none came.",
+        rich_help_panel=_COLUMNS,
     ),
 ]
 BidColumn = Annotated[
@@ -93,7 +112,26 @@ MinPositives = Annotated[
     ),
 ]
 
-Target = Annotated[str, typer.Option("--target", help="What the outcome is.")]
+JudgedHours = Annotated[
+    int | None,
+    typer.Option(
+        "--judged",
+        parser=lambda text: hours(text, "--judged"),
+        metavar="DURATION",
+        help="With --delayed: how much of a log's end is judged, such as 2d.",
+        show_default="7d",
+        rich_help_panel=DELAYED,
+    ),
+]
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="What the outcome is.",
+        show_default="click; with --delayed the first delayed target",
+    ),
+]
 RedisUrl = Annotated[
     str | None,
     typer.Option(

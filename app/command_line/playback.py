@@ -1,8 +1,8 @@
 """Traffic played through a running service in event time, hour by hour."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from evaluation import EventTable
 SECONDS_PER_HOUR = 3600
 _REFIT_SECONDS = 300.0
 _SERVING_SECONDS = 30.0
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +57,38 @@ class Playback:
     def calibrate(self, events: EventTable) -> Floats:
         """What the ad server asks for: a probability for every score, (n,)."""
         campaigns = [events.campaigns[row] for row in events.rows.tolist()]
-        probabilities: list[float] = []
-        for names, scores in zip(
-            self._cut(campaigns), self._cut(events.scores.tolist()), strict=True
-        ):
-            probabilities += self.service.calibrate(self.target, names, scores)
-        return np.array(probabilities)
+        return calibrated(self.service, self.target, campaigns, events.scores, self.batch)
 
     def post(self, events: EventTable) -> None:
         """What the platform reports afterwards."""
-        for batch in self._cut(self.messages(events, self.target)):
+        for batch in batches(self.messages(events, self.target), self.batch):
             self.service.post_events(batch)
 
     def refit(self, hour: int) -> None:
         """Have the maps fitted as of the start of `hour`, and wait until they serve."""
-        job = self.service.retrain({"target": self.target, "as_of": hour * SECONDS_PER_HOUR})
-        finished = self.service.finished(job, _REFIT_SECONDS)
-        self.service.await_version(finished["result"]["version"], _SERVING_SECONDS)
+        refit(self.service, {"target": self.target, "as_of": hour * SECONDS_PER_HOUR})
 
-    def _cut(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        for start in range(0, len(items), self.batch):
-            yield items[start : start + self.batch]
+
+def calibrated(
+    service: ServiceClient, target: str, campaigns: Sequence[str], scores: Floats, batch: int
+) -> Floats:
+    """A probability for every score, (n,), in requests of `batch` scores at most."""
+    probabilities: list[float] = []
+    for names, part in zip(batches(campaigns, batch), batches(scores.tolist(), batch), strict=True):
+        probabilities += service.calibrate(target, names, part)
+    return np.array(probabilities)
+
+
+def refit(service: ServiceClient, asked: Mapping[str, Any]) -> None:
+    """Have a refit done, and wait until its maps serve."""
+    finished = service.finished(service.retrain(asked), _REFIT_SECONDS)
+    service.await_version(finished["result"]["version"], _SERVING_SECONDS)
+
+
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """The items in their order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def hours_of(events: EventTable) -> list[Hour]:

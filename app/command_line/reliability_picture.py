@@ -6,30 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.command_line.errors import FAILED, CommandError
+from app.command_line.canvas import CAPTION, COLOURS, FAINT, new_figure, save
 from app.command_line.judged import Floats, Judged
 from evaluation import reliability_diagram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-FORMATS = (".png", ".svg", ".pdf")
-_COLOURS = ("#c0504d", "#1f6f8b", "#7a9a3a", "#8064a2")
-_INK, _FAINT = "#333333", "#b5b5b5"
 _MOST_BINS, _POSITIVES_PER_BIN = 12, 25
-_CAPTION: Mapping[str, Any] = {"loc": "left", "fontsize": 10, "color": _INK}
 _RATIO_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
 _MOST_CAMPAIGNS, _LEAST_POSITIVES = 20, 30
-
-
-def check_picture(path: Path) -> None:
-    """A `CommandError`, before any work is done, when no picture can be saved at `path`."""
-    if path.suffix.lower() not in FORMATS:
-        raise CommandError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
-    if not path.absolute().parent.is_dir():
-        raise CommandError(f"{path}: there is no folder {path.absolute().parent}")
-    _new_figure(1)
 
 
 def draw(judged: Judged, names: tuple[str, ...], title: str, path: Path) -> None:
@@ -40,31 +26,11 @@ def draw(judged: Judged, names: tuple[str, ...], title: str, path: Path) -> None
     """
     shown = {name: judged.predictions[name] for name in names}
     campaigns = _largest_campaigns(judged)
-    figure = _new_figure(2 if len(campaigns) > 1 else 1)
+    figure = new_figure(2 if len(campaigns) > 1 else 1)
     _draw_reliability(figure.axes[0], judged, shown)
     if len(campaigns) > 1:
         _draw_campaigns(figure.axes[1], judged, shown, campaigns)
-    figure.suptitle(title, x=0.01, ha="left", color=_INK, fontsize=13, fontweight="bold")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
-
-
-def _new_figure(panels: int) -> "Figure":
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise CommandError(
-            "pictures need matplotlib: pip install 'sirocco[pictures]', or give --no-picture"
-        ) from error
-    figure = Figure(figsize=(5.6 * panels, 5.4), layout="constrained")
-    for axes in np.atleast_1d(figure.subplots(1, panels)):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(colors=_INK, labelsize=9)
-        axes.grid(color="#eeeeee", linewidth=0.8)
-        axes.set_axisbelow(True)
-    return figure
+    save(figure, title, path)
 
 
 def _draw_reliability(axes: "Axes", judged: Judged, shown: Mapping[str, Floats]) -> None:
@@ -73,7 +39,7 @@ def _draw_reliability(axes: "Axes", judged: Judged, shown: Mapping[str, Floats])
         ends += _draw_curve(axes, colour, name, probabilities, judged.events.outcomes)
     if ends:
         _frame(axes, min(ends) / 1.6, min(1.0, max(ends) * 1.6))
-    axes.set_title("Reliability: on the diagonal, promises come true", **_CAPTION)
+    axes.set_title("Reliability: on the diagonal, promises come true", **CAPTION)
     axes.set_xlabel("promised: mean probability of the bin")
     axes.set_ylabel("came true: share of positives in the bin")
     axes.legend(frameon=False, loc="upper left", fontsize=10)
@@ -97,7 +63,7 @@ def _draw_curve(
 
 def _frame(axes: "Axes", low: float, high: float) -> None:
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
-    axes.plot([low, high], [low, high], color=_FAINT, linewidth=1.2, linestyle="--", zorder=0)
+    axes.plot([low, high], [low, high], color=FAINT, linewidth=1.2, linestyle="--", zorder=0)
     for axis in (axes.xaxis, axes.yaxis):
         _label_in_percent(axis)
 
@@ -116,14 +82,14 @@ def _draw_campaigns(
     places = np.arange(len(campaigns))
     ratios = {name: _pcoc(judged, p)[campaigns] for name, p in shown.items()}
     ends = [*ratios.values()]
-    axes.hlines(places, ends[0], ends[-1], color=_FAINT, linewidth=1.5, zorder=1)
+    axes.hlines(places, ends[0], ends[-1], color=FAINT, linewidth=1.5, zorder=1)
     for colour, (name, values) in _coloured(ratios):
         axes.scatter(values, places, color=colour, s=34, label=name, zorder=2)
-    axes.axvline(1.0, color=_FAINT, linewidth=1.2, linestyle="--", zorder=0)
+    axes.axvline(1.0, color=FAINT, linewidth=1.2, linestyle="--", zorder=0)
     names = [_short(judged.events.campaigns[campaign]) for campaign in campaigns]
     axes.set_yticks(places, names)
     axes.set_ylim(len(campaigns) - 0.4, -0.6)
-    axes.set_title("PCOC of the largest campaigns: 1 is right", **_CAPTION)
+    axes.set_title("PCOC of the largest campaigns: 1 is right", **CAPTION)
     axes.set_xlabel("promised / actual positives")
     _scale_ratios(axes, np.concatenate(ends))
 
@@ -154,7 +120,7 @@ def _pcoc(judged: Judged, probabilities: Floats) -> Floats:
 
 
 def _coloured(shown: Mapping[str, Floats]) -> Iterator[tuple[str, tuple[str, Floats]]]:
-    return zip(_COLOURS, shown.items(), strict=False)
+    return zip(COLOURS, shown.items(), strict=False)
 
 
 def _short(name: str) -> str:

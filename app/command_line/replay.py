@@ -3,30 +3,45 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from app.command_line import options
+from app.command_line.canvas import check_picture
+from app.command_line.click_files import ClickColumns
+from app.command_line.delayed_replay import DelayedReplay
 from app.command_line.errors import CommandError
 from app.command_line.event_messages import outcomes
 from app.command_line.judged import Judged
 from app.command_line.judged_hours import after, first_judged_hour, play_and_judge
 from app.command_line.log_files import LogColumns, read_log
 from app.command_line.playback import Playback, hours_of
-from app.command_line.private_service import private_service
+from app.command_line.private_service import of_immediate, private_service
 from app.command_line.progress import progress
-from app.command_line.reliability_picture import check_picture
-from app.command_line.report import report
+from app.command_line.report import report, report_delayed
 from app.command_line.service_client import ServiceClient
 from app.command_line.service_settings import settings_with
 from evaluation import EventTable
 
-_CALIBRATED = "calibrated"
+_CALIBRATED, _CLICK = "calibrated", "click"
+
+_Delayed = Annotated[
+    bool,
+    typer.Option(
+        "--delayed",
+        help="The log holds clicks, whose conversions came late.",
+        rich_help_panel=options.DELAYED,
+    ),
+]
 
 
 def replay(
     log: options.Log,
-    target: options.Target = "click",
+    target: options.Target = None,
     url: options.Url = None,
+    delayed: _Delayed = False,
+    judged: options.JudgedHours = None,
     picture: options.Picture = Path("reliability.png"),
     no_picture: options.NoPicture = False,
     json: options.Json = False,
@@ -40,6 +55,7 @@ def replay(
     campaign: options.CampaignColumn = "campaign",
     time: options.TimeColumn = "time",
     bid: options.BidColumn = "bid",
+    converted: options.ConvertedColumn = "converted_at",
 ) -> None:
     """Play a real log through the real service, hour by hour, and print before and after.
 
@@ -49,11 +65,16 @@ def replay(
     of its own, and ends it; a service of yours needs SIROCCO_CLOCK=event and
     the log's targets.
 
+    With --delayed the log is a click log. Each hour its clicks, behaviours and
+    the conversions of that hour are posted; at midnight a model is trained.
+    The result is the row of the service's labels in `sirocco backtest --delayed`.
+
     [bold]Examples[/bold]
 
       sirocco replay log.parquet --window 6h
       sirocco replay clicks.csv.gz --score pctr --outcome click --bin-size 200
       sirocco replay log.parquet --url http://127.0.0.1:8080
+      sirocco replay clicks.parquet --delayed --judged 2d
     """
     fit = {
         "window_hours": window,
@@ -66,9 +87,19 @@ def replay(
     shown = None if no_picture else picture
     if shown is not None:
         check_picture(shown)
+    if url is not None:
+        _refuse_foreign(url, fit)
+    if delayed:
+        run = DelayedReplay(target, fit, judged or options.WEEK_HOURS, url)
+        found = run.run(log, ClickColumns(time, campaign, score, converted), quiet=json)
+        report_delayed(found, log.name, picture=shown, as_json=json)
+        return
+    if judged is not None:
+        raise CommandError("--judged goes with --delayed only")
     events = read_log(log, LogColumns(score, outcome, campaign, time, bid))
-    judged = _replay(events, first_judged_hour(events, window_hours), target, url, fit, quiet=json)
-    report(judged, log.name, after(window_hours), picture=shown, as_json=json)
+    first = first_judged_hour(events, window_hours)
+    found = _replay(events, first, target or _CLICK, url, fit, quiet=json)
+    report(found, log.name, after(window_hours), picture=shown, as_json=json)
 
 
 def _replay(
@@ -94,11 +125,11 @@ def _running(
 ) -> Iterator[tuple[ServiceClient, str]]:
     """The service to play through, and what its probabilities are called."""
     if url is not None:
-        _refuse_foreign(url, fit)
         with ServiceClient(url) as client:
             yield client, _CALIBRATED
         return
-    with private_service(target, fit) as service, ServiceClient(service.url) as client:
+    settings = {**fit, **of_immediate(target)}
+    with private_service(settings) as service, ServiceClient(service.url) as client:
         yield client, settings_with(fit).calibrator
 
 

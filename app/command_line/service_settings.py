@@ -28,4 +28,6 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, dict):
+        return ",".join(f"{name}={number}" for name, number in value.items())
     return str(value.resolve() if isinstance(value, Path) else value)

@@ -66,7 +66,7 @@ def _cells(rows: Rows, row: str, best: Mapping[str, str | None]) -> list[Text]:
     cells = [Text(row)]
     for name, column in _COLUMNS.items():
         style = "bold green" if best[name] == row else ""
-        cells.append(Text(_shown(rows[row][name], column.form), style=style))
+        cells.append(Text(shown(rows[row][name], column.form), style=style))
     return cells
 
 
@@ -79,7 +79,8 @@ def _best(rows: Rows, name: str) -> str | None:
     return min(ranked, key=lambda row: ranked[row]) if ranked else None
 
 
-def _shown(value: float, form: str) -> str:
+def shown(value: float, form: str) -> str:
+    """A number in a cell; an undefined one is -."""
     if math.isnan(value):
         return "-"
     return "∞" if math.isinf(value) else format(value, form)

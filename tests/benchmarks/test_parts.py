@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import calibrate, fit, grid, ingest, look_up, refit
+from benchmarks import calibrate, click_log, delayed, fit, grid, ingest, look_up, pccem, refit
 from benchmarks.__main__ import PARTS
-from benchmarks.figures import Cell, Figure, Table
+from benchmarks.figures import Cell, Figure, Table, middle
 from benchmarks.parts import Part, Result, show
 from benchmarks.timing import interleaved
+from pccem import TrainingRules
 
 LOOK_UPS = {"sirocco: all", "sirocco: rows", "sirocco: look-up", "numpy.interp", "scikit-learn"}
 STORING = {"events/s of a core", "server us", "Redis us"}
@@ -71,6 +72,40 @@ def test_refit_has_the_time_of_its_stages() -> None:
     assert all(rows[stage][ours] for stage in refit.STAGES)
     # Both fit every campaign: they do the same work.
     assert rows["fitted"] == {ours: 10, naive: 10}
+
+
+def test_pccem_measures_training_scoring_and_labels() -> None:
+    rules = TrainingRules(min_clicks=2, min_conversions=1, num_threads=1)
+    rows = pccem.measure(pccem.Sizes(clicks=(3_000,), budget_seconds=0.01, rules=rules))
+    check(rows)
+    ours, plain = "3,000 clicks", "3,000, plain"
+    assert set(rows["training wall s"]) == set(rows["scoring clicks/s of a core"]) == {ours, plain}
+    assert rows["rounds"][ours] == rows["rounds"][plain]
+    # Young clicks that converted count too.
+    used = rows["delays: conversions used"]
+    assert middle(used[ours]) > middle(used[plain])
+
+
+def test_click_log_closes_and_labels_all_clicks() -> None:
+    sizes = click_log.Sizes(open=(300,), labelled=(300, 600), trained_on=3_000)
+    rows = click_log.measure(sizes)
+    check(rows)
+    assert set(rows["Redis bytes per open click"]) == {"300 clicks"}
+    assert list(rows["refit CPU s"]) == ["300 clicks", "600 clicks"]
+    assert all(rows[stage]["600 clicks"] for stage in click_log.STAGES)
+
+
+def test_delayed_has_a_row_for_each_way_of_labelling() -> None:
+    """Cuts and shares may be below 0; with little traffic, GC-N may be undefined."""
+    sizes = delayed.Sizes(seeds=1, days=10, judged=1, clicks_per_hour=150, threads=1)
+    rows = delayed.measure_large(sizes)
+    ours = ["none", "stc", "ltc", *delayed.RULES, "oracle"]
+    blind = [f"{name}; {what}" for what in delayed.SIGHTS for name in delayed.RULES]
+    assert list(rows) == [*ours, *blind]
+    assert set(rows["pccem"]) == {"PCOC", "GC-3", "GC-4", "GC-5", *delayed.OF_RULES}
+    assert middle(rows["pccem"]["closed, %"]) == 0
+    assert 0.5 < middle(rows["pccem_posterior"]["PCOC"]) < 2 < middle(rows["none"]["PCOC"])
+    assert 0 < middle(rows["pccem; model without both"]["labels off, %"]) < 100
 
 
 def test_grid_has_a_row_for_each_resolution() -> None:

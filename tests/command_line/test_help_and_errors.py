@@ -4,7 +4,17 @@ import pytest
 
 from tests.command_line.conftest import Sirocco
 
-COMMANDS = ["demo", "replay", "backtest", "evaluate", "up", "serve", "worker", "retrain"]
+COMMANDS = [
+    "demo",
+    "replay",
+    "backtest",
+    "evaluate",
+    "simulate",
+    "up",
+    "serve",
+    "worker",
+    "retrain",
+]
 
 
 def test_help_lists_every_command(called: Sirocco) -> None:

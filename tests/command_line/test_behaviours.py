@@ -1,0 +1,146 @@
+"""`sirocco behaviours`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.command_line.conftest import Sirocco
+
+ASKED = ("--behaviour", "seconds=first+second", "--behaviour", "pages", "--feature", "device")
+
+
+def visits(n: int = 600) -> dict[str, Any]:
+    """Seconds foretell the conversion, pages and device do not."""
+    rng = np.random.default_rng(5)
+    first, second = rng.exponential(60.0, (2, n))
+    converted = rng.random(n) < np.where(first + second > 150.0, 0.6, 0.1)
+    return {
+        "first": first,
+        "second": second,
+        "pages": rng.integers(1, 4, n),
+        "device": rng.choice(["app", "web"], n),
+        "conversion": converted.astype(np.int64),
+    }
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.parquet"
+    pq.write_table(pa.table(visits()), path)
+    return path
+
+
+def test_a_behaviour_that_tells_raises_the_auc(log: Path, called: Sirocco) -> None:
+    run = called("behaviours", log, *ASKED, "--json")
+
+    assert run.returncode == 0, run.stderr
+    found = orjson.loads(run.stdout)
+    assert list(found["rows"]) == ["all", "pre_click", "gain"]
+    assert found["rows"]["gain"]["auc"] > 5 * found["rows"]["gain"]["auc_spread"]
+    assert found["rows"]["all"]["auc"] > 0.7 > 0.6 > found["rows"]["pre_click"]["auc"]
+    assert found["missing"] == {"seconds": 0, "pages": 0}
+
+
+def test_quintiles_are_of_the_sum(log: Path, called: Sirocco) -> None:
+    run = called("behaviours", log, *ASKED, "--json")
+
+    data = visits()
+    seconds = data["first"] + data["second"]
+    lowest, *_, highest = orjson.loads(run.stdout)["quintiles"]["seconds"]
+    few = np.sort(seconds)[:120]
+    assert lowest == pytest.approx(
+        {
+            "from": few[0],
+            "to": few[-1],
+            "n": 120,
+            "positives": data["conversion"][seconds <= few[-1]].sum(),
+            "rate": data["conversion"][seconds <= few[-1]].mean(),
+            "lower": lowest["lower"],
+            "upper": lowest["upper"],
+        }
+    )
+    assert lowest["lower"] < lowest["rate"] < lowest["upper"] < highest["lower"]
+
+
+def test_the_same_seed_gives_the_same_numbers(log: Path, called: Sirocco) -> None:
+    runs = [called("behaviours", log, *ASKED, "--json", "--seed", s).stdout for s in (1, 1, 2)]
+
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_tables_picture_and_how_to_read_them(tmp_path: Path, log: Path, called: Sirocco) -> None:
+    run = called("behaviours", log, *ASKED, "--quintiles", "pages", "--picture", "rates.png")
+
+    assert run.returncode == 0, run.stderr
+    assert "Conversion rate by pages\n" in run.stdout
+    assert "Conversion rate by seconds" not in run.stdout
+    assert "Post-click model, 5 folds" in run.stdout
+    assert max(map(len, run.stdout.splitlines())) <= 80
+    assert "Wilson" in run.stderr
+    assert "Picture: rates.png" in run.stderr
+    assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_more_behaviours_than_a_row_of_panels_holds(
+    tmp_path: Path, log: Path, called: Sirocco
+) -> None:
+    four = ("--behaviour", "first", "--behaviour", "second", *ASKED)
+
+    run = called("behaviours", log, *four, "--folds", "2", "--picture", "rates.svg", "--json")
+
+    assert run.returncode == 0, run.stderr
+    drawn = (tmp_path / "rates.svg").read_text()
+    assert [drawn.count(f"Conversion rate by {name}") for name in ("first", "pages")] == [1, 1]
+
+
+def test_without_features_there_is_nothing_to_compare_with(log: Path, called: Sirocco) -> None:
+    run = called("behaviours", log, "--behaviour", "first", "--folds", "2")
+
+    assert run.returncode == 0, run.stderr
+    assert "no --feature from before the click was given" in run.stderr
+
+
+def test_a_csv_with_gaps(tmp_path: Path, called: Sirocco) -> None:
+    table = pa.table(visits())
+    gaps = pa.array([None if row % 3 == 0 else row for row in range(len(table))])
+    path = tmp_path / "visits.csv"
+    pa.csv.write_csv(table.set_column(2, "pages", gaps), path)
+
+    run = called("behaviours", path, *ASKED)
+
+    assert run.returncode == 0, run.stderr
+    assert "Conversion rate by pages, 200 clicks without it" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--behaviour", "nothing"), "--behaviour 'nothing': visits.parquet has no column"),
+        (("--behaviour", "pages", "--conversion", "x"), "visits.parquet has no column 'x'"),
+        (("--behaviour", "pages", "--conversion", "first"), "a conversion"),
+        (("--behaviour", "first", "--conversion", "half"), "row 2: half = 0.5; a conversion is 0"),
+        (("--behaviour", "pages", "--quintiles", "device"), "--quintiles 'device': give a beha"),
+        (("--behaviour", "pages", "--quintiles", "first"), "of numbers: pages"),
+        (("--behaviour", "pages", "--conversion", "never"), "0 conversions, 5 folds need at least"),
+        (("--behaviour", "pages", "--picture", "rates.bmp"), "a picture's name ends in"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    tmp_path: Path, called: Sirocco, options: tuple[str, ...], expected: str
+) -> None:
+    columns = visits(60)
+    half = np.array([0.0, 0.5] * 30)
+    path = tmp_path / "visits.parquet"
+    pq.write_table(pa.table({**columns, "half": half, "never": np.zeros(60)}), path)
+
+    run = called("behaviours", path, *options)
+
+    assert run.returncode == 2
+    assert expected in run.stderr
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,152 @@
+"""`sirocco backtest --delayed`."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from app.command_line.click_files import ClickFile
+from app.command_line.delayed_run import DelayedRun, simulated
+from app.command_line.errors import CommandError
+from app.command_line.service_settings import settings_with
+from evaluation import ClickPlatform
+from tests.command_line.click_logs import SHORT, write_rows, write_short
+from tests.command_line.conftest import Sirocco
+
+ROWS = ["none", "stc", "ltc", "pccem", "pccem_posterior", "oracle"]
+COLUMNS = ["n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5"]
+FIT = ("--window", "6h", "--bin-size", "100")
+HOUR, DAY = 3600.0, 86_400.0
+
+
+def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) -> None:
+    log = write_short(tmp_path / "clicks.parquet")
+
+    run = called("backtest", log, "--delayed", "--judged", "2h", *FIT, "--json", **SHORT)
+
+    assert run.returncode == 0, run.stderr
+    answer = orjson.loads(run.stdout)
+    assert list(answer) == ["rows"]
+    assert list(answer["rows"]) == ROWS
+    assert all(list(card) == COLUMNS for card in answer["rows"].values())
+    assert run.stderr == ""
+
+
+def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
+    logs = [write_short(tmp_path / f"{seed}.parquet", seed) for seed in (1, 2)]
+
+    run = called("backtest", *logs, "--delayed", "--judged", "2h", *FIT, "--json", **SHORT)
+
+    answer = orjson.loads(run.stdout)
+    assert list(answer) == ["rows", "spread", "logs"]
+    assert list(answer["logs"]) == ["1.parquet", "2.parquet"]
+    each = [answer["logs"][name]["pccem"]["pcoc"] for name in answer["logs"]]
+    assert answer["rows"]["pccem"]["pcoc"] == pytest.approx(np.mean(each))
+    assert answer["spread"]["pccem"]["pcoc"] == pytest.approx(np.std(each, ddof=1))
+
+
+def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called: Sirocco) -> None:
+    log = write_short(tmp_path / "clicks.parquet")
+    options = ("--delayed", "--judged", "2h", *FIT, "--picture", "delayed.png")
+
+    run = called("backtest", log, *options, **SHORT)
+
+    title, heading, _, *table = run.stdout.splitlines()
+    assert title.startswith("clicks.parquet: ")
+    assert title.endswith("clicks judged by their final conversions")
+    assert heading.split() == ["PCOC", "GC-3", "GC-4", "GC-5"]
+    assert [line.split()[0] for line in table if line.strip()] == ROWS
+    assert "%" not in table[0]  # There is nothing to compare it with.
+    assert "PCOC is promised over actual conversions" in run.stderr
+    assert (tmp_path / "delayed.png").exists()
+
+
+def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None:
+    """No silent fallback: without a model, the source and the reason are notes."""
+    log = write_short(tmp_path / "clicks.parquet")
+    lacking = {**SHORT, "SIROCCO_MIN_TRAINING_CLICKS": "1000000"}
+
+    run = called("backtest", log, "--delayed", "--judged", "2h", *FIT, **lacking)
+
+    assert "clicks.parquet: 2 h without a post-click model; labels came from: delays." in run.stderr
+    assert "clicks.parquet: no new model on 2025-01-04: " in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--delayed",), "--delayed: give click logs, or --seeds, not both"),
+        (("a.parquet", "--delayed", "--seeds", 2), "give click logs, or --seeds, not both"),
+        (("--seeds", 2), "--seeds goes with --delayed only"),
+        (("a.parquet", "--judged", "2d"), "--judged goes with --delayed only"),
+        (("a.parquet", "b.parquet"), "2 logs are given: give one"),
+        ((), "0 logs are given: give one"),
+        (("a.parquet", "--delayed", "--raw-samples"), "--raw-samples does not go with --delayed"),
+        (("a.parquet", "--delayed", "--calibrators", "sir"), "--calibrators does not go with"),
+        (("a.parquet", "--delayed"), "a.parquet: there is no such file"),
+        (("a.parquet", "--delayed", "--judged", "2"), "--judged '2': give whole hours or days"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    called: Sirocco, arguments: tuple[object, ...], expected: str
+) -> None:
+    run = called("backtest", *arguments)
+
+    assert run.returncode == 2
+    assert expected in run.stderr
+
+
+def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path: Path, called: Sirocco) -> None:
+    run = called("backtest", write_rows(tmp_path / "two.parquet"), "--delayed")
+
+    assert run.returncode == 2
+    assert "two.parquet: no click is left to judge" in run.stderr
+    assert "must span more than 15 days" in run.stderr
+
+
+def run_of(judged_hours: int, **given: object) -> DelayedRun:
+    return DelayedRun(settings_with(given), judged_hours)
+
+
+def judged(known_until: float, judged_hours: int = 168) -> tuple[float, float]:
+    """Days of the platform that are judged in 21, counted from its start."""
+    platform = ClickPlatform(campaigns=1, clicks_per_hour=5)
+    file = ClickFile(platform.hours(0, 21 * 24).stream, platform.start + known_until)
+    first, until = run_of(judged_hours).judged("log", file)
+    return (first - platform.start) / DAY, (until - platform.start) / DAY
+
+
+def test_the_last_week_is_judged() -> None:
+    """Days 14 to 20, as in the paper, when all their conversions are known."""
+    assert judged(28 * DAY) == (14, 21)
+    assert judged(40 * DAY) == (14, 21)
+    assert judged(40 * DAY, 24) == (20, 21)
+
+
+def test_a_click_is_judged_when_its_attribution_window_is_over() -> None:
+    """Whole hours of clicks only."""
+    assert judged(21 * DAY, 24) == (13, 14)
+    assert judged(21 * DAY + 1.9 * HOUR, 1) == (14, 14 + 1 / 24)
+
+
+def test_the_first_refit_has_whole_windows() -> None:
+    """What was asked for is cut where the first refit would reach back before the log."""
+    assert judged(28 * DAY, 1000) == (8, 21)
+    with pytest.raises(CommandError, match="log: no click is left to judge"):
+        judged(15 * DAY)
+
+
+def test_without_a_delayed_target_there_is_nothing_to_do() -> None:
+    with pytest.raises(CommandError, match="SIROCCO_DELAYED_TARGETS is empty"):
+        _ = run_of(1, delayed_targets="").windows
+
+
+def test_seeds_are_the_logs_of_simulate() -> None:
+    """As it writes them unless told otherwise: 21 days."""
+    drawn = simulated(2)["seed 1"]().stream
+
+    assert list(simulated(2)) == ["seed 0", "seed 1"]
+    first = ClickPlatform(seed=1).hour(0).stream
+    np.testing.assert_array_equal(drawn.clicks.scores[: len(first)], first.clicks.scores)
+    assert np.ptp(drawn.clicks.clicked_at) == pytest.approx(21 * DAY, abs=60)

@@ -1,0 +1,173 @@
+"""`sirocco replay --delayed`: clicks, behaviours and late conversions through the real service."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import orjson
+import pytest
+
+from app.command_line.click_files import ClickColumns, read_click_log, write_click_log
+from app.command_line.delayed_replay import DelayedReplay
+from app.command_line.delayed_run import DelayedRun
+from app.command_line.judged import Judged
+from app.command_line.service_settings import settings_with
+from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
+from tests.command_line.conftest import ROOT, Sirocco
+
+HOUR = 3600.0
+AFTERNOON = 1_735_689_600.0 + 16 * HOUR
+FIT = {"window_hours": 3, "bin_size": 100}
+WINDOW = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=4", "SIROCCO_MIN_TRAINING_CONVERSIONS": "50"}
+
+
+def drawn(hours: int) -> ClickStream:
+    platform = ClickPlatform(campaigns=3, clicks_per_hour=600, cvr=0.5, seed=5, start=AFTERNOON)
+    return platform.hours(0, hours).stream
+
+
+def written(path: Path, stream: ClickStream) -> Path:
+    known_until = float(stream.clicks.clicked_at[-1]) + 7 * 24 * HOUR
+    write_click_log(path, [stream], known_until)
+    return path
+
+
+@pytest.fixture
+def four_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conversions count for four hours, here and in processes that are started."""
+    for name, text in {**WINDOW, "PYTHONPATH": str(ROOT)}.items():
+        monkeypatch.setenv(name, text)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("four_hours")
+def test_the_service_and_the_backtest_are_one_code(tmp_path: Path) -> None:
+    """Every probability that the service gave is that of the backtest. At the first midnight there
+    is a delay distribution, at the second, after 32 hours, the first model."""
+    log = written(tmp_path / "clicks.parquet", drawn(36))
+
+    online = DelayedReplay(None, FIT, judged_hours=8).run(log, ClickColumns(), quiet=True)
+
+    run = DelayedRun(settings_with(FIT), judged_hours=8)
+    offline = run.backtest(log.name, read_click_log(log), quiet=True)
+    assert offline.sources == {"delays": 4, "model": 4}
+    assert list(online.predictions) == ["raw", "pccem_posterior"]
+    np.testing.assert_array_equal(online.events.outcomes, offline.outcomes)
+    np.testing.assert_array_equal(online.predictions["raw"], offline.probabilities["none"])
+    served = online.predictions["pccem_posterior"]
+    np.testing.assert_allclose(served, offline.probabilities["pccem_posterior"], rtol=1e-12)
+    assert abs(online.scorecards()["pccem_posterior"]["pcoc"] - 1.0) < 0.25
+
+
+class Started(Exception):
+    """In place of a service: what it would have been started with."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = settings
+
+
+@pytest.fixture
+def no_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(settings: Mapping[str, Any]) -> NoReturn:
+        raise Started(settings)
+
+    monkeypatch.setattr("app.command_line.delayed_replay.private_service", start)
+
+
+@pytest.mark.usefixtures("no_service", "four_hours")
+@pytest.mark.parametrize(
+    ("target", "labels", "expected"),
+    [
+        (None, "posterior", {"delayed_targets": ("conversion",), "drift_correction": True}),
+        (None, "paper", {"attribution_hours": {"conversion": 4}, "drift_correction": False}),
+        ("install", "paper", {"targets": ("click",), "attribution_hours": {"install": 168}}),
+        ("click", "paper", {"targets": ("impression",), "delayed_targets": ("click",)}),
+    ],
+)
+def test_a_service_of_its_own_is_set_up_for_the_log(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str | None,
+    labels: str,
+    expected: dict[str, object],
+) -> None:
+    """Labels as in the backtest's row: the paper's have no drift correction."""
+    monkeypatch.setenv("SIROCCO_LABELS", labels)
+    stream = drawn(2)
+    far = stream.clicks.clicked_at + np.where(np.arange(len(stream)) < len(stream) // 2, 0, 1e6)
+    apart = ClickStream(
+        type(stream.clicks)(
+            far, stream.clicks.campaigns, stream.clicks.rows, stream.clicks.scores,
+            stream.clicks.features,
+        ),
+        stream.delay,
+    )  # fmt: skip
+    log = written(tmp_path / "clicks.parquet", apart)
+
+    with pytest.raises(Started) as started:
+        DelayedReplay(target, {**FIT, "bin_size": None}, 12).run(log, ClickColumns(), quiet=True)
+
+    settings = started.value.settings
+    assert settings == {**settings, **expected}
+    assert set(settings["behaviours"]) == {
+        "session_seconds", "page_views", "add_to_cart", "favorites", "purchases",
+    }  # fmt: skip
+    assert settings["window_hours"] == 3
+
+
+def test_the_table_is_that_of_the_backtest(
+    tmp_path: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = drawn(12)
+    clicks, outcomes = stream.clicks, stream.outcomes(4 * HOUR)
+    events = EventTable(clicks.clicked_at, clicks.campaigns, clicks.rows, clicks.scores, outcomes)
+    served = {"raw": clicks.scores, "pccem_posterior": clicks.scores / 5}
+    monkeypatch.setattr(DelayedReplay, "run", lambda *_, **__: Judged(events, served))
+
+    run = called("replay", "clicks.parquet", "--delayed", "--picture", "after.png")
+
+    assert run.returncode == 0, run.stderr
+    title, headings, _, *table = run.stdout.splitlines()
+    judged = f"{len(stream):,} clicks judged by their final conversions"
+    assert title == f"clicks.parquet: {judged}"
+    assert headings.split() == ["PCOC", "GC-3", "GC-4", "GC-5"]
+    assert [line.split()[0] for line in table if line.strip()] == ["raw", "pccem_posterior"]
+    assert max(map(len, run.stdout.splitlines())) <= 80
+    assert "promised over actual conversions" in run.stderr
+    assert (tmp_path / "after.png").exists()
+
+    printed = called("replay", "clicks.parquet", "--delayed", "--no-picture", "--json").stdout
+    assert orjson.loads(printed)["rows"] == {
+        name: pytest.approx(scorecard(p, outcomes, clicks.rows)) for name, p in served.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--judged", "2d"), "--judged goes with --delayed only"),
+        (("--delayed", "--judged", "two days"), "--judged 'two days': give whole hours or days"),
+        (("--delayed",), "no click is left to judge"),
+        (("--delayed", "--url", "http://127.0.0.1:9", "--bin-size", "9"), "--bin-size is a setti"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(
+    tmp_path: Path, called: Sirocco, options: tuple[str, ...], expected: str
+) -> None:
+    log = written(tmp_path / "clicks.parquet", drawn(3))
+
+    run = called("replay", log, *options)
+
+    assert run.returncode == 2
+    assert expected in " ".join(run.stderr.split())
+
+
+@pytest.mark.usefixtures("four_hours")
+def test_a_service_of_ones_own_that_is_away(tmp_path: Path, called: Sirocco) -> None:
+    log = written(tmp_path / "clicks.parquet", drawn(16))
+
+    run = called("replay", log, "--delayed", "--window", "6h", "--url", "http://127.0.0.1:9")
+
+    assert run.returncode == 1
+    assert "http://127.0.0.1:9 does not answer" in run.stderr

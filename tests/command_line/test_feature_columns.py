@@ -1,0 +1,86 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from app.command_line.errors import CommandError
+from app.command_line.feature_columns import FeatureColumn, distinct
+from pccem import Categorical
+
+NAMES = ["a", "b", "a+b", "c=d"]
+
+
+def parse(text: str) -> FeatureColumn:
+    return FeatureColumn.parse("behaviour", text, NAMES, "log.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "columns"),
+    [
+        ("a", "a", ("a",)),
+        ("time=a", "time", ("a",)),
+        ("both=b+a", "both", ("b", "a")),
+        ("a+b", "a+b", ("a+b",)),
+        ("both=a+b", "both", ("a+b",)),
+        ("c=d", "c=d", ("c=d",)),
+    ],
+)
+def test_a_name_a_renamed_column_or_a_sum(text: str, name: str, columns: tuple[str, ...]) -> None:
+    assert parse(text) == FeatureColumn(name, columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"), [("x", "'x'"), ("s=a+x", "'x'"), ("s=", "''"), ("=a", "''")]
+)
+def test_an_unknown_column_lists_those_that_exist(text: str, missing: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        parse(text)
+
+    assert f"--behaviour {text!r}: log.csv has no column {missing}" in str(refused.value)
+    assert "It has: a, b, a+b, c=d" in str(refused.value)
+
+
+def test_a_name_stands_once() -> None:
+    with pytest.raises(CommandError, match="--behaviour 'a' is given 2 times"):
+        distinct("behaviour", [parse("a"), parse("a=b")])
+
+
+def read(feature: FeatureColumn, **columns: object) -> object:
+    return feature.read("log.csv", pa.table(columns))
+
+
+def test_a_sum_lacks_what_one_of_its_columns_lacks() -> None:
+    total = read(FeatureColumn("s", ("a", "b")), a=[1, 2, None], b=[0.5, None, 1.0])
+
+    np.testing.assert_array_equal(total, [1.5, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("values", [[True, None], pa.array([None, None]), [2, 3]])
+def test_what_counts_as_numbers(values: object) -> None:
+    column = read(FeatureColumn("a", ("a",)), a=values)
+
+    assert isinstance(column, np.ndarray)
+    assert column.dtype == np.float64
+
+
+def test_text_is_categories_and_empty_text_is_missing() -> None:
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
+        values = pa.array(["x", "", None, "y", "x"], pa.string()).cast(kind)
+        column = read(FeatureColumn("a", ("a",)), a=values)
+
+        assert isinstance(column, Categorical)
+        assert column.values() == ["x", None, None, "y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "expected"),
+    [
+        (("a",), [1.0, np.inf], "log.csv, row 2: a = inf; a number is finite"),
+        (("a", "a"), ["x", "y"], "column 'a' holds string, not numbers"),
+        (("a",), pa.array([0, 1], pa.timestamp("s")), r"column 'a' holds timestamp\[s\]"),
+    ],
+)
+def test_what_is_neither_is_refused(
+    columns: tuple[str, ...], values: object, expected: str
+) -> None:
+    with pytest.raises(CommandError, match=expected):
+        read(FeatureColumn("s", columns), a=values)

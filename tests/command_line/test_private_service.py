@@ -1,0 +1,55 @@
+"""A private service shares nothing with the service that the environment describes."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.command_line.private_service import of_delayed, of_immediate, private_service
+from app.command_line.service_settings import environment_of, settings_with
+from app.settings import load_settings
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The options that services would have been started with."""
+    options: list[dict[str, Any]] = []
+
+    @contextmanager
+    def start(given: Mapping[str, Any], logs: Path) -> Iterator[None]:
+        options.append({**given, "logs": logs})
+        yield
+
+    monkeypatch.setattr("app.command_line.private_service.whole_service", start)
+    monkeypatch.setenv("SIROCCO_REDIS_URL", "redis://shared:6379")
+    monkeypatch.setenv("SIROCCO_CLICK_LOG_URL", "s3://shared/clicks")
+    monkeypatch.setenv("SIROCCO_ATTRIBUTION_HOURS", "conversion=48")
+    return options
+
+
+@pytest.mark.parametrize("targets", [of_immediate("click"), of_delayed("install", 72)])
+def test_its_data_are_its_own(started: list[dict[str, Any]], targets: dict[str, Any]) -> None:
+    with private_service(targets):
+        options = started[0]
+        folder = options.pop("logs")
+        settings = settings_with(options)
+
+        assert not settings.redis_url
+        assert Path(settings.click_log).parent == settings.data_dir.parent == folder
+        assert settings.attribution_hours == targets["attribution_hours"]
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("hours", [{}, {"conversion": 48, "install": 72}])
+def test_windows_reach_a_child_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, hours: dict[str, int]
+) -> None:
+    environment = environment_of(
+        {"attribution_hours": hours, "delayed_targets": ("conversion", "install")}
+    )
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+
+    assert load_settings().attribution_hours == hours
