@@ -149,7 +149,8 @@ def _label_time(axes: "Axes", found: DelayedBacktest) -> None:
 
 
 def _legend(axes: "Axes") -> None:
-    axes.legend(frameon=False, fontsize=9, ncols=2, loc="best")
+    # Below the axes: the lines of six rows leave no room among them.
+    axes.legend(frameon=False, fontsize=9, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def _scale_ratios(axes: "Axes", ratios: Floats) -> None:

@@ -17,6 +17,7 @@ ROUTES = {
     ("/v1/maps/{target}/{campaign}", "get"),
     ("/v1/atlas/{target}", "get"),
     ("/v1/admin/retrain", "post"),
+    ("/v1/admin/pccem/train", "post"),
     ("/v1/admin/jobs/{job_id}", "get"),
     ("/v1/admin/versions", "get"),
     ("/healthz", "get"),

@@ -86,6 +86,14 @@ def test_pictures_drawn_by_hand_are_well_formed() -> None:
         assert ElementTree.parse(picture).getroot().get("viewBox")
 
 
+@pytest.mark.parametrize(
+    "picture", sorted((ROOT / "docs/images").glob("*.png")), ids=lambda p: p.name
+)
+def test_pictures_are_small(picture: Path) -> None:
+    """No picture weighs more than a page's patience."""
+    assert picture.stat().st_size < 150_000
+
+
 def test_decisions_have_all_four_parts() -> None:
     """A record without its alternatives is an announcement."""
     for record in (ROOT / "docs/decisions").glob("*.md"):

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from prometheus_client import generate_latest
 
 from app.api.application import create_app
-from app.events.schema import Event
+from app.events.schema import Behaviour, Click, Conversion, Event
 from app.settings import Settings
 from tests.docs.pages import ROOT, code_blocks, table_below, text_of
 from tests.docs.settings_table import rows
@@ -83,4 +83,13 @@ def test_every_event_shown_is_an_event() -> None:
 
     kinds = {type(msgspec.json.decode(event, type=Event)) for event in events}
 
-    assert len(kinds) == len(events) == 3
+    assert len(kinds) == len(events) == 5
+
+
+def test_every_event_of_the_delayed_page_is_an_event() -> None:
+    """Clicks, behaviours and conversions of docs/delayed-conversions.md can be sent as shown."""
+    shown = code_blocks(text_of("docs/delayed-conversions.md"), "json")
+
+    events = [msgspec.json.decode(block, type=Event) for block in shown]
+
+    assert {type(event) for event in events} == {Click, Behaviour, Conversion}
