@@ -46,8 +46,9 @@ class TrainingSchedule:
 
     def done(self, target: str, as_of: float) -> None:
         """Nothing is due for the target before the next midnight."""
-        self._reached[target] = as_of
-        self._failures = 0
+        # Where there was too little to learn from, other workers begin it again: none died of it.
+        self.models.forget_attempts(target, as_of)
+        self._reach(target, as_of)
 
     def failed(self, target: str, as_of: float) -> None:
         """Leave failing trainings alone for a while."""
@@ -61,13 +62,17 @@ class TrainingSchedule:
             return True
         last = self.shelf.last_as_of(target, self.settings.attribution_seconds(target))
         if last is not None and last >= midnight:
-            self.done(target, midnight)
+            self._reach(target, midnight)
             return True
         return False
 
     def _may_begin(self, target: str, midnight: float) -> bool:
         if self.models.attempt(target, midnight) <= _MOST_CRASHES:
             return True
-        _log.error("training %s as of %.0f is given up: no worker survived it", target, midnight)
-        self.done(target, midnight)
+        _log.error("training %s as of %.0f is given up: begun, but never ended", target, midnight)
+        self._reach(target, midnight)
         return False
+
+    def _reach(self, target: str, as_of: float) -> None:
+        self._reached[target] = as_of
+        self._failures = 0

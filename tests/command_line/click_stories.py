@@ -77,13 +77,7 @@ class ClickStory:
     def _trial(self) -> Iterator[Event]:
         usual = {"campaign": self.campaign}
         scores = {"click": self.score}
-        yield {
-            **usual,
-            "type": "impression",
-            "occurred_at": self.clicked_at,
-            "id": self.click_id,
-            "scores": scores,
-        }
+        yield {**usual, "type": "impression", "occurred_at": self.clicked_at, "scores": scores}
         yield {
             **usual,
             "type": "click",

@@ -19,28 +19,36 @@ from typing import Literal
 from app.storage.scripts import lua
 
 BYTES_AT_ONCE = 65_536
-NOTHING_DONE = (b"*0\r\n", b":0\r\n")
-"""Replies of a step that found nothing to do."""
+Victim = Literal["caller", "Redis"]
+Moment = Literal["before", "amid", "after"]
+
+NOTHING_DONE = b"*0\r\n"
+"""The reply of a step that found nothing to do."""
 
 
 @dataclass(frozen=True)
 class Doom:
-    """Who dies around the first request that holds the bytes of a step.
+    """Who dies around the first request that holds the bytes of one of the steps.
 
     `before`: the request never arrives. `amid`: it arrives, and nobody knows whether it was done.
     `after`: it was done, and its reply never arrives. Only what comes behind a request that holds
     `since` counts, if that is given.
     """
 
-    victim: Literal["caller", "Redis"]
-    moment: Literal["before", "amid", "after"]
-    step: bytes
+    victim: Victim
+    moment: Moment
+    steps: tuple[bytes, ...]
     since: bytes = b""
 
 
 def script(name: str) -> bytes:
     """What every call of one of our scripts holds."""
     return sha1(lua(name).encode()).hexdigest().encode()
+
+
+def around(victim: Victim, moment: Moment, name: str) -> Doom:
+    """The doom at the next call of one of our scripts."""
+    return Doom(victim, moment, (script(name),))
 
 
 class DoomedStore(ThreadingUnixStreamServer):
@@ -78,7 +86,7 @@ class DoomedStore(ThreadingUnixStreamServer):
             if not self._begun:
                 self._begun = doom.since in request
                 return None
-            return doom if doom.step in request else None
+            return doom if any(step in request for step in doom.steps) else None
 
     def strike(self, doom: Doom, caller: int) -> bool:
         """Kill the victim, unless somebody died of this already."""
@@ -125,7 +133,7 @@ class _Connection(BaseRequestHandler):
     def _pass_replies(self, redis: socket.socket) -> None:
         for reply in _received(redis):
             doom, self._awaited = self._awaited, None
-            done = not reply.startswith((b"-", *NOTHING_DONE))
+            done = not reply.startswith((b"-", NOTHING_DONE))
             if (doom is not None and done and self._strike(doom)) or not _sent(self.request, reply):
                 break
         _end(self.request)

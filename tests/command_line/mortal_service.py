@@ -20,18 +20,16 @@ from app.storage.redis_process import socket_url
 from tests.command_line.conftest import ROOT, SECONDS
 from tests.command_line.doomed_store import Doom, DoomedStore
 
-WORKERS = 2
-"""One works, the other waits for its end."""
-
 _LOOK_SECONDS = 0.02
 
 
 class MortalService:
-    """Redis, an API process and two workers, which reach Redis through a `DoomedStore`."""
+    """Redis, an API process and workers, which reach Redis through a `DoomedStore`."""
 
-    def __init__(self, folder: Path, logs: Path, options: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, logs: Path, workers: int, options: dict[str, Any]) -> None:
         self._folder = folder
         self._logs = logs
+        self._workers = workers
         self._redis = EmbeddedRedis(folder / "redis")
         port = free_port("127.0.0.1")
         store_url = socket_url(folder / "store.sock")
@@ -55,7 +53,7 @@ class MortalService:
             stack.callback(lambda: self._redis.__exit__(None, None, None))
             self._store = stack.enter_context(self._doomed_store())
             stack.callback(self.stop)
-            for command in ("serve", *["worker"] * WORKERS):
+            for command in ("serve", *["worker"] * self._workers):
                 self._start(command)
             wait_until(self._is_ready, "ready")
             yield
@@ -89,9 +87,9 @@ class MortalService:
 
     @property
     def complaints(self) -> str:
-        """Every fault that a process has logged."""
+        """The logs of processes that met a fault of ours."""
         texts = [log.read_text() for log in self._logs.iterdir()]
-        return "\n".join(text for text in texts if "Traceback" in text or "ERROR" in text)
+        return "\n".join(text for text in texts if "Traceback" in text)
 
     @contextmanager
     def _doomed_store(self) -> Iterator[DoomedStore]:
@@ -125,11 +123,14 @@ class MortalService:
 
 
 @contextmanager
-def mortal_service(logs: Path, **options: Any) -> Iterator[MortalService]:
-    """A running service of these settings that is slow to despair and quick to come back."""
+def mortal_service(logs: Path, workers: int, **options: Any) -> Iterator[MortalService]:
+    """A running service of these settings that is slow to despair and quick to come back.
+
+    Of several workers, one works and the others wait for its end.
+    """
     quick = {"fold_seconds": 0.05, "lease_seconds": 1, "redis_timeout_seconds": 10, **options}
     with TemporaryDirectory(prefix="sirocco-test-") as folder:
-        service = MortalService(Path(folder), logs, quick)
+        service = MortalService(Path(folder), logs, workers, quick)
         with service.running():
             yield service
 

@@ -16,38 +16,41 @@ class PersistentClient:
     url: str
 
     def send(self, name: str, batches: list[list[Event]]) -> None:
-        """One request after the other, each whole: of every third a copy, of others a repeat."""
-        with httpx.Client(base_url=self.url, trust_env=False, timeout=30) as http:
+        """One request after the other, each stored as a whole or not at all, and every third once
+        more."""
+        with self._opened() as http:
             for number, events in enumerate(batches):
                 key = f"{name}/{number}"
-                answer = self._acknowledged(http, events, key)
-                assert answer in (_told(accepted=len(events)), _told(duplicates=len(events)))
-                # A behaviour of a closed click is late, whoever repeats it.
-                repeated = [event for event in events if event["type"] != "behaviour"]
+                answer = _acknowledged(http, events, key)
+                assert answer in (told(accepted=len(events)), told(duplicates=len(events)))
                 if number % 3 == 0:
-                    answer = self._acknowledged(http, events, key)
-                    assert answer == _told(duplicates=len(events))
-                elif number % 3 == 1 and repeated:
-                    answer = self._acknowledged(http, repeated, f"{key} again")
-                    assert answer == _told(duplicates=len(repeated))
+                    assert _acknowledged(http, events, key) == told(duplicates=len(events))
 
-    def _acknowledged(self, http: httpx.Client, events: list[Event], key: str) -> dict[str, Any]:
-        answers: list[httpx.Response] = []
+    def repeat(self, events: list[Event]) -> None:
+        """In a request of its own, as somebody who knows nothing of the others."""
+        with self._opened() as http:
+            assert _acknowledged(http, events, "again") == told(duplicates=len(events))
 
-        def is_answered() -> bool:
-            try:
-                answers.append(
-                    http.post("/v1/events", json=events, headers={"Idempotency-Key": key})
-                )
-            except httpx.TransportError:
-                return False
-            return answers[-1].status_code != httpx.codes.SERVICE_UNAVAILABLE
-
-        wait_until(is_answered, f"{key} is never acknowledged")
-        assert answers[-1].status_code == httpx.codes.OK, answers[-1].text
-        content: dict[str, Any] = answers[-1].json()
-        return content
+    def _opened(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, trust_env=False, timeout=30)
 
 
-def _told(accepted: int = 0, duplicates: int = 0) -> dict[str, Any]:
+def told(accepted: int = 0, duplicates: int = 0) -> dict[str, Any]:
+    """The answer to events that are all good."""
     return {"accepted": accepted, "duplicates": duplicates, "rejected": []}
+
+
+def _acknowledged(http: httpx.Client, events: list[Event], key: str) -> dict[str, Any]:
+    answers: list[httpx.Response] = []
+
+    def is_answered() -> bool:
+        try:
+            answers.append(http.post("/v1/events", json=events, headers={"Idempotency-Key": key}))
+        except httpx.TransportError:
+            return False
+        return answers[-1].status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+    wait_until(is_answered, f"{key} is never acknowledged")
+    assert answers[-1].status_code == httpx.codes.OK, answers[-1].text
+    content: dict[str, Any] = answers[-1].json()
+    return content

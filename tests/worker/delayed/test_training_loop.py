@@ -143,6 +143,18 @@ def test_a_training_that_takes_the_worker_down_is_given_up(settings, models, wor
     assert [len(due) for due in begun] == [1, 1, 1, 0, 0]
 
 
+def test_workers_that_find_too_little_give_nothing_up(redis_client, settings, clock, models):
+    """However often they are started again: nobody died of it."""
+    clock.seconds = AS_OF + DELAY
+    for _ in range(5):
+        worker = started(redis_client, settings, clock)
+        worker.step()
+        worker._lease.release()
+
+    assert models.attempt(TARGET, AS_OF) == 1
+    assert worker._state["trainings"] == worker._state["training_failures"] == 0
+
+
 def new_schedule(settings, models, worker, clock):
     return TrainingSchedule(settings, models, worker._delayed.shelf, clock)
 
