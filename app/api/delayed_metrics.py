@@ -40,7 +40,15 @@ _CLICKS_NOW: Final = {
 }
 _CLICKS_COUNTED: Final = {
     "closed_clicks": ("closed", "Clicks moved into the click log."),
-    "late_behaviours": ("late_behaviours", "Behaviours that came after their click was closed."),
+    "early_behaviours": (
+        "early_behaviours",
+        "Behaviours that waited for their click and turned out to be before it.",
+    ),
+    "late_behaviours": (
+        "late_behaviours",
+        "Behaviours that waited for their click and were after its post-click window.",
+    ),
+    "expired_clicks": ("expired", "Open clicks that no worker closed in time: they are lost."),
     "damaged_clicks": ("damaged", "Open clicks that could not be read and were set aside."),
 }
 _WORKER: Final = {

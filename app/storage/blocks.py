@@ -13,11 +13,11 @@ duplicate, and `decode_block` leaves it out.
 
 import struct
 from dataclasses import dataclass
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.storage.block_frame import framed, opened
 from calibrators.names import pack_names, unpack_names
 
 SCHEMA_VERSION = 1
@@ -26,7 +26,6 @@ LARGEST_WEIGHT = 1_000_000.0
 """What one event may count or add: a bin holds the sum of 9,000 such events."""
 
 _MAGIC = b"SBLK"
-_HEADER = struct.Struct("<4sHII")
 _SIZES = struct.Struct("<II")
 _ROW_BYTES = 4 + 3 * 8
 
@@ -64,7 +63,7 @@ def encode_block(block: Block) -> bytes:
             block.positives.astype("<f8", copy=False).tobytes(),
         )
     )
-    return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(body), crc32(body)) + body
+    return framed(_MAGIC, SCHEMA_VERSION, body)
 
 
 def decode_block(data: bytes) -> Block:
@@ -72,7 +71,7 @@ def decode_block(data: bytes) -> Block:
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks = _opened(data)
+    body, marks = opened(_MAGIC, SCHEMA_VERSION, data)
     if len(body) < _SIZES.size:
         raise ValueError(f"the body of a block has at least {_SIZES.size} bytes, not {len(body)}")
     campaigns, length = _SIZES.unpack_from(body)
@@ -84,22 +83,6 @@ def decode_block(data: bytes) -> Block:
     _check_values(rows, campaigns, values)
     block = Block(names, rows, *values)
     return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
-
-
-def _opened(data: bytes) -> tuple[memoryview, memoryview]:
-    """Body and marks."""
-    if len(data) < _HEADER.size:
-        raise ValueError(f"a block has at least {_HEADER.size} bytes, not {len(data)}")
-    magic, version, length, checksum = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
-        raise ValueError(f"a block begins with {_MAGIC!r}, not {magic!r}")
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"block schema_version {version}: only {SCHEMA_VERSION} is known")
-    end = _HEADER.size + length
-    body = memoryview(data)[_HEADER.size : end]
-    if len(body) != length or crc32(body) != checksum:
-        raise ValueError("the block is cut short or its checksum is wrong")
-    return body, memoryview(data)[end:]
 
 
 def _check_values(rows: Rows, campaigns: int, values: Floats) -> None:

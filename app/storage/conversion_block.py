@@ -8,17 +8,16 @@ Behind the body the store appends n marks u1 when some of the n conversions do n
 one that was stored before or is refused, and `decode_conversions` leaves it out.
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
 import msgspec
+
+from app.storage.block_frame import framed, opened
 
 SCHEMA_VERSION = 1
 
 _MAGIC = b"SCNV"
-_HEADER = struct.Struct("<4sHII")
 _BODY = msgspec.msgpack.Decoder(tuple[list[str], list[float], list[float | None]])
 
 
@@ -40,7 +39,7 @@ def encode_conversions(conversions: Sequence[Conversion]) -> bytes:
         [conversion.value for conversion in conversions],
     )
     body = msgspec.msgpack.encode(columns)
-    return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(body), crc32(body)) + body
+    return framed(_MAGIC, SCHEMA_VERSION, body)
 
 
 def decode_conversions(data: bytes, target: str) -> list[Conversion]:
@@ -48,29 +47,12 @@ def decode_conversions(data: bytes, target: str) -> list[Conversion]:
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks = _opened(data)
+    body, marks = opened(_MAGIC, SCHEMA_VERSION, data)
     try:
         ids, times, values = _BODY.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"the body of the block is unreadable: {error}") from None
     if not len(ids) == len(times) == len(values) or len(marks) not in (0, len(ids)):
         raise ValueError("the columns of the block are of different lengths")
-    marks = marks or bytes(len(ids))
-    rows = zip(ids, times, values, marks, strict=True)
+    rows = zip(ids, times, values, bytes(marks) or bytes(len(ids)), strict=True)
     return [Conversion(i, target, at, value) for i, at, value, mark in rows if not mark]
-
-
-def _opened(data: bytes) -> tuple[memoryview, bytes]:
-    """Body and marks."""
-    if len(data) < _HEADER.size:
-        raise ValueError(f"a block has at least {_HEADER.size} bytes, not {len(data)}")
-    magic, version, length, checksum = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
-        raise ValueError(f"a block of conversions begins with {_MAGIC!r}, not {magic!r}")
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"block schema_version {version}: only {SCHEMA_VERSION} is known")
-    end = _HEADER.size + length
-    body = memoryview(data)[_HEADER.size : end]
-    if len(body) != length or crc32(body) != checksum:
-        raise ValueError("the block is cut short or its checksum is wrong")
-    return body, data[end:]
