@@ -49,7 +49,8 @@ def backtest(
 
     Parameters
     ----------
-    table : the log.
+    table : the log; rows that stand for several impressions are judged by the probability of
+        their common score.
     calibrators : name to calibrator; the name "raw" is taken.
     window_hours : hours to fit on, at least 1.
     sufficiency : what a campaign needs for a map of its own; the service's default unless given.
@@ -106,8 +107,11 @@ def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
 def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Floats]]) -> Backtest:
     probabilities = {RAW: table.scores[rows]}
     probabilities.update((name, np.concatenate(parts)) for name, parts in served.items())
-    outcomes, campaigns = table.outcomes[rows], table.rows[rows]
-    cards = {name: scorecard(p, outcomes, campaigns) for name, p in probabilities.items()}
+    judged = table.select(rows)
+    cards = {
+        name: scorecard(p, judged.outcomes, judged.rows, sample_weight=judged.weights)
+        for name, p in probabilities.items()
+    }
     return Backtest(rows, probabilities, cards)
 
 
@@ -163,9 +167,9 @@ class _BinsPast:
 
 
 def _bins(table: EventTable, rows: Integers) -> BinsTable:
-    owner = table.rows[rows].astype(np.int64)
+    hour = table.select(rows)
     return BinsTable.from_columns(
-        table.campaigns, owner, table.scores[rows], np.ones(len(rows)), table.outcomes[rows]
+        table.campaigns, hour.rows.astype(np.int64), hour.scores, hour.counts, hour.positives
     )
 
 
@@ -198,7 +202,10 @@ class _RawPast:
         return fit
 
     def _map(self, rows: Integers, calibrator: Calibrator) -> CalibrationMap:
-        return calibrator.fit(self.table.scores[rows], self.table.outcomes[rows])
+        table = self.table
+        weights = None if table.weights is None else table.weights[rows]
+        return calibrator.fit(table.scores[rows], table.outcomes[rows], weights)
 
     def _suffices(self, rows: Integers, sufficiency: Sufficiency) -> bool:
-        return sufficiency.missing(len(rows), float(self.table.outcomes[rows].sum())) is None
+        samples, positives = self.table.counts[rows].sum(), self.table.positives[rows].sum()
+        return sufficiency.missing(float(samples), float(positives)) is None

@@ -64,7 +64,8 @@ def cal_n(
 
 def cal_n_of(predictions: Predictions, n: int, empty: Empty) -> float:
     """`cal_n` of checked predictions, which are sorted once for every n."""
-    return float(cal_n_of_runs(predictions.runs, predictions.run_positives, n, empty)[0])
+    samples = predictions.ordered
+    return float(cal_n_of_runs(samples.runs, samples.run_positives, n, empty)[0])
 
 
 def cal_n_of_runs(runs: Runs, positives: Floats, n: int, empty: Empty) -> Floats:

@@ -12,6 +12,7 @@ from calibrators.samples import (
     Integers,
     as_vector,
     check_equal_lengths,
+    check_finite_sum,
     check_not_negative,
     check_unit_interval,
 )
@@ -36,6 +37,8 @@ class EventTable:
     scores : probabilities the upstream model predicted, in [0, 1].
     outcomes : in [0, 1].
     bids : at least 0, or None where the log has none.
+    weights : how many impressions each row stands for, above 0, where rows of one hour, campaign
+        and cell of scores were taken together (`evaluation.event_cells`); None: each is one.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class EventTable:
     scores: Floats
     outcomes: Floats
     bids: Floats | None = None
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         checked: dict[str, NDArray[np.float64] | Rows] = {
@@ -65,6 +69,8 @@ class EventTable:
         }
         if self.bids is not None:
             checked["bids"] = check_not_negative("bids", self.bids)
+        if self.weights is not None:
+            checked["weights"] = _check_weights(self.weights)
         check_equal_lengths(**checked)
         _check_distinct(self.campaigns)
         for name, column in checked.items():
@@ -98,6 +104,7 @@ class EventTable:
         names = tuple(sorted(set().union(*(table.campaigns for table in tables))))
         rank = {name: row for row, name in enumerate(names)}
         bids = [table.bids for table in tables if table.bids is not None]
+        weighted = any(table.weights is not None for table in tables)
         return cls(
             _join([table.times for table in tables], np.float64),
             names,
@@ -105,6 +112,7 @@ class EventTable:
             _join([table.scores for table in tables], np.float64),
             _join([table.outcomes for table in tables], np.float64),
             _join(bids, np.float64) if tables and len(bids) == len(tables) else None,
+            _join([table.counts for table in tables], np.float64) if weighted else None,
         )
 
     def __len__(self) -> int:
@@ -115,6 +123,16 @@ class EventTable:
         """Hour of each impression, floor(times / 3600), shape (n,)."""
         return np.floor(self.times / SECONDS_PER_HOUR).astype(np.int64)
 
+    @property
+    def counts(self) -> Floats:
+        """How many impressions each row stands for, shape (n,)."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
+    @property
+    def positives(self) -> Floats:
+        """How many positives each row stands for, shape (n,)."""
+        return self.outcomes if self.weights is None else self.weights * self.outcomes
+
     def select(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "EventTable":
         """The impressions that an index array or a mask of shape (n,) chooses."""
         return EventTable(
@@ -124,6 +142,7 @@ class EventTable:
             self.scores[chosen],
             self.outcomes[chosen],
             None if self.bids is None else self.bids[chosen],
+            None if self.weights is None else self.weights[chosen],
         )
 
     def _rows_among(self, rank: dict[str, int]) -> Rows:
@@ -143,6 +162,14 @@ def _check_times(values: ArrayLike) -> Floats:
             f"times[{first}] = {times[first]}: must be epoch seconds, finite and under 1e12"
         )
     return times
+
+
+def _check_weights(values: ArrayLike) -> Floats:
+    weights = check_not_negative("weights", values)
+    if not weights.all():
+        raise ValueError(f"weights[{int(np.argmin(weights))}] = 0.0: every row must stand for some")
+    check_finite_sum("weights", weights)
+    return weights
 
 
 def _check_rows(values: Rows, campaigns: int) -> Rows:

@@ -8,6 +8,9 @@ from evaluation.predictions import Predictions
 EPSILON = 1e-12
 """Probabilities are clipped to [EPSILON, 1 - EPSILON], so a click at probability 0 costs 27.6."""
 
+_BLOCK = 1 << 14
+"""Samples worked on at a time: what is made of them stays in the processor's cache."""
+
 
 def log_loss(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Weighted mean of -(y ln p + (1 - y) ln(1 - p)).
@@ -48,10 +51,16 @@ def log_loss_of(predictions: Predictions) -> float:
     weight = predictions.weights.sum()
     if weight == 0.0:
         return float("nan")
-    clipped = np.clip(predictions.probabilities, EPSILON, 1.0 - EPSILON)
+    starts = range(0, len(predictions.weights), _BLOCK)
+    return float(sum(_loss(predictions, slice(start, start + _BLOCK)) for start in starts) / weight)
+
+
+def _loss(predictions: Predictions, rows: slice) -> float:
+    clipped = np.clip(predictions.probabilities[rows], EPSILON, 1.0 - EPSILON)
+    positives = predictions.weights[rows] * predictions.outcomes[rows]
     hits = np.log(clipped)
-    hits *= predictions.positives
+    hits *= positives
     misses = np.log1p(np.negative(clipped, out=clipped), out=clipped)
-    misses *= predictions.weights - predictions.positives
+    misses *= np.subtract(predictions.weights[rows], positives, out=positives)
     hits += misses
-    return float(-hits.sum() / weight)
+    return float(-hits.sum())

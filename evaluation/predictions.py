@@ -62,6 +62,33 @@ class Predictions:
         """Weight times outcome of every run, shape (r,)."""
         return self.runs.sums(self.positives)
 
+    @cached_property
+    def ordered(self) -> "Predictions":
+        """The same samples by ascending probability where sorting them so is cheap, else these.
+
+        For what needs `runs` and `run_positives` only, which are the same: plain clicks without
+        weights sort without an index, several times faster than `runs` does it.
+        """
+        if "runs" in vars(self) or not self._are_plain:
+            return self
+        return Predictions(*_sorted_pairs(self.probabilities, self.outcomes), self.weights)
+
+    @property
+    def _are_plain(self) -> bool:
+        y = self.outcomes
+        return bool((self.weights == 1.0).all() and ((y == 0.0) | (y == 1.0)).all())
+
+
+def _sorted_pairs(probabilities: Floats, outcomes: Floats) -> tuple[Floats, Floats]:
+    """Both columns sorted by probability, then outcome; outcomes are 0 or 1."""
+    # The bits of floats from 0 up sort as they do, and their sign bit is free for the outcome.
+    keys = probabilities.view(np.uint64) << np.uint64(1)
+    keys |= outcomes.astype(np.uint64)
+    keys.sort()
+    sorted_outcomes = (keys & np.uint64(1)).astype(np.float64)
+    keys >>= np.uint64(1)
+    return keys.view(np.float64), sorted_outcomes
+
 
 def check_weights(sample_weight: ArrayLike | None, length: int) -> Floats:
     """The weights as float64 of shape (n,), at least 0, with a finite sum; ones when none."""

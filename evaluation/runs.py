@@ -42,7 +42,9 @@ class Runs:
         """The runs of n samples; groups, shape (n,), say which of 0..n_groups-1 each is in."""
         order = _sorted_rows(probabilities, weights, groups, n_groups)
         p, w, g = probabilities[order], weights[order], groups[order]
-        bounds = np.searchsorted(g, np.arange(n_groups + 1, dtype=g.dtype))
+        # A narrow type may hold every group and not their number; its own spares a copy of all.
+        kind = np.promote_types(g.dtype, np.min_scalar_type(n_groups))
+        bounds = np.searchsorted(g, np.arange(n_groups + 1, dtype=kind))
         row_counts = np.diff(bounds)
         opens = (p[1:] != p[:-1]) | (g[1:] != g[:-1])
         if opens.all():

@@ -81,6 +81,10 @@ def test_an_hour_is_3600_seconds_from_the_epoch(time, hour):
         ({"outcomes": [0, 2]}, r"outcomes\[1\] = 2"),
         ({"bids": [1.0, -0.5]}, r"bids\[1\] = -0.5: every value must be finite and at least 0"),
         ({"bids": [np.inf, 1.0]}, r"bids\[0\] = inf"),
+        ({"weights": [1.0, 0.0]}, r"weights\[1\] = 0.0: every row must stand for some"),
+        ({"weights": [-1.0, 1.0]}, r"weights\[0\] = -1.0: every value must be finite and at least"),
+        ({"weights": [1e308, 1e308]}, "sum of weights = inf"),
+        ({"weights": [1.0]}, "weights has 1"),
         ({"scores": [0.1]}, "equal lengths: times has 2, rows has 2, scores has 1"),
         ({"bids": [1.0]}, "bids has 1"),
         ({"campaigns": ("a", "a")}, "campaigns: 'a' stands there twice"),
@@ -149,6 +153,19 @@ def test_bids_are_kept_when_all_tables_have_them():
     assert EventTable.concatenate([priced, priced]).bids.tolist() == [3.0, 3.0]
     assert EventTable.concatenate([priced, bare]).bids is None
     assert EventTable.concatenate([]).bids is None
+
+
+def test_a_row_stands_for_itself_unless_it_has_a_weight():
+    """Of tables put together, the others' rows count once; a selection keeps its weights."""
+    plain = EventTable.from_columns([1.0], ["a"], [0.5], [1])
+    heavy = EventTable((2.0,), ("b",), np.array([0]), (0.5,), (0.25,), weights=[4.0])
+
+    both = EventTable.concatenate([plain, heavy])
+
+    assert EventTable.concatenate([plain]).weights is None
+    assert (both.weights.tolist(), both.positives.tolist()) == ([1.0, 4.0], [1.0, 1.0])
+    assert (plain.counts.tolist(), plain.positives.tolist()) == ([1.0], [1.0])
+    assert both.select(np.array([1])).weights.tolist() == [4.0]
 
 
 def test_no_tables_make_an_empty_table():

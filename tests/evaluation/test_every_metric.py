@@ -1,6 +1,7 @@
 """What every metric does with nothing, with one class only, without weight, and with bad input."""
 
 import inspect
+import re
 from math import inf, isnan, nan
 
 import numpy as np
@@ -10,18 +11,43 @@ from hypothesis import given, settings
 import evaluation
 from evaluation import (
     auc,
+    bias_shift,
+    bucketed_cs_auc,
     cal_n,
     cal_n_floor,
+    calibrated_log_loss,
+    calibrated_losses,
+    calibrated_quadratic_loss,
+    copc,
+    cs_auc,
+    cs_auc_parts,
+    gauc,
     gc_n,
+    gcs_auc,
+    grouped_auc,
     grouped_cal_n,
+    grouped_cs_auc,
     log_loss,
+    mae,
+    mse,
+    nmse,
+    partial_auc,
     pcoc,
+    prediction_error,
+    rate_slices,
     reliability_diagram,
+    rig,
+    rolling_calibrated_log_loss,
+    rolling_calibrated_losses,
+    rolling_calibrated_quadratic_loss,
+    ropr,
+    score_quantiles,
     scorecard,
 )
 from tests.evaluation.predictions_of_kind import predictions
 
 BINS = 2
+INFINITE = "the shift that would fit them is infinite"
 
 
 def of_one_campaign(metric):
@@ -50,40 +76,195 @@ def log_loss_on_the_scorecard(p, y, sample_weight=None):
     return scorecard(p, y, [0] * len(p), sample_weight=sample_weight)["log_loss"]
 
 
+def revenue_ratio(p, y, sample_weight=None):
+    return ropr(p, y, np.ones(len(p)), sample_weight=sample_weight)
+
+
+def rate_of_the_lowest(p, y, sample_weight=None):
+    """One bin holds all samples."""
+    rates = score_quantiles(p, y, 1, sample_weight=sample_weight).rates
+    return float(rates[0]) if len(rates) else nan
+
+
+def rate_of_the_only_slice(p, y, sample_weight=None):
+    rates = rate_slices(p, y, ["a"] * len(p), sample_weight=sample_weight).rates
+    return float(rates[0]) if len(rates) else nan
+
+
+def nan_where_infinite(metric):
+    """The metric, and nan where it says that the shift it needs is infinite."""
+
+    def measure(p, y, sample_weight=None):
+        try:
+            return metric(p, y, sample_weight=sample_weight)
+        except ValueError as error:
+            if INFINITE not in str(error):
+                raise
+            return nan
+
+    return measure
+
+
+def of_two_periods(metric):
+    """The metric where the low probabilities come first."""
+
+    def measure(p, y, sample_weight=None):
+        periods = np.asarray(p, float) > 0.3
+        return metric(p, y, periods, sample_weight=sample_weight)
+
+    return nan_where_infinite(measure)
+
+
+def of_one_group(metric):
+    """The metric of a single group."""
+
+    def measure(p, y, sample_weight=None):
+        return metric(p, y, ["a"] * len(p), sample_weight=sample_weight)
+
+    return measure
+
+
+def with_equal_bids(metric):
+    """The metric where every bid is 1."""
+
+    def measure(p, y, *groups, sample_weight=None):
+        return metric(p, y, np.ones(len(p)), *groups, sample_weight=sample_weight)
+
+    return measure
+
+
 METRICS = {
     "auc": auc,
+    "bias_shift": nan_where_infinite(bias_shift),
+    "bucketed_cs_auc": with_equal_bids(bucketed_cs_auc),
     "cal_n": lambda p, y, sample_weight=None: cal_n(p, y, BINS, sample_weight=sample_weight),
     "cal_n_floor": floor,
+    "calibrated_log_loss": nan_where_infinite(calibrated_log_loss),
+    "calibrated_losses": nan_where_infinite(
+        lambda *columns, **options: calibrated_losses(*columns, **options).value
+    ),
+    "calibrated_quadratic_loss": calibrated_quadratic_loss,
+    "copc": copc,
+    "cs_auc": with_equal_bids(cs_auc),
+    "cs_auc_parts": lambda *columns, **options: (
+        with_equal_bids(cs_auc_parts)(*columns, **options).value
+    ),
+    "gauc": of_one_group(gauc),
     "gc_n": of_one_campaign(gc_n),
+    "gcs_auc": of_one_group(with_equal_bids(gcs_auc)),
+    "grouped_auc": lambda *columns, **options: of_one_group(grouped_auc)(*columns, **options).value,
     "grouped_cal_n": lambda *columns, **options: (
         of_one_campaign(grouped_cal_n)(*columns, **options).value
     ),
+    "grouped_cs_auc": lambda *columns, **options: (
+        of_one_group(with_equal_bids(grouped_cs_auc))(*columns, **options).value
+    ),
     "log_loss": log_loss,
+    "mae": mae,
+    "mse": mse,
+    "nmse": nmse,
+    "partial_auc": partial_auc,
     "pcoc": pcoc,
+    "prediction_error": prediction_error,
+    "rate_slices": rate_of_the_only_slice,
     "reliability_diagram": mean_rate,
+    "rig": rig,
+    "rolling_calibrated_log_loss": of_two_periods(rolling_calibrated_log_loss),
+    "rolling_calibrated_losses": of_two_periods(
+        lambda *columns, **options: rolling_calibrated_losses(*columns, **options).value
+    ),
+    "rolling_calibrated_quadratic_loss": of_two_periods(rolling_calibrated_quadratic_loss),
+    "ropr": revenue_ratio,
+    "score_quantiles": rate_of_the_lowest,
     "scorecard": log_loss_on_the_scorecard,
 }
+STUDIES = {
+    "ab_readout",
+    "backtest",
+    "behaviour_study",
+    "click_curve",
+    "compare_auctions",
+    "delayed_backtest",
+    "gsp_auction",
+    "metric_accuracy",
+    "paired_bootstrap",
+    "quantile_rates",
+    "search_experiment",
+    "simulate_auction",
+    "sweep_operating_points",
+}
+"""Public functions of other arguments than probabilities and outcomes."""
 WITH_OUTCOMES = sorted(set(METRICS) - {"cal_n_floor"})
+REGRESSION = {"calibrated_quadratic_loss", "rolling_calibrated_quadratic_loss"}
+"""Their predictions and outcomes may be any numbers."""
 EVERY = pytest.mark.parametrize("name", sorted(METRICS))
 
 ONLY_NEGATIVES = {
     "auc": nan,
+    "bias_shift": nan,
+    "bucketed_cs_auc": nan,
     "cal_n": inf,
+    "calibrated_log_loss": nan,
+    "calibrated_losses": nan,
+    "calibrated_quadratic_loss": 0.0,
+    "copc": 0.0,
+    "cs_auc": nan,
+    "cs_auc_parts": nan,
+    "gauc": nan,
     "gc_n": nan,
+    "gcs_auc": nan,
+    "grouped_auc": nan,
     "grouped_cal_n": nan,
+    "grouped_cs_auc": nan,
     "log_loss": -np.log(0.75),
+    "mae": 0.25,
+    "mse": 0.0625,
+    "nmse": nan,
+    "partial_auc": nan,
     "pcoc": nan,
+    "prediction_error": inf,
+    "rate_slices": 0.0,
     "reliability_diagram": 0.0,
+    "rig": nan,
+    "rolling_calibrated_log_loss": nan,
+    "rolling_calibrated_losses": nan,
+    "rolling_calibrated_quadratic_loss": nan,
+    "ropr": 0.0,
+    "score_quantiles": 0.0,
     "scorecard": -np.log(0.75),
 }
 ONLY_POSITIVES = {
     "auc": nan,
+    "bias_shift": nan,
+    "bucketed_cs_auc": nan,
     "cal_n": 3.0,
+    "calibrated_log_loss": nan,
+    "calibrated_losses": nan,
+    "calibrated_quadratic_loss": 0.0,
+    "copc": 4.0,
+    "cs_auc": nan,
+    "cs_auc_parts": nan,
+    "gauc": nan,
     "gc_n": 3.0,
+    "gcs_auc": nan,
+    "grouped_auc": nan,
     "grouped_cal_n": 3.0,
+    "grouped_cs_auc": nan,
     "log_loss": -np.log(0.25),
+    "mae": 0.75,
+    "mse": 0.5625,
+    "nmse": nan,
+    "partial_auc": nan,
     "pcoc": 0.25,
+    "prediction_error": -0.75,
+    "rate_slices": 1.0,
     "reliability_diagram": 1.0,
+    "rig": nan,
+    "rolling_calibrated_log_loss": nan,
+    "rolling_calibrated_losses": nan,
+    "rolling_calibrated_quadratic_loss": nan,
+    "ropr": 4.0,
+    "score_quantiles": 1.0,
     "scorecard": -np.log(0.25),
 }
 
@@ -94,8 +275,7 @@ def test_every_public_metric_is_under_this_contract():
         name for name in evaluation.__all__ if inspect.isfunction(getattr(evaluation, name))
     }
 
-    studies = {"backtest", "behaviour_study", "delayed_backtest", "quantile_rates"}
-    assert functions - studies == set(METRICS)
+    assert functions - STUDIES == set(METRICS)
 
 
 @EVERY
@@ -148,7 +328,7 @@ def test_a_scorecard_of_one_class_keeps_what_is_defined(outcome):
     )
 
 
-@EVERY
+@pytest.mark.parametrize("name", sorted(set(METRICS) - REGRESSION))
 @pytest.mark.parametrize("value", [nan, inf, -0.01, 1.01])
 def test_a_bad_probability_is_named(name, value):
     """NaN and all that is outside [0, 1]: ValueError with column, row and value."""
@@ -156,11 +336,22 @@ def test_a_bad_probability_is_named(name, value):
         METRICS[name]([0.5, value, 0.5], [0, 1, 1])
 
 
-@pytest.mark.parametrize("name", WITH_OUTCOMES)
+@pytest.mark.parametrize("name", sorted(set(WITH_OUTCOMES) - REGRESSION))
 @pytest.mark.parametrize("value", [nan, inf, -1.0, 2.0])
 def test_a_bad_outcome_is_named(name, value):
     """NaN and all that is outside [0, 1]: ValueError with column, row and value."""
     with pytest.raises(ValueError, match=rf"outcomes\[2\] = {value}: every value must be in"):
+        METRICS[name]([0.5, 0.5, 0.5], [0, 1, value])
+
+
+@pytest.mark.parametrize("name", sorted(REGRESSION))
+@pytest.mark.parametrize("value", [nan, inf, -inf, 1e151])
+def test_a_bad_number_is_named(name, value):
+    """What is no number, or too large for its square to be one, in either column."""
+    rule = re.escape(f" = {value}: every value must be finite and within 1e+150 of 0")
+    with pytest.raises(ValueError, match=rf"predictions\[1\]{rule}"):
+        METRICS[name]([0.5, value, 0.5], [0, 1, 1])
+    with pytest.raises(ValueError, match=rf"outcomes\[2\]{rule}"):
         METRICS[name]([0.5, 0.5, 0.5], [0, 1, value])
 
 
@@ -176,7 +367,7 @@ def test_a_bad_weight_is_named(name, value):
 @pytest.mark.parametrize("outcomes", [[], [1], [0, 1, 1]], ids=len)
 def test_an_outcome_for_each_probability(name, outcomes):
     """Unequal lengths are an error, not broadcast."""
-    message = f"equal lengths: probabilities has 2, outcomes has {len(outcomes)}"
+    message = f"equal lengths: (probabilities|predictions) has 2, outcomes has {len(outcomes)}"
     with pytest.raises(ValueError, match=message):
         METRICS[name]([0.5, 0.5], outcomes)
 
@@ -198,7 +389,7 @@ def test_a_campaign_for_each_probability(metric, campaigns):
 
 
 @EVERY
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(samples=predictions(min_size=4))
 def test_arguments_are_left_as_they_are(name, samples):
     """A metric reads; it works in memory of its own."""

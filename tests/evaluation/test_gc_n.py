@@ -136,3 +136,14 @@ def test_unequal_lengths_are_refused():
     """A campaign for each probability."""
     with pytest.raises(ValueError, match="campaigns has 1"):
         gc_n([0.1, 0.2], [0, 1], ["a"])
+
+
+@pytest.mark.parametrize(("kind", "campaigns"), [(np.int8, 128), (np.uint8, 256)])
+def test_codes_may_fill_their_type(kind, campaigns):
+    """128 campaigns in a byte are 128 campaigns, as in wider codes."""
+    codes = np.repeat(np.arange(campaigns), 4)
+    p, y = np.full(len(codes), 0.5), np.tile([0, 1, 1, 1], campaigns)
+
+    value = gc_n(p, y, codes.astype(kind), 1, min_positives=0)
+
+    assert value == gc_n(p, y, codes, 1, min_positives=0)

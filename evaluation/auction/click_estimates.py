@@ -1,0 +1,129 @@
+"""Expected clicks of simulated slots, from the log at three levels."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.samples import Floats
+from evaluation.auction.click_history import ClickHistory
+from evaluation.auction.gsp import Auction
+from evaluation.auction.identifiers import Codes
+from evaluation.auction.search_log import SearchLog
+from evaluation.sums import sum_at
+
+LEVELS = (1, 2, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class ClickEstimates:
+    """Click rates of k slots, and how each of them leans on the clicks of the log.
+
+    Attributes
+    ----------
+    rates : (k,) expected clicks, in [0, 1].
+    levels : (k,) 1 where the log showed the pair at this position, 2 where it showed the pair
+        elsewhere, 3 where it did not.
+    pairs, places, cells : (k,) where the history looks the slot up.
+    """
+
+    history: ClickHistory
+    shrinkage: float
+    rates: Floats
+    levels: NDArray[np.int8]
+    pairs: Codes
+    places: NDArray[np.int16]
+    cells: Codes
+
+    @classmethod
+    def of(
+        cls, history: ClickHistory, auction: Auction, min_impressions: float, shrinkage: float
+    ) -> Self:
+        """Look up the slots of an auction over the log that the history is of."""
+        pairs, places = history.cells.pair_of_row[auction.rows], auction.slots - 1
+        cells = history.cells.cell_of[pairs, places]
+        elsewhere = np.minimum(history.pair_rates[pairs] * history.factors[places], 1.0)
+        rescaled = ~np.isnan(elsewhere) & history.filled[places]
+        exact = history.cells.impressions[cells] >= min_impressions
+        levels = np.where(exact, 1, np.where(rescaled, 2, 3)).astype(np.int8)
+        rates = np.where(rescaled, elsewhere, history.rates[places])
+        rates[exact] = _cell_rates(history, shrinkage)[cells[exact]]
+        return cls(history, shrinkage, rates, levels, pairs, places, cells)
+
+    @property
+    def level_shares(self) -> tuple[float, float, float]:
+        """Share of the slots answered at level 1, 2 and 3; nan without slots."""
+        if not len(self.levels):
+            return (float("nan"),) * 3
+        first, second, third = (float(np.mean(self.levels == level)) for level in LEVELS)
+        return first, second, third
+
+    @property
+    def guessed_share(self) -> float:
+        """Share of the expected clicks that are of level 3; nan where none are expected."""
+        clicks = float(self.rates.sum())
+        return float(self.rates[self.levels == 3].sum()) / clicks if clicks else float("nan")
+
+    def page_noise(self, log: SearchLog, values: Floats) -> Floats:
+        """How the clicks of each logged page move sum(values * rates), (n_pages,).
+
+        The first-order effect of giving a page more weight in the history (its influence): the
+        clicks it had beyond the rates they are held against, each times what the simulation makes
+        of it. The click curve is taken as known.
+        """
+        history, cells = self.history, self.history.cells
+        of_cell, of_pair, of_place = self._leverage(values)
+        gain = of_cell + of_pair[cells.pairs] + of_place[cells.places]
+        pair_rates = np.nan_to_num(history.pair_rates)[cells.pairs] * history.factors[cells.places]
+        expected = (
+            of_cell * np.nan_to_num(_cell_rates(history, self.shrinkage))
+            + of_pair[cells.pairs] * pair_rates
+            + of_place[cells.places] * history.rates[cells.places]
+        )
+        shown = cells.cell_of_shown
+        effects = np.where(log.clicks[log.shown], gain[shown], 0.0) - expected[shown]
+        return sum_at(log.pages[log.shown].astype(np.int64), effects, log.n_pages)
+
+    def _leverage(self, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """What one click more adds to the sum: in its cell, in its pair, in its position."""
+        history, cells = self.history, self.history.cells
+        first, third = self.levels == 1, self.levels == 3
+        weights = cells.impressions[self.cells] + self._pulled[self.cells]
+        per_cell = np.divide(values, weights, out=np.zeros(len(values)), where=first)
+        share = np.where(first, per_cell * self._pulled[self.cells], values)
+        exposures = history.exposures[self.pairs]
+        # Where the estimate is cut off at 1, and where there is none, a click changes nothing.
+        known = ~third & (history.pair_rates[self.pairs] * history.factors[self.places] < 1.0)
+        per_pair = np.zeros(len(values))
+        np.divide(share * history.factors[self.places], exposures, out=per_pair, where=known)
+        sources = history.sources[self.places]
+        shown = history.curve.impressions[sources]
+        per_place = np.divide(values, shown, out=np.zeros(len(values)), where=third & (shown > 0.0))
+        return (
+            sum_at(self.cells.astype(np.int64), per_cell, len(cells.impressions)),
+            sum_at(self.pairs.astype(np.int64), per_pair, cells.n_pairs),
+            sum_at(sources, per_place, len(history.sources)),
+        )
+
+    @cached_property
+    def _pulled(self) -> Floats:
+        return _pulls(self.history, self.shrinkage)
+
+
+def _pulls(history: ClickHistory, shrinkage: float) -> Floats:
+    """Impressions by which each cell's rate is drawn to its pair's, (cells,)."""
+    known = ~np.isnan(history.pair_rates[history.cells.pairs])
+    return np.where(known, shrinkage, 0.0)
+
+
+def _cell_rates(history: ClickHistory, shrinkage: float) -> Floats:
+    """Click rate of each cell, (cells,); nan where it has no impressions."""
+    cells, pulls = history.cells, _pulls(history, shrinkage)
+    elsewhere = history.pair_rates[cells.pairs] * history.factors[cells.places]
+    drawn = pulls * np.nan_to_num(np.minimum(elsewhere, 1.0))
+    rates = np.full(len(pulls), np.nan)
+    weights = cells.impressions + pulls
+    np.divide(cells.clicks + drawn, weights, out=rates, where=weights > 0.0)
+    return rates

@@ -1,0 +1,129 @@
+"""A log of any length, boiled down to what its metrics need."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evaluation.compact.compact_rows import CompactRows
+from evaluation.compact.held_rows import HeldRows, RankedRows, ScoredRows
+from evaluation.compact.log_batch import LogBatch
+from evaluation.compact.revenue_rows import RevenueRows
+from evaluation.compact.revenue_table import RevenueTable
+from evaluation.compact.slice_sums import SliceSums, Sums, terms
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much of a log is held.
+
+    Attributes
+    ----------
+    rows : rows that are held as they came; a log of no more is measured exactly.
+    later_rows : rows that are held at a time once there were more, beside the tables.
+    table_rows : rows of each table of each cut.
+    """
+
+    rows: int = 12_000_000
+    later_rows: int = 4_000_000
+    table_rows: int = 2_000_000
+
+
+class CompactLog:
+    """What is known of a log after some of its batches, in bounded memory.
+
+    Rows are held as they came until there are `room.rows` of them. Then they are folded into a
+    table for each cut, where samples of one score stand together; a table that would have more
+    than `room.table_rows` rows drops the last binary digits of its scores, as few as do. The sums
+    of the slices are exact at any length.
+
+    Parameters
+    ----------
+    cuts : names of the ways in which the log is cut into slices.
+    ranked_cuts : those of them whose csAUC is wanted, where the log has bids.
+    """
+
+    def __init__(
+        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), room: Room | None = None
+    ) -> None:
+        self._room = room or Room()
+        self._held = HeldRows()
+        self._sums = {cut: SliceSums() for cut in cuts}
+        self._ranked_cuts = ranked_cuts
+        self._tables: dict[str, CompactRows] = {}
+        self._revenues: dict[str, RevenueTable] = {}
+        self._length = 0
+        self.has_bids = True
+        """Whether every batch had bids."""
+        self.has_classes = True
+        """Whether every outcome was 0 or 1."""
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, batch: LogBatch) -> None:
+        """Take in one more batch of at least one row."""
+        self._length += len(batch)
+        self.has_bids &= batch.bids is not None
+        self.has_classes = self.has_classes and batch.classes is not None
+        rows = terms(batch)
+        for cut, sums in self._sums.items():
+            sums.add(rows, batch.slices[cut])
+        most = self._room.later_rows if self._tables else self._room.rows
+        if len(self._held) and len(self._held) + len(batch) > most:
+            self._fold()
+        self._held.add(batch)
+
+    def sums(self, cut: str, n_slices: int) -> Sums:
+        """Sums over the samples of each slice of a cut."""
+        return self._sums[cut].of(n_slices)
+
+    @property
+    def cuts(self) -> Sequence[str]:
+        """All cuts."""
+        return tuple(self._sums)
+
+    @property
+    def ranked_cuts(self) -> Sequence[str]:
+        """The cuts that have a csAUC: none without bids, or with outcomes other than 0 and 1."""
+        return self._ranked_cuts if self.has_bids and self.has_classes else ()
+
+    def compact_rows(self) -> Callable[[str], CompactRows]:
+        """Sort the rows, of which there is at least one; what it gives tells those of a cut."""
+        scored = self._held.by_score()
+        return lambda cut: self._table(cut, scored)
+
+    def revenue_rows(self) -> Callable[[str], RevenueRows]:
+        """Sort the rows by revenue; what it gives tells those of a ranked cut.
+
+        From then on, `compact_rows` has to sort again.
+        """
+        ranked = self._held.by_revenue()
+
+        def rows(cut: str) -> RevenueRows:
+            if cut in self._revenues:
+                return self._revenue_table(cut, ranked).rows()
+            return ranked.exact(cut)
+
+        return rows
+
+    def _fold(self) -> None:
+        scored = self._held.by_score()
+        self._tables = {
+            cut: self._table(cut, scored).within(self._room.table_rows) for cut in self._sums
+        }
+        del scored
+        if self.ranked_cuts:
+            ranked = self._held.by_revenue()
+            self._revenues = {cut: self._revenue_table(cut, ranked) for cut in self.ranked_cuts}
+        self._held = HeldRows()
+
+    def _table(self, cut: str, scored: ScoredRows) -> CompactRows:
+        if cut not in self._tables:
+            return scored.compact(cut, 0)
+        known = self._tables[cut]
+        return known.merged(scored.compact(cut, known.dropped)).within(self._room.table_rows)
+
+    def _revenue_table(self, cut: str, ranked: RankedRows) -> RevenueTable:
+        budget = self._room.table_rows
+        if cut not in self._revenues:
+            return RevenueTable.of(ranked, cut, budget)
+        return self._revenues[cut].with_rows(ranked, cut, budget)

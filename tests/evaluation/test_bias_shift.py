@@ -1,0 +1,172 @@
+"""The shift of log-odds that makes the sum of the promises right."""
+
+import sys
+from math import isnan, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit, log_expit, logsumexp
+
+from evaluation import bias_shift, log_loss
+from evaluation.log_odds import log_odds
+from tests.evaluation.cal_n_oracle import repeated
+from tests.evaluation.predictions_of_kind import predictions
+
+EXTREMES = st.sampled_from([0.0, 1e-300, 1e-12, 1e-6, 0.3, 0.5, 1 - 1e-6, 1 - 1e-12, 1.0])
+ENDS = pytest.mark.parametrize("p", [1e-12, 1e-9, 0.5, 1 - 1e-9, 1 - 1e-12])
+
+
+def shifted(p, c):
+    return expit(log_odds(np.asarray(p, float)) - c)
+
+
+def both_classes(y, weights):
+    return 0 < weights @ y < weights.sum()
+
+
+@given(predictions(min_size=2))
+def test_the_promises_sum_to_the_outcomes(samples):
+    """To 1e-8 of them, and so do the promises of nothing."""
+    p, y, weights = samples
+    if not both_classes(y, weights):
+        return
+
+    q = shifted(p, bias_shift(p, y, sample_weight=weights))
+
+    assert weights @ q == pytest.approx(weights @ y, rel=1e-8)
+    assert weights @ (1 - q) == pytest.approx(weights @ (1 - y), rel=1e-8)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(EXTREMES, st.sampled_from([0.0, 1.0]), st.floats(-280, 280)), max_size=12)
+)
+def test_even_at_the_ends_and_with_lopsided_weights(rows):
+    """Probabilities of 1e-12 and 1 - 1e-12, weights from 1e-280 to 1e280."""
+    rows = [(0.0, 1.0, 0.0), (0.0, 0.0, 0.0), *rows]
+    p, y, exponents = (np.array(column) for column in zip(*rows, strict=True))
+    weights = 10.0**exponents
+
+    odds = log_odds(p) - bias_shift(p, y, sample_weight=weights)
+
+    # In logarithms, where nothing is too large or too small.
+    promised = logsumexp(np.log(weights) + log_expit(odds))
+    promised_not = logsumexp(np.log(weights) + log_expit(-odds))
+    assert promised == pytest.approx(logsumexp(np.log(weights), b=y), abs=1e-8)
+    assert promised_not == pytest.approx(logsumexp(np.log(weights), b=1 - y), abs=1e-8)
+
+
+@given(predictions(min_size=2))
+def test_it_is_where_the_log_loss_is_least(samples):
+    """No other shift nearby does better; scipy finds no better one either."""
+    p, y, weights = samples
+    if not both_classes(y, weights) or p.min() < 1e-6 or p.max() > 1 - 1e-6:
+        return
+
+    def loss(c):
+        return log_loss(shifted(p, c), y, sample_weight=weights)
+
+    c = bias_shift(p, y, sample_weight=weights)
+
+    best = minimize_scalar(loss, (c - 1, c + 1))
+    assert loss(c) <= best.fun + 1e-12
+    assert loss(c) <= min(loss(c - 1e-3), loss(c + 1e-3))
+
+
+def test_it_equals_a_root_finder_of_scipy():
+    """Brent's method on the same equation."""
+    rng = np.random.default_rng(0)
+    p, weights = rng.beta(1, 20, 3_000), rng.uniform(0, 5, 3_000)
+    y = rng.random(3_000) < p / 3
+
+    expected = brentq(lambda c: weights @ (shifted(p, c) - y), -5, 5, xtol=1e-13)
+
+    assert bias_shift(p, y, sample_weight=weights) == pytest.approx(expected, abs=1e-10)
+
+
+@ENDS
+def test_of_one_probability_it_is_the_difference_of_log_odds(p):
+    """Also at both ends, where it is large."""
+    c = bias_shift([p] * 4, [0, 1, 0, 0])
+
+    assert c == pytest.approx(float(log_odds(np.array([p]))[0]) + log(3), abs=1e-9)
+
+
+@given(predictions(min_size=2), st.floats(-3, 3))
+def test_a_shift_of_all_log_odds_is_found_again(samples, move):
+    """c moves by as much."""
+    p, y, weights = samples
+    if not both_classes(y, weights) or p.min() < 1e-6 or p.max() > 1 - 1e-6:
+        return
+    moved = shifted(p, -move)
+
+    c = bias_shift(moved, y, sample_weight=weights)
+
+    assert c == pytest.approx(bias_shift(p, y, sample_weight=weights) + move, abs=1e-7)
+
+
+@given(predictions(min_size=2))
+def test_turned_round_it_changes_sign(samples):
+    """Misses instead of hits."""
+    p, y, weights = samples
+    if not both_classes(y, weights) or p.min() < 1e-6 or p.max() > 1 - 1e-6:
+        return
+
+    turned = bias_shift(1 - p, 1 - y, sample_weight=weights)
+
+    assert turned == pytest.approx(-bias_shift(p, y, sample_weight=weights), abs=1e-7)
+
+
+@given(predictions(min_size=2))
+def test_weights_are_repetitions(samples):
+    """And have no scale."""
+    p, y, weights = samples
+    if not both_classes(y, weights):
+        return
+    c = bias_shift(p, y, sample_weight=weights)
+
+    assert bias_shift(*repeated(p, y, weights)) == pytest.approx(c, abs=1e-7)
+    assert bias_shift(p, y, sample_weight=weights * 1e300) == pytest.approx(c, abs=1e-7)
+
+
+def test_fractions_are_parts_of_both_classes():
+    """Outcome 1/4 with weight 4 is one positive and three negatives; all alike is no obstacle."""
+    assert bias_shift([0.5, 0.5], [0.25, 0.25]) == pytest.approx(log(3))
+
+
+def test_two_camps_of_certainty():
+    """Half near 0, half near 1: Newton's step leaves the bracket, bisection brings it home."""
+    p = np.repeat([1e-12, 1 - 1e-12], 500)
+    y = np.zeros(1_000)
+    y[:3] = 1
+
+    c = bias_shift(p, y)
+
+    assert shifted(p, c).sum() == pytest.approx(3.0, rel=1e-8)
+
+
+def test_it_ends_where_floats_end(monkeypatch):
+    """When rounding leaves the sum farther off than asked for, no float is tried twice."""
+    monkeypatch.setattr(sys.modules["evaluation.bias_shift"], "_CLOSE", -1.0)
+    p, y = [0.1, 0.2, 0.7], [0, 1, 0]
+
+    c = bias_shift(p, y)
+
+    assert shifted(p, c).sum() == pytest.approx(1.0, rel=1e-14)
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_one_class_has_no_finite_shift(outcome):
+    """The error says so, and what to do; rows without weight do not count."""
+    message = rf"outcomes are all {outcome} \(2 samples\): the shift .* is infinite; fit it on samp"
+    with pytest.raises(ValueError, match=message):
+        bias_shift([0.2, 0.4, 0.9], [outcome, outcome, 1 - outcome], sample_weight=[1, 2, 0])
+
+
+def test_nothing_has_no_shift():
+    """nan, not 0."""
+    assert isnan(bias_shift([], []))
+    assert isnan(bias_shift([0.5], [1], sample_weight=[0]))
