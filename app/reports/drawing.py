@@ -1,0 +1,138 @@
+"""From a figure of matplotlib to markup that belongs to a page: its colours, fonts and size."""
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+
+from app.reports.labels import clean
+from app.reports.palette import FAINT, GRID, MUTED, VARIABLES
+from app.reports.scale import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH: Final = 440.0
+# A phone shows a drawing at four fifths of its size, which leaves ten pixels of this.
+TEXT: Final = 12.5
+_EMPTY_HEIGHT: Final = 90.0
+_POINTS: Final = 72.0
+_SETTINGS: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sirocco",
+    "text.parse_math": False,
+    "font.size": TEXT,
+    "font.family": "sans-serif",
+    "path.simplify_threshold": 0.3,
+}
+_UNMEASURED: Final = ("Glyph .* missing from", "Matplotlib currently does not support")
+_NO_METADATA: Final = {"Date": None, "Creator": None, "Format": None, "Type": None}
+_SVG: Final = "{http://www.w3.org/2000/svg}"
+_LINK: Final = "{http://www.w3.org/1999/xlink}href"
+_LEFT_OUT: Final = (f"{_SVG}metadata", f"{_SVG}defs")
+_COORDINATES: Final = {"d", "x", "y", "transform"}
+_UNTURNED: Final = "rotate(-0 "
+_LONG_FRACTION: Final = re.compile(r"(\d+\.\d\d)\d+")
+_COLOUR: Final = re.compile("|".join(VARIABLES))
+_FONT_FAMILY: Final = re.compile(r"\s*font-family:[^;]*;?")
+
+
+def drawn(
+    height: float, title: str, values: Iterable[Floats], paint: Callable[["Figure"], None]
+) -> str:
+    """The SVG of what `paint` paints on a figure of `WIDTH` by `height`, named `title`.
+
+    When none of `values` is a number, there is nothing to paint, and the drawing says so.
+    """
+    if not any(np.isfinite(found).any() for found in values):
+        height, paint = _EMPTY_HEIGHT, _say_empty
+    with _own_settings():
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(WIDTH / _POINTS, height / _POINTS), facecolor="none")
+        canvas: Any = FigureCanvasSVG(figure)
+        paint(figure)
+        buffer = io.StringIO()
+        canvas.print_svg(buffer, metadata=_NO_METADATA)
+    return _for_a_page(buffer.getvalue(), title)
+
+
+def new_axes(figure: "Figure", left: float, top: float, right: float, bottom: float) -> "Axes":
+    """Axes with these margins inside the figure, in its own units."""
+    wide, high = (size * _POINTS for size in figure.get_size_inches())
+    axes = figure.add_axes(
+        (left / wide, bottom / high, (wide - left - right) / wide, (high - top - bottom) / high)
+    )
+    axes.set_facecolor("none")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(FAINT)
+    axes.tick_params(colors=MUTED, labelsize=TEXT, length=0, pad=5)
+    axes.set_axisbelow(True)
+    axes.grid(color=GRID, linewidth=1)
+    return axes
+
+
+def _say_empty(figure: "Figure") -> None:
+    figure.text(0.5, 0.5, "no value to draw", color=MUTED, fontsize=TEXT, ha="center")
+
+
+@contextmanager
+def _own_settings() -> Iterator[None]:
+    from matplotlib import rc_context
+
+    with rc_context(_SETTINGS), warnings.catch_warnings():
+        # The page is written in the fonts of its reader, not in the one that is measured here.
+        for message in _UNMEASURED:
+            warnings.filterwarnings("ignore", message=message)
+        yield
+
+
+def _for_a_page(source: str, title: str) -> str:
+    """One drawing of many in a document: without ids, styles and fonts of its own."""
+    root = ElementTree.fromstring(source)
+    outlines = {f"#{path.get('id')}": path for path in root.iter(f"{_SVG}path") if path.get("id")}
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in _LEFT_OUT:
+                parent.remove(child)
+    for element in root.iter():
+        if _LINK in element.attrib:
+            _expand(element, outlines[element.attrib.pop(_LINK)])
+        _adapt(element)
+    root.attrib = {
+        "xmlns": _SVG.strip("{}"),
+        "viewBox": root.attrib["viewBox"],
+        "role": "img",
+        "aria-label": clean(title),
+    }
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _expand(use: ElementTree.Element, outline: ElementTree.Element) -> None:
+    """A mark becomes a path of its own: a reference would need an id."""
+    use.tag = "path"
+    use.set("transform", f"translate({use.attrib.pop('x')} {use.attrib.pop('y')})")
+    use.set("d", outline.attrib["d"])
+    use.set("style", f"{outline.get('style', '')}; {use.get('style', '')}".strip("; "))
+
+
+def _adapt(element: ElementTree.Element) -> None:
+    element.tag = element.tag.removeprefix(_SVG)
+    element.tail = None
+    for name in ("id", "clip-path"):
+        element.attrib.pop(name, None)
+    if element.get("transform", "").startswith(_UNTURNED):
+        element.attrib.pop("transform")
+    for name in _COORDINATES & element.attrib.keys():
+        rounded = _LONG_FRACTION.sub(r"\1", element.attrib[name])
+        element.set(name, " ".join(rounded.split()))
+    if "style" in element.attrib:
+        style = _COLOUR.sub(lambda found: VARIABLES[found[0]], element.attrib["style"])
+        element.set("style", _FONT_FAMILY.sub("", style))

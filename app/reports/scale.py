@@ -1,0 +1,152 @@
+"""The axis of a chart: where it begins and ends, and what is written along it."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.reports.labels import alike, number
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Form = Callable[[float], str]
+FormAll = Callable[[Sequence[float]], Sequence[str]]
+
+# Beyond it a value is drawn like infinity: at the edge.
+_FARTHEST: Final = 1e15
+# Under it a value is zero.
+_NEAREST: Final = 1e-100
+_MOST_DECADES: Final = 9.0
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_IN_DECADE: Final = (
+    (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 3.0),
+    (1.0,),
+)
+# Under this ratio of its ends an axis has too few round numbers of a decade.
+_NARROW: Final = 2.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The ends of an axis, its ticks and whether it is logarithmic."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    labels: Sequence[str]
+    logarithmic: bool = False
+
+    def inside(self, values: Floats) -> Mask:
+        """Which values have a place on the axis."""
+        return np.asarray((values >= self.low) & (values <= self.high))
+
+    def below(self, values: Floats) -> Mask:
+        """Which lie before its beginning; zeros of a logarithmic axis do."""
+        return np.asarray(values < self.low)
+
+    def above(self, values: Floats) -> Mask:
+        """Which lie after its end."""
+        return np.asarray(values > self.high)
+
+
+def linear_scale(
+    values: Iterable[Floats],
+    *,
+    include: Sequence[float] = (),
+    end_on: Sequence[float] = (),
+    room: float = 0.06,
+    least_step: float = 0.0,
+    form: FormAll = alike,
+    most: int = 6,
+) -> Scale:
+    """An axis that holds all finite values, and those of `include`, with room at both ends, but
+    none behind a value of `end_on`: bars stand on zero."""
+    known = _known(values, include)
+    low, high = float(known.min()), float(known.max())
+    more = room * (high - low) or 0.1 * abs(high) or 1.0
+    low = low if low in end_on and low < high else low - more
+    high = high if high in end_on and low < high else high + more
+    ticks = _linear_ticks(low, high, most, least_step)
+    return Scale(low, high, ticks, form(ticks))
+
+
+def log_scale(
+    values: Iterable[Floats],
+    *,
+    include: Sequence[float] = (),
+    most_high: float = math.inf,
+    form: Form = number,
+    most: int = 6,
+) -> Scale:
+    """An axis that holds all finite values above zero, and those of `include`."""
+    known = _known(values, include)
+    positive = known[known > 0]
+    high = float(positive.max(initial=0.0)) or 1.0
+    low = max(float(positive.min(initial=high)), high / 10**_MOST_DECADES)
+    room = max((high / low) ** 0.06, 1.03)
+    low, high = low / room, min(high * room, most_high)
+    ticks = _log_ticks(low, high, most)
+    return Scale(low, high, ticks, [form(tick) for tick in ticks], True)
+
+
+def ratio_scale(
+    values: Iterable[Floats], *, reach: float = 1.25, farthest: float = 100.0, form: Form = number
+) -> Scale:
+    """A logarithmic axis around 1 that ends at `farthest`, and at the least at `reach`."""
+    known = (found[np.isfinite(found) & (found > 0)] for found in values)
+    held = [np.clip(found, 1 / farthest, farthest) for found in known]
+    return log_scale(held, include=(1 / reach, reach), form=form)
+
+
+def drawable(values: Iterable[Floats]) -> Floats:
+    """All the values that an axis can hold, in one row."""
+    together = np.concatenate([np.empty(0), *(np.ravel(found) for found in values)])
+    held = together[np.abs(together) <= _FARTHEST]
+    return np.where(np.abs(held) < _NEAREST, 0.0, held)
+
+
+def within_reach(ends: Iterable[Floats], values: Iterable[Floats], factor: float) -> list[Floats]:
+    """Ends of intervals, but none further than `factor` from the nearest of the values above zero:
+    an interval may be so wide that an axis for all of it would press the values together."""
+    held = drawable(values)
+    known = held[held > 0]
+    if not len(known):
+        return []
+    return [np.clip(end, known.min() / factor, known.max() * factor) for end in ends]
+
+
+def _known(values: Iterable[Floats], include: Sequence[float]) -> Floats:
+    known = drawable([np.asarray(include, float), *values])
+    return known if len(known) else np.array([0.0, 1.0])
+
+
+def _linear_ticks(low: float, high: float, most: int, least_step: float = 0.0) -> list[float]:
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    steps = (max(power * step, least_step) for step in _STEPS)
+    choices = (_multiples(low, high, step) for step in steps)
+    return next(ticks for ticks in choices if len(ticks) <= most)
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
+    digits = 12 - math.floor(math.log10(step))
+    places = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return [tick for place in places if low <= (tick := round(place * step, digits)) <= high]
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    if high / low < _NARROW:
+        return _linear_ticks(low, high, most)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for multiples in _IN_DECADE:
+        ticks = [m * 10.0**d for d in range(first, last + 1) for m in multiples]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= most:
+            return ticks
+    step = math.ceil(len(ticks) / most)
+    return ticks[::step]

@@ -1,0 +1,139 @@
+"""The page of `sirocco evaluate --report`."""
+
+import numpy as np
+import pytest
+
+from app.command_line.evaluate_verdict import off_by, summary, verdict
+from app.command_line.evaluated_log import EvaluatedLog, SliceTable
+from app.reports.evaluate_page import evaluate_page
+from app.reports.page import Chart, Page
+from evaluation.compact import OVERALL, CompactLog, LogBatch, LogCuts, log_metrics
+
+SIZE = 6_000
+
+
+def log(
+    *, bias: float = 1.0, campaigns: int = 5, hours: int = 3, bids: bool = True, rate: float = 0.2
+) -> EvaluatedLog:
+    """A log whose first campaign is promised `bias` times too much."""
+    rng = np.random.default_rng(2)
+    odds = rng.normal(np.log(rate / (1 - rate)), 0.8, SIZE)
+    truth = 1.0 / (1.0 + np.exp(-odds))
+    own = rng.integers(0, campaigns, SIZE).astype(np.int32)
+    scores = np.minimum(np.where(own == 0, bias, 1.0) * truth, 1.0)
+    outcomes = (rng.random(SIZE) < truth).astype(float)
+    by_hour = rng.integers(0, hours, SIZE).astype(np.int32)
+    cuts = ("campaign", "hour")
+    compact = CompactLog((OVERALL, *cuts), (OVERALL, *cuts))
+    money = rng.random(SIZE) if bids else None
+    compact.add(
+        LogBatch(scores, outcomes, money, {OVERALL: None, "campaign": own, "hour": by_hour})
+    )
+    sizes = {OVERALL: 1, "campaign": campaigns, "hour": hours}
+    metrics = log_metrics(compact, LogCuts(sizes, "campaign", "campaign"))
+    names = [f"c{number}" for number in range(campaigns)]
+    table = SliceTable.of(names, metrics.cuts["campaign"])
+    return EvaluatedLog(
+        name="log.parquet",
+        metrics=metrics,
+        campaigns=table,
+        hours=SliceTable.of([f"h{number}" for number in range(hours)], metrics.cuts["hour"]),
+        by={"device": table},
+        campaign_numbers=names,
+        epoch_hours=range(490_000, 490_000 + hours),
+        group="campaign",
+        notes=["Something to know."],
+    )
+
+
+def charts(page: Page) -> list[str]:
+    return [part.title for each in page.sections for part in each.parts if isinstance(part, Chart)]
+
+
+def test_a_page_has_charts_by_score_by_hour_and_by_value() -> None:
+    page = evaluate_page(log(), "footer")
+
+    titles = [section.title for section in page.sections]
+    assert titles == ["By score", "By hour", "By campaign", "By device", "All metrics"]
+    assert charts(page)[2:] == [
+        "Promised over actual, hour by hour",
+        "Promised over actual, by campaign",
+        "Ranking inside each campaign",
+        "Promised over actual, by device",
+        "Ranking inside each device",
+    ]
+    assert page.warnings == ["Something to know."]
+
+
+def test_cs_auc_stands_beside_auc_where_there_are_bids() -> None:
+    for bids in (True, False):
+        page = evaluate_page(log(bids=bids), "")
+        ranking = next(
+            part
+            for section in page.sections
+            for part in section.parts
+            if isinstance(part, Chart) and part.title.startswith("Ranking")
+        )
+        assert ranking.table is not None
+        assert ("csAUC" in ranking.table.columns) == bids
+        assert ("csAUC" in [tile.label for tile in page.tiles]) == bids
+        assert any("ROPR" in part.columns for part in page.sections[2].parts[2:]) == bids  # type: ignore[union-attr]
+
+
+def test_one_campaign_and_one_hour_need_no_section() -> None:
+    page = evaluate_page(log(campaigns=1, hours=1), "")
+
+    assert [section.title for section in page.sections] == ["By score", "By device", "All metrics"]
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    page = evaluate_page(log(campaigns=250), "")
+
+    table = page.sections[2].parts[-1]
+    assert len(table.rows) == 200  # type: ignore[union-attr]
+    assert table.note == "And 50 more; --json has all."  # type: ignore[union-attr]
+
+
+def test_promises_that_come_true_are_said_to() -> None:
+    right = log()
+
+    said = verdict(right)
+    assert said[0].startswith("In total, promises come true within chance: PCOC ")
+    assert said[1].startswith("By score, fifths of the rows show no more error than chance: ")
+    assert said[2].startswith("The scores take away ")
+    assert all("no more than would be if all were right" in text for text in said[3:])
+    assert evaluate_page(right, "").tiles[0].good
+
+
+def test_promises_that_do_not_come_true_are_said_not_to() -> None:
+    wrong = log(bias=2.5)
+
+    said = verdict(wrong)
+    assert said[0].startswith("In total, ")
+    assert "too many positives are promised: PCOC 1." in said[0]
+    assert "chance explains" in said[1]
+    assert said[3].startswith("1 of 5 campaigns are off by more than chance; c0 most: at least ")
+    assert evaluate_page(wrong, "").tiles[0].good is False
+
+
+def test_a_log_without_positives_is_said_to_have_none() -> None:
+    none = log(rate=1e-9)
+
+    assert verdict(none)[0].startswith("No positive came, and ")
+    assert verdict(none)[1].startswith("0 of 5 campaigns")
+    assert "0 positives (0 %)" in summary(none)
+    assert evaluate_page(none, "").tiles[0].value == "-"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(0.86, "14 % too few"), (1.138, "14 % too many"), (3.25, "3.25 times too many")],
+)
+def test_a_ratio_in_words(ratio: float, words: str) -> None:
+    assert off_by(ratio) == words
+
+
+def test_scores_worse_than_the_mean_rate_are_said_to_be() -> None:
+    """All campaigns are promised four times too much."""
+    assert any("Giving every row the mean rate would cost less" in s for s in verdict(log(
+        bias=6.0, campaigns=1)))  # fmt: skip

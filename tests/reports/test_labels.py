@@ -1,0 +1,80 @@
+"""Names and numbers as charts show them."""
+
+import math
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.reports.labels import alike, cells, clean, fixed, number, percent, percents, shortened
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0"),
+        (0.25, "0.25"),
+        (-0.123456, "-0.1235"),
+        (1234.5678, "1,235"),
+        (1_200_000, "1,200,000"),
+        (0.00012345, "0.0001234"),
+        (0.00001, "1e-5"),
+        (-2.5e-9, "-2.5e-9"),
+        (1.5e13, "1.5e13"),
+        (math.nan, "-"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+    ],
+)
+def test_a_number_is_short(value: float, said: str) -> None:
+    assert number(value) == said
+
+
+@given(st.floats(1e-11, 1e11))
+def test_a_number_keeps_four_digits(value: float) -> None:
+    assert float(number(value).replace(",", "")) == pytest.approx(value, rel=5e-4, abs=0.5)
+
+
+def test_numbers_of_a_column_have_as_many_decimals() -> None:
+    assert alike([0.5, 0.25, 2]) == ["0.50", "0.25", "2.00"]
+    assert alike([0.5, math.nan, math.inf]) == ["0.5", "-", "∞"]
+    assert alike([1e-9, 1.0]) == ["1e-9", "1"]
+    assert percents([0.1, 0.125]) == ["10.0 %", "12.5 %"]
+
+
+def test_a_share_is_in_percent() -> None:
+    assert (percent(0.1234), percent(math.nan)) == ("12.3 %", "-")
+    assert (fixed(0.5, ".3f"), fixed(math.inf, ".3f")) == ("0.500", "∞")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("short", "short"),
+        ("exactly 10", "exactly 10"),
+        ("more than ten", "more than…"),
+        ("two\nlines", "two lines"),
+        ("春のセール特価", "春のセー…"),
+        ("e\u0301" * 10, "e\u0301" * 10),
+        ("", ""),
+    ],
+)
+def test_a_long_name_is_shortened_by_its_width(name: str, said: str) -> None:
+    assert shortened(name, 10) == said
+
+
+@given(st.text(), st.integers(2, 30))
+def test_a_shortened_name_is_never_wider(name: str, most: int) -> None:
+    assert cells(shortened(name, most)) <= most
+
+
+@given(st.text(st.characters(codec=None, max_codepoint=sys.maxunicode)))
+def test_a_clean_text_has_nothing_that_a_document_may_not_hold(text: str) -> None:
+    clean(text).encode("utf-8")
+
+    assert not set(clean(text)) & {"\x00", "\x08", "\x1b", "\x7f", "\u202e", "\ufffe"}
+
+
+def test_a_clean_text_is_left_alone() -> None:
+    assert clean("Ωmega ёлка\n👩\u200d🚀") == "Ωmega ёлка\n👩\u200d🚀"
