@@ -1,20 +1,12 @@
 """What a stranger reads: help that teaches, errors of one sentence."""
 
 import pytest
+import typer
 
+from app.command_line.main import application
 from tests.command_line.conftest import Sirocco
 
-COMMANDS = [
-    "demo",
-    "replay",
-    "backtest",
-    "evaluate",
-    "simulate",
-    "up",
-    "serve",
-    "worker",
-    "retrain",
-]
+COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
 
 
 def test_help_lists_every_command(called: Sirocco) -> None:

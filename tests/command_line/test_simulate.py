@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
+import pytest
 
 from app.command_line.click_files import read_click_log
-from evaluation import ClickPlatform
+from app.command_line.log_files import LogColumns, read_log
+from evaluation import ClickPlatform, Platform
 from tests.command_line.conftest import Sirocco
 
 SMALL = ("--days", 2, "--clicks", 40, "--campaigns", 3)
@@ -38,3 +41,60 @@ def test_a_log_that_cannot_be_written_is_one_sentence(called: Sirocco) -> None:
 
     assert run.returncode == 2
     assert run.stderr.strip().startswith("sirocco: nowhere/clicks.parquet: ")
+
+
+IMPRESSIONS = ("--impressions", 200, "--days", 1, "--campaigns", 3)
+
+
+def test_the_impression_log_is_the_platform(tmp_path: Path, called: Sirocco) -> None:
+    run = called("simulate", "log.parquet", *IMPRESSIONS, "--seed", 5)
+
+    assert run.returncode == 0, run.stderr
+    events = read_log(tmp_path / "log.parquet", LogColumns())
+    drawn = Platform(campaigns=3, impressions_per_hour=200, seed=5).hours(0, 24).events
+    np.testing.assert_array_equal(events.scores, drawn.scores)
+    np.testing.assert_array_equal(events.outcomes, drawn.outcomes)
+    np.testing.assert_array_equal(events.times, drawn.times)
+    assert [events.campaigns[row] for row in events.rows] == [
+        drawn.campaigns[row] for row in drawn.rows
+    ]
+    assert f"log.parquet: {len(drawn):,} impressions of 1 day." in run.stderr
+
+
+def test_the_impression_log_serves_the_measuring_commands(tmp_path: Path, called: Sirocco) -> None:
+    """Bids, a candidate in [0, 1], users of one arm each, and costs of clicks only."""
+    called("simulate", "log.parquet", *IMPRESSIONS)
+
+    log = pyarrow.parquet.read_table(tmp_path / "log.parquet").to_pydict()
+
+    assert min(log["bid"]) > 0
+    assert 0 < min(log["candidate"]) <= max(log["candidate"]) < 1
+    arms = {(user, arm) for user, arm in zip(log["user"], log["arm"], strict=True)}
+    assert {arm for _, arm in arms} == {"control", "treatment"}
+    assert len(arms) == len(set(log["user"]))
+    expected = [bid * y for bid, y in zip(log["bid"], log["outcome"], strict=True)]
+    assert log["cost"] == expected
+
+
+def test_the_same_seed_gives_the_same_impressions(tmp_path: Path, called: Sirocco) -> None:
+    for name in ("a.parquet", "b.parquet"):
+        called("simulate", name, *IMPRESSIONS)
+
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("log.csv", "--impressions", 5), "log.csv: this log is Parquet"),
+        (("log.parquet", "--impressions", 5, "--clicks", 5), "--clicks does not go with"),
+        (("nowhere/log.parquet", "--impressions", 5), "nowhere/log.parquet: "),
+    ],
+)
+def test_what_cannot_be_written_is_one_sentence(
+    called: Sirocco, arguments: tuple[object, ...], words: str
+) -> None:
+    run = called("simulate", *arguments, "--days", 1)
+
+    assert run.returncode == 2
+    assert run.stderr.strip().startswith(f"sirocco: {words}")
