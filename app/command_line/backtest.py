@@ -4,24 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-import evaluation
 from app.command_line import options
+from app.command_line.backtest_log import LogBacktest
 from app.command_line.canvas import check_picture
 from app.command_line.click_files import ClickColumns
 from app.command_line.delayed_run import DelayedRun, Read, files_of, simulated
 from app.command_line.errors import CommandError
-from app.command_line.judged import Judged
-from app.command_line.judged_hours import after, first_judged_hour
-from app.command_line.log_files import LogColumns, read_log
-from app.command_line.progress import progress
-from app.command_line.report import report
+from app.command_line.judged_hours import RAW
+from app.command_line.log_files import LogColumns
+from app.command_line.report import report_backtest
 from app.command_line.service_settings import settings_with
-from app.settings import Settings
-from calibrators import CALIBRATORS, Calibrator, Sufficiency, make_calibrator
-from evaluation import EventTable
+from app.reports.page import check_report
+from calibrators import CALIBRATORS, Calibrator, make_calibrator
 
 _RawSamples = Annotated[
     bool,
@@ -29,6 +25,7 @@ _RawSamples = Annotated[
         "--raw-samples", help="Fit on every single sample as printed in the paper, not on bins."
     ),
 ]
+_DRAWS = 1000
 # The identity is the row `raw`.
 _COMPARED = ",".join(name for name in CALIBRATORS if name != "identity")
 _Calibrators = Annotated[
@@ -41,6 +38,25 @@ _Calibrators = Annotated[
     ),
 ]
 
+_Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="NAME",
+        help="What the others are compared with, besides the raw scores.",
+        show_default="sir, or the best",
+    ),
+]
+_Draws = Annotated[
+    int | None,
+    typer.Option(
+        "--draws",
+        min=0,
+        help="Draws of campaign-days behind each interval; 0 for no intervals.",
+        show_default="1000; 300 for GC-3 and AUC",
+    ),
+]
+_Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of the draws.", show_default="0")]
 _Delayed = Annotated[
     bool,
     typer.Option(
@@ -68,6 +84,10 @@ def backtest(
     delayed: _Delayed = False,
     seeds: _Seeds = None,
     judged: options.JudgedHours = None,
+    against: _Against = None,
+    draws: _Draws = None,
+    seed: _Seed = None,
+    report: options.Report = None,
     picture: options.OptionalPicture = None,
     json: options.Json = False,
     window: options.Window = None,
@@ -85,6 +105,8 @@ def backtest(
 
     Each hour is judged by maps fitted on the window before it, with the very
     code the service runs: the row `sir` is what `sirocco replay` prints.
+    Differences from the raw scores, and from sir, come with intervals over
+    campaign-days drawn again and again: which of them are beyond chance?
 
     With --delayed it compares ways to count young clicks whose conversions
     come late, judged by the final ones. [italic]none[/italic]: the scores as they are.
@@ -96,6 +118,7 @@ def backtest(
 
       sirocco backtest log.parquet --window 6h
       sirocco backtest log.parquet --calibrators sir,isotonic --bin-size 200
+      sirocco backtest log.parquet --against beta --report backtest.html
       sirocco backtest clicks.parquet --delayed
       sirocco backtest --delayed --seeds 5
     """
@@ -109,17 +132,33 @@ def backtest(
     )
     if picture is not None:
         check_picture(picture)
+    if report is not None:
+        check_report(report)
     if delayed:
-        _check_delayed(calibrators, raw_samples=raw_samples)
+        plain = {"--against": against, "--draws": draws, "--seed": seed, "--report": report}
+        _check_delayed(calibrators, plain, raw_samples=raw_samples)
         columns = ClickColumns(time, campaign, score, converted)
         run = DelayedRun(settings, judged or options.WEEK_HOURS)
         run.run(_clicks(logs or [], seeds, columns), picture=picture, as_json=json)
         return
     log = _one_log(logs or [], {"--seeds": seeds, "--judged": judged})
     chosen = _chosen(calibrators, settings.bin_size)
-    events = read_log(log, LogColumns(score, outcome, campaign, time, bid))
-    found = _backtest(events, chosen, settings, raw_samples=raw_samples, quiet=json)
-    report(found, log.name, after(settings.window_hours), picture=picture, as_json=json)
+    found = LogBacktest(
+        settings,
+        chosen,
+        raw_samples=raw_samples,
+        against=_reference(against, chosen),
+        draws=_DRAWS if draws is None else draws,
+        seed=seed or 0,
+        quiet=json,
+    ).run(log, LogColumns(score, outcome, campaign, time, bid))
+    report_backtest(found, picture=picture, page=report, as_json=json)
+
+
+def _reference(against: str | None, chosen: Mapping[str, Calibrator]) -> str | None:
+    if against is None or against in (RAW, *chosen):
+        return against
+    raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
 
 
 def _one_log(logs: Sequence[Path], of_delayed: Mapping[str, object]) -> Path:
@@ -131,38 +170,19 @@ def _one_log(logs: Sequence[Path], of_delayed: Mapping[str, object]) -> Path:
     return logs[0]
 
 
-def _check_delayed(calibrators: str, *, raw_samples: bool) -> None:
+def _check_delayed(calibrators: str, plain: Mapping[str, object], *, raw_samples: bool) -> None:
     if raw_samples or calibrators != _COMPARED:
         option = "--raw-samples" if raw_samples else "--calibrators"
         raise CommandError(f"{option} does not go with --delayed: its rows differ in their labels")
+    given = [option for option, value in plain.items() if value is not None]
+    if given:
+        raise CommandError(f"{given[0]} does not go with --delayed")
 
 
 def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> dict[str, Read]:
     if bool(logs) == (seeds is not None):
         raise CommandError("--delayed: give click logs, or --seeds, not both")
     return files_of(logs, columns) if seeds is None else simulated(seeds)
-
-
-def _backtest(
-    events: EventTable,
-    calibrators: dict[str, Calibrator],
-    settings: Settings,
-    *,
-    raw_samples: bool,
-    quiet: bool,
-) -> Judged:
-    first = first_judged_hour(events, settings.window_hours)
-    total = len(np.unique(events.hours[events.hours >= first]))
-    with progress("fitting and judging", total, "hours", shown=not quiet) as advance:
-        found = evaluation.backtest(
-            events,
-            calibrators,
-            window_hours=settings.window_hours,
-            sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
-            raw_samples=raw_samples,
-            progress=lambda done, of: advance(""),
-        )
-    return Judged(events.select(found.rows), found.probabilities)
 
 
 def _chosen(names: str, bin_size: int) -> dict[str, Calibrator]:

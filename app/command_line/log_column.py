@@ -1,6 +1,6 @@
 """One column of a log file, turned into numbers; every error names file, row, column and value."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,20 +17,21 @@ _SHOWN = 64
 class LogColumn:
     """The values of column `name` of the log `file`, as Arrow read them.
 
-    `places` are the rows they stand in, (n,); None where they are all there is.
+    `places` are the rows they stand in, (n,); None where they follow one another from row `first`.
     """
 
     file: str
     name: str
     values: Any
     places: NDArray[np.int64] | None = None
+    first: int = 0
 
     def refuse(self, row: int, value: object, rule: str) -> NoReturn:
         """Raise the error of one row (counted from 0 here, from 1 for the reader)."""
         shown = repr(value) if isinstance(value, str) else str(value)
         if len(shown) > _SHOWN:
             shown = f"{shown[: _SHOWN - 1]}…"
-        place = row if self.places is None else int(self.places[row])
+        place = self.first + row if self.places is None else int(self.places[row])
         raise CommandError(f"{self.file}, row {place + 1}: {self.name} = {shown}; {rule}")
 
     def require_all(self, rule: str) -> None:
@@ -41,8 +42,23 @@ class LogColumn:
     def known(self) -> "LogColumn":
         """The values that are neither empty nor nan."""
         known = pc.invert(pc.is_null(self.values, nan_is_null=True))
-        places = np.flatnonzero(np.asarray(known))
+        places = self.first + np.flatnonzero(np.asarray(known))
         return LogColumn(self.file, self.name, self.values.filter(known), places)
+
+    def plain(self) -> "LogColumn":
+        """The same values, each of them written out where the file has a dictionary."""
+        if not pa.types.is_dictionary(self.values.type):
+            return self
+        return replace(self, values=pc.cast(self.values, self.values.type.value_type))
+
+    def truths(self) -> "LogColumn":
+        """The same values with the texts true and false as 1 and 0."""
+        column = self.plain()
+        if not is_text(column.values.type):
+            return column
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column.values))
+        numbers = pc.if_else(pc.equal(words, "false"), "0", column.values)
+        return replace(column, values=pc.if_else(pc.equal(words, "true"), "1", numbers))
 
     def numbers(self, rule: str) -> NDArray[np.float64]:
         """Every value as float64, (n,); `rule` says what the column must hold."""
@@ -81,6 +97,13 @@ class LogColumn:
             return float(value)
         except (TypeError, ValueError):
             self.refuse(row, value, rule)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of text."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def _first(mask: Any) -> int:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.command_line.errors import CommandError
-from app.command_line.log_column import LogColumn
+from app.command_line.log_column import LogColumn, is_text
 
 _RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
@@ -19,6 +19,7 @@ _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 
 def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
     """Seconds since 1970, (n,), from the year 2000 to 2100."""
+    column = column.plain()
     column.require_all(_RULE)
     times = _reader(column.values.type)(column)
     outside = ~((times >= _EARLIEST) & (times < _LATEST))
@@ -31,9 +32,7 @@ def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
 def _reader(kind: Any) -> Callable[[LogColumn], NDArray[np.float64]]:
     if pa.types.is_temporal(kind):
         return _from_timestamps
-    return (
-        _from_text if pa.types.is_string(kind) or pa.types.is_large_string(kind) else _from_numbers
-    )
+    return _from_text if is_text(kind) else _from_numbers
 
 
 def _from_numbers(column: LogColumn) -> NDArray[np.float64]:
@@ -55,7 +54,11 @@ def _from_text(column: LogColumn) -> NDArray[np.float64]:
             return _seconds(pc.cast(column.values, kind))
         except pa.ArrowInvalid:
             continue
-    return np.array([_one(column, row) for row in range(len(column.values))])
+    try:
+        return np.asarray(pc.cast(column.values, pa.float64()))
+    except pa.ArrowInvalid:
+        # Of several forms, or with blanks around.
+        return np.array([_one(column, row) for row in range(len(column.values))])
 
 
 def _one(column: LogColumn, row: int) -> float:

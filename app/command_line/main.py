@@ -7,14 +7,18 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from app.command_line.auction import auction
 from app.command_line.backtest import backtest
 from app.command_line.behaviours import behaviours
+from app.command_line.compare import compare
 from app.command_line.console import messages
 from app.command_line.demo import demo
 from app.command_line.errors import CommandError
 from app.command_line.evaluate import evaluate
 from app.command_line.parent import end_with
+from app.command_line.readout import readout
 from app.command_line.replay import replay
+from app.command_line.reproduce import reproduce
 from app.command_line.retrain import retrain
 from app.command_line.serve import serve
 from app.command_line.simulate import simulate
@@ -41,8 +45,12 @@ for _command, _panel in (
     (replay, "Look"),
     (backtest, "Measure"),
     (evaluate, "Measure"),
+    (compare, "Measure"),
+    (auction, "Measure"),
     (simulate, "Measure"),
     (behaviours, "Measure"),
+    (reproduce, "Measure"),
+    (readout, "Measure"),
     (up, "Run"),
     (serve, "Run"),
     (worker, "Run"),

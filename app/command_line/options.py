@@ -195,4 +195,13 @@ OptionalPicture = Annotated[
         "--picture", metavar="PATH", help="Save a reliability picture there.", show_default=False
     ),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="PATH",
+        help="Write one HTML page with charts there: it needs no other file and no network.",
+        show_default=False,
+    ),
+]
 NoPicture = Annotated[bool, typer.Option("--no-picture", help="Save no picture.")]

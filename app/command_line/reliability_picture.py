@@ -8,7 +8,7 @@ import numpy as np
 
 from app.command_line.canvas import CAPTION, COLOURS, FAINT, new_figure, save
 from app.command_line.judged import Floats, Judged
-from evaluation import reliability_diagram
+from evaluation import EventTable, reliability_diagram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def draw(judged: Judged, names: tuple[str, ...], title: str, path: Path) -> None
 def _draw_reliability(axes: "Axes", judged: Judged, shown: Mapping[str, Floats]) -> None:
     ends: list[float] = []
     for colour, (name, probabilities) in _coloured(shown):
-        ends += _draw_curve(axes, colour, name, probabilities, judged.events.outcomes)
+        ends += _draw_curve(axes, colour, name, probabilities, judged.events)
     if ends:
         _frame(axes, min(ends) / 1.6, min(1.0, max(ends) * 1.6))
     axes.set_title("Reliability: on the diagonal, promises come true", **CAPTION)
@@ -46,10 +46,12 @@ def _draw_reliability(axes: "Axes", judged: Judged, shown: Mapping[str, Floats])
 
 
 def _draw_curve(
-    axes: "Axes", colour: str, name: str, probabilities: Floats, outcomes: Floats
+    axes: "Axes", colour: str, name: str, probabilities: Floats, events: EventTable
 ) -> list[float]:
-    bins = int(np.clip(outcomes.sum() / _POSITIVES_PER_BIN, 3, _MOST_BINS))
-    diagram = reliability_diagram(probabilities, outcomes, bins)
+    bins = int(np.clip(events.positives.sum() / _POSITIVES_PER_BIN, 3, _MOST_BINS))
+    diagram = reliability_diagram(
+        probabilities, events.outcomes, bins, sample_weight=events.weights
+    )
     # A logarithmic axis has no place for zero.
     held = (diagram.rates > 0) & (diagram.probabilities > 0)
     x, y = diagram.probabilities[held], diagram.rates[held]
@@ -106,16 +108,16 @@ def _scale_ratios(axes: "Axes", ratios: Floats) -> None:
 
 def _largest_campaigns(judged: Judged) -> list[int]:
     events, size = judged.events, len(judged.events.campaigns)
-    traffic = np.bincount(events.rows, minlength=size)
-    positives = np.bincount(events.rows, events.outcomes, minlength=size)
+    traffic = np.bincount(events.rows, events.counts, minlength=size)
+    positives = np.bincount(events.rows, events.positives, minlength=size)
     largest = np.argsort(-traffic, kind="stable")
     return [int(row) for row in largest if positives[row] >= _LEAST_POSITIVES][:_MOST_CAMPAIGNS]
 
 
 def _pcoc(judged: Judged, probabilities: Floats) -> Floats:
     events, size = judged.events, len(judged.events.campaigns)
-    promised = np.bincount(events.rows, probabilities, minlength=size)
-    actual = np.bincount(events.rows, events.outcomes, minlength=size)
+    promised = np.bincount(events.rows, events.counts * probabilities, minlength=size)
+    actual = np.bincount(events.rows, events.positives, minlength=size)
     return promised / np.where(actual > 0, actual, np.nan)
 
 

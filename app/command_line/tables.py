@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from rich import box
@@ -56,9 +57,11 @@ def show_scorecards(rows: Rows, title: str) -> None:
     console.print(table)
 
 
-def print_json(rows: Rows) -> None:
-    """Print `{"rows": {row: {column: number}}}`; an undefined number is null."""
-    text = orjson.dumps({"rows": {row: dict(card) for row, card in rows.items()}})
+def print_json(rows: Rows, **more: Any) -> None:
+    """Print `{"rows": {row: {column: number}}}` and what is given besides, unless it is empty; an
+    undefined number is null."""
+    besides = {name: value for name, value in more.items() if value}
+    text = orjson.dumps({"rows": {row: dict(card) for row, card in rows.items()}, **besides})
     results().out(text.decode(), highlight=False)
 
 

@@ -7,7 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import calibrate, click_log, delayed, fit, grid, ingest, look_up, pccem, refit
+from benchmarks import (
+    calibrate,
+    click_log,
+    delayed,
+    evaluate,
+    fit,
+    grid,
+    ingest,
+    look_up,
+    metrics,
+    pccem,
+    refit,
+)
 from benchmarks.__main__ import PARTS
 from benchmarks.figures import Cell, Figure, Table, middle
 from benchmarks.parts import Part, Result, show
@@ -112,6 +124,24 @@ def test_grid_has_a_row_for_each_resolution() -> None:
     rows = grid.measure(count=8, resolutions=(3, 7))
     check(rows)
     assert list(rows) == ["raw samples, n = 990", "8 cells an octave", "128 cells an octave"]
+
+
+def test_metrics_has_a_row_for_each_metric_size_and_rate() -> None:
+    sizes = metrics.Sizes(rows=2_000, fewer_rows=500, groups=8, sample=2, rounds=2)
+    rows = metrics.measure(sizes)
+    check(rows)
+    assert {"peer / sirocco", "sirocco / numpy"} < set(rows["auc, 2,000, 50%"])
+    assert {f"cs_auc, {n}, {rate}" for n in ("500", "2,000") for rate in ("1%", "50%")} < set(rows)
+    assert {f"{name}, 2,000, 8 groups" for name in ("gc_n", "gauc", "gcs_auc")} < set(rows)
+    assert all(cells for cells in rows.values())
+
+
+def test_evaluate_runs_the_command_on_each_log() -> None:
+    rows = evaluate.measure(evaluate.Sizes(parquet=(2_000,), csv=1_000))
+    check(rows)
+    ours = "2,000 rows, Parquet"
+    assert list(rows) == [ours, f"{ours}, by country", "1,000 rows, CSV"]
+    assert set(rows[ours]) == {"wall s", "CPU s", "peak MB", "log MB"}
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)

@@ -225,7 +225,9 @@ def test_many_slices_need_no_short_codes():
     """Codes beyond 16 bits stand beside short ones of earlier batches."""
     codes = np.concatenate((np.zeros(50), np.arange(40_000))).astype(np.int32)
     p, y = np.full(len(codes), 0.25), (np.arange(len(codes)) % 3 == 0).astype(float)
-    found = measured(Log(p, y, np.ones(len(codes)), codes), Room(20_000, 20_000, 50_000), batch=10_000)
+    found = measured(
+        Log(p, y, np.ones(len(codes)), codes), Room(20_000, 20_000, 50_000), batch=10_000
+    )
     assert found.cuts[CUT].columns["n"].tolist() == np.bincount(codes).tolist()
 
 

@@ -13,11 +13,16 @@ rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=20)
 @given(codes)
 def test_rows_come_by_slice_as_they_stood_and_none_without_a_slice(slices):
     expected = [row for row in np.argsort(slices, kind="stable") if slices[row] >= 0]
-    assert np.arange(len(slices))[slice_order(slices)].tolist() == expected
+    rows, ordered = slice_order(slices)
+    assert np.arange(len(slices))[rows].tolist() == expected
+    assert ordered.tolist() == slices[expected].tolist()
 
 
 def test_rows_in_order_are_not_copied():
-    assert slice_order(np.array([0, 0, 3], np.int32)) == slice(None)
+    slices = np.array([0, 0, 3], np.int32)
+    rows, ordered = slice_order(slices)
+    assert rows == slice(None)
+    assert ordered is slices
 
 
 @given(rows)

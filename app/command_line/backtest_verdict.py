@@ -1,0 +1,58 @@
+"""What a backtest says in one or two sentences."""
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Final
+
+from app.command_line.interval_text import interval_text, value_text
+from app.command_line.significance_tables import compared_with
+from evaluation.significance import Significance
+
+_DECIDES: Final = "log_loss"
+_CALIBRATION: Final = "gc_3"
+
+
+def backtest_verdict(found: Significance, raw: str, against: str) -> str:
+    """Whether `against` beats the raw scores, and how the others compare with it.
+
+    The log loss decides, because only the true probabilities make it least; where GC-3 is
+    beyond chance the other way round, that is said.
+    """
+    said = [_pair(found, against, raw)] if against != raw else []
+    others = [name for name in compared_with(found, against) if name != raw]
+    return " ".join([*said, *_others(found, others, against)])
+
+
+def _pair(found: Significance, a: str, b: str) -> str:
+    difference, better = found.differences[a, b][_DECIDES], found.better((a, b), _DECIDES)
+    if isnan(difference.lower):
+        return f"{a} and {b} cannot be compared on this log: there is too little of it."
+    if difference.value == 0.0 == difference.standard_error:
+        return f"{a} and {b} give the same probabilities."
+    span = f"{value_text(difference)} ({interval_text(difference)})"
+    if not better:
+        return f"{a} and {b} cannot be told apart on this log: log loss {span}."
+    contrary = found.better((a, b), _CALIBRATION) == -better
+    but = ", but GC-3 says the opposite" if contrary else ""
+    verb = "beats" if better > 0 else "is worse than"
+    return f"{a} {verb} {b}: log loss {span}{but}."
+
+
+def _others(found: Significance, others: Sequence[str], against: str) -> list[str]:
+    groups: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    for name in others:
+        groups[found.better((name, against), _DECIDES)].append(name)
+    clear = [
+        f"{listed(groups[sign])} {'are' if len(groups[sign]) > 1 else 'is'} {how}"
+        for sign, how in ((1, "better"), (-1, "worse"))
+        if groups[sign]
+    ]
+    said = [f"{', '.join(clear)} than {against}"] if clear else []
+    if groups[0]:
+        said.append(f"{listed(groups[0])} cannot be told apart from {against}")
+    return ["; ".join(said) + "."] if said else []
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -1,0 +1,306 @@
+"""`sirocco auction`: from a log to a table, JSON and a report."""
+
+import gzip
+from pathlib import Path
+
+import orjson
+import pytest
+
+from evaluation.auction import compare_auctions, sweep_operating_points
+from tests.command_line.auction_logs import NAMED, ROWS, drawn, write_drawn, write_rows
+from tests.command_line.conftest import Sirocco
+
+CHANGED = ("click_yield", "mainline_click_yield", "revenue_per_mille", "ads_per_page")
+
+
+def test_the_numbers_are_those_of_the_comparison(tmp_path: Path, called: Sirocco) -> None:
+    """The library's, for a log under other names, in another order of rows."""
+    log = drawn()
+    models = {"baseline": log.scores, "candidate": log.models["sharper_head"]}
+    expected = compare_auctions(log.log, models, shrinkage=20.0)
+
+    run = called("auction", write_drawn(tmp_path / "log.parquet", log), *NAMED, "--json")
+
+    assert (run.returncode, run.stderr) == (0, "")
+    found = orjson.loads(run.stdout)
+    for name, judged in expected.models.items():
+        row = found["rows"][name]
+        given = {**judged.offline, **judged.simulation.metrics}
+        assert {column: row[column] for column in given} == pytest.approx(given)
+        levels = [row[f"level_{level}"] for level in (1, 2, 3)]
+        assert levels == pytest.approx(judged.simulation.level_shares)
+    change = expected.models["candidate"].changes["click_yield"]
+    row = found["rows"]["candidate"]
+    ends = ("click_yield_change", "click_yield_change_lower", "click_yield_change_upper")
+    assert [row[end] for end in ends] == pytest.approx([change.value, change.lower, change.upper])
+    assert found["conclusive"] is True
+    assert found["verdict"].startswith("Fewer clicks: per page -")
+    assert found["agreement"] == 1.0
+    assert found["click_curve"]["factors"][0] == 1.0
+    assert (found["warnings"], found["sweep"], found["truth"]) == ([], [], {})
+    assert (found["pages"], found["candidates"]) == (2_000, 28_000)
+
+
+def test_settings_reach_the_auction(tmp_path: Path, called: Sirocco) -> None:
+    """Slots, alpha, reserves, and how clicks are expected."""
+    path = write_rows(tmp_path / "log.csv", *ROWS)
+    settings = ("--mainline", "1", "--sidebar", "1", "--alpha", "0", "--reserve", "0.6")
+
+    run = called(
+        "auction", path, *settings, "--mainline-reserve", "1.5", "--curve", "naive", "--json"
+    )
+
+    found = orjson.loads(run.stdout)
+    assert found["point"] == {"alpha": 0.0, "reserve": 0.6, "mainline_reserve": 1.5}
+    assert found["rows"]["baseline"]["ads_per_page"] == 2.0
+    assert found["rows"]["baseline"]["mainline_ads_per_page"] == 1.0
+    # a pays b's bid of 1, but at least 1.5; clicked in 1 of 2, drawn to nothing else.
+    assert found["rows"]["baseline"]["revenue_per_mille"] == pytest.approx(750.0)
+
+
+def test_a_sweep_tries_both_models(tmp_path: Path, called: Sirocco) -> None:
+    """At equal load, against the model and settings in force."""
+    log = drawn()
+    path = write_drawn(tmp_path / "log.parquet", log)
+
+    run = called(
+        "auction", path, *NAMED, "--sweep", "--alphas", "0.8, 1.2", "--loads", "0.9,1", "--json"
+    )
+
+    sweep = orjson.loads(run.stdout)["sweep"]
+    keys = [(point["model"], point["alpha"], point["load"]) for point in sweep]
+    assert keys == [
+        (m, a, x) for m in ("baseline", "candidate") for a in (0.8, 1.2) for x in (0.9, 1)
+    ]
+    expected = sweep_operating_points(
+        log.log,
+        log.models["sharper_head"],
+        alphas=[0.8, 1.2],
+        loads=[0.9, 1.0],
+        baseline=log.scores,
+        shrinkage=20.0,
+    )
+    for point, one in zip(sweep[4:], expected, strict=True):
+        assert point["click_yield"] == pytest.approx(one.metrics["click_yield"])
+        assert point["mainline_reserve"] == pytest.approx(one.point.mainline_reserve)
+
+
+def test_the_table_sets_models_beside_each_other(tmp_path: Path, called: Sirocco) -> None:
+    """In 80 columns, with a verdict, the sweep, and how to read it on stderr."""
+    path = write_drawn(tmp_path / "log.parquet", drawn())
+
+    run = called("auction", path, *NAMED, "--sweep")
+
+    lines = run.stdout.splitlines()
+    assert lines[0] == "log.parquet: 2,000 pages, 28,000 candidates"
+    assert lines[1].split() == ["baseline", "candidate", "change", "95", "%", "interval"]
+    headings = {line[:25].strip() for line in lines}
+    assert {
+        "clicks a page",
+        "revenue of 1,000 pages",
+        "AUC",
+        "RIG",
+        "slots never",
+        "clicks guessed",
+    } <= headings
+    assert "AUC and RIG rose: they judge only what the model in force chose to show." in run.stdout
+    assert all(len(line) <= 80 for line in lines if not line.startswith("Fewer"))
+    assert "Simulated: what the logged pages would have brought" in run.stderr
+
+
+def test_one_model_is_simulated_alone(tmp_path: Path, called: Sirocco) -> None:
+    """Its operating points too."""
+    rows = [row.rpartition(",")[0] for row in ROWS]
+    path = write_rows(tmp_path / "log.csv", *rows, head="page,query,ad,position,clicked,bid,score")
+
+    table = called("auction", path, "--sweep", "--alphas", "1")
+    found = orjson.loads(called("auction", path, "--json").stdout)
+
+    assert "give another with --candidate to compare them" in table.stdout
+    assert "change" not in table.stdout.splitlines()[1]
+    assert list(found["rows"]) == ["baseline"]
+    assert found["conclusive"] is None
+
+
+def test_guesses_are_not_concluded_from(tmp_path: Path, called: Sirocco) -> None:
+    """The candidate shows an ad that the log never showed."""
+    rows = [f"p{n},q,a,1,{n % 2},1,0.5,0.1" for n in range(10)]
+    rows += [f"p{n},q,b,,,1,0.1,0.5" for n in range(10)]
+    path = write_rows(tmp_path / "log.csv", *rows)
+    one_slot = ("--mainline", "1", "--sidebar", "0")
+
+    refused = orjson.loads(called("auction", path, *one_slot, "--json").stdout)
+    allowed = orjson.loads(
+        called("auction", path, *one_slot, "--most-unseen", "1", "--json").stdout
+    )
+
+    assert refused["verdict"].startswith("Do not conclude: in 100% of the simulated slots")
+    assert (refused["conclusive"], allowed["conclusive"]) == (False, True)
+
+
+def test_warnings_say_why_the_numbers_may_mislead(tmp_path: Path, called: Sirocco) -> None:
+    """Another model in force, nothing but winners, few clicks, positions that nothing links."""
+    path = write_rows(
+        tmp_path / "log.csv",
+        "p1,q,a,1,1,1,0.1,0.1",
+        "p1,q,b,2,1,1,0.9,0.1",
+        "p2,q,a,1,0,1,0.1,0.1",
+        "p2,q,b,2,0,1,0.9,0.1",
+    )
+
+    told = called("auction", path).stderr
+    warnings = orjson.loads(called("auction", path, "--json").stdout)["warnings"]
+
+    for words in (
+        "repeats only 0% of the logged placements",
+        "Every candidate of the log was shown",
+        "The log has 2 clicks, too few",
+        "Nothing links these positions with the first: 2.",
+    ):
+        assert f"Careful: {words}" in told.replace("The model in force, simulated, ", "")
+        assert any(words in warning for warning in warnings)
+
+
+def test_a_curve_that_does_not_settle_is_told(tmp_path: Path, called: Sirocco) -> None:
+    """The only ad that links the positions is clicked in one of them alone."""
+    rows = ["p1,q,a,1,1,1,0.5,0.5", "p2,q,a,2,0,1,0.5,0.5"]
+    rows += ["p3,q,b,2,1,1,0.5,0.5", "p4,q,b,3,1,1,0.5,0.5"]
+
+    told = called("auction", write_rows(tmp_path / "log.csv", *rows)).stderr
+
+    assert "Careful: The click curve has not settled" in told
+
+
+def test_a_log_without_clicks_is_no_crash(tmp_path: Path, called: Sirocco) -> None:
+    """Undefined numbers are - in the table and null in JSON."""
+    path = write_rows(tmp_path / "log.csv", *[row.replace(",1,1,", ",1,0,") for row in ROWS])
+
+    run, found = called("auction", path, "--report", "x.html"), called("auction", path, "--json")
+
+    assert run.returncode == 0, run.stderr
+    assert "Do not conclude: the baseline has no clicks" in run.stdout
+    row = orjson.loads(found.stdout)["rows"]["candidate"]
+    assert row["auc"] is row["click_yield_change"] is None
+    assert row["click_yield"] == 0.0
+
+
+def test_the_demo_needs_no_log_and_knows_the_truth(called: Sirocco) -> None:
+    """AUC and RIG rise, clicks fall, and the truth agrees."""
+    table = called("auction", "--demo", "--pages", "4000")
+    found = orjson.loads(called("auction", "--demo", "--pages", "4000", "--json").stdout)
+
+    assert table.stdout.startswith("Synthetic log 1: 4,000 pages, 56,000 candidates")
+    assert "What would really happen" in table.stdout
+    before, after = found["rows"].values()
+    assert after["auc"] > before["auc"]
+    assert after["rig"] > before["rig"]
+    assert after["click_yield_change_upper"] < 0 > found["truth"]["click_yield_change"]
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv"])
+def test_the_log_of_the_demo_can_be_kept_and_read(
+    tmp_path: Path, called: Sirocco, name: str
+) -> None:
+    """It gives the same numbers."""
+    run = called("auction", "--demo", "--pages", "1000", "--seed", "3", "--write", name)
+    shown = orjson.loads(
+        called("auction", "--demo", "--pages", "1000", "--seed", "3", "--json").stdout
+    )
+    read = orjson.loads(called("auction", name, "--json").stdout)
+
+    quiet = called("auction", "--demo", "--pages", "1000", "--write", name, "--json")
+    assert f"{name}: 14,000 candidates. Next: sirocco auction {name}" in run.stderr
+    assert quiet.stderr == ""
+    for model, row in shown["rows"].items():
+        assert read["rows"][model] == pytest.approx(row)
+
+
+def test_compressed_text_is_read(tmp_path: Path, called: Sirocco) -> None:
+    """As in every command."""
+    plain = write_rows(tmp_path / "log.csv", *ROWS)
+    packed = tmp_path / "packed.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+
+    assert called("auction", packed, "--json").stdout == called("auction", plain, "--json").stdout
+
+
+def test_a_report_is_one_page(tmp_path: Path, called: Sirocco) -> None:
+    """Verdict, changes, operating points at each load, click curve and score quantiles."""
+    path = write_drawn(tmp_path / "log.parquet", drawn())
+
+    run = called("auction", path, *NAMED, "--sweep", "--loads", "0.9,1", "--report", "out.html")
+
+    assert "Report: out.html" in run.stderr
+    page = (tmp_path / "out.html").read_text()
+    for words in (
+        "Simulated auctions: log.parquet",
+        "Fewer clicks: per page -",
+        "What the models would bring",
+        "Change from the model in force",
+        "Change of clicks at 0.9 times the mainline load",
+        "Change of revenue at equal mainline load",
+        "Click curve",
+        "Errors by score",
+        "Made by: ",
+    ):
+        assert words in page
+
+
+def test_a_report_of_one_model_has_no_changes(tmp_path: Path, called: Sirocco) -> None:
+    """But its figures, and in a demo the truth is told."""
+    rows = [row.rpartition(",")[0] for row in ROWS]
+    path = write_rows(tmp_path / "log.csv", *rows, head="page,query,ad,position,clicked,bid,score")
+
+    called("auction", path, "--report", "one.html")
+    called("auction", "--demo", "--pages", "1000", "--report", "demo.html")
+
+    assert "Change from the model in force" not in (tmp_path / "one.html").read_text()
+    assert "What would really happen" in (tmp_path / "demo.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "give a log of auctions, or --demo for a synthetic one"),
+        (("log.csv", "--demo"), "give a log of auctions, or --demo for a synthetic one"),
+        (("log.csv", "--write", "x.csv"), "--write goes with --demo only"),
+        (("--demo", "--write", "x.json"), "x.json: --write makes a .parquet or a .csv"),
+        (("--demo", "--write", "no/x.csv"), "no/x.csv: there is no folder"),
+        (("log.csv", "--curve", "em"), "--curve 'em': must be one of mle, naive"),
+        (("log.csv", "--sweep", "--alphas", "1,x"), "--alphas '1,x': give numbers from 0 up"),
+        (("log.csv", "--sweep", "--loads", "-1"), "--loads '-1': give numbers from 0 up"),
+        (("log.csv", "--sweep", "--alphas", ","), "--alphas ',': give numbers from 0 up"),
+        (("log.csv", "--mainline", "0", "--sidebar", "0"), "a page must have a slot"),
+        (("log.csv", "--report", "x.txt"), "x.txt: a report's name ends in .html"),
+        (("log.csv",), "log.csv: there is no such file"),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    called: Sirocco, arguments: tuple[str, ...], expected: str
+) -> None:
+    """Before any work is done."""
+    run = called("auction", *arguments)
+
+    assert run.returncode == 2
+    assert expected in run.stderr
+    assert run.stderr.startswith("sirocco: ")
+    assert run.stdout == ""
+
+
+def test_a_log_that_cannot_be_saved_is_an_error(tmp_path: Path, called: Sirocco) -> None:
+    """A folder stands where the file would go."""
+    (tmp_path / "x.csv").mkdir()
+
+    run = called("auction", "--demo", "--pages", "1000", "--write", "x.csv")
+
+    assert run.returncode == 1
+    assert run.stderr.startswith("sirocco: x.csv: ")
+
+
+def test_help_teaches_the_columns(called: Sirocco) -> None:
+    """What a row is, and how a stranger starts."""
+    run = called("auction", "--help")
+
+    assert "sirocco auction --demo" in run.stdout.partition("Examples")[2]
+    for name in ("page", "query", "ad", "position", "clicked", "bid", "score", "candidate"):
+        assert f"--{name} " in run.stdout

@@ -1,0 +1,235 @@
+"""`sirocco backtest`: which calibrators differ beyond chance, and the page of all of it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from app.command_line.event_batches import read_events
+from app.command_line.log_files import LogColumns
+from evaluation import EventTable, Platform
+from tests.command_line.conftest import Sirocco
+from tests.command_line.logs import START, events, write_log
+
+QUICK = ("--window", "6h", "--bin-size", "50", "--draws", "100")
+
+
+@pytest.fixture(scope="module")
+def days() -> EventTable:
+    """Two and a half days of four campaigns whose scores are wrong."""
+    platform = Platform(campaigns=4, impressions_per_hour=250, ctr=0.1, start=START, seed=2)
+    return platform.hours(0, 60).events
+
+
+def answer(called: Sirocco, *arguments: object) -> dict[str, Any]:
+    run = called("backtest", *arguments, "--json")
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    found: dict[str, Any] = orjson.loads(run.stdout)
+    return found
+
+
+def test_every_calibrator_against_raw_and_against_sir(
+    tmp_path: Path, called: Sirocco, days: EventTable
+) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+
+    found = answer(called, log, *QUICK, "--calibrators", "sir,isotonic,beta")
+
+    against = found["differences"]["against"]
+    assert list(against) == ["raw", "sir"]
+    assert list(against["raw"]) == ["sir", "isotonic", "beta"]
+    assert list(against["sir"]) == ["isotonic", "beta"]
+    rows = found["rows"]
+    for metric, difference in against["raw"]["sir"].items():
+        assert difference["value"] == pytest.approx(rows["sir"][metric] - rows["raw"][metric])
+    assert found["differences"]["unit"] == "campaign-days"
+    assert found["differences"]["draws"] == {"log_loss": 100, "gc_3": 100, "auc": 100}
+
+
+def test_the_verdict_is_a_sentence(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+
+    found = answer(called, log, *QUICK, "--calibrators", "sir,isotonic")
+
+    verdict = found["differences"]["verdict"]
+    assert verdict.startswith("sir beats raw: log loss -0.0")
+    assert "isotonic is worse than sir." in verdict
+    assert found["differences"]["against"]["raw"]["sir"]["log_loss"]["verdict"] == "better"
+
+
+def test_another_reference(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+    backtest = (log, *QUICK, "--calibrators", "isotonic,beta")
+
+    best, named, raw = (
+        answer(called, *backtest, *more)["differences"]["against"]
+        for more in ((), ("--against", "isotonic"), ("--against", "raw"))
+    )
+
+    assert (list(best), list(named), list(raw)) == (["raw", "beta"], ["raw", "isotonic"], ["raw"])
+
+
+def test_an_unknown_reference_lists_those_that_are_compared(
+    tmp_path: Path, called: Sirocco
+) -> None:
+    run = called("backtest", "log.parquet", "--calibrators", "sir,beta", "--against", "platt")
+
+    assert run.returncode == 2
+    assert "--against 'platt': give one of raw, sir, beta" in run.stderr
+
+
+def test_without_draws_there_are_no_differences(
+    tmp_path: Path, called: Sirocco, days: EventTable
+) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+    backtest = (log, "--window", "6h", "--calibrators", "sir", "--draws", "0")
+
+    assert list(answer(called, *backtest)) == ["rows"]
+    run = called("backtest", *backtest, "--report", "page.html")
+    assert "Difference from" not in run.stdout
+    assert "Beyond chance?" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_tables_fit_a_terminal_and_say_how_to_read_them(
+    tmp_path: Path, called: Sirocco, days: EventTable
+) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+
+    run = called("backtest", log, *QUICK, "--calibrators", "sir,isotonic,beta")
+
+    tables, _, verdict = run.stdout.strip().rpartition("\n\n")
+    assert max(map(len, tables.splitlines())) <= 80
+    assert "Difference from raw" in tables
+    assert "Difference from sir" in tables
+    assert "sir beats raw" in verdict
+    assert "95 % intervals over" in run.stderr
+    assert "of 20 equal pairs, one shows it" in run.stderr
+
+
+def test_a_short_log_is_drawn_by_the_hour(tmp_path: Path, called: Sirocco) -> None:
+    """And says that its intervals are too narrow."""
+    log = write_log(tmp_path / "log.parquet", events(hours=6))
+
+    found = answer(called, log, "--window", "2h", "--calibrators", "sir")
+
+    assert found["differences"]["unit"] == "campaign-hours"
+    assert "fewer than 10 campaign-days" in found["differences"]["warnings"][0]
+
+
+def test_identity_is_raw(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+
+    found = answer(called, log, *QUICK, "--calibrators", "identity")
+
+    assert found["differences"]["verdict"] == "identity and raw give the same probabilities."
+
+
+def test_a_seed_is_an_answer(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+    """Whatever else is compared."""
+    log = write_log(tmp_path / "log.parquet", days)
+
+    def interval(names: str, seed: int) -> Any:
+        found = answer(called, log, *QUICK, "--calibrators", names, "--seed", seed)
+        return found["differences"]["against"]["raw"]["temperature"]["log_loss"]
+
+    assert interval("temperature", 4) == interval("beta,temperature", 4)
+    assert interval("temperature", 4) != interval("temperature", 5)
+
+
+def test_the_page_shows_before_and_after(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+
+    found = answer(called, log, *QUICK, "--calibrators", "sir,beta", "--report", "page.html")
+
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert found["differences"]["verdict"] in page
+    for title in (
+        "What was promised, and what came true",
+        "Error from low scores to high",
+        "hour by hour",
+        "by campaign",
+        "log loss by calibrator",
+        "GC-3 by calibrator",
+        "GC-3: difference from raw",
+        "log loss: difference from sir",
+    ):
+        assert title in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--report", "page.html"), ("--draws", "5"), ("--against", "sir"), ("--seed", "1")],
+)
+def test_what_does_not_go_with_delayed(called: Sirocco, arguments: tuple[str, str]) -> None:
+    run = called("backtest", "--delayed", "--seeds", "1", *arguments)
+
+    assert run.returncode == 2
+    assert f"{arguments[0]} does not go with --delayed" in run.stderr
+
+
+def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
+    """Beyond the budget rows stand for several; below it they are as they came."""
+    log = write_log(tmp_path / "log.parquet", days)
+
+    whole, together = (
+        read_events(log, LogColumns(), quiet=True, most_rows=most) for most in (10**6, 1_000)
+    )
+
+    assert whole.weights is None
+    assert len(whole) == len(days)
+    assert len(together) < len(days)
+    assert together.counts.sum() == len(days)
+    assert together.positives.sum() == pytest.approx(days.outcomes.sum())
+
+
+def test_a_long_log_says_so(
+    tmp_path: Path, called: Sirocco, days: EventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table counts impressions, not rows, and its numbers are nearly those of all."""
+    log = write_log(tmp_path / "log.parquet", days)
+    backtest = (log, *QUICK, "--calibrators", "sir")
+    exact = answer(called, *backtest)["rows"]["sir"]
+    monkeypatch.setattr("app.command_line.backtest_log.MOST_ROWS", 1_000)
+
+    run = called("backtest", *backtest, "--picture", "picture.png")
+    found = answer(called, *backtest)["rows"]["sir"]
+
+    assert f"The log has {len(days):,} rows, more than 1,000" in run.stderr
+    assert found["n"] == exact["n"]
+    assert found["log_loss"] == pytest.approx(exact["log_loss"], rel=1e-3)
+    assert (tmp_path / "picture.png").exists()
+
+
+def test_single_samples_need_single_rows(
+    tmp_path: Path, called: Sirocco, days: EventTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log.parquet", days)
+    monkeypatch.setattr("app.command_line.backtest_log.MOST_ROWS", 1_000)
+
+    run = called("backtest", log, *QUICK, "--calibrators", "sir", "--raw-samples")
+
+    assert run.returncode == 2
+    assert f"--raw-samples: the log has {len(days):,} rows" in run.stderr
+
+
+def test_hours_of_a_log_are_in_any_order(tmp_path: Path, days: EventTable) -> None:
+    """Times of cells are those of their hours."""
+    log = write_log(tmp_path / "log.parquet", days)
+
+    table = read_events(log, LogColumns(), quiet=True, most_rows=10)
+
+    assert set(table.hours.tolist()) == set(days.hours.tolist())
+    assert np.all(table.times % 3600 == 0)
+
+
+def test_a_log_without_rows(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+    log = write_log(tmp_path / "log.parquet", days.select(np.empty(0, int)))
+
+    run = called("backtest", log)
+
+    assert run.returncode == 2
+    assert run.stderr.strip().endswith("log.parquet: the log has no rows")

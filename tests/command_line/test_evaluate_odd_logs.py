@@ -1,0 +1,396 @@
+"""`sirocco evaluate` on logs that are broken, bare or odd: an error of one line, or an answer that
+says what it lacks."""
+
+import gzip
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.command_line import evaluate_batches, evaluate_run
+from evaluation import auc, pcoc
+from tests.command_line.conftest import Sirocco
+
+HEAD = "time,campaign,score,outcome,bid\n"
+ROW = "1767225600,a,0.25,1,2\n"
+SIZE = 12
+SCORES = np.arange(SIZE) / 32
+OUTCOMES = (np.arange(SIZE) % 3 == 0).astype(float)
+
+
+def good(size: int = SIZE) -> dict[str, Any]:
+    return {
+        "time": 1_767_225_600 + 600 * np.arange(size),
+        "campaign": ["a", "b"] * (size // 2),
+        "score": np.resize(SCORES, size),
+        "outcome": np.resize(OUTCOMES, size),
+        "bid": np.resize([1.0, 2.0, 0.5], size),
+    }
+
+
+def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+@pytest.fixture
+def measured(tmp_path: Path, called: Sirocco) -> Callable[..., Any]:
+    """What the command says about columns."""
+
+    def measure(columns: dict[str, Any], *options: str) -> Any:
+        run = called("evaluate", write(tmp_path / "log.parquet", columns), "--json", *options)
+        assert run.returncode == 0, run.stderr
+        return orjson.loads(run.stdout)
+
+    return measure
+
+
+@pytest.fixture
+def refused(called: Sirocco) -> Callable[..., str]:
+    """What is wrong with a file, in one line."""
+
+    def refuse(path: Path, *options: str) -> str:
+        run = called("evaluate", path, "--json", *options)
+        assert run.returncode == 2
+        assert run.stdout == ""
+        assert run.stderr.startswith("sirocco: ")
+        assert run.stderr.count("\n") == 1
+        return run.stderr.strip()
+
+    return refuse
+
+
+def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
+    path = tmp_path / name
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "Empty CSV file"),
+        (HEAD, "the log has no rows"),
+        ("time,ad,pctr\n1,a,0.5\n", "has no column 'score': name the score column with --score."),
+        ("score,score,outcome\n1,1,1\n", "log.csv has 2 columns named 'score'"),
+        ("score,outcome,campaign,campaign\n1,1,a,a\n", "log.csv has 2 columns named 'campaign'"),
+        (f"{HEAD}{ROW}1767225600,a,0.5\n", "Row #3: Expected 5 columns, got 3"),
+        (f"{HEAD}{ROW}1767225600,a,1.5,1,2\n", "log.csv, row 2: score = 1.5; a score must be"),
+        (f"{HEAD}{ROW}1767225600,a,much,1,2\n", "log.csv, row 2: score = 'much'; a score must"),
+        (f"{HEAD}{ROW}1767225600,a,nan,1,2\n", "log.csv, row 2: score = nan; a score must be"),
+        (f"{HEAD}{ROW}1767225600,a,,1,2\n", "log.csv, row 2: score = ''; a score must be"),
+        (f"{HEAD}{ROW}1767225600,a,0.5,-1,2\n", "log.csv, row 2: outcome = -1.0; an outcome"),
+        (f"{HEAD}{ROW}1767225600,a,0.5,maybe,2\n", "log.csv, row 2: outcome = 'maybe'; an outcome"),
+        (f"{HEAD}{ROW}1767225600,a,0.5,1,-3\n", "log.csv, row 2: bid = -3.0; a bid is a number"),
+        (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
+        (f"{HEAD}{ROW}1767225600,,0.5,1,2\n", "log.csv, row 2: campaign = ''; a campaign must"),
+        (f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n", "milliseconds: divide them by 1000"),
+    ],
+)
+def test_a_broken_text_file_is_one_line(
+    tmp_path: Path, refused: Callable[..., str], content: str, expected: str
+) -> None:
+    assert expected in refused(text(tmp_path, content))
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_the_columns_that_exist_are_listed(
+    tmp_path: Path, refused: Callable[..., str], name: str
+) -> None:
+    path = tmp_path / name
+    columns = {"ad": ["a"], "pctr": [0.5], "clicked": [1]}
+    if name.endswith("csv"):
+        path.write_text("ad,pctr,clicked\na,0.5,1\n")
+    else:
+        write(path, columns)
+
+    assert refused(path, "--score", "pctr").endswith("It has: ad, pctr, clicked")
+
+
+@pytest.mark.parametrize("option", ["--campaign", "--time", "--bid", "--group", "--by"])
+def test_a_column_that_is_named_must_be_there(
+    tmp_path: Path, refused: Callable[..., str], option: str
+) -> None:
+    """Only those not asked for by name may be missing: a slip is no wish."""
+    path = write(tmp_path / "log.parquet", good())
+
+    assert f"has no column 'kampagne': name the {option[2:]} column" in refused(
+        path, option, "kampagne"
+    )
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("score", "much", "row 41235: score = 'much'; a score must be a number in [0, 1]"),
+        ("outcome", "yes", "row 41235: outcome = 'yes'; an outcome must be a number in [0, 1]"),
+        ("time", "noon", "row 41235: time = 'noon'; a time is a timestamp"),
+        ("bid", "-1", "row 41235: bid = "),
+    ],
+)
+def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
+    tmp_path: Path,
+    refused: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    column: str,
+    value: str,
+    expected: str,
+) -> None:
+    """Batches of 10,000 rows: the fifth has it."""
+    monkeypatch.setattr(evaluate_run, "BATCH_ROWS", 10_000)
+    monkeypatch.setattr(evaluate_run, "BLOCK_BYTES", 250_000)
+    columns = {"score": 0.5, "outcome": 1, "time": 1_767_225_600, "bid": 2}
+    rows = {key: [str(usual)] * 50_000 for key, usual in columns.items()}
+    rows[column][41_234] = value
+    path = tmp_path / name
+    if name == "log.parquet":
+        write(path, rows)
+    else:
+        lines = [",".join(rows), *map(",".join, zip(*rows.values(), strict=True))]
+        content = ("\n".join(lines) + "\n").encode()
+        path.write_bytes(gzip.compress(content, 1) if name.endswith("gz") else content)
+
+    assert expected in refused(path)
+
+
+def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
+    tmp_path: Path, sirocco: Sirocco
+) -> None:
+    columns = good(300_000)
+    columns["score"][287_654] = 1.25
+    log = write(tmp_path / "log.parquet", columns, row_group_size=70_000)
+
+    run = sirocco("evaluate", log)
+
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[-1] == (
+        "sirocco: log.parquet, row 287655: score = 1.25; a score must be a number in [0, 1]"
+    )
+
+
+def test_values_of_a_second_form_late_in_a_text_file_are_read_on(
+    tmp_path: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blanks around a number in the third block: the rest is read as text, no row twice."""
+    monkeypatch.setattr(evaluate_run, "BLOCK_BYTES", 40_000)
+    lines = ["0.25,1", "0.125,0"] * 5_000
+    lines[7_000] = " 0.25 ,true"
+    path = text(tmp_path, "score,outcome\n" + "\n".join(lines) + "\n")
+
+    raw = orjson.loads(called("evaluate", path, "--json").stdout)["rows"]["raw"]
+
+    assert raw["n"] == 10_000
+    assert raw["positives"] == 5_000
+    assert raw["pcoc"] == pytest.approx(0.375)
+
+
+@pytest.mark.parametrize("name", ["log.csv.gz", "log.parquet"])
+def test_a_truncated_file_is_one_line(
+    tmp_path: Path, refused: Callable[..., str], name: str
+) -> None:
+    path = tmp_path / name
+    if name == "log.parquet":
+        write(path, good(5_000))
+    else:
+        path.write_bytes(gzip.compress((HEAD + ROW * 50_000).encode()))
+    path.write_bytes(path.read_bytes()[:-100])
+
+    assert str(path) in refused(path)
+
+
+def test_parquet_without_a_row(tmp_path: Path, refused: Callable[..., str]) -> None:
+    columns = {name: pa.array([], pa.float64()) for name in ("score", "outcome", "bid")}
+
+    assert "the log has no rows" in refused(write(tmp_path / "log.parquet", columns))
+
+
+@pytest.mark.parametrize("column", ["score", "outcome", "campaign", "time", "bid"])
+def test_nulls_are_refused(tmp_path: Path, refused: Callable[..., str], column: str) -> None:
+    columns = good()
+    columns[column] = [*list(columns[column])[:-1], None]
+
+    assert f"row 12: {column} = ''; " in refused(write(tmp_path / "log.parquet", columns))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "missing"), [(0.0, {"pcoc", "auc", "rig", "nmse"}), (1.0, {"auc", "rig", "nmse"})]
+)
+def test_one_class_only_is_told_and_what_it_leaves_undefined_is_null(
+    measured: Callable[..., Any], called: Sirocco, tmp_path: Path, outcome: float, missing: set[str]
+) -> None:
+    found = measured({**good(), "outcome": np.full(SIZE, outcome)})
+
+    raw = found["rows"]["raw"]
+    assert {name for name in ("pcoc", "log_loss", "mae", *missing) if raw[name] is None} == missing
+    assert any(note.startswith(f"Every outcome is {outcome:.0f}: ") for note in found["notes"])
+    run = called("evaluate", tmp_path / "log.parquet")
+    assert "nan" not in run.stdout
+    assert f"Every outcome is {outcome:.0f}: " in run.stderr
+
+
+def test_one_row_is_a_log(measured: Callable[..., Any], called: Sirocco, tmp_path: Path) -> None:
+    columns = {name: column[:1] for name, column in good().items()}
+
+    raw = measured({**columns, "score": [0.5]})["rows"]["raw"]
+
+    assert raw["pcoc"] == 0.5
+    assert raw["auc"] is None
+    assert called("evaluate", tmp_path / "log.parquet", "--report", "r.html").returncode == 0
+
+
+def test_groups_of_one_row_have_no_gauc(measured: Callable[..., Any]) -> None:
+    found = measured({**good(), "request": [f"r{i}" for i in range(SIZE)]}, "--group", "request")
+
+    raw = found["rows"]["raw"]
+    assert raw["gauc"] is None
+    assert raw["gauc_left_out"] == 1.0
+    assert any("GAUC leaves out 100.0%" in note for note in found["notes"])
+
+
+def test_all_equal_scores_rank_nothing(measured: Callable[..., Any]) -> None:
+    raw = measured({**good(), "score": np.full(SIZE, 0.25)})["rows"]["raw"]
+
+    assert raw["auc"] == 0.5
+    assert raw["partial_auc"] == pytest.approx(0.05)
+
+
+def test_scores_of_zero_and_one_are_scores(measured: Callable[..., Any]) -> None:
+    raw = measured({**good(), "score": OUTCOMES * 1.0 - 0.0})["rows"]["raw"]
+
+    assert raw["auc"] == 1.0
+    assert raw["log_loss"] < 1e-9
+
+
+def test_minus_zero_is_zero(measured: Callable[..., Any]) -> None:
+    raw = measured({**good(), "score": np.full(SIZE, -0.0)})["rows"]["raw"]
+
+    assert raw["auc"] == 0.5
+
+
+def test_bids_of_nothing_leave_cs_auc_undefined_and_say_so(measured: Callable[..., Any]) -> None:
+    found = measured({**good(), "bid": np.zeros(SIZE)})
+
+    assert found["rows"]["raw"]["cs_auc"] is None
+    assert any("no positive has a bid" in note for note in found["notes"])
+
+
+def test_pairs_that_cs_auc_pays_though_they_tie_are_told(measured: Callable[..., Any]) -> None:
+    found = measured({**good(), "score": np.zeros(SIZE)})
+
+    assert found["rows"]["raw"]["cs_auc"] == 1.0
+    assert any("100.0% of what csAUC decides about" in note for note in found["notes"])
+
+
+def test_fractional_outcomes_have_no_cs_auc_and_say_so(measured: Callable[..., Any]) -> None:
+    found = measured({**good(), "outcome": np.full(SIZE, 0.25)})
+
+    assert found["rows"]["raw"]["cs_auc"] is None
+    assert any("neither 0 nor 1" in note for note in found["notes"])
+
+
+def kinds() -> dict[str, dict[str, Any]]:
+    campaigns = pa.array(["a", "b"] * (SIZE // 2))
+    with_unused = pa.DictionaryArray.from_arrays([0, 2] * (SIZE // 2), ["a", "unused", "b"])
+    thousandths = [Decimal(round(score * 100_000)) / 100_000 for score in SCORES.tolist()]
+    times = pa.array(1_767_225_600 + 600 * np.arange(SIZE))
+    return {
+        "dictionary": {"campaign": campaigns.dictionary_encode()},
+        "unused words of a dictionary": {"campaign": with_unused},
+        "large text": {"campaign": campaigns.cast(pa.large_string())},
+        "numbers in a dictionary": {"score": pa.array(SCORES).dictionary_encode()},
+        "decimals": {"score": pa.array(thousandths, pa.decimal128(6, 5))},
+        "float32": {"score": pa.array(SCORES, pa.float32())},
+        "float16": {"score": pa.array(SCORES.astype(np.float16))},
+        "int8": {"outcome": pa.array(OUTCOMES.astype(np.int8))},
+        "truth values": {"outcome": pa.array(OUTCOMES == 1.0)},
+        "words for truth values": {"outcome": ["True" if y else "false" for y in OUTCOMES]},
+        "text": {"score": [f" {score!r} " for score in SCORES.tolist()]},
+        "timestamps": {"time": times.cast(pa.timestamp("s"))},
+        "timestamps in a dictionary": {
+            "time": times.cast(pa.timestamp("s", "UTC")).cast(pa.string()).dictionary_encode()
+        },
+        "text of seconds": {"time": times.cast(pa.string())},
+    }
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_columns_of_every_type_say_the_same(measured: Callable[..., Any], kind: str) -> None:
+    plain = measured(good())
+
+    found = measured({**good(), **kinds()[kind]})
+
+    assert list(found["campaigns"]) == ["a", "b"]
+    assert list(found["hours"]) == list(plain["hours"])
+    ours, theirs = (each["rows"]["raw"] for each in (found, plain))
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name] == (None if value is None else pytest.approx(value, rel=1e-12)), name
+    assert found["notes"] == plain["notes"]
+
+
+def test_a_column_of_lists_is_no_cut(tmp_path: Path, refused: Callable[..., str]) -> None:
+    path = write(tmp_path / "log.parquet", {**good(), "tags": [["x"]] * SIZE})
+
+    assert "column 'tags' holds list<element: string>; slices are told by" in refused(
+        path, "--by", "tags"
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "hint"),
+    [
+        ("price", [i / 7 for i in range(SIZE)], ": cut them into ranges first"),
+        ("user", [f"u{i}" for i in range(SIZE)], "too many to compare"),
+    ],
+)
+def test_a_cut_has_a_bounded_number_of_values(
+    tmp_path: Path,
+    refused: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    column: str,
+    values: list[Any],
+    hint: str,
+) -> None:
+    monkeypatch.setattr(evaluate_batches, "MOST_VALUES", 10)
+    path = write(tmp_path / "log.parquet", {**good(), column: values})
+
+    said = refused(path, "--by", column)
+
+    assert f"column '{column}' has more than 10 values" in said
+    assert said.endswith(hint)
+
+
+def test_values_of_every_type_name_slices(measured: Callable[..., Any]) -> None:
+    columns = {
+        **good(),
+        "flag": pa.array([True, None] * (SIZE // 2)),
+        "nothing": pa.nulls(SIZE),
+        "size": [1, 2, 300] * (SIZE // 3),
+    }
+    by = measured(columns, "--by", "flag", "--by", "nothing", "--by", "size", "--by", "campaign")[
+        "by"
+    ]
+
+    assert list(by["flag"]) == ["(none)", "true"]
+    assert list(by["nothing"]) == ["(none)"]
+    assert list(by["size"]) == ["1", "2", "300"]
+    own = np.arange(SIZE) % 2 == 0
+    assert by["campaign"]["a"]["pcoc"] == pytest.approx(pcoc(SCORES[own], OUTCOMES[own]))
+
+
+def test_rows_without_a_group_are_in_none(measured: Callable[..., Any]) -> None:
+    users = pa.array(["u", "u", None, ""] * (SIZE // 4))
+
+    raw = measured({**good(), "user": users}, "--group", "user")["rows"]["raw"]
+
+    own = np.arange(SIZE) % 4 < 2
+    assert raw["gauc"] == pytest.approx(auc(SCORES[own], OUTCOMES[own]))
+    assert raw["gauc_left_out"] == pytest.approx(0.5)

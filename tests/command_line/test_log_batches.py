@@ -1,0 +1,102 @@
+"""A log in batches has the rows of the log, in order, once each."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.command_line.errors import CommandError
+from app.command_line.log_batches import LogFile, RawBatch
+
+ROWS = 5_000
+TYPES = {"score": pa.float64(), "campaign": pa.string()}
+
+
+def columns() -> dict[str, list[Any]]:
+    return {
+        "score": [i / ROWS for i in range(ROWS)],
+        "campaign": [f"c{i % 7}" for i in range(ROWS)],
+    }
+
+
+def write(path: Path, **extra: list[Any]) -> Path:
+    table = {**columns(), **extra}
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(table), path, row_group_size=1_800)
+        return path
+    lines = [
+        ",".join(table),
+        *(",".join(map(str, row)) for row in zip(*table.values(), strict=True)),
+    ]
+    content = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def read(path: Path, types: Any = None) -> list[RawBatch]:
+    file = LogFile(path, lambda names: ["score", "campaign"], types or TYPES, ("campaign",))
+    return list(file.batches(1_000, 20_000))
+
+
+def values(batches: list[RawBatch], name: str) -> list[Any]:
+    return [value for batch in batches for value in batch.columns[name].to_pylist()]
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv", "log.csv.gz"])
+def test_every_row_comes_once_and_in_order(tmp_path: Path, name: str) -> None:
+    batches = read(write(tmp_path / name, other=["x"] * ROWS))
+
+    assert values(batches, "score") == columns()["score"]
+    assert values(batches, "campaign") == columns()["campaign"]
+    assert all(set(batch.columns) == {"score", "campaign"} for batch in batches)
+    starts = [batch.first for batch in batches]
+    assert len(starts) > 2
+    assert starts == [sum(batch.rows for batch in batches[:i]) for i in range(len(batches))]
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv", "log.csv.gz"])
+def test_the_share_that_is_done_rises_to_one(tmp_path: Path, name: str) -> None:
+    done = [batch.done for batch in read(write(tmp_path / name))]
+
+    assert done == sorted(done)
+    assert done[0] > 0.0
+    assert done[-1] == 1.0
+
+
+def test_words_of_parquet_stay_a_dictionary(tmp_path: Path) -> None:
+    batch = read(write(tmp_path / "log.parquet"))[0]
+
+    assert pa.types.is_dictionary(batch.columns["campaign"].type)
+
+
+def test_what_is_no_number_turns_the_rest_into_text(tmp_path: Path) -> None:
+    scores: list[Any] = columns()["score"]
+    scores[4_321] = "much"
+    batches = read(write(tmp_path / "log.csv", score=scores))
+
+    kinds = [batch.columns["score"].type for batch in batches]
+    assert kinds[0] == pa.float64()
+    assert kinds[-1] == pa.string()
+    assert [float(value) for value in values(batches, "score")[:4_321]] == scores[:4_321]
+    assert values(batches, "score")[4_321] == "much"
+    assert len(values(batches, "score")) == ROWS
+
+
+def test_a_row_of_another_length_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv")
+    lines = path.read_text().splitlines()
+    lines[4_000] = "0.5"
+    path.write_text("\n".join(lines))
+
+    with pytest.raises(CommandError, match=r"log.csv: CSV parse error: Row #4001: Expected 2"):
+        read(path)
+
+
+def test_a_file_is_closed_when_no_one_reads_on(tmp_path: Path) -> None:
+    file = LogFile(write(tmp_path / "log.csv"), lambda names: ["score"], TYPES)
+    batches = file.batches(100, 5_000)
+    assert next(batches).first == 0
+    batches.close()  # type: ignore[attr-defined]
