@@ -3,7 +3,19 @@
 python -m benchmarks [--large] [--json] [--write]
 """
 
-from benchmarks import calibrate, click_log, delayed, fit, grid, ingest, look_up, pccem, refit
+from benchmarks import (
+    calibrate,
+    click_log,
+    delayed,
+    evaluate,
+    fit,
+    grid,
+    ingest,
+    look_up,
+    metrics,
+    pccem,
+    refit,
+)
 from benchmarks.page import write_page
 from benchmarks.parts import arguments, run, show
 from benchmarks.sources import source_digest
@@ -17,7 +29,9 @@ PARTS = (
     pccem.PART,
     click_log.PART,
     delayed.PART,
+    evaluate.PART,
     grid.PART,
+    metrics.PART,
 )
 
 

@@ -112,7 +112,39 @@ TARGETS = (
         _cell("delayed", "pccem_posterior", "closed, %"),
         at_least=True,
     ),
+    Target(
+        "evaluate: 10,000,000 rows, wall",
+        15,
+        "s",
+        _cell("evaluate", "10,000,000 rows, Parquet", "wall s"),
+    ),
+    Target(
+        "evaluate: 10,000,000 rows, most memory",
+        2_000,
+        "MB",
+        _cell("evaluate", "10,000,000 rows, Parquet", "peak MB"),
+    ),
     Target("STC, GC-3 against no calibration", 1, "x", _gc_3_against("stc", "none"), at_least=True),
     Target("LTC, GC-3 against no calibration", 1, "x", _gc_3_against("ltc", "none")),
     Target("LTC, GC-3 against PCCEM as published", 1, "x", _gc_3_against("ltc", "pccem"), True),
+    *(
+        Target(
+            f"AUC of 10,000,000 samples, {rate} clicks, scikit-learn's time over ours",
+            2,
+            "x",
+            _cell("metrics", f"auc, 10,000,000, {rate}", "peer / sirocco"),
+            at_least=True,
+        )
+        for rate in ("1%", "50%")
+    ),
+    *(
+        Target(
+            f"csAUC of {size} samples, exact, {rate} clicks",
+            limit,
+            "s",
+            _cell("metrics", f"cs_auc, {size}, {rate}", "sirocco s"),
+        )
+        for size, limit in (("1,000,000", 1), ("10,000,000", 15))
+        for rate in ("1%", "10%", "50%")
+    ),
 )
