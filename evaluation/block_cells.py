@@ -1,7 +1,6 @@
 """Rows of one prediction, compacted to blocks and cells of score: what ranking metrics draw on."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -16,6 +15,13 @@ from evaluation.sums import sum_at
 MOST_EXACT: Final = 20_000
 """Up to so many rows every distinct probability is a cell of its own, and every draw exact."""
 
+MOST_CELLS: Final = 300_000
+"""Cells of all owners together, beyond which neighbours are taken together."""
+
+CELL_SPAN: Final = 1 << 15
+"""Cells are numbered below it; keys of cells within owners are owner * CELL_SPAN + cell."""
+
+_MOST_HALVINGS = 5
 _MOST_NUMBERS = 400_000
 
 
@@ -46,30 +52,54 @@ class BlockCells:
     @classmethod
     def of(cls, predictions: Predictions, blocks: Blocks) -> Self:
         """The sums of n rows."""
-        keys = _cells(predictions.probabilities) * max(blocks.count, 1) + blocks.codes
-        distinct, places = np.unique(keys, return_inverse=True)
         columns = (predictions.weights, predictions.positives, predictions.expected)
-        cells, owners = np.divmod(distinct, max(blocks.count, 1))
-        sums = (sum_at(places, column, len(distinct)) for column in columns)
-        return cls(cells, owners, blocks.count, *sums)
+        return cls._summed(_cells(predictions.probabilities), blocks.codes, blocks.count, columns)
 
-    @cached_property
+    @classmethod
+    def _summed(
+        cls, cells: Integers, blocks: Integers, block_count: int, columns: tuple[Floats, ...]
+    ) -> Self:
+        keys, places = np.unique(cells * max(block_count, 1) + blocks, return_inverse=True)
+        distinct, owners = np.divmod(keys, max(block_count, 1))
+        sums = (sum_at(places, column, len(keys)) for column in columns)
+        return cls(distinct, owners, block_count, *sums)
+
+    @property
+    def halved(self) -> "BlockCells":
+        """The same with two neighbouring cells as one."""
+        columns = (self.weights, self.positives, self.expected)
+        return BlockCells._summed(self.cells >> 1, self.blocks, self.block_count, columns)
+
+    @property
     def probabilities(self) -> Floats:
         """Mean probability of each of the k' distinct cells, (k',), ascending."""
         starts = _starts(self.cells)
         weights = np.add.reduceat(self.weights, starts)
         return np.add.reduceat(self.expected, starts) / weights
 
-    @cached_property
     def pooled(self) -> "CellMatrix":
-        """The cells of all blocks together."""
-        return CellMatrix.of(self, self.cells)
+        """The cells of all blocks together, without expected sums."""
+        nothing = np.zeros(len(self.cells))
+        bare = BlockCells(
+            self.cells, self.blocks, self.block_count, self.weights, self.positives, nothing
+        )
+        return CellMatrix.of(bare, self.cells)
 
-    def within(self, owners: Integers) -> "CellMatrix":
-        """The cells of each owner, one owner after the other; owners, (blocks,), of each block."""
-        owner = owners[self.blocks]
-        width = int(self.cells.max(initial=0)) + 1
-        return CellMatrix.of(self, owner * width + self.cells)
+    def within(self, owners: Integers, most_rows: int = MOST_CELLS) -> "CellMatrix":
+        """The cells of each owner, one owner after the other; owners, (blocks,), of each block.
+
+        Where that would make more than `most_rows`, up to 32 neighbouring cells are one.
+        """
+        cells, halvings = self, 0
+        while halvings < _MOST_HALVINGS and cells._rows_of(owners) > most_rows:
+            cells, halvings = cells.halved, halvings + 1
+        return CellMatrix.of(cells, cells._keys_of(owners))
+
+    def _keys_of(self, owners: Integers) -> Integers:
+        return owners[self.blocks] * CELL_SPAN + self.cells
+
+    def _rows_of(self, owners: Integers) -> int:
+        return len(_starts(np.sort(self._keys_of(owners))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +123,11 @@ class CellMatrix:
         shape = (len(starts), cells.block_count)
 
         def matrix(values: Floats) -> Any:
-            return csr_array((values[order], cells.blocks[order], bounds), shape=shape)
+            # Each has bounds of its own, because zeros are taken out in place; and most cells of
+            # most blocks have no positive.
+            found = csr_array((values[order], cells.blocks[order], bounds.copy()), shape=shape)
+            found.eliminate_zeros()
+            return found
 
         columns = (cells.weights, cells.positives, cells.expected)
         return cls(keys[order][starts], *map(matrix, columns))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibrators.samples import Floats, Integers
 from evaluation.bias_split import Mask
 from evaluation.bin_error import bin_errors
-from evaluation.block_cells import BlockCells, CellMatrix
+from evaluation.block_cells import CELL_SPAN, BlockCells, CellMatrix
 from evaluation.blocks import Blocks
 from evaluation.cal_n import root_mean_square
 
@@ -52,8 +52,7 @@ class BlockGcN:
         size = int(owners.max(initial=-1)) + 1
         broken = np.bincount(campaigns, weights != np.floor(weights), size)
         matrix = cells.within(owners)
-        width = int(cells.cells.max(initial=0)) + 1
-        bounds = np.searchsorted(matrix.keys // width, np.arange(size + 1))
+        bounds = np.searchsorted(matrix.keys // CELL_SPAN, np.arange(size + 1))
         return cls(matrix, bounds, broken == 0.0, n)
 
     def __call__(self, multiplicities: Floats) -> Floats:

@@ -1,35 +1,39 @@
 """AUC and the calibrated log loss in every draw of blocks."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.special import expit, logit
 
 from calibrators.samples import Floats
-from evaluation.block_cells import BlockCells
+from evaluation.block_cells import BlockCells, CellMatrix
 from evaluation.log_loss import EPSILON
 
 _STEPS = 60
 _CLOSE = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockAuc:
-    """`auc` in every draw."""
+    """`auc` in every draw, from the cells of all rows."""
 
-    cells: BlockCells
+    matrix: CellMatrix
+
+    @classmethod
+    def of(cls, cells: BlockCells) -> Self:
+        """Of the rows in these cells."""
+        return cls(cells.pooled())
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        matrix = self.cells.pooled
-        parts = _split(multiplicities, matrix.at_once)
+        parts = _split(multiplicities, self.matrix.at_once)
         return np.concatenate([self._of(part) for part in parts])
 
     def _of(self, multiplicities: Floats) -> Floats:
-        matrix = self.cells.pooled
         times = multiplicities.T
-        positives: Floats = matrix.positives @ times
-        negatives: Floats = matrix.weights @ times - positives
+        positives: Floats = self.matrix.positives @ times
+        negatives: Floats = self.matrix.weights @ times - positives
         below = np.cumsum(negatives, axis=0) - 0.5 * negatives
         with np.errstate(divide="ignore", invalid="ignore"):
             won: Floats = (below * positives).sum(axis=0) / positives.sum(axis=0)
@@ -37,32 +41,44 @@ class BlockAuc:
         return won
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockCalibratedLogLoss:
     """`calibrated_log_loss` in every draw: the shift that the drawn bias rows ask for, judged on
     the other rows drawn.
 
     A draw whose bias rows are of one class has no finite shift: nan.
+
+    Attributes
+    ----------
+    bias, rest : the cells of the rows that the shift is fitted on, and of the others.
+    bias_odds, rest_odds : log-odds of the cells, (k,).
     """
 
-    bias: BlockCells
-    rest: BlockCells
+    bias: CellMatrix
+    rest: CellMatrix
+    bias_odds: Floats
+    rest_odds: Floats
+
+    @classmethod
+    def of(cls, bias: BlockCells, rest: BlockCells) -> Self:
+        """Of the bias rows and of the rest."""
+        odds = (_log_odds(cells) for cells in (bias, rest))
+        return cls(bias.pooled(), rest.pooled(), *odds)
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        at_once = min(self.bias.pooled.at_once, self.rest.pooled.at_once)
+        at_once = min(self.bias.at_once, self.rest.at_once)
         return np.concatenate([self._of(part) for part in _split(multiplicities, at_once)])
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
-        bias, rest = self.bias.pooled, self.rest.pooled
-        shift = log_odds_shifts(
-            _log_odds(self.bias), bias.weights @ times, (bias.positives @ times).sum(axis=0)
-        )
-        weights: Floats = rest.weights @ times
-        shifted = _log_odds(self.rest)[:, np.newaxis] - shift
+        positives = (self.bias.positives @ times).sum(axis=0)
+        shift = log_odds_shifts(self.bias_odds, self.bias.weights @ times, positives)
+        weights: Floats = self.rest.weights @ times
+        shifted = self.rest_odds[:, np.newaxis] - shift
         with np.errstate(divide="ignore", invalid="ignore"):
-            losses = weights * np.logaddexp(0.0, shifted) - (rest.positives @ times) * shifted
+            losses = weights * np.logaddexp(0.0, shifted)
+            losses -= (self.rest.positives @ times) * shifted
             mean: Floats = losses.sum(axis=0) / weights.sum(axis=0)
         return mean
 

@@ -90,8 +90,8 @@ class ComparedModel:
         cells = BlockCells.of(self._predictions, self.blocks)
         ones = self.events.counts
         ranked: dict[str, Resampled] = {
-            "calibrated_log_loss": BlockCalibratedLogLoss(bias, rest),
-            "auc": BlockAuc(cells),
+            "calibrated_log_loss": BlockCalibratedLogLoss.of(bias, rest),
+            "auc": BlockAuc.of(cells),
             "gc_3": BlockGcN.of(cells, self.blocks, self.events.rows, ones, 3),
         }
         if self._bids is not None:

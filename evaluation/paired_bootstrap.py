@@ -116,7 +116,7 @@ def _value(predictions: Predictions, resampled: Resampled, metric: Metric, block
 
 def _resampled(samples: Predictions, blocks: Blocks, metric: Metric) -> Resampled:
     if metric == "auc":
-        return BlockAuc(BlockCells.of(samples, blocks))
+        return BlockAuc.of(BlockCells.of(samples, blocks))
     if isinstance(metric, str):
         return BlockSums.of(samples, blocks).metric(metric)
     return _Repeated(samples, blocks, metric)

@@ -90,7 +90,7 @@ def significance(
         sums[name, "log_loss"] = BlockSums.of(checked, blocks).metric("log_loss")
         cells = BlockCells.of(checked, blocks)
         ranked[name, "gc_3"] = BlockGcN.of(cells, blocks, events.rows, events.counts, 3)
-        ranked[name, "auc"] = BlockAuc(cells)
+        ranked[name, "auc"] = BlockAuc.of(cells)
     few = min(draws, MOST_RANKED_DRAWS)
     drawn = {
         **resample(sums, blocks.count, draws=draws, seed=seed),

@@ -92,10 +92,7 @@ class CompactLog:
         return lambda cut: self._table(cut, scored)
 
     def revenue_rows(self) -> Callable[[str], RevenueRows]:
-        """Sort the rows by revenue; what it gives tells those of a ranked cut.
-
-        From then on, `compact_rows` has to sort again.
-        """
+        """Sort the rows by revenue; what it gives tells those of a ranked cut."""
         ranked = self._held.by_revenue()
 
         def rows(cut: str) -> RevenueRows:

@@ -13,7 +13,6 @@ from evaluation.compact.score_cells import (
     score_cells,
 )
 from evaluation.compact.slice_order import SliceCodes, merging, opens_slice, slice_totals
-from evaluation.predictions import Predictions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,11 +76,6 @@ class CompactRows:
     def outcomes(self) -> Floats:
         """Mean outcome of each row, (r,)."""
         return np.minimum(self.positives / self.weights, 1.0)
-
-    @property
-    def predictions(self) -> Predictions:
-        """The rows as the metrics take them; for scores in [0, 1]."""
-        return Predictions(self.scores, self.outcomes, self.weights)
 
     def within(self, budget: int) -> "CompactRows":
         """These rows, with as few more digits dropped as leave at most `budget` of them.

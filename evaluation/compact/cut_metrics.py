@@ -1,14 +1,14 @@
 """The metrics of all slices of one cut."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrators.samples import Floats
+from evaluation.bin_error import Empty
 from evaluation.compact.compact_rows import CompactRows
 from evaluation.compact.revenue_rows import RevenueRows
-from evaluation.compact.slice_calibration import SliceCalibration
+from evaluation.compact.slice_calibration import POSITIVES_PER_BIN, SliceCalibration
 from evaluation.compact.slice_losses import slice_losses
 from evaluation.compact.slice_ranking import roc_areas
 from evaluation.compact.slice_sums import Sums
@@ -62,23 +62,31 @@ class CutMetrics:
         return 1.0 - float(self.columns["n"][~np.isnan(self.columns[column])].sum()) / samples
 
 
-def cut_metrics(rows: CompactRows, sums: Sums, seed: int, bins: Sequence[int] = BINS) -> CutMetrics:
+def cut_metrics(rows: CompactRows, sums: Sums, seed: int, *, strict: bool = False) -> CutMetrics:
     """The metrics of all slices but csAUC; the sums tell how many slices there are.
 
-    `bins` are the N of Cal-N.
+    If `strict`, Cal-N is as in `cal_n`: a bin without positives makes it infinite, and few
+    positives are no reason to leave it out.
     """
     columns = dict(slice_losses(sums))
     size = len(sums.weight)
-    errors = rows.auc_errors(size)
     runs = Runs.of(rows.scores, rows.weights, rows.slices, size)
     positives = runs.sums(rows.positives)
     columns["auc"], columns["partial_auc"] = roc_areas(runs, positives, 1.0, TOP_OF_RANKING)
+    errors = rows.auc_errors(size)
     if rows.dropped:
         columns["auc_error_at_most"] = errors
-    calibration = {
-        n: SliceCalibration.of(runs, positives, n, np.random.default_rng(seed)) for n in bins
-    }
+    calibration = _calibration(runs, positives, seed, strict)
     for n, found in calibration.items():
         columns[f"cal_{n}"], columns[f"cal_{n}_floor"] = found.values, found.floors
     error = mean_of_defined(errors, sums.weight)
     return CutMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
+
+
+def _calibration(
+    runs: Runs, positives: Floats, seed: int, strict: bool
+) -> dict[int, SliceCalibration]:
+    rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
+    return {
+        n: SliceCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
+    }

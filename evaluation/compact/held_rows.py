@@ -44,33 +44,36 @@ class HeldRows:
         self._length += len(batch)
 
     def by_score(self) -> "ScoredRows":
-        """The rows sorted by score."""
-        self._sort(self._column(_SCORES))
+        """The rows sorted by score, as they stay."""
+        order = np.argsort(self.scores)
+        for name in self._pieces:
+            # One after the other, so that no more than one column is there twice.
+            self._pieces[name] = [self._column(name)[order]]
         return ScoredRows(self)
 
     def by_revenue(self) -> "RankedRows":
         """The rows sorted by probability times bid; for outcomes of 0 and 1 with bids."""
-        revenues = self._column(_SCORES) * self._column(_BIDS)
-        order = self._sort(revenues)
-        return RankedRows(self, revenues[order])
+        revenues = self.scores * self.bids
+        order = np.argsort(revenues)
+        return RankedRows(self, order, revenues[order], self.outcomes[order])
 
     @property
     def scores(self) -> Floats:
-        """Scores as sorted, (n,)."""
+        """Scores, (n,)."""
         return self._column(_SCORES)
 
     @property
     def outcomes(self) -> Column:
-        """Outcomes as sorted, (n,): truth values where all are 0 or 1, else numbers."""
+        """Outcomes, (n,): truth values where all are 0 or 1, else numbers."""
         return self._column(_OUTCOMES)
 
     @property
     def bids(self) -> Floats:
-        """Bids as sorted, (n,)."""
+        """Bids, (n,)."""
         return self._column(_BIDS)
 
     def slices(self, cut: str) -> SliceCodes:
-        """Slices of the rows as sorted, (n,)."""
+        """Slices of the rows, (n,)."""
         name = _name(cut)
         return self._column(name) if name in self._pieces else np.zeros(self._length, np.int8)
 
@@ -79,13 +82,6 @@ class HeldRows:
         if len(pieces) > 1:
             self._pieces[name] = [np.concatenate(pieces)]
         return self._pieces[name][0]
-
-    def _sort(self, keys: Floats) -> Integers:
-        order = np.argsort(keys)
-        for name in self._pieces:
-            # One after the other, so that no more than one column is there twice.
-            self._pieces[name] = [self._column(name)[order]]
-        return order
 
 
 class ScoredRows:
@@ -96,44 +92,48 @@ class ScoredRows:
 
     def compact(self, cut: str, dropped: int) -> CompactRows:
         """The rows of one cut, with so many digits dropped."""
-        slices = self._held.slices(cut)
-        rows = slice_order(slices)
+        rows, slices = slice_order(self._held.slices(cut))
         positives = self._held.outcomes[rows].astype(np.float64)
         scores, ones = self._held.scores[rows], np.ones(len(positives))
-        return CompactRows.of_sorted(slices[rows], scores, positives, ones, dropped)
+        return CompactRows.of_sorted(slices, scores, positives, ones, dropped)
 
 
 class RankedRows:
-    """Held rows, sorted by revenue, and their revenues, (n,)."""
+    """Held rows in order of revenue: which they are, their revenues and classes, (n,) each."""
 
-    def __init__(self, held: HeldRows, revenues: Floats) -> None:
-        self._held, self._revenues = held, revenues
+    def __init__(
+        self, held: HeldRows, order: Integers, revenues: Floats, positive: NDArray[np.bool_]
+    ) -> None:
+        self._held, self._order = held, order
+        self._revenues, self._positive = revenues, positive
 
     def exact(self, cut: str) -> RevenueRows:
         """The rows of one cut as csAUC needs them."""
-        slices = self._held.slices(cut)
-        rows = slice_order(slices)
-        positive = self._held.outcomes[rows]
+        rows, slices = slice_order(self._held.slices(cut)[self._order])
+        positive = self._positive[rows]
         bids = np.zeros(len(positive))
         clicked = np.flatnonzero(positive)
-        bids[clicked] = self._held.bids[clicked if isinstance(rows, slice) else rows[clicked]]
+        places = clicked if isinstance(rows, slice) else rows[clicked]
+        bids[clicked] = self._held.bids[self._order[places]]
         ones = np.ones(len(positive))
-        return RevenueRows(slices[rows], self._revenues[rows], bids, positive, ones).squeezed()
+        return RevenueRows(slices, self._revenues[rows], bids, positive, ones).squeezed()
 
     def negatives(self, cut: str, dropped: int) -> CompactRows:
         """The negatives of one cut, with so many digits of the revenue dropped."""
-        slices = np.where(self._held.outcomes, LEFT_OUT, self._held.slices(cut))
-        rows = slice_order(slices)
+        slices = self._held.slices(cut)[self._order]
+        rows, slices = slice_order(np.where(self._positive, LEFT_OUT, slices))
         revenues = self._revenues[rows]
         zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
-        return CompactRows.of_sorted(slices[rows], revenues, zeros, ones, dropped)
+        return CompactRows.of_sorted(slices, revenues, zeros, ones, dropped)
 
     def paid(self, cut: str, dropped: int) -> PaidRows:
         """The positives of one cut, with so many digits of revenue and bid dropped."""
-        slices = self._held.slices(cut)
-        rows = np.flatnonzero(self._held.outcomes & (slices != LEFT_OUT))
-        revenues, bids = self._revenues[rows], self._held.bids[rows]
-        return PaidRows.of(slices[rows], revenues, bids, np.ones(len(rows)), dropped)
+        clicked = np.flatnonzero(self._positive)
+        held = self._order[clicked]
+        slices = self._held.slices(cut)[held]
+        kept = slices != LEFT_OUT
+        revenues, bids = self._revenues[clicked[kept]], self._held.bids[held[kept]]
+        return PaidRows.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
 
 
 def _name(cut: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluation.compact.compact_log import CompactLog
 from evaluation.compact.compact_rows import CompactRows
-from evaluation.compact.cut_metrics import BINS, CutMetrics, cut_metrics
+from evaluation.compact.cut_metrics import CutMetrics, cut_metrics
 from evaluation.compact.log_cuts import OVERALL, LogCuts
 from evaluation.compact.overall_metrics import OverallMetrics, overall_metrics
 from evaluation.reliability import ReliabilityDiagram
@@ -67,7 +67,7 @@ def log_metrics(
         if cut == (cuts.campaigns or OVERALL):
             sketch.append(rows.within(_DRAWN_ROWS))
         sums = log.sums(cut, cuts.sizes[cut])
-        found = cut_metrics(rows, sums, seed, () if cut == OVERALL else BINS)
+        found = cut_metrics(rows, sums, seed, strict=cut == OVERALL)
         advance(cut)
         return found
 

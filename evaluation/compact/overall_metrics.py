@@ -9,9 +9,6 @@ from evaluation.biased_loss import Loss
 from evaluation.calibrated_loss import calibrated_losses
 from evaluation.compact.bias_halves import BiasHalves
 from evaluation.compact.compact_rows import CompactRows
-from evaluation.compact.cut_metrics import BINS
-from evaluation.compact.slice_calibration import SliceCalibration
-from evaluation.predictions import Predictions
 from evaluation.reliability import ReliabilityDiagram, reliability_diagram
 from evaluation.score_quantiles import ScoreQuantiles, score_quantiles
 
@@ -33,36 +30,16 @@ class OverallMetrics:
 
 
 def overall_metrics(rows: CompactRows, quantiles: int, seed: int) -> OverallMetrics:
-    """Cal-N, calibrated losses, quantiles and the reliability diagram of all rows."""
-    numbers = _cal_n(rows.predictions, seed)
+    """Calibrated losses, quantiles and the reliability diagram of all rows."""
     few = rows.within(_ENOUGH_ROWS)
-    numbers |= _calibrated(few, seed)
     p, y, w = few.scores, few.outcomes, few.weights
     points = int(few.positives.sum() / _POSITIVES_PER_POINT)
     points = int(np.clip(points, _FEWEST_POINTS, _MOST_POINTS))
     return OverallMetrics(
-        numbers,
+        _calibrated(few, seed),
         score_quantiles(p, y, quantiles, sample_weight=w),
         reliability_diagram(p, y, points, sample_weight=w),
     )
-
-
-def _cal_n(predictions: Predictions, seed: int) -> dict[str, float]:
-    """As `cal_n`: a bin without positives makes it infinite, and few positives are no reason to
-    leave it out."""
-    numbers = {}
-    for n in BINS:
-        found = SliceCalibration.of(
-            predictions.runs,
-            predictions.run_positives,
-            n,
-            np.random.default_rng(seed),
-            empty="inf",
-            positives_per_bin=0.0,
-        )
-        numbers[f"cal_{n}"] = float(found.values[0])
-        numbers[f"cal_{n}_floor"] = float(found.floors[0])
-    return numbers
 
 
 def _calibrated(rows: CompactRows, seed: int) -> dict[str, float]:

@@ -39,10 +39,12 @@ class RevenueRows:
         """
         if not len(self.slices):
             return self
-        starts = self._stretches()
-        negatives = np.add.reduceat(np.where(self.positive, 0.0, self.weights), starts)
+        starts, clicked = self._stretches(), np.flatnonzero(self.positive)
+        negatives = self.weights.copy()
+        negatives[clicked] = 0.0
+        negatives = np.add.reduceat(negatives, starts)
         starts, negatives = starts[negatives > 0.0], negatives[negatives > 0.0]
-        places = np.concatenate((starts, np.flatnonzero(self.positive)))
+        places = np.concatenate((starts, clicked))
         order = np.argsort(places, kind="stable")
         rows, positive = places[order], order >= len(starts)
         return replace(
@@ -51,7 +53,7 @@ class RevenueRows:
             revenues=self.revenues[rows],
             bids=self.bids[rows],
             positive=positive,
-            weights=np.concatenate((negatives, self.weights[self.positive]))[order],
+            weights=np.concatenate((negatives, self.weights[clicked]))[order],
         )
 
     def errors(self, n_slices: int) -> Floats:
@@ -82,8 +84,10 @@ class RevenueRows:
         new_slice = np.concatenate((np.ones(1, bool), opens_slice(self.slices)))
         opens = new_slice.copy()
         opens[1:] |= self.revenues[1:] != self.revenues[:-1]
-        starts = np.flatnonzero(opens)
-        paid = np.logical_or.reduceat(self.positive, starts)
-        begins = new_slice[starts] | paid
-        begins[1:] |= paid[:-1]
-        return starts[begins]
+        runs = np.append(np.flatnonzero(opens), len(opens))
+        # Few rows are positive, so what is between them is not looked at again.
+        clicked = np.searchsorted(runs, np.flatnonzero(self.positive), side="right")
+        begins = np.concatenate((runs[clicked - 1], runs[clicked], np.flatnonzero(new_slice)))
+        begins.sort()
+        first = np.concatenate((np.ones(1, bool), begins[1:] != begins[:-1]))
+        return begins[first & (begins < len(opens))]

@@ -21,7 +21,8 @@ def score_cells(scores: Floats, dropped: int) -> Integers:
     >>> score_cells(np.array([0.5, 0.5000001, 0.75, 1.0]), 51).tolist()
     [2044, 2044, 2045, 2046]
     """
-    return scores.view(np.int64) >> dropped
+    bits = scores.view(np.int64)
+    return bits >> dropped if dropped else bits
 
 
 def inside_cells(scores: Floats, cells: Integers, dropped: int) -> Floats:
@@ -46,7 +47,7 @@ def least_dropped(
     low, high = dropped, ALL_BITS
     while low < high:
         middle = (low + high) // 2
-        if 1 + np.count_nonzero(apart >> middle) <= budget:
+        if 1 + np.count_nonzero(apart >= 1 << middle) <= budget:
             high = middle
         else:
             low = middle + 1

@@ -39,7 +39,6 @@ class SliceCalibration:
         positives: Floats,
         n: int,
         rng: np.random.Generator,
-        *,
         empty: Empty = "merge",
         positives_per_bin: float = POSITIVES_PER_BIN,
     ) -> Self:
