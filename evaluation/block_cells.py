@@ -1,6 +1,6 @@
 """Rows of one prediction, compacted to blocks and cells of score: what ranking metrics draw on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -40,11 +40,13 @@ class BlockCells:
 
     Probabilities of a cell lie within 1 % of each other (within 1 % of their distance from 1, in
     the upper half), so taking them as tied changes a metric of many rows by less than one row does.
+    `exact` is True where every distinct probability has a cell of its own.
     """
 
     cells: Integers
     blocks: Integers
     block_count: int
+    exact: bool
     weights: Floats
     positives: Floats
     expected: Floats
@@ -53,22 +55,31 @@ class BlockCells:
     def of(cls, predictions: Predictions, blocks: Blocks) -> Self:
         """The sums of n rows."""
         columns = (predictions.weights, predictions.positives, predictions.expected)
-        return cls._summed(_cells(predictions.probabilities), blocks.codes, blocks.count, columns)
+        cells, exact = _cells(predictions.probabilities), len(predictions.weights) <= MOST_EXACT
+        return cls._summed(cells, blocks.codes, blocks.count, columns, exact=exact)
 
     @classmethod
     def _summed(
-        cls, cells: Integers, blocks: Integers, block_count: int, columns: tuple[Floats, ...]
+        cls,
+        cells: Integers,
+        blocks: Integers,
+        block_count: int,
+        columns: tuple[Floats, ...],
+        *,
+        exact: bool,
     ) -> Self:
         keys, places = np.unique(cells * max(block_count, 1) + blocks, return_inverse=True)
         distinct, owners = np.divmod(keys, max(block_count, 1))
         sums = (sum_at(places, column, len(keys)) for column in columns)
-        return cls(distinct, owners, block_count, *sums)
+        return cls(distinct, owners, block_count, exact, *sums)
 
     @property
     def halved(self) -> "BlockCells":
         """The same with two neighbouring cells as one."""
         columns = (self.weights, self.positives, self.expected)
-        return BlockCells._summed(self.cells >> 1, self.blocks, self.block_count, columns)
+        return BlockCells._summed(
+            self.cells >> 1, self.blocks, self.block_count, columns, exact=False
+        )
 
     @property
     def probabilities(self) -> Floats:
@@ -80,10 +91,7 @@ class BlockCells:
     def pooled(self) -> "CellMatrix":
         """The cells of all blocks together, without expected sums."""
         nothing = np.zeros(len(self.cells))
-        bare = BlockCells(
-            self.cells, self.blocks, self.block_count, self.weights, self.positives, nothing
-        )
-        return CellMatrix.of(bare, self.cells)
+        return CellMatrix.of(replace(self, expected=nothing), self.cells)
 
     def within(self, owners: Integers, most_rows: int = MOST_CELLS) -> "CellMatrix":
         """The cells of each owner, one owner after the other; owners, (blocks,), of each block.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.special import ndtr, ndtri, stdtrit
 
 from calibrators.samples import Floats
 
@@ -62,7 +62,7 @@ class Difference:
         the interval with probability `power`, since the standard error falls with their root.
         Infinite where the value is 0, nan where the standard error is unknown.
         """
-        reach = float(norm.ppf(0.5 + confidence / 2.0) + norm.ppf(power))
+        reach = float(ndtri(0.5 + confidence / 2.0) + ndtri(power))
         if self.value == 0.0 and self.standard_error > 0.0:
             return float("inf")
         return blocks * (reach * self.standard_error / self.value) ** 2 if self.value else np.nan
@@ -88,8 +88,8 @@ def expanded_tail(confidence: float, blocks: float) -> float:
     itself uncertain: Student's t instead of the normal distribution makes up for both.
     """
     free = max(blocks - 1.0, _FEWEST_FREE)
-    reach = float(t.ppf(0.5 + confidence / 2.0, free)) * (1.0 + 1.0 / free) ** 0.5
-    return float(norm.cdf(-reach))
+    reach = float(stdtrit(free, 0.5 + confidence / 2.0)) * (1.0 + 1.0 / free) ** 0.5
+    return float(ndtr(-reach))
 
 
 def _spread(drawn: Floats) -> float:

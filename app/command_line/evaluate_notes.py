@@ -57,7 +57,8 @@ def _bins(numbers: Mapping[str, float]) -> Iterator[str]:
         yield f"{_listed(infinite)}: a score bin without positives makes it infinite."
     missing = [f"Cal-{n}" for n in BINS if math.isnan(numbers[f"cal_{n}"])]
     if missing:
-        yield f"{_listed(missing)} has no value (-): too few rows, or no positive."
+        verb = "has" if len(missing) == 1 else "have"
+        yield f"{_listed(missing)} {verb} no value (-): too few rows, or no positive."
     left_out = {n: numbers.get(f"gc_{n}_left_out", 0.0) for n in BINS}
     if max(left_out.values()) > _WORTH_SAYING:
         shares = _listed([f"{share:.1%}" for share in left_out.values()])
