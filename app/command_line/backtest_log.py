@@ -15,6 +15,7 @@ from app.command_line.judged_hours import RAW, after, first_judged_hour
 from app.command_line.log_files import LogColumns
 from app.command_line.percent_bar import percent_bar
 from app.command_line.progress import progress
+from app.command_line.tables import Rows
 from app.settings import Settings
 from calibrators import Calibrator, Sufficiency
 from evaluation import EventTable
@@ -52,10 +53,9 @@ class LogBacktest:
         notes = _notes(events)
         if notes and self.raw_samples:
             raise CommandError(f"--raw-samples: the {notes[0].removeprefix('The ')}")
-        judged = self._judge(events)
+        judged, cards = self._judge(events)
         # The hours of the first window are needed no more.
         del events
-        cards = judged.scorecards()
         against = self._against(cards)
         found = None
         if self.draws:
@@ -65,7 +65,7 @@ class LogBacktest:
             notes,
         )  # fmt: skip
 
-    def _judge(self, events: EventTable) -> Judged:
+    def _judge(self, events: EventTable) -> tuple[Judged, Rows]:
         settings = self.settings
         first = first_judged_hour(events, settings.window_hours)
         total = len(np.unique(events.hours[events.hours >= first]))
@@ -78,18 +78,16 @@ class LogBacktest:
                 raw_samples=self.raw_samples,
                 progress=lambda done, of: advance(""),
             )
-        return Judged(events.select(found.rows), found.probabilities)
+        return Judged(events.select(found.rows), found.probabilities), found.scorecards
 
-    def _against(self, cards: Mapping[str, Mapping[str, float]]) -> str:
+    def _against(self, cards: Rows) -> str:
         if self.against is not None:
             return self.against
         if _FIRST_CHOICE in self.calibrators:
             return _FIRST_CHOICE
         return min(self.calibrators, key=lambda name: cards[name]["log_loss"])
 
-    def _compare(
-        self, judged: Judged, cards: Mapping[str, Mapping[str, float]], against: str
-    ) -> Significance:
+    def _compare(self, judged: Judged, cards: Rows, against: str) -> Significance:
         pairs = [(name, RAW) for name in self.calibrators]
         pairs += [(name, against) for name in self.calibrators if against not in (name, RAW)]
         with percent_bar("drawing campaign-days", shown=not self.quiet) as reached:
