@@ -76,7 +76,3 @@ class Experiment:
     about: str
     seconds: float
     run: Run
-
-
-def no_progress(share: float) -> None:
-    """For callers who do not watch."""

@@ -16,7 +16,7 @@ from evaluation.reproduction import (
 )
 from evaluation.reproduction import printed_coherence as coherence
 from evaluation.reproduction.exact_table import ExactTable
-from evaluation.reproduction.experiment import no_progress
+from tests.evaluation.reproduction.unwatched import no_progress
 
 EXACT = [csauc, auc_anomalies, calibration_tables, coherence]
 TABLE_2 = auc_tables.TABLES[0]

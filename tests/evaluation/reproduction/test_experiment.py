@@ -6,7 +6,6 @@ import pytest
 
 from evaluation.reproduction import EXPERIMENTS, Erratum, Reproduction, Verdict
 from evaluation.reproduction.check_kinds import printed, shown
-from evaluation.reproduction.experiment import no_progress
 
 RIGHT = printed("x", "1.0", 1.0)
 WRONG = printed("y", "1.0", 2.0, part="Table 1")
@@ -61,8 +60,3 @@ def test_errata_are_of_checks_that_found_one():
     assert reproduction(RIGHT, WRONG, MISPRINTED).errata == [
         "Table 1, z: printed 1.0, is 2.00. Two of two, by hand."
     ]
-
-
-def test_no_one_has_to_watch():
-    """Progress may be ignored."""
-    no_progress(0.5)

@@ -9,7 +9,6 @@ from scipy.special import expit, ndtri
 
 from evaluation.reproduction import Verdict, linear, logistic
 from evaluation.reproduction.evaluation_sets import quantities_over_sets
-from evaluation.reproduction.experiment import no_progress
 from evaluation.reproduction.model_losses import CALIBRATED, LOSSES, PLAIN, SAME_ROWS
 from evaluation.reproduction.regression_quantities import (
     ACCURACY,
@@ -25,6 +24,7 @@ from evaluation.reproduction.regression_quantities import (
 from evaluation.reproduction.regressions import least_squares
 from evaluation.reproduction.synthetic_regression import LINEAR, LOGISTIC, TRAINING_ROWS
 from evaluation.reproduction.training_rounds import Rounds
+from tests.evaluation.reproduction.unwatched import no_progress
 
 BOTH = [linear, logistic]
 each = pytest.mark.parametrize("module", BOTH, ids=lambda module: module.EXPERIMENT.name)
