@@ -52,6 +52,25 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port of the API; 0 takes a free one.")
+    workers: int = Field(
+        1, ge=1, le=256, description="API processes that share the port; more than cores is waste."
+    )
+    keep_alive_seconds: float = Field(
+        65.0, gt=0, le=3600, description="How long a connection may idle before it is closed."
+    )
+    receive_seconds: float = Field(
+        20.0, gt=0, le=600, description="Longest time that a request may take to arrive whole."
+    )
+    max_connections: int = Field(
+        20_000, ge=1, description="Most open connections of one API process."
+    )
+    drain_seconds: float = Field(
+        0.0,
+        ge=0,
+        le=600,
+        description="How long a process told to end still takes requests while `/readyz` says 503:"
+        " as long as the load balancer needs to look.",
+    )
     allow_public: bool = Field(
         False, description="Allow an address other machines can reach; there are no API keys yet."
     )

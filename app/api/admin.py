@@ -61,7 +61,7 @@ _RULES: Final = {
 )
 async def retrain(request: Request, given: Given) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
-    body = await read_body(request, given.settings.max_body_bytes)
+    body = await _body(request, given)
     wanted = decode(body or b"{}", _RETRAIN, _RULES)
     content = _moment(wanted.as_of, given.settings)
     if wanted.target is not None:
@@ -78,7 +78,7 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
 )
 async def train(request: Request, given: Given) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
-    body = await read_body(request, given.settings.max_body_bytes)
+    body = await _body(request, given)
     wanted = decode(body or b"{}", _TRAIN, _RULES)
     content = _moment(wanted.as_of, given.settings)
     if wanted.target is not None:
@@ -100,6 +100,11 @@ def show_job(given: Given, job_id: str) -> dict[str, Any]:
 def list_versions(given: Given) -> dict[str, Any]:
     """The versions kept, newest first, and the one that this process serves."""
     return {"serving": given.refresher.current.version, "versions": given.versions.history()}
+
+
+async def _body(request: Request, given: Given) -> bytes:
+    headers = dict(request.scope["headers"])
+    return await read_body(headers, request.receive, given.settings.max_body_bytes)
 
 
 async def _queued(given: Given, kind: str, content: dict[str, Any]) -> JSONResponse:

@@ -1,15 +1,14 @@
-"""The ASGI application: resources, routers, errors and the two wrappers around them."""
+"""The ASGI application: the hot path in front of the framework with its routers and errors."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
-from starlette.routing import BaseRoute
 
 from app.api import admin, calibrate, campaigns, events, health, maps
-from app.api.hot_routes import Endpoint, HotRoutes
+from app.api.hot_path import Endpoint, HotPath
 from app.api.measured import Measured
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
@@ -27,9 +26,13 @@ _NO_TELEMETRY: Final[TelemetryConfig] = {
     "logs": False,
     "auto_configure": False,
 }
+_HOT: Final[dict[str, Endpoint]] = {
+    calibrate.PATH: calibrate.calibrate,
+    events.PATH: events.post_events,
+}
 
 
-def create_app(settings: Settings, redis_url: str) -> FastAPI:
+def create_app(settings: Settings, redis_url: str) -> HotPath:
     """The application on the store at `redis_url`; nothing connects before its lifespan."""
     resources = Resources.of(settings, redis_url)
     app = FastAPI(
@@ -44,20 +47,11 @@ def create_app(settings: Settings, redis_url: str) -> FastAPI:
     for module in _ROUTERS:
         app.include_router(module.router)
     answer_with_problems(app)
-    app.add_middleware(HotRoutes, routes=_hot_routes())
     app.add_middleware(Measured, metrics=resources.metrics)
-    return app
+    return HotPath(app, _HOT, resources)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with app.state.resources.opened():
         yield
-
-
-def _hot_routes() -> dict[tuple[str, str], tuple[BaseRoute, Endpoint]]:
-    hot: dict[str, tuple[APIRouter, Endpoint]] = {
-        calibrate.PATH: (calibrate.router, calibrate.calibrate),
-        events.PATH: (events.router, events.post_events),
-    }
-    return {("POST", path): (router.routes[0], call) for path, (router, call) in hot.items()}

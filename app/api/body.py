@@ -1,12 +1,13 @@
 """A request's body: read within bounds, and unpacked within the same bounds."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from fastapi import Request
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive
 
 from app.api.problems import Problem
 from app.strict_json import show
@@ -21,23 +22,31 @@ _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS: Final = 100
 
 
-async def read_body(request: Request, most: int, media_types: Iterable[str] = (JSON,)) -> bytes:
+async def read_body(
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+    most: int,
+    media_types: Collection[str] = (JSON,),
+) -> bytes:
     """The body, unpacked if it is gzip; never holds more than `most` bytes of either form.
 
-    Raises Problem: 413 if it is larger, 415 for another media type or encoding, 400 for bad gzip.
+    `headers` have names in lower case. Raises Problem: 413 if the body is larger, 415 for another
+    media type or encoding, 400 for bad gzip or a body that is cut short.
     """
-    headers = dict(request.scope["headers"])
-    _check_media_type(headers.get(b"content-type"), media_types)
+    given = headers.get(b"content-type")
+    if given is not None and media_type(given) not in media_types:
+        raise _unknown_media_type(given, media_types)
     encoding = headers.get(b"content-encoding", _IDENTITY).lower()
     _check_encoding(encoding)
     _check_announced(headers.get(b"content-length"), most)
-    body = await _read(request, most)
+    body = await _read(receive, most)
     return await run_in_threadpool(gunzip, body, most) if encoding in _GZIP else body
 
 
-def media_type(content_type: str) -> str:
+@lru_cache(64)
+def media_type(content_type: bytes) -> str:
     """The media type without its parameters."""
-    return content_type.partition(";")[0].strip().lower()
+    return content_type.decode("latin-1").partition(";")[0].strip().lower()
 
 
 def gunzip(packed: bytes, most: int) -> bytes:
@@ -59,11 +68,9 @@ def gunzip(packed: bytes, most: int) -> bytes:
     raise _bad_gzip(f"more than {_MOST_MEMBERS - 1} members")
 
 
-def _check_media_type(given: bytes | None, allowed: Iterable[str]) -> None:
-    if given is None or media_type(given.decode("latin-1")) in allowed:
-        return
-    detail = f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(allowed)}"
-    raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+def _unknown_media_type(given: bytes, known: Collection[str]) -> Problem:
+    detail = f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(known)}"
+    return Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
 
 
 def _check_encoding(encoding: bytes) -> None:
@@ -78,11 +85,11 @@ def _check_announced(length: bytes | None, most: int) -> None:
         raise _too_large(most)
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def _read(receive: Receive, most: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
-        message = await request.receive()
+        message = await receive()
         if message["type"] == "http.disconnect":
             # Answered to nobody, but neither stored nor a fault of ours.
             raise Problem(HTTPStatus.BAD_REQUEST, "body-cut-short", "body: ended before its end")

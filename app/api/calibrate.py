@@ -4,83 +4,88 @@ import time
 from typing import Any, Final
 
 import orjson
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi import APIRouter
+from starlette.datastructures import QueryParams
+from starlette.types import Receive, Scope
 
+from app.api.answer import JSON_TYPE, Answer
 from app.api.body import JSON, read_body
 from app.api.calibrate_request import CalibrateRequest, Question, read_questions
-from app.api.calibrated import calibrated
+from app.api.calibrated import Calibrated, Served, calibrated, served
+from app.api.hot_path import declare
 from app.api.large_bodies import work_on
-from app.api.metrics import Metrics
 from app.api.openapi import request_body
-from app.api.resources import Resources, resources_of
+from app.api.resources import Resources
 from app.api.snapshot import Snapshot
 from app.strict_json import BrokenRule
 
 router = APIRouter(tags=["calibrate"])
 
 PATH: Final = "/v1/calibrate"
-AGE_HEADER: Final = "Sirocco-Map-Age"
+AGE_HEADER: Final = b"sirocco-map-age"
 _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
-@router.post(PATH, openapi_extra=request_body({JSON: CalibrateRequest}, _EXAMPLE))
-async def calibrate(request: Request) -> Response:
+async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Answer:
     """Probabilities of scores, in the same order: columns, one campaign for all, or rows.
 
     `?explain=true` adds the level of map that served each score.
     """
-    resources = resources_of(request)
-    explain = _explain(request)
-    body = await read_body(request, resources.settings.max_body_bytes)
-    return await work_on(body, _respond, body, resources, explain)
+    explain = _explain(scope["query_string"])
+    body = await read_body(dict(scope["headers"]), receive, resources.settings.max_body_bytes)
+    answer, counts = await work_on(body, _answer, body, resources, explain)
+    # Here and not there: only the event loop's thread may count.
+    for target, level, number in counts:
+        resources.metrics.count_scores(target, level, number)
+    return answer
 
 
-def _respond(body: bytes, resources: Resources, explain: bool) -> Response:
-    questions = read_questions(body, resources.settings)
-    snapshot = resources.refresher.current
-    answer = _answer(snapshot, questions, explain, resources.metrics)
-    content = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
-    return Response(content, headers=_age(snapshot), media_type=JSON)
+declare(router, PATH, calibrate, request_body({JSON: CalibrateRequest}, _EXAMPLE))
 
 
-def _explain(request: Request) -> bool:
-    if not request.scope["query_string"]:
+def _explain(query: bytes) -> bool:
+    if not query:
         return False
-    given = request.query_params.get("explain", "false")
+    given = QueryParams(query).get("explain", "false")
     if given not in _TRUTHS:
         raise BrokenRule("explain", "must be true or false", given)
     return _TRUTHS[given]
 
 
-def _answer(
-    snapshot: Snapshot, questions: list[Question], explain: bool, metrics: Metrics
-) -> dict[str, Any]:
+def _answer(body: bytes, resources: Resources, explain: bool) -> tuple[Answer, list[Served]]:
+    questions = read_questions(body, resources.settings)
+    snapshot = resources.refresher.current
     parts = [calibrated(snapshot.atlases[asked.target], asked) for asked in questions]
-    for asked, part in zip(questions, parts, strict=True):
-        for level, number in part.served.items():
-            metrics.count_scores(asked.target, level, number)
-    answer = {
+    content: dict[str, Any] = {
         "probabilities": _in_order(questions, [part.probabilities for part in parts]),
         "version": snapshot.version,
     }
     if explain:
-        answer["levels"] = _in_order(questions, [part.levels for part in parts])
-    return answer
+        content["levels"] = _in_order(questions, [part.levels for part in parts])
+    answer = Answer(200, _headers(snapshot), orjson.dumps(content, None, _NUMPY))
+    return answer, _counts(questions, parts)
+
+
+_NUMPY: Final = orjson.OPT_SERIALIZE_NUMPY
+
+
+def _counts(questions: list[Question], parts: list[Calibrated]) -> list[Served]:
+    pairs = zip(questions, parts, strict=True)
+    return [count for asked, part in pairs for count in served(asked.target, part)]
 
 
 def _in_order(questions: list[Question], columns: list[Any]) -> Any:
     """The columns of several questions as one, each value at its place in the request."""
     if questions[0].places is None:
         return columns[0]
-    values: list[Any] = [None] * sum(map(len, questions))
+    values: list[Any] = [None] * sum(len(question.scores) for question in questions)
     for question, column in zip(questions, columns, strict=True):
         for place, value in zip(question.places or (), column, strict=True):
             values[place] = value
     return values
 
 
-def _age(snapshot: Snapshot) -> dict[str, str]:
+def _headers(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:
     age = snapshot.age(time.time())
-    return {} if age is None else {AGE_HEADER: str(int(age))}
+    return [JSON_TYPE] if age is None else [JSON_TYPE, (AGE_HEADER, b"%d" % age)]

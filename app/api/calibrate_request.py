@@ -1,8 +1,7 @@
 """What `POST /v1/calibrate` is asked: columns, one campaign with many scores, or rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -45,18 +44,14 @@ RULES: Final = {
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Scores of one target; `campaigns` has one name per score, or one for all of them."""
+class Question(NamedTuple):
+    """Scores of one target; `campaigns` has a name for each, or one for all of them."""
 
     target: str
     campaigns: Sequence[str]
     scores: Sequence[float]
     places: Sequence[int] | None = None
     """Where the answers belong in the request; None: they are all of it, in order."""
-
-    def __len__(self) -> int:
-        return len(self.scores)
 
 
 def read_questions(body: bytes, settings: Settings) -> list[Question]:
@@ -66,7 +61,7 @@ def read_questions(body: bytes, settings: Settings) -> list[Question]:
         return _questions_of_rows(request, request.rows, settings)
     question = _question_of_columns(request)
     _check_target("target", question.target, settings)
-    _check_length("scores", len(question), settings)
+    _check_length("scores", len(question.scores), settings)
     _check_campaigns(request, question.campaigns, settings)
     return [question]
 

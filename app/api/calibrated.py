@@ -1,55 +1,55 @@
-"""The answer to one question: by the scalar path for a few scores, in one pass for many."""
+"""The answer to one question: in plain Python for a few scores, in one pass for many."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import repeat
-from typing import Final
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.api.calibrate_request import Question
-from calibrators import Atlas
+from calibrators import FEW, Atlas
 
-# Measured: below this, a loop of scalar look-ups costs less than one vectorised call.
-_FEW: Final = 32
 # No campaign has an empty name: its level is that of all without a map of their own.
-_NOBODY: Final = ""
+_NOBODY = ""
+
+Served = tuple[str, str, int]
+"""Target, level of map, and how many scores it served."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """Probabilities of n scores, and the atlas and its rows (n,) that served them."""
+class Calibrated(NamedTuple):
+    """Probabilities of n scores, and the atlas and its rows, n too, that served them."""
 
     probabilities: Sequence[float] | NDArray[np.float64]
     atlas: Atlas
-    rows: NDArray[np.int64]
+    rows: list[int] | NDArray[np.int64]
 
     @property
     def levels(self) -> list[str]:
         """The level of map behind each probability."""
-        return self.atlas.levels(self.rows)
-
-    @property
-    def served(self) -> dict[str, int]:
-        """How many scores each level of map served."""
-        own = int(np.count_nonzero(self.rows))
-        return {"campaign": own, self.atlas.level(_NOBODY): len(self.rows) - own}
+        return self.atlas.levels(np.asarray(self.rows))
 
 
 def calibrated(atlas: Atlas, question: Question) -> Calibrated:
     """The calibrated probabilities of a question whose scores are checked."""
+    number = len(question.scores)
+    if number > FEW:
+        return _many(atlas, question, number)
+    rows = atlas.few_rows(question.campaigns)
+    if len(rows) != number:
+        rows *= number
+    return Calibrated(atlas.look_up_few(rows, question.scores), atlas, rows)
+
+
+def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
     rows = atlas.rows(question.campaigns)
-    if len(rows) != len(question):
-        rows = np.repeat(rows, len(question))
-    return Calibrated(_probabilities(atlas, question, rows), atlas, rows)
+    if len(rows) != number:
+        rows = np.repeat(rows, number)
+    return Calibrated(atlas.look_up(rows, np.array(question.scores)), atlas, rows)
 
 
-def _probabilities(
-    atlas: Atlas, question: Question, rows: NDArray[np.int64]
-) -> Sequence[float] | NDArray[np.float64]:
-    if len(question) > _FEW:
-        return atlas.look_up(rows, np.array(question.scores))
-    alone = len(question.campaigns) == 1
-    campaigns = repeat(question.campaigns[0]) if alone else question.campaigns
-    return [atlas.at(*pair) for pair in zip(campaigns, question.scores, strict=False)]
+def served(target: str, part: Calibrated) -> list[Served]:
+    """How many scores each level of map served."""
+    rows = part.rows
+    others = rows.count(0) if isinstance(rows, list) else len(rows) - int(np.count_nonzero(rows))
+    counts = [(target, "campaign", len(rows) - others)] if others < len(rows) else []
+    return [*counts, (target, part.atlas.level(_NOBODY), others)] if others else counts

@@ -2,20 +2,23 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi import APIRouter
+from starlette.types import Receive, Scope
 
+from app.api.answer import JSON_TYPE, Answer
 from app.api.body import JSON, NDJSON, media_type, read_body
+from app.api.hot_path import declare
 from app.api.large_bodies import work_on
 from app.api.metrics import Metrics
 from app.api.openapi import request_body
 from app.api.problems import Problem
-from app.api.resources import Resources, resources_of
+from app.api.resources import Resources
 from app.events.admission import Admission
 from app.events.open_times import OpenTimes
 from app.events.parsing import (
@@ -40,8 +43,7 @@ _EXAMPLE: Final = [
 ]
 
 
-@router.post(PATH, openapi_extra=request_body({JSON: list[Event], NDJSON: Event}, _EXAMPLE))
-async def post_events(request: Request) -> Response:
+async def post_events(scope: Scope, receive: Receive, resources: Resources) -> Answer:
     """Store impressions, clicks, behaviours, conversions and outcomes.
 
     A JSON array or one JSON object per line.
@@ -49,10 +51,10 @@ async def post_events(request: Request) -> Response:
     Good events are stored even beside bad ones, whose index and error the answer names. An
     `Idempotency-Key` header makes a retry safe.
     """
-    resources = resources_of(request)
-    key = _idempotency_key(request)
-    body = await read_body(request, resources.settings.max_body_bytes, (JSON, NDJSON))
-    lines = media_type(request.headers.get("content-type", "")) == NDJSON or not is_array(body)
+    headers = dict(scope["headers"])
+    key = _idempotency_key(headers)
+    body = await read_body(headers, receive, resources.settings.max_body_bytes, (JSON, NDJSON))
+    lines = media_type(headers.get(b"content-type", b"")) == NDJSON or not is_array(body)
     admission, rejections = await work_on(body, _admit, body, lines, resources)
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
     appended = await resources.event_log.append(admission.batch, key, fingerprint)
@@ -61,9 +63,15 @@ async def post_events(request: Request) -> Response:
     return _answer(appended.accepted, appended.duplicates, rejections)
 
 
-def _idempotency_key(request: Request) -> str | None:
-    key = request.headers.get(KEY_HEADER)
-    if key is not None and not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
+declare(router, PATH, post_events, request_body({JSON: list[Event], NDJSON: Event}, _EXAMPLE))
+
+
+def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
+    given = headers.get(KEY_HEADER.lower().encode())
+    if given is None:
+        return None
+    key = given.decode("latin-1")
+    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
         raise BrokenRule(KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key)
     return key
 
@@ -118,6 +126,6 @@ def _count(
     metrics.count_duplicates(duplicates)
 
 
-def _answer(accepted: int, duplicates: int, rejections: list[Rejection]) -> Response:
+def _answer(accepted: int, duplicates: int, rejections: list[Rejection]) -> Answer:
     content = {"accepted": accepted, "duplicates": duplicates, "rejected": _listed(rejections)}
-    return Response(orjson.dumps(content), media_type=JSON)
+    return Answer(200, [JSON_TYPE], orjson.dumps(content))

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import redis
 import uvicorn
-from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.api.hot_path import HotPath
 from app.api.server import server_of
 from app.settings import Settings
 from app.storage import BinsStore, Lease, Versions, open_redis
@@ -30,7 +30,7 @@ class RunningService:
     http: httpx.Client
     store: redis.Redis
     settings: Settings
-    app: FastAPI
+    app: HotPath
 
     def publish(
         self,

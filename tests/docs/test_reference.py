@@ -21,7 +21,7 @@ _SLUGS_OF_STATUSES = {"not-found", "method-not-allowed"}
 @pytest.fixture(scope="module")
 def application() -> FastAPI:
     """An application that connects to nothing before it is started."""
-    return create_app(Settings(), "unix:///nowhere")
+    return create_app(Settings(), "unix:///nowhere").framework
 
 
 def test_every_setting_is_in_the_table() -> None:

@@ -1,0 +1,80 @@
+"""The hot path: an ASGI application in front of the framework that owns the two routes which take
+all the traffic. It finds them by one look-up, reads the body itself and sends one answer; requests,
+responses, routing and middleware of the framework cost more than the work
+(docs/decisions/0010-hot-path.md). Every other request goes on to the framework.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import Response
+from starlette.datastructures import State
+from starlette.types import Receive, Scope, Send
+
+from app.api.answer import Answer
+from app.api.problems import HANDLED, problem_of
+from app.api.resources import Resources
+
+Endpoint = Callable[[Scope, Receive, Resources], Awaitable[Answer]]
+
+
+class HotPath:
+    """Answers POST requests for the paths of `endpoints`; `framework` answers all others."""
+
+    def __init__(
+        self, framework: FastAPI, endpoints: Mapping[str, Endpoint], resources: Resources
+    ) -> None:
+        self.framework = framework
+        self._endpoints = endpoints
+        self._resources = resources
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._endpoints.get(scope.get("path", ""))
+        if endpoint is None or scope["type"] != "http" or scope["method"] != "POST":
+            await self.framework(scope, receive, send)
+            return
+        started = perf_counter()
+        answer, fault = await self._answer(endpoint, scope, receive)
+        length = (b"content-length", b"%d" % len(answer.body))
+        headers = [length, *answer.headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+        seconds = perf_counter() - started
+        self._resources.metrics.count_request(scope["path"], answer.status, seconds)
+        if fault is not None:
+            # The server logs it, and drops the connection.
+            raise fault
+
+    async def _answer(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive
+    ) -> tuple[Answer, Exception | None]:
+        """The endpoint's answer, or that of its error, which comes along if it is our fault."""
+        try:
+            return await endpoint(scope, receive, self._resources), None
+        except Exception as error:
+            fault = None if isinstance(error, HANDLED) else error
+            return Answer.of(problem_of(error).response()), fault
+
+    @property
+    def state(self) -> State:
+        """The framework's state, which holds the resources."""
+        return self.framework.state
+
+
+def declare(router: APIRouter, path: str, endpoint: Endpoint, extra: dict[str, Any]) -> None:
+    """Tells the framework of a hot route: for its documentation, and to refuse other methods."""
+    router.add_api_route(
+        path,
+        _answered_before,
+        methods=["POST"],
+        name=endpoint.__name__,
+        description=endpoint.__doc__,
+        response_class=Response,
+        openapi_extra=extra,
+    )
+
+
+async def _answered_before() -> Response:
+    raise NotImplementedError
