@@ -1,0 +1,107 @@
+"""Interned campaigns: the numbers that stand for names in binary bodies."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.strict_json import BrokenRule
+from calibrators import Atlas
+from calibrators.names import pack_names
+
+Rows = NDArray[np.int64]
+Ids = NDArray[np.uint32]
+
+FORMER_KEPT: Final = 3
+"""Lists before the one in force that are still understood: three refits for a caller to notice."""
+
+_DIGEST_BYTES: Final = 8
+
+
+class UnknownDictionary(ValueError):
+    """The ids are of a list that this process does not know, or knows no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """A list that was in force: its campaigns, and their rows now by id, shape (m + 1,)."""
+
+    campaigns: tuple[str, ...]
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignIds:
+    """The ids of one target's campaigns: id i + 1 is campaigns[i], which is its row in the atlas
+    too; id 0 is any campaign without a map of its own.
+
+    `dictionary` is the digest of the list, so all processes that serve the same campaigns agree on
+    it without asking each other.
+
+    >>> ids = CampaignIds.of(Atlas.empty())
+    >>> ids.rows(ids.dictionary, np.array([0, 0], np.uint32))
+    array([0, 0])
+    """
+
+    campaigns: tuple[str, ...]
+    dictionary: int
+    former: dict[int, _Former]
+
+    @classmethod
+    def of(cls, atlas: Atlas, before: Self | None = None) -> Self:
+        """The ids of the atlas; those of `before` and the last few before it stay understood."""
+        if before is not None and before.campaigns == atlas.campaigns:
+            return before
+        dictionary = _digest(atlas.campaigns)
+        former = {
+            number: _Former(campaigns, np.append(0, atlas.rows(campaigns)))
+            for number, campaigns in ({} if before is None else before._lists()).items()
+            if number != dictionary
+        }
+        return cls(atlas.campaigns, dictionary, dict(list(former.items())[:FORMER_KEPT]))
+
+    def rows(self, dictionary: int, ids: Ids) -> Rows:
+        """The row of each id in the atlas in force, shape (n,).
+
+        Raises UnknownDictionary for a list that is not known, BrokenRule for an id beyond it.
+        """
+        if dictionary == self.dictionary:
+            _check(ids, len(self.campaigns))
+            return ids.astype(np.int64)
+        found = self.former.get(dictionary)
+        if found is None:
+            raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
+        _check(ids, len(found.campaigns))
+        return found.rows[ids]
+
+    def names(self, dictionary: int) -> tuple[str, ...]:
+        """The campaigns of a list in the order of their ids, from id 1 on.
+
+        Raises UnknownDictionary for a list that is not known.
+        """
+        if dictionary == self.dictionary:
+            return self.campaigns
+        found = self.former.get(dictionary)
+        if found is None:
+            raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
+        return found.campaigns
+
+    def _lists(self) -> dict[int, tuple[str, ...]]:
+        """The list in force and those before it, newest first."""
+        earlier = {number: list_.campaigns for number, list_ in self.former.items()}
+        return {self.dictionary: self.campaigns, **earlier}
+
+
+def _digest(campaigns: tuple[str, ...]) -> int:
+    packed = blake2b(pack_names(campaigns), digest_size=_DIGEST_BYTES).digest()
+    # 0 says "no dictionary" in a header.
+    return int.from_bytes(packed, "little") or 1
+
+
+def _check(ids: Ids, largest: int) -> None:
+    if ids.max(initial=0) > largest:
+        place = int(np.argmax(ids > largest))
+        rule = f"must be an id of the list, 0 to {largest}"
+        raise BrokenRule(f"campaigns[{place}]", rule, int(ids[place]))
