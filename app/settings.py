@@ -1,6 +1,7 @@
 """Every setting of the service, read once from the environment and passed on from there."""
 
 import os
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -222,7 +223,7 @@ class Settings(BaseSettings):
             )
         return self
 
-    @property
+    @cached_property
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
