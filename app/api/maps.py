@@ -1,10 +1,13 @@
-"""The calibration maps themselves: one as JSON, or all of a target as bytes."""
+"""The calibration maps themselves: one as JSON, or all of a target as bytes; and the interned ids
+of their campaigns."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
+import orjson
 from fastapi import APIRouter, Header
 from fastapi.responses import Response
 
+from app.api.body import JSON
 from app.api.resources import Given
 from app.api.targets import known_target
 from app.events.admission import check_campaign
@@ -12,6 +15,17 @@ from app.events.admission import check_campaign
 router = APIRouter(prefix="/v1", tags=["maps"])
 
 ATLAS_TYPE = "application/vnd.sirocco.atlas"
+
+_IDS_SCHEMA: Final = {
+    "type": "object",
+    "required": ["target", "version", "dictionary", "campaigns"],
+    "properties": {
+        "target": {"type": "string"},
+        "version": {"type": "string"},
+        "dictionary": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+        "campaigns": {"type": "array", "items": {"type": "string"}},
+    },
+}
 
 
 @router.get("/maps/{target}/{campaign:path}")
@@ -46,6 +60,36 @@ async def download_atlas(
     if if_none_match is not None and _matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(packed, headers=headers, media_type=ATLAS_TYPE)
+
+
+@router.get(
+    "/atlas/{target}/ids",
+    response_class=Response,
+    responses={
+        200: {"content": {JSON: {"schema": _IDS_SCHEMA}}, "description": "The list in force."},
+        304: {"description": "The list has not changed, whatever the version is."},
+    },
+)
+async def list_ids(
+    given: Given, target: str, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """Interned ids for binary bodies: i + 1 stands for `campaigns[i]`, 0 for any campaign without a
+    map of its own. `dictionary` says which list it is."""
+    snapshot = given.refresher.current
+    ids = snapshot.ids[known_target(given, target)]
+    dictionary = f"{ids.dictionary:016x}"
+    # Weak: the version is told too, and changes more often than the list.
+    etag = f'W/"{dictionary}-{target}"'
+    headers = {"ETag": etag, "Cache-Control": "no-cache", "Sirocco-Version": snapshot.version}
+    if if_none_match is not None and _matches(if_none_match, etag.removeprefix("W/")):
+        return Response(status_code=304, headers=headers)
+    content = {
+        "target": target,
+        "version": snapshot.version,
+        "dictionary": dictionary,
+        "campaigns": ids.campaigns,
+    }
+    return Response(orjson.dumps(content), headers=headers, media_type=JSON)
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

@@ -1,5 +1,6 @@
 """The JSON schema of the routes that read their bodies themselves, for /docs."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -7,12 +8,16 @@ import msgspec
 _REFERENCE: Final = "#/components/schemas/{name}"
 
 
-def request_body(kinds: dict[str, Any], example: Any) -> dict[str, Any]:
-    """`openapi_extra` of a route: a type of body per media type."""
-    content = {
+def request_body(
+    kinds: dict[str, Any], example: Any, binary: Collection[str] = ()
+) -> dict[str, Any]:
+    """`openapi_extra` of a route: a type of body per media type, and media types of bytes."""
+    content: dict[str, Any] = {
         media_type: {"schema": _inlined(kind), "example": example}
         for media_type, kind in kinds.items()
     }
+    # Bytes have no schema: OpenAPI 3.1 wants none.
+    content |= {media_type: {} for media_type in binary}
     return {"requestBody": {"required": True, "content": content}}
 
 

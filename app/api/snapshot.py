@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from app.columns.campaign_ids import CampaignIds
 from app.storage.versions import Published
 from calibrators import Atlas
 
@@ -18,24 +19,28 @@ class Snapshot:
     atlases: Mapping[str, Atlas] = field(default_factory=dict)
     packed: Mapping[str, bytes] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
+    ids: Mapping[str, CampaignIds] = field(default_factory=dict)
 
     @classmethod
     def before_the_first(cls, targets: Iterable[str]) -> Self:
         """Serves the identity for every target: nothing has been published yet."""
-        return cls(**_complete({}, targets))
+        return cls(**_complete({}, targets, None))
 
     @classmethod
-    def of(cls, published: Published, targets: Iterable[str]) -> Self:
+    def of(
+        cls, published: Published, targets: Iterable[str], before: "Snapshot | None" = None
+    ) -> Self:
         """The published version; targets without an atlas are served by the identity.
 
-        Raises ValueError on an atlas whose bytes cannot be read.
+        What did not change since the snapshot `before` is shared with it. Raises ValueError on an
+        atlas whose bytes cannot be read.
         """
         return cls(
             version=published.version,
             as_of=published.as_of,
             published_at=published.published_at,
             report=published.report,
-            **_complete(published.atlases, targets),
+            **_complete(published.atlases, targets, before),
         )
 
     def age(self, now: float) -> float | None:
@@ -48,10 +53,23 @@ class Snapshot:
         return found
 
 
-def _complete(packed: Mapping[str, bytes], targets: Iterable[str]) -> dict[str, Any]:
+def _complete(
+    packed: Mapping[str, bytes], targets: Iterable[str], before: Snapshot | None
+) -> dict[str, Any]:
     everywhere = Atlas.empty()
-    atlases = {target: Atlas.from_bytes(data) for target, data in packed.items()}
+    read = {target: _read(data, target, before) for target, data in packed.items()}
+    atlases = {target: read.get(target, everywhere) for target in targets}
+    known = {} if before is None else before.ids
     return {
-        "atlases": {target: atlases.get(target, everywhere) for target in targets},
+        "atlases": atlases,
         "packed": {target: packed.get(target, everywhere.to_bytes()) for target in targets},
+        "ids": {name: CampaignIds.of(atlas, known.get(name)) for name, atlas in atlases.items()},
     }
+
+
+def _read(data: bytes, target: str, before: Snapshot | None) -> Atlas:
+    if before is None or target not in before.atlases:
+        return Atlas.from_bytes(data)
+    if data is before.packed[target]:
+        return before.atlases[target]
+    return Atlas.from_bytes(data, before.atlases[target])

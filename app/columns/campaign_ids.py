@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import Final, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ FORMER_KEPT: Final = 3
 """Lists before the one in force that are still understood: three refits for a caller to notice."""
 
 _DIGEST_BYTES: Final = 8
+_PIECE: Final = 4096
 
 
 class UnknownDictionary(ValueError):
@@ -55,12 +57,13 @@ class CampaignIds:
         if before is not None and before.campaigns == atlas.campaigns:
             return before
         dictionary = _digest(atlas.campaigns)
+        earlier = {} if before is None else before._lists()
+        earlier.pop(dictionary, None)
         former = {
-            number: _Former(campaigns, np.append(0, atlas.rows(campaigns)))
-            for number, campaigns in ({} if before is None else before._lists()).items()
-            if number != dictionary
+            number: _Former(campaigns, _rows_now(atlas, campaigns))
+            for number, campaigns in islice(earlier.items(), FORMER_KEPT)
         }
-        return cls(atlas.campaigns, dictionary, dict(list(former.items())[:FORMER_KEPT]))
+        return cls(atlas.campaigns, dictionary, former)
 
     def rows(self, dictionary: int, ids: Ids) -> Rows:
         """The row of each id in the atlas in force, shape (n,).
@@ -70,28 +73,38 @@ class CampaignIds:
         if dictionary == self.dictionary:
             _check(ids, len(self.campaigns))
             return ids.astype(np.int64)
-        found = self.former.get(dictionary)
-        if found is None:
-            raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
-        _check(ids, len(found.campaigns))
-        return found.rows[ids]
+        former = self._former(dictionary)
+        _check(ids, len(former.campaigns))
+        return former.rows[ids]
 
-    def names(self, dictionary: int) -> tuple[str, ...]:
-        """The campaigns of a list in the order of their ids, from id 1 on.
+    def names(self, dictionary: int, ids: Ids) -> tuple[list[str], NDArray[np.intp]]:
+        """The distinct campaigns of the ids, "" for id 0, and the place of each id's in them, (n,).
 
-        Raises UnknownDictionary for a list that is not known.
+        Raises as `rows` does.
         """
-        if dictionary == self.dictionary:
-            return self.campaigns
+        in_force = dictionary == self.dictionary
+        campaigns = self.campaigns if in_force else self._former(dictionary).campaigns
+        _check(ids, len(campaigns))
+        distinct, places = np.unique(ids, return_inverse=True)
+        return [campaigns[number - 1] if number else "" for number in distinct.tolist()], places
+
+    def _former(self, dictionary: int) -> _Former:
         found = self.former.get(dictionary)
         if found is None:
             raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
-        return found.campaigns
+        return found
 
     def _lists(self) -> dict[int, tuple[str, ...]]:
         """The list in force and those before it, newest first."""
         earlier = {number: list_.campaigns for number, list_ in self.former.items()}
         return {self.dictionary: self.campaigns, **earlier}
+
+
+def _rows_now(atlas: Atlas, campaigns: tuple[str, ...]) -> Rows:
+    # In pieces, because nobody else gets a turn while numpy walks over names.
+    pieces = range(0, len(campaigns), _PIECE)
+    found = [atlas.rows(campaigns[start : start + _PIECE]) for start in pieces]
+    return np.concatenate([np.zeros(1, np.int64), *found])
 
 
 def _digest(campaigns: tuple[str, ...]) -> int:

@@ -16,6 +16,7 @@ ROUTES = {
     ("/v1/campaigns/{campaign}", "get"),
     ("/v1/maps/{target}/{campaign}", "get"),
     ("/v1/atlas/{target}", "get"),
+    ("/v1/atlas/{target}/ids", "get"),
     ("/v1/admin/retrain", "post"),
     ("/v1/admin/pccem/train", "post"),
     ("/v1/admin/jobs/{job_id}", "get"),
@@ -85,7 +86,9 @@ def test_bodies_are_documented_without_dangling_references(shared_service):
         "Conversion",
         "TargetOutcome",
     }
-    assert bodies["/v1/events"].keys() == {"application/json", "application/x-ndjson"}
+    columns = "application/vnd.sirocco.columns"
+    assert bodies["/v1/events"].keys() == {"application/json", "application/x-ndjson", columns}
+    assert bodies["/v1/calibrate"].keys() == {"application/json", columns}
     assert (
         bodies["/v1/admin/retrain"]["application/json"]["schema"]["additionalProperties"] is False
     )

@@ -1,0 +1,97 @@
+"""The first 32 bytes of a binary body: what follows, and how much of it."""
+
+import struct
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from app.strict_json import BrokenRule
+
+MEDIA_TYPE: Final = "application/vnd.sirocco.columns"
+VERSIONS: Final = (1,)
+"""The versions of the layout that are understood."""
+
+SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = range(1, 6)
+"""Kinds of bodies."""
+
+FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS = (1 << bit for bit in range(5))
+"""Flags."""
+
+KIND_NAMES: Final = {
+    SCORES: "scores",
+    PROBABILITIES: "probabilities",
+    IMPRESSIONS: "impressions",
+    CLICKS: "clicks",
+    OUTCOMES: "outcomes",
+}
+
+LAYOUT: Final = struct.Struct("<4sHBBIIIIQ")
+_MAGIC: Final = b"SCOL"
+HEADER_BYTES: Final = LAYOUT.size
+
+_ALLOWED: Final = {
+    SCORES: FLOAT32 | INTERNED | ONE_CAMPAIGN | LEVELS,
+    IMPRESSIONS: INTERNED | ONE_CAMPAIGN | EVENT_IDS,
+    CLICKS: INTERNED | ONE_CAMPAIGN | EVENT_IDS,
+    OUTCOMES: INTERNED | ONE_CAMPAIGN,
+}
+_NEEDED: Final = {CLICKS: EVENT_IDS}
+
+
+class UnknownColumnsVersion(ValueError):
+    """The body is of a version of the layout that is not understood here."""
+
+
+class Header(NamedTuple):
+    """What a body says of itself; nothing of it is true before the sections are read."""
+
+    kind: int
+    flags: int
+    rows: int
+    names: int
+    names_bytes: int
+    target_bytes: int
+    dictionary: int
+
+
+def read_header(body: bytes, kinds: Collection[int]) -> Header:
+    """The header of a body that must be one of the kinds.
+
+    Raises UnknownColumnsVersion, and BrokenRule for whatever else cannot be.
+    """
+    if len(body) < HEADER_BYTES:
+        raise BrokenRule("columns", f"must have at least {HEADER_BYTES} bytes, has {len(body)}")
+    magic, version, *fields = LAYOUT.unpack_from(body)
+    if magic != _MAGIC:
+        raise BrokenRule("columns.magic", f"must be {_MAGIC.decode()}", magic.decode("latin-1"))
+    if version not in VERSIONS:
+        raise UnknownColumnsVersion(f"columns.version = {version}: not understood here")
+    header = Header(*fields)
+    if header.kind not in kinds:
+        known = " or ".join(f"{kind} ({KIND_NAMES[kind]})" for kind in kinds)
+        raise BrokenRule("columns.kind", f"must be {known}", header.kind)
+    _check_flags(header.kind, header.flags)
+    _check_names(header)
+    return header
+
+
+def pack_probabilities_header(rows: int, flags: int, dictionary: int) -> bytes:
+    """The header of an answer."""
+    return LAYOUT.pack(_MAGIC, VERSIONS[-1], PROBABILITIES, flags, rows, 0, 0, 0, dictionary)
+
+
+def _check_flags(kind: int, flags: int) -> None:
+    if flags & ~_ALLOWED[kind]:
+        rule = f"{KIND_NAMES[kind]} have only the flags {_ALLOWED[kind]:#x}"
+        raise BrokenRule("columns.flags", rule, flags)
+    if needed := _NEEDED.get(kind, 0) & ~flags:
+        raise BrokenRule("columns.flags", f"{KIND_NAMES[kind]} need the flag {needed}", flags)
+
+
+def _check_names(header: Header) -> None:
+    if header.flags & INTERNED:
+        if header.names or header.names_bytes:
+            field, value = ("names", header.names) if header.names else ("names_bytes", header[4])
+            raise BrokenRule(f"columns.{field}", "must be 0 beside interned campaigns", value)
+    elif header.dictionary:
+        rule = "must be 0 without interned campaigns"
+        raise BrokenRule("columns.dictionary", rule, header.dictionary)

@@ -1,0 +1,48 @@
+"""A calibrate request in binary columns."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.columns.campaigns import Ids, check_indices, read_campaigns, read_target
+from app.columns.header import FLOAT32, INTERNED, SCORES, Header, read_header
+from app.columns.sections import F4, F8, Sections
+from app.strict_json import BrokenRule
+
+Scores = NDArray[np.float32] | NDArray[np.float64]
+
+
+class ScoresRequest(NamedTuple):
+    """n scores in [0, 1] of one target; `numbers` are indices of `names`, or interned ids, one for
+    each score or one for all."""
+
+    header: Header
+    target: str
+    names: list[str]
+    numbers: Ids
+    scores: Scores
+
+
+def read_scores(body: bytes, most: int) -> ScoresRequest:
+    """The request of at most `most` scores; UnknownColumnsVersion, or BrokenRule for a bad one."""
+    header = read_header(body, (SCORES,))
+    if not 1 <= header.rows <= most:
+        raise BrokenRule("scores", f"has {header.rows} items; must have 1 to {most}")
+    sections = Sections(body)
+    target = read_target(sections, header)
+    names, numbers = read_campaigns(sections, header)
+    scores = sections.column("scores", F4 if header.flags & FLOAT32 else F8, header.rows)
+    sections.end()
+    if not header.flags & INTERNED:
+        check_indices(numbers, len(names))
+    _check_scores(scores)
+    return ScoresRequest(header, target, names, numbers, scores)
+
+
+def _check_scores(scores: Scores) -> None:
+    # NaN is the smallest of any that holds it, and fails the comparison.
+    if scores.min() >= 0.0 and scores.max() <= 1.0:
+        return
+    place = int(np.argmin((scores >= 0.0) & (scores <= 1.0)))
+    raise BrokenRule(f"scores[{place}]", "must be a number in [0, 1]", float(scores[place]))

@@ -1,0 +1,125 @@
+"""Binary bodies by the book: the layout of docs/columns.md, written down once more with `struct`.
+
+Nothing is checked here, so that a test can announce one thing and send another.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS = 1, 2, 4, 8, 16
+SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = 1, 2, 3, 4, 5
+LEVEL_NAMES = ("identity", "target", "campaign")
+HEADER = "<4sHBBIIIIQ"
+
+
+def padded(section: bytes) -> bytes:
+    """The section, filled up to a multiple of 8 bytes."""
+    return section + bytes(-len(section) % 8)
+
+
+def numbers(code: str, values: Sequence[float]) -> bytes:
+    """A section of numbers."""
+    return padded(struct.pack(f"<{len(values)}{code}", *values))
+
+
+def texts(values: Sequence[str]) -> bytes:
+    """Two sections: lengths, and the text end to end."""
+    encoded = [value.encode() for value in values]
+    return numbers("I", [len(text) for text in encoded]) + padded(b"".join(encoded))
+
+
+def body(
+    kind: int,
+    rows: int,
+    sections: bytes,
+    *,
+    target: str = "click",
+    campaigns: Sequence[Any] = (),
+    flags: int = 0,
+    dictionary: int | None = None,
+    announced: Mapping[str, Any] = MappingProxyType({}),
+) -> bytes:
+    """A request: `campaigns` are names, or ids if there is a dictionary; one is for all rows if the
+    flag says so. `announced` replaces fields of the header."""
+    if dictionary is None:
+        distinct = list(dict.fromkeys(campaigns))
+        named = texts(distinct) if distinct else b""
+        size = len("".join(distinct).encode())
+        places = [distinct.index(name) for name in campaigns]
+    else:
+        flags, distinct, named, size = flags | INTERNED, [], b"", 0
+        places = list(campaigns)
+    head = {
+        "magic": b"SCOL",
+        "version": 1,
+        "kind": kind,
+        "flags": flags,
+        "rows": rows,
+        "names": len(distinct),
+        "names_bytes": size,
+        "target_bytes": len(target.encode()),
+        "dictionary": dictionary or 0,
+    } | dict(announced)
+    header = struct.pack(HEADER, *head.values())
+    return header + padded(target.encode()) + named + numbers("I", places) + sections
+
+
+def scores_body(scores: Sequence[float], **more: Any) -> bytes:
+    """A calibrate request."""
+    code = "f" if more.get("flags", 0) & FLOAT32 else "d"
+    return body(SCORES, len(scores), numbers(code, scores), **more)
+
+
+def impressions_body(
+    scores: Sequence[float],
+    occurred_at: Sequence[float],
+    ids: Sequence[str] | None = None,
+    flags: int = 0,
+    **more: Any,
+) -> bytes:
+    """Impressions, all with ids or all without."""
+    sections = numbers("d", scores) + numbers("d", occurred_at)
+    if ids is not None:
+        sections, flags = sections + texts(ids), flags | EVENT_IDS
+    return body(IMPRESSIONS, len(scores), sections, flags=flags, **more)
+
+
+def clicks_body(
+    scores: Sequence[float],
+    occurred_at: Sequence[float],
+    impression_at: Sequence[float],
+    ids: Sequence[str],
+    flags: int = 0,
+    **more: Any,
+) -> bytes:
+    """Clicks."""
+    columns = (scores, occurred_at, impression_at)
+    sections = b"".join(numbers("d", column) for column in columns) + texts(ids)
+    return body(CLICKS, len(scores), sections, flags=flags | EVENT_IDS, **more)
+
+
+def outcomes_body(
+    scores: Sequence[float], occurred_at: Sequence[float], outcomes: Sequence[float], **more: Any
+) -> bytes:
+    """Outcomes."""
+    columns = (scores, occurred_at, outcomes)
+    sections = b"".join(numbers("d", column) for column in columns)
+    return body(OUTCOMES, len(scores), sections, **more)
+
+
+def read_answer(answer: bytes) -> tuple[list[float], list[str] | None, int]:
+    """Probabilities, levels if they were asked for, and the dictionary in force."""
+    magic, version, kind, flags, rows, *rest, dictionary = struct.unpack_from(HEADER, answer)
+    assert (magic, version, kind, rest) == (b"SCOL", 1, PROBABILITIES, [0, 0, 0])
+    code = "f" if flags & FLOAT32 else "d"
+    probabilities = list(struct.unpack_from(f"<{rows}{code}", answer, 32))
+    column = len(numbers(code, probabilities))
+    assert not any(answer[32 + struct.calcsize(code) * rows : 32 + column])
+    if not flags & LEVELS:
+        assert len(answer) == 32 + column
+        return probabilities, None, dictionary
+    assert len(answer) == 32 + column + rows + -rows % 8
+    levels = answer[32 + column : 32 + column + rows]
+    return probabilities, [LEVEL_NAMES[level] for level in levels], dictionary
