@@ -5,11 +5,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
 from app.api import admin, calibrate, campaigns, events, health, maps
 from app.api.hot_path import Endpoint, HotPath
 from app.api.measured import Measured
+from app.api.place import Place
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
 from app.settings import Settings
@@ -32,9 +34,12 @@ _HOT: Final[dict[str, Endpoint]] = {
 }
 
 
-def create_app(settings: Settings, redis_url: str) -> HotPath:
-    """The application on the store at `redis_url`; nothing connects before its lifespan."""
-    resources = Resources.of(settings, redis_url)
+def create_app(settings: Settings, redis_url: str, place: Place | None = None) -> HotPath:
+    """The application on the store at `redis_url`; nothing connects before its lifespan.
+
+    `place` is where it counts, for one of several processes.
+    """
+    resources = Resources.of(settings, redis_url, _paths(), place or Place.alone())
     app = FastAPI(
         title="sirocco",
         version="1",
@@ -49,6 +54,11 @@ def create_app(settings: Settings, redis_url: str) -> HotPath:
     answer_with_problems(app)
     app.add_middleware(Measured, metrics=resources.metrics)
     return HotPath(app, _HOT, resources)
+
+
+def _paths() -> list[str]:
+    routes = (route for module in _ROUTERS for route in module.router.routes)
+    return [route.path for route in routes if isinstance(route, APIRoute)]
 
 
 @asynccontextmanager

@@ -14,6 +14,8 @@ router = APIRouter(tags=["operation"])
 _STARTING: Final = "starting"
 _READY: Final = "ready"
 _DEGRADED: Final = "degraded"
+_DRAINING: Final = "draining"
+_NO_TRAFFIC: Final = {_STARTING, _DRAINING}
 
 
 @router.get("/healthz")
@@ -22,11 +24,13 @@ async def healthz() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@router.get("/readyz", responses={503: {"description": "The store was never reached."}})
+@router.get(
+    "/readyz", responses={503: {"description": "The store was never reached, or the end is near."}}
+)
 async def readyz(given: Given) -> JSONResponse:
     """`ready`; `degraded` while the store is away: calibration goes on, events are refused."""
     status = _status(given)
-    code = HTTPStatus.SERVICE_UNAVAILABLE if status == _STARTING else HTTPStatus.OK
+    code = HTTPStatus.SERVICE_UNAVAILABLE if status in _NO_TRAFFIC else HTTPStatus.OK
     return JSONResponse({"status": status, "version": given.refresher.current.version}, code)
 
 
@@ -43,6 +47,8 @@ async def root() -> RedirectResponse:
 
 
 def _status(resources: Resources) -> str:
+    if resources.presence.records.draining:
+        return _DRAINING
     if not resources.refresher.store_seen:
         return _STARTING
     return _READY if resources.refresher.store_up else _DEGRADED

@@ -42,13 +42,11 @@ class MapCollector(Collector):
         """All families, of one and the same snapshot."""
         snapshot, now = self._refresher.current, time.time()
         heartbeat = self._read_heartbeat()
-        yield _gauge("sirocco_store_up", "Whether the store answers.", self._refresher.store_up)
-        yield CounterMetricFamily(
-            "sirocco_refused_versions",
-            "Published versions that could not be read.",
-            self._refresher.refused_versions,
+        yield _gauge(
+            "sirocco_refit_seconds",
+            "How long its refit took.",
+            snapshot.report.get("refit_seconds"),
         )
-        yield from _version(snapshot, now)
         yield from _worker(heartbeat, now)
         yield from _quality(snapshot)
         yield from _fits(snapshot)
@@ -66,16 +64,6 @@ def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> N
     # An undefined value is no sample: NaN would hide in averages, zero would lie.
     if value is not None:
         family.add_metric(labels, float(value))
-
-
-def _version(snapshot: Snapshot, now: float) -> Iterator[Metric]:
-    info = GaugeMetricFamily("sirocco_map_version_info", "Version in force.", labels=["version"])
-    info.add_metric([snapshot.version], 1)
-    yield info
-    yield _gauge("sirocco_map_age_seconds", "Since the version's publish.", snapshot.age(now))
-    yield _gauge(
-        "sirocco_refit_seconds", "How long its refit took.", snapshot.report.get("refit_seconds")
-    )
 
 
 def _worker(heartbeat: Mapping[str, Any] | None, now: float) -> Iterator[Metric]:

@@ -1,81 +1,65 @@
-"""Everything `/metrics` says, in one registry per application."""
+"""What the process counts, at the cost of an addition, in memory that all API processes share."""
 
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, PlatformCollector, disable_created_metrics
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
-_KEPT: Final = 256
-_SECONDS: Final = (
-    *(50e-6, 100e-6, 200e-6, 500e-6),
-    *(1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3),
-    *(0.1, 0.2, 0.5, 1.0),
-)
+from app.api.slots import CODES, OTHER, OTHER_CODE, SECONDS, SUM, Slots
+from app.api.tallies import Tallies
+from app.api.tally_families import families
+
+_ONE: Final = 1.0
 
 
-class Metrics:
-    """What the process counts itself; `MapCollector` adds what it reads from the snapshot."""
+class Metrics(Collector):
+    """Adds to `row` of the tallies; `/metrics` shows the sum of all rows, behind what `first` says.
 
-    def __init__(self) -> None:
+    What is counted must be counted on one thread: an addition is a read and a write.
+    """
+
+    def __init__(
+        self, slots: Slots, tallies: Tallies, row: int = 0, first: Collector | None = None
+    ) -> None:
         # A second series per counter that says when it began is of no use here.
         disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.slots = slots
+        self.row = tallies.row(row)
         self.registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self.registry)
-        self._requests = Counter(
-            "sirocco_requests", "Requests answered.", ["route", "code"], registry=self.registry
-        )
-        self._seconds = Histogram(
-            "sirocco_request_seconds",
-            "Time from a request's head to the end of its answer.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._scores = Counter(
-            "sirocco_scores",
-            "Scores calibrated, by the level of map that served them.",
-            ["target", "level"],
-            registry=self.registry,
-        )
-        self._events = Counter(
-            "sirocco_events",
-            "Events received: accepted (stored, now or before), invalid, late, future or full.",
-            ["type", "result"],
-            registry=self.registry,
-        )
-        self._duplicates = Counter(
-            "sirocco_duplicate_events",
-            "Accepted events that were stored already.",
-            registry=self.registry,
-        )
-        # Finding a child by its labels costs more than counting: those of the hot routes are kept.
-        self._requests_of = lru_cache(_KEPT)(self._requests.labels)
-        self._seconds_of = lru_cache(_KEPT)(self._seconds.labels)
-        self._scores_of = lru_cache(_KEPT)(self._scores.labels)
+        self._tallies = tallies
+        self._routes, self._other = slots.routes, slots.routes[OTHER]
+        self._scores, self._events = slots.scores, slots.events
+        if first is not None:
+            self.registry.register(first)
+        PlatformCollector(registry=self.registry)
+        self.registry.register(self)
 
     def count_request(self, route: str, code: int, seconds: float) -> None:
         """One request of the route was answered with the status code."""
-        self._seconds_of(route).observe(seconds)
-        self._requests_of(route, code).inc()
+        row = self.row
+        block = self._routes.get(route, self._other)
+        row[block + CODES.get(code, OTHER_CODE) + bisect_left(SECONDS, seconds)] += _ONE
+        row[block + SUM] += seconds
 
     def count_scores(self, target: str, level: str, number: int) -> None:
         """So many scores were served by a map of the level."""
-        if number:
-            self._scores_of(target, level).inc(number)
+        self.row[self._scores[target, level]] += number
 
     def count_events(self, event_type: str, result: str, number: int = 1) -> None:
         """So many events of the type had the result accepted, invalid, late, future or full."""
-        self._events.labels(event_type, result).inc(number)
+        self.row[self._events[event_type, result]] += number
 
     def count_duplicates(self, number: int) -> None:
         """So many accepted events were stored already."""
-        self._duplicates.inc(number)
+        self.row[self.slots.duplicates] += number
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not read anything."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of what was counted, over all processes."""
+        return families(self.slots, self._tallies.total())

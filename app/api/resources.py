@@ -1,6 +1,8 @@
 """What the endpoints work with: opened once per application, closed with it."""
 
-from collections.abc import AsyncIterator
+import gc
+import threading
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -12,7 +14,11 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.map_metrics import MapCollector
 from app.api.metrics import Metrics
+from app.api.place import Place
+from app.api.presence import Presence
 from app.api.refresher import Refresher
+from app.api.slots import Slots
+from app.api.worker_metrics import WorkerCollector
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.click_events import ClickRules
 from app.storage.connection import open_async_redis, open_redis
@@ -20,6 +26,7 @@ from app.storage.errors import StorageUnavailable
 from app.storage.event_log import EventLog
 from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Jobs
+from app.storage.notices import Notices
 from app.storage.versions import Versions
 
 
@@ -35,14 +42,26 @@ class Resources:
     versions: Versions
     jobs: Jobs
     metrics: Metrics
+    presence: Presence
 
     @classmethod
-    def of(cls, settings: Settings, redis_url: str) -> Self:
-        """The resources on the store at the URL."""
+    def of(cls, settings: Settings, redis_url: str, routes: Iterable[str], place: Place) -> Self:
+        """The resources on the store at the URL, of an application with these routes.
+
+        Raises SlotsDiffer if the metrics of `place` are not those of this application.
+        """
         client = open_redis(redis_url, settings.redis_timeout_seconds)
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
-        refresher = Refresher(versions, settings.known_targets, settings.refresh_seconds)
+        refresher = Refresher(
+            versions, Notices(client), settings.known_targets, settings.refresh_seconds
+        )
+        slots = Slots.of(routes, settings.known_targets)
+        tallies = place.tallies(slots)
+        presence = Presence(place, refresher, slots, tallies.row(place.row))
+        metrics = Metrics(slots, tallies, place.row, WorkerCollector(presence))
+        heartbeat = Heartbeat(client, settings.ttl_seconds)
+        metrics.registry.register(_maps(refresher, heartbeat, settings))
         return cls(
             settings,
             client,
@@ -51,13 +70,15 @@ class Resources:
             EventLog(async_client, settings.ttl_seconds, _click_rules(settings)),
             versions,
             Jobs(client),
-            _metrics(refresher, Heartbeat(client, settings.ttl_seconds), settings),
+            metrics,
+            presence,
         )
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Keeps the snapshot current meanwhile, and closes the clients afterwards."""
         await run_in_threadpool(self.refresher.start)
+        _freeze()
         try:
             yield
         finally:
@@ -91,13 +112,24 @@ def _click_rules(settings: Settings) -> ClickRules:
     )
 
 
-def _metrics(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> Metrics:
+def _maps(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> MapCollector:
     def read_heartbeat() -> dict[str, Any] | None:
         try:
             return heartbeat.read() if refresher.store_up else None
         except StorageUnavailable:
             return None
 
-    metrics = Metrics()
-    metrics.registry.register(MapCollector(refresher, read_heartbeat, settings.delayed_targets))
-    return metrics
+    return MapCollector(refresher, read_heartbeat, settings.delayed_targets)
+
+
+def _freeze() -> None:
+    """Takes all that lives as long as the process out of the garbage collector's sight.
+
+    A full collection walks every object it knows, and stops all requests meanwhile. What was
+    imported and loaded at start is most of them, and none is garbage before the end. A version that
+    is replaced still goes at once: it is in no cycle. A server in a thread is a guest in somebody
+    else's process, where the objects are not ours to freeze.
+    """
+    if threading.current_thread() is threading.main_thread():
+        gc.collect()
+        gc.freeze()

@@ -14,6 +14,11 @@ def is_free(host: str, port: int) -> bool:
         return False
 
 
+def listener(host: str, port: int, backlog: int) -> socket.socket:
+    """A socket that listens there; raises OSError if this machine cannot."""
+    return socket.create_server((host, port), family=_family(host), backlog=backlog)
+
+
 def free_port(host: str) -> int:
     """A port of `host` that nobody listens on."""
     with socket.create_server((host, 0), family=_family(host)) as probe:

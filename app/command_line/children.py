@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-_STOP_SECONDS = 15.0
+STOP_SECONDS = 15.0
 _LAST_LINES = 8
 
 
@@ -16,13 +17,17 @@ _LAST_LINES = 8
 class Child:
     """`sirocco` with `arguments`, under our environment and `environment`.
 
-    Its output goes into the file `log`, or where ours goes.
+    Its output goes into the file `log`, or where ours goes. It has our open files of `inherited`
+    under the same numbers, and `stop_seconds` to end when it is told to.
     """
 
     name: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     log: Path | None = None
+    inherited: tuple[int, ...] = ()
+    stop_seconds: float = STOP_SECONDS
+    _asked_at: float | None = None
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -36,22 +41,35 @@ class Child:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            pass_fds=self.inherited,
         )
+        self._asked_at = None
         if output is not None:
             output.close()
+
+    @property
+    def process_id(self) -> int | None:
+        """The number of the process that was started last."""
+        return self._process.pid if self._process is not None else None
 
     @property
     def exit_code(self) -> int | None:
         """How it ended; None while it runs."""
         return self._process.poll() if self._process is not None else None
 
+    def ask_to_end(self) -> None:
+        """Tell it once to end, without waiting until it has."""
+        if self._process is not None and self._asked_at is None:
+            self._asked_at = time.monotonic()
+            self._process.terminate()
+
     def stop(self) -> None:
-        """Ask it to end, and end it when it does not."""
-        if self._process is None:
+        """Ask it to end, and end it when it has had its time and does not."""
+        self.ask_to_end()
+        if self._process is None or self._asked_at is None:
             return
-        self._process.terminate()
         try:
-            self._process.wait(_STOP_SECONDS)
+            self._process.wait(max(0.0, self._asked_at + self.stop_seconds - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

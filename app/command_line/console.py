@@ -1,15 +1,25 @@
-"""Where a command writes: results to stdout, everything else to stderr."""
+"""Where a command writes: results to stdout, everything else to stderr.
 
-from rich.console import Console
+What writes is imported with the first word: a process that serves says none.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-def results() -> Console:
+def results() -> "Console":
     """The console of tables and answers."""
+    from rich.console import Console
+
     return Console(highlight=False)
 
 
-def messages() -> Console:
+def messages() -> "Console":
     """The console of progress, notes and errors."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 

@@ -5,31 +5,17 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from app.command_line.auction import auction
-from app.command_line.backtest import backtest
-from app.command_line.behaviours import behaviours
-from app.command_line.compare import compare
-from app.command_line.console import messages
-from app.command_line.demo import demo
 from app.command_line.errors import CommandError
-from app.command_line.evaluate import evaluate
+from app.command_line.late_commands import LateGroup
 from app.command_line.parent import end_with
-from app.command_line.readout import readout
-from app.command_line.replay import replay
-from app.command_line.reproduce import reproduce
-from app.command_line.retrain import retrain
-from app.command_line.serve import serve
-from app.command_line.simulate import simulate
 from app.command_line.termination import terminated_like_ctrl_c
-from app.command_line.up import up
-from app.command_line.worker import worker
 
 INTERRUPTED = 130
 
 application = typer.Typer(
     name="sirocco",
+    cls=LateGroup,
     help="Online calibration for ad platforms: predicted click probabilities in,"
     " probabilities that come true out.",
     epilog="Start with: sirocco demo",
@@ -39,24 +25,6 @@ application = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-for _command, _panel in (
-    (demo, "Look"),
-    (replay, "Look"),
-    (backtest, "Measure"),
-    (evaluate, "Measure"),
-    (compare, "Measure"),
-    (auction, "Measure"),
-    (simulate, "Measure"),
-    (behaviours, "Measure"),
-    (reproduce, "Measure"),
-    (readout, "Measure"),
-    (up, "Run"),
-    (serve, "Run"),
-    (worker, "Run"),
-    (retrain, "Operate"),
-):
-    application.command(rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -86,7 +54,16 @@ def main() -> None:
         with terminated_like_ctrl_c():
             application()
     except CommandError as error:
-        messages().print(Text.assemble(("sirocco: ", "bold red"), str(error)), soft_wrap=True)
+        _say(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _say(error: CommandError) -> None:
+    # Imported for what goes wrong only: a process that serves prints nothing.
+    from rich.text import Text
+
+    from app.command_line.console import messages
+
+    messages().print(Text.assemble(("sirocco: ", "bold red"), str(error)), soft_wrap=True)

@@ -171,6 +171,17 @@ Port = Annotated[
         show_default="8080",
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        max=256,
+        help="API processes that share the port; more than cores is waste.",
+        rich_help_panel=_SERVICE,
+        show_default="1",
+    ),
+]
 AllowPublic = Annotated[
     bool | None,
     typer.Option(

@@ -1,10 +1,22 @@
 """`sirocco serve`."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from socket import socket
+from typing import Annotated, Any
+
+import typer
+
+from app.api.public_address import PublicAddressRefused
 from app.command_line import options
-from app.command_line.errors import CommandError
+from app.command_line.errors import FAILED, CommandError
 from app.command_line.logs import log_to_stderr
 from app.command_line.service_settings import settings_with
 from app.command_line.store import opened_store
+from app.settings import Settings
+
+# How a parent tells a worker: numbers of its socket, its file, the file's rows and the row.
+_AsWorker = Annotated[str | None, typer.Option("--as-worker", hidden=True)]
 
 
 def serve(
@@ -13,31 +25,75 @@ def serve(
     redis_url: options.RedisUrl = None,
     data_dir: options.DataDir = None,
     allow_public: options.AllowPublic = None,
+    workers: options.Workers = None,
+    as_worker: _AsWorker = None,
 ) -> None:
-    """Run one API process: it answers /v1/calibrate and stores events.
+    """Run the API: it answers /v1/calibrate and stores events.
 
     Run as many as you like on one Redis, beside at least one `sirocco worker`.
+    With --workers, a parent starts so many processes that share the port, and
+    starts again what dies. SIGHUP to the parent replaces one after the other
+    without refusing a connection. SIGTERM ends all when they have answered.
 
     [bold]Examples[/bold]
 
       sirocco serve --redis-url redis://cache:6379/0
-      sirocco serve --port 8081
+      sirocco serve --port 8081 --workers 4
     """
-    # Only the process that serves pays for importing the web framework.
-    from app.api.server import PublicAddressRefused, run_server
-
-    settings = settings_with(
-        {
-            "host": host,
-            "port": port,
-            "redis_url": redis_url,
-            "data_dir": data_dir,
-            "allow_public": allow_public,
-        }
-    )
+    given = {
+        "host": host,
+        "port": port,
+        "redis_url": redis_url,
+        "data_dir": data_dir,
+        "allow_public": allow_public,
+        "workers": workers,
+    }
+    settings = settings_with(given)
     log_to_stderr()
+    with _ended_in_order():
+        if as_worker is not None:
+            _serve_as_worker(settings, *map(int, as_worker.split(",")))
+        elif settings.workers > 1:
+            _serve_as_parent(settings, given)
+        else:
+            _serve_alone(settings)
+
+
+# Each kind of process pays for importing what it needs: a parent needs no web framework.
+
+
+def _serve_alone(settings: Settings) -> None:
+    from app.api.server import run_server
+
     with opened_store(settings) as store_url:
-        try:
-            run_server(settings, store_url)
-        except PublicAddressRefused as error:
-            raise CommandError(str(error)) from None
+        run_server(settings, store_url)
+
+
+def _serve_as_parent(settings: Settings, given: Mapping[str, Any]) -> None:
+    from app.command_line.serve_workers import serve_workers
+
+    serve_workers(settings, given)
+
+
+def _serve_as_worker(settings: Settings, listening: int, file: int, rows: int, row: int) -> None:
+    from app.api.place import Place
+    from app.api.server import run_worker
+    from app.api.tallies import SlotsDiffer
+
+    place = Place.shared(file, rows, row)
+    try:
+        with socket(fileno=listening) as listener:
+            run_worker(settings, settings.redis_url or "", place, listener)
+    except SlotsDiffer as error:
+        raise CommandError(str(error), FAILED) from None
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the command well, once everything has been answered."""
+    try:
+        yield
+    except PublicAddressRefused as error:
+        raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        return

@@ -83,6 +83,11 @@ class Supervision:
         process.start()
         return process
 
+    def replace(self, old: Process, new: Process) -> None:
+        """Answer for `new`, which runs already, and no longer for `old`, which goes on."""
+        watch = next(watch for watch in self._watches if watch.process is old)
+        self._watches[self._watches.index(watch)] = _Watch(new, time.monotonic())
+
     def check(self) -> None:
         """A `CommandError` with its last words when a process has ended."""
         for watch in self._watches:
@@ -94,9 +99,13 @@ class Supervision:
     def tend(self) -> None:
         """Start again whatever dies, until Ctrl-C or SIGTERM."""
         while True:
-            for watch in self._watches:
-                _revive(watch, time.monotonic())
-            time.sleep(_LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Start again what has died and may run again by now, then wait a moment."""
+        for watch in self._watches:
+            _revive(watch, time.monotonic())
+        time.sleep(_LOOK_SECONDS)
 
 
 def _revive(watch: _Watch, now: float) -> None:

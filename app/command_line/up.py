@@ -14,6 +14,7 @@ def up(
     redis_url: options.RedisUrl = None,
     data_dir: options.DataDir = None,
     allow_public: options.AllowPublic = None,
+    workers: options.Workers = None,
     window: options.Window = None,
     bin_size: options.BinSize = None,
     calibrator: options.Calibrator = None,
@@ -31,7 +32,7 @@ def up(
 
       sirocco up
       sirocco up --port 9000 --window 6h --bin-size 500
-      sirocco up --redis-url redis://cache:6379/0 --json
+      sirocco up --redis-url redis://cache:6379/0 --workers 4 --json
     """
     given = {
         "host": host,
@@ -39,6 +40,7 @@ def up(
         "redis_url": redis_url,
         "data_dir": data_dir,
         "allow_public": allow_public,
+        "workers": workers,
         "window_hours": window,
         "bin_size": bin_size,
         "calibrator": calibrator,

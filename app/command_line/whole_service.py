@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from app.command_line.addresses import free_port, is_free, url_of
-from app.command_line.children import Child
+from app.command_line.children import STOP_SECONDS, Child
 from app.command_line.errors import FAILED, CommandError
+from app.command_line.serve_workers import seconds_to_end
 from app.command_line.service_client import ServiceClient
 from app.command_line.service_settings import environment_of, settings_with
 from app.command_line.store import EmbeddedStore
@@ -40,9 +41,12 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
     with Supervision() as supervision:
         store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
         environment = environment_of({**options, "port": port, "redis_url": store_url})
-        for name, command in (("worker", "worker"), ("API", "serve")):
+        for name, command, seconds in (
+            ("worker", "worker", STOP_SECONDS),
+            ("API", "serve", seconds_to_end(settings)),
+        ):
             log = logs / f"{command}.log" if logs is not None else None
-            supervision.add(Child(name, (command,), environment, log))
+            supervision.add(Child(name, (command,), environment, log, stop_seconds=seconds))
         _await_ready(url, supervision)
         yield WholeService(url, supervision)
 

@@ -7,6 +7,8 @@ from random import Random
 import pytest
 
 from app.api.metrics import Metrics
+from app.api.slots import Slots
+from app.api.tallies import Tallies
 from tests.api.events import HOUR_SECONDS, click, impression, outcome
 
 PATHS_OF_STRANGERS = ["/v1/nothing/{}", "/v1/campaigns/{}", "/v1/maps/click/{}", "/v1/maps/{}/a"]
@@ -135,7 +137,8 @@ def test_the_text_format_is_prometheus_own(shared_service):
 
 def test_every_application_counts_for_itself():
     """Two in one process do not share a registry."""
-    first, second = Metrics(), Metrics()
+    slots = Slots.of([], ["click"])
+    first, second = (Metrics(slots, Tallies.alone(slots)) for _ in range(2))
 
     first.count_duplicates(3)
 

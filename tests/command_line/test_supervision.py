@@ -72,3 +72,17 @@ def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) ->
             supervision.check()
 
     assert ended.value.exit_code == expected
+
+
+def test_a_process_that_was_replaced_is_not_started_again() -> None:
+    """Nor stopped: whoever replaced it does that; its successor is looked after instead."""
+    with Supervision() as supervision:
+        old = supervision.add(Ending([1], "old"))
+        new = Ending([BAD_INPUT], "new")
+        new.start()
+
+        supervision.replace(old, new)
+        with pytest.raises(CommandError, match="the new process ended with code 2"):
+            supervision.look()
+
+    assert (old.events, new.events) == (["start old"], ["start new", "stop new"])

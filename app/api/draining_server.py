@@ -1,0 +1,98 @@
+"""A uvicorn server that says how it stands, and ends without failing a request."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import uvicorn
+
+from app.api.presence import Presence
+
+_LOOK_SECONDS: Final = 0.02
+# After the last answer a caller may be about to send its next request, or its first after a new
+# connection: both take less than this unless the caller is idle.
+_IDLE_SECONDS: Final = 2.0
+_CLOSE: Final = (b"connection", b"close")
+
+
+class DrainingServer(uvicorn.Server):
+    """Tells `presence` when it serves and when no longer.
+
+    A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
+    look elsewhere first. One of several stops accepting at once: the others take what waits in the
+    socket they share.
+    """
+
+    def __init__(self, config: uvicorn.Config, presence: Presence, drain_seconds: float) -> None:
+        super().__init__(config)
+        self._presence = presence
+        self._drain_seconds = drain_seconds
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open everything, then accept; from `sockets` only once there is something to serve."""
+        if sockets is None:
+            await super().startup()
+        else:
+            await super().startup([])
+            await self._wait(lambda: self._presence.may_serve)
+            self.servers = [await self._accept_from(each) for each in sockets]
+        self._presence.serving = True
+        self._presence.tell()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        self._presence.tell()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what was begun, then close.
+
+        Every answer from now on is its connection's last, and says so. Idle connections are closed
+        when they have had the time to become busy once more.
+        """
+        self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
+        if self._presence.is_alone and self._drain_seconds:
+            self._presence.records.drain()
+            await self._wait(lambda: False, self._drain_seconds)
+        self._presence.serving = False
+        self._presence.tell()
+        for server in self.servers:
+            server.close()
+        self._last_requests()
+        await self._wait(lambda: not self.server_state.connections, _IDLE_SECONDS)
+        await super().shutdown(sockets)
+
+    def _last_requests(self) -> None:
+        """What is being answered now took its headers from before the end began."""
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
+            if connection.cycle is not None and not connection.cycle.response_complete:
+                connection.shutdown()
+
+    async def _wait(self, done: Callable[[], bool], seconds: float | None = None) -> None:
+        """Returns when it is done, too late, or when a signal says not to wait."""
+        loop = asyncio.get_running_loop()
+        begun, waits = loop.time(), self.should_exit
+        while not done() and not self.force_exit and self.should_exit == waits:
+            if seconds is not None and loop.time() - begun >= seconds:
+                return
+            self._presence.tell()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
+        def protocol() -> asyncio.Protocol:
+            # As uvicorn itself does, which would accept before it is known what to serve.
+            made: Any = self.config.http_protocol_class
+            return cast(
+                asyncio.Protocol,
+                made(
+                    config=self.config,
+                    server_state=self.server_state,
+                    app_state=self.lifespan.state,
+                    _loop=loop,
+                ),
+            )
+
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(protocol, sock=listener, backlog=self.config.backlog)

@@ -1,0 +1,175 @@
+"""A server that is told to end: what was begun is answered, and balancers are told in time."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import httpx
+import pytest
+import uvicorn
+
+from app.api.place import Place
+from app.api.server import server_of
+from app.api.worker_records import Record, WorkerRecords, new_file
+from app.settings import Settings
+from tests.api.running_service import eventually
+
+QUESTION = b'{"target": "click", "campaign": "a", "scores": [0.25]}'
+HEAD = (
+    b"POST /v1/calibrate HTTP/1.1\r\nhost: sirocco\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n" % len(QUESTION)
+)
+NOWHERE = "unix:///nowhere/redis.sock"
+DRAIN_SECONDS = 3.0
+
+
+@contextmanager
+def run(server: uvicorn.Server, listeners: list[socket.socket] | None = None) -> Iterator[Thread]:
+    """The server in a thread; what still runs at the end is told to end."""
+    thread = Thread(target=server.run, args=[listeners])
+    thread.start()
+    try:
+        yield thread
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def serving(settings: Settings, redis_url: str) -> Iterator[tuple[uvicorn.Server, int]]:
+    server = server_of(settings, redis_url)
+    with run(server):
+        eventually(lambda: server.started)
+        yield server, server.servers[0].sockets[0].getsockname()[1]
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def one_answer(connection: socket.socket) -> bytes:
+    """All that comes until an object of JSON ends."""
+    answer = connection.recv(65536)
+    while not answer.endswith(b"}"):
+        answer += connection.recv(65536)
+    return answer
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: str) -> None:
+    """Its answer is the last on its connection, and says so."""
+    with (
+        serving(settings, redis_url) as (server, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        connection.sendall(HEAD + QUESTION[:10])
+        eventually(lambda: bool(server.server_state.tasks))
+
+        server.should_exit = True
+        eventually(lambda: refuses(port))
+        connection.sendall(QUESTION[10:])
+        answer = received(connection)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+
+
+@pytest.mark.parametrize("used_before", [True, False])
+def test_a_connection_without_a_request_may_still_bring_one(
+    settings: Settings, redis_url: str, used_before: bool
+) -> None:
+    """One that was just made, or whose caller is about to ask again."""
+    with (
+        serving(settings, redis_url) as (server, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        if used_before:
+            connection.sendall(HEAD + QUESTION)
+            assert one_answer(connection).startswith(b"HTTP/1.1 200 ")
+        eventually(lambda: bool(server.server_state.connections))
+
+        server.should_exit = True
+        eventually(lambda: refuses(port))
+        connection.sendall(HEAD + QUESTION)
+        answer = received(connection)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+
+
+def test_idle_connections_do_not_hold_up_the_end(settings: Settings, redis_url: str) -> None:
+    """They are closed in the end, without a byte."""
+    with (
+        serving(settings, redis_url) as (server, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        eventually(lambda: bool(server.server_state.connections))
+        server.should_exit = True
+
+        assert received(connection) == b""
+
+
+def test_balancers_are_told_before_the_end(settings: Settings, redis_url: str) -> None:
+    """While `drain_seconds` last, new connections are taken and `/readyz` says to look elsewhere;
+    afterwards none is."""
+    patient = settings.model_copy(update={"drain_seconds": DRAIN_SECONDS})
+    with serving(patient, redis_url) as (server, port):
+        url = f"http://127.0.0.1:{port}"
+        ready = httpx.get(f"{url}/readyz")
+
+        server.should_exit = True
+        eventually(lambda: httpx.get(f"{url}/readyz").status_code == 503)
+        told = httpx.get(f"{url}/readyz")
+        answer = httpx.post(f"{url}/v1/calibrate", content=QUESTION)
+        eventually(lambda: refuses(port))
+
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    assert (told.json()["status"], told.headers["connection"]) == ("draining", "close")
+    assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+
+
+@contextmanager
+def waiting_worker() -> Iterator[tuple[uvicorn.Server, Thread, WorkerRecords, socket.socket]]:
+    """One of two processes, whose store is away while the other one serves."""
+    file = new_file(2)
+    records = WorkerRecords.shared(file, 2)
+    records.write(1, Record(os.getpid(), 0, True, True, None, "000001-a"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = server_of(Settings(), NOWHERE, Place.shared(file, 2, 0))
+        with run(server, [listener.dup()]) as thread:
+            eventually(lambda: records.read(0) is not None)
+            yield server, thread, records, listener
+    os.close(file)
+
+
+def test_a_worker_without_a_version_does_not_accept_while_another_has_one() -> None:
+    """It takes over when the other is gone: a map of nobody's is better than no answer."""
+    with waiting_worker() as (_, _, records, listener):
+        before = records.read(0)
+        with socket.create_connection(listener.getsockname()) as connection:
+            connection.sendall(HEAD + QUESTION)
+
+            records.clear(1)
+            answer = one_answer(connection)
+
+    assert before is not None
+    assert not before.serving
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_worker_that_waits_can_be_told_to_end() -> None:
+    with waiting_worker() as (server, thread, _, _):
+        server.should_exit = True
+        thread.join()
+
+        assert not thread.is_alive()

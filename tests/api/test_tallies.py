@@ -1,0 +1,163 @@
+"""Counts in rows of plain numbers: the same text as ever, exact over processes, never falling."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import generate_latest
+
+from app.api.metrics import Metrics
+from app.api.slots import CODES, EVENT_TYPES, LEVELS, RESULTS, SECONDS, Slots
+from app.api.tallies import SlotsDiffer, Tallies
+from app.api.worker_records import new_file, size_of
+from tests.api.former_metrics import FormerMetrics
+
+ROUTES = ["/v1/calibrate", "/v1/events", "/v1/maps/{target}/{campaign:path}"]
+TARGETS = ["click", "conversion"]
+SLOTS = Slots.of(ROUTES, TARGETS)
+ROWS = 3
+
+numbers = st.integers(1, 1000)
+# Multiples of a power of two add up without rounding, in any order.
+exact_seconds = st.integers(0, 2048).map(lambda number: number / 1024)
+scores = st.tuples(
+    st.just("count_scores"), st.sampled_from(TARGETS), st.sampled_from(LEVELS), numbers
+)
+events = st.tuples(
+    st.just("count_events"), st.sampled_from(EVENT_TYPES), st.sampled_from(RESULTS), numbers
+)
+duplicates = st.tuples(st.just("count_duplicates"), numbers)
+
+
+def requests(codes: st.SearchStrategy[int], seconds: st.SearchStrategy[float]) -> Any:
+    """Requests of known routes and of others."""
+    routes = st.sampled_from([*ROUTES, "other"])
+    return st.tuples(st.just("count_request"), routes, codes, seconds)
+
+
+def lines(metrics: Metrics | FormerMetrics) -> list[str]:
+    """What `/metrics` says of requests, scores and events, in no order."""
+    text = generate_latest(metrics.registry).decode()
+    shared = ("requests", "request_seconds", "scores", "events", "duplicate_events")
+    return sorted(
+        line
+        for line in text.splitlines()
+        if line.removeprefix("# HELP ").removeprefix("# TYPE ").startswith("sirocco_")
+        and any(f"sirocco_{name}" in line for name in shared)
+    )
+
+
+def count(metrics: Any, what: tuple[Any, ...]) -> None:
+    name, *given = what
+    getattr(metrics, name)(*given)
+
+
+@given(
+    st.lists(
+        requests(st.sampled_from([*CODES]), st.floats(0, 5) | st.sampled_from(SECONDS))
+        | scores
+        | events
+        | duplicates
+    )
+)
+def test_the_text_is_that_of_prometheus_own_classes(counted: list[tuple[Any, ...]]) -> None:
+    """Names, help, types, labels, buckets and every figure, to the last digit."""
+    metrics, former = Metrics(SLOTS, Tallies.alone(SLOTS)), FormerMetrics()
+    for what in counted:
+        count(metrics, what)
+        count(former, what)
+
+    assert lines(metrics) == lines(former)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, ROWS - 1),
+            requests(st.integers(100, 999), exact_seconds) | scores | events | duplicates,
+        )
+    )
+)
+def test_whoever_is_asked_answers_for_all_rows(counted: list[tuple[int, Any]]) -> None:
+    """Each process adds to its row, and every one of them shows the same exact sums."""
+    file = new_file(ROWS)
+    try:
+        shared = [Tallies.shared(file, size_of(ROWS), ROWS, SLOTS) for _ in range(ROWS)]
+        everyone = [Metrics(SLOTS, tallies, row) for row, tallies in enumerate(shared)]
+        former = FormerMetrics()
+        for row, what in counted:
+            count(everyone[row], what)
+            count(former, known(what))
+    finally:
+        os.close(file)
+
+    assert [lines(metrics) for metrics in everyone] == [lines(former)] * ROWS
+
+
+def known(what: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same with a status code that is on the list, or `other`."""
+    if what[0] != "count_request":
+        return what
+    name, route, code, seconds = what
+    return name, route, code if code in CODES else "other", seconds
+
+
+def test_an_unknown_route_counts_as_other() -> None:
+    metrics = Metrics(SLOTS, Tallies.alone(SLOTS))
+
+    metrics.count_request("/of/a/stranger", 404, 0.1)
+
+    labels = {"route": "other", "code": "404"}
+    assert metrics.registry.get_sample_value("sirocco_requests_total", labels) == 1
+    assert metrics.registry.get_sample_value("sirocco_request_seconds_sum", {"route": "other"}) == (
+        0.1
+    )
+
+
+def test_no_two_series_share_a_place() -> None:
+    """The block of each route, and each pair, reason and number behind the last block."""
+    blocks = sorted(SLOTS.routes.values())
+    pairs = [*SLOTS.scores.values(), *SLOTS.events.values(), *SLOTS.garbage.values()]
+    single = [SLOTS.duplicates, SLOTS.refused_versions, SLOTS.connections, *SLOTS.closed.values()]
+    taken = sorted([*pairs, *single])
+
+    width = blocks[1] - blocks[0]
+    assert blocks == [place * width for place in range(len(ROUTES) + 1)]
+    assert taken == list(range(len(blocks) * width, SLOTS.size))
+
+
+@pytest.fixture
+def file() -> Iterator[int]:
+    """A file for the rows of some processes."""
+    made = new_file(ROWS)
+    yield made
+    os.close(made)
+
+
+def test_a_successor_goes_on_in_its_row(file: int) -> None:
+    """The counts of a process that is gone stay, and are added to."""
+    Metrics(SLOTS, Tallies.shared(file, size_of(ROWS), ROWS, SLOTS), 1).count_duplicates(3)
+
+    successor = Metrics(SLOTS, Tallies.shared(file, size_of(ROWS), ROWS, SLOTS), 1)
+    successor.count_duplicates(4)
+
+    assert successor.registry.get_sample_value("sirocco_duplicate_events_total") == 7
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Slots.of([*ROUTES, "/new"], TARGETS), Slots.of(ROUTES[::-1], TARGETS)],
+    ids=["longer", "as long"],
+)
+def test_series_with_other_places_are_refused(file: int, other: Slots) -> None:
+    """Code or settings that changed under running processes must not mix up their counts."""
+    tallies = Tallies.shared(file, size_of(ROWS), ROWS, SLOTS)
+    Metrics(SLOTS, tallies).count_duplicates(3)
+
+    with pytest.raises(SlotsDiffer, match="stop sirocco and start it again"):
+        Tallies.shared(file, size_of(ROWS), ROWS, other)
+
+    assert Metrics(SLOTS, tallies).registry.get_sample_value("sirocco_duplicate_events_total") == 3

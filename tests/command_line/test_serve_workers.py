@@ -1,0 +1,242 @@
+"""`sirocco serve --workers`: several processes that look like one."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from threading import Event
+
+import httpx
+import pytest
+
+from app.api.place import Place
+from app.api.slots import Slots
+from app.api.worker_records import new_file
+from app.command_line.addresses import free_port
+from app.command_line.serve_workers import ApiWorkers as Parent
+from app.command_line.supervision import Supervision
+from tests.command_line.api_workers import Caller, half_a_request, serve
+from tests.command_line.conftest import SECONDS, Sirocco, Started
+from tests.command_line.test_up import is_ready, runs, wait_until
+
+QUESTIONS = 20
+ROUND = 60
+
+
+@contextmanager
+def frozen(process: int) -> Iterator[None]:
+    """The process does nothing inside, so that another must."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def end(process: Popen[str]) -> str:
+    """Tell the parent to end; what it said on stderr."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=SECONDS)[1]
+
+
+def test_each_worker_answers_for_all(tmp_path: Path, started: Started) -> None:
+    """On the same port, with the same sum, whoever is asked: the other one cannot answer."""
+    running = serve(started, tmp_path / "data")
+    first, second = running.workers
+
+    with frozen(first):
+        running.ask(QUESTIONS)
+    with frozen(second):
+        running.ask(2 * QUESTIONS)
+        by_the_first = running.counted
+    with frozen(first):
+        by_the_second = running.counted
+
+    assert (by_the_first, by_the_second) == (3 * QUESTIONS, 3 * QUESTIONS)
+
+
+def test_counters_do_not_fall_with_a_worker(tmp_path: Path, started: Started) -> None:
+    """One that is killed is started again, goes on in its row, and is gone from the gauges."""
+    running = serve(started, tmp_path / "data")
+    running.ask(QUESTIONS)
+    killed = running.workers[0]
+
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: running.serving == 1, "the dead one is forgotten")
+    without_it = running.counted
+    wait_until(lambda: running.serving == 2, "another one serves")
+    with_another = running.counted
+    running.ask(1)
+
+    assert killed not in running.workers
+    assert (without_it, with_another, running.counted) == (QUESTIONS, QUESTIONS, QUESTIONS + 1)
+    assert running.metric("process_open_fds", worker="2") is None
+
+
+def await_answers(callers: list[Caller]) -> None:
+    """Returns when each caller has been answered another round of questions."""
+    enough = [caller.answered + ROUND for caller in callers]
+    wait_until(
+        lambda: all(
+            caller.answered >= number for caller, number in zip(callers, enough, strict=True)
+        ),
+        "callers are answered",
+    )
+
+
+def test_a_rolling_restart_fails_no_request(tmp_path: Path, started: Started) -> None:
+    """Under load from new connections and from kept ones; and no answer is missing in the sum."""
+    running = serve(started, tmp_path / "data")
+    before, stop = running.workers, Event()
+    callers = [Caller(running.url, keeps_alive, stop) for keeps_alive in (False, True) * 2]
+    await_answers(callers)
+    running.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: not set(before) & set(running.workers), "all are replaced")
+    wait_until(lambda: not any(map(runs, before)), "the old ones have ended")
+    await_answers(callers)
+    stop.set()
+    for caller in callers:
+        caller.thread.join()
+
+    assert [caller.failures for caller in callers] == [[]] * len(callers)
+    assert running.counted == sum(caller.answered for caller in callers)
+    assert running.serving == 2
+
+
+def test_whoever_has_begun_is_answered_to_the_end(tmp_path: Path, started: Started) -> None:
+    """SIGTERM to the parent: requests in flight on every worker, then order, then nothing."""
+    running = serve(started, tmp_path / "data")
+    workers = running.workers
+    begun = [half_a_request(running.port) for _ in range(QUESTIONS)]
+    wait_until(lambda: running.metric("sirocco_connections") == QUESTIONS + 1, "all are taken")
+
+    running.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: refuses(running.port), "no connection is taken any more")
+    answers = []
+    for connection, rest in begun:
+        connection.sendall(rest)
+        with connection:
+            answers.append(b"".join(iter(lambda: connection.recv(4096), b"")))  # noqa: B023
+    last_words = running.process.communicate(timeout=SECONDS)[1]
+
+    assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
+    assert all(b"\r\nconnection: close\r\n" in answer for answer in answers)
+    assert running.process.returncode == 0, last_words
+    assert "Traceback" not in last_words
+    assert not any(map(runs, workers))
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_the_end_may_come_in_the_middle_of_a_restart(tmp_path: Path, started: Started) -> None:
+    """Nothing is left of old workers or new ones."""
+    running = serve(started, tmp_path / "data")
+    running.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(running.workers) == 3, "a replacement starts")
+    workers = running.workers
+
+    said = end(running.process)
+
+    assert running.process.returncode == 0, said
+    assert not any(map(runs, workers))
+
+
+def test_balancers_are_told_by_every_worker(
+    tmp_path: Path, started: Started, environment: dict[str, str]
+) -> None:
+    """While the drain lasts, all go on, and each says that the end is near."""
+    environment["SIROCCO_DRAIN_SECONDS"] = "600"
+    running = serve(started, tmp_path / "data")
+    running.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: running.readiness().status_code == 503, "the end is announced")
+
+    for other in running.workers:
+        with frozen(other):
+            assert running.readiness().json()["status"] == "draining"
+            running.ask(1)
+
+    said = end(running.process)
+    assert running.process.returncode == 0, said
+
+
+def test_up_has_workers_too(tmp_path: Path, started: Started) -> None:
+    """And they are gone with it."""
+    running = serve(started, tmp_path / "data", "up")
+
+    said = end(running.process)
+
+    assert running.process.returncode == 0, said
+    wait_until(lambda: refuses(running.port), "nobody listens")
+
+
+def test_a_replacement_that_does_not_start_replaces_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A setting went wrong meanwhile: those that serve go on."""
+    environment = {"SIROCCO_REDIS_URL": "unix:///nowhere"}
+    with socket.create_server(("127.0.0.1", 0)) as listening, Supervision() as supervision:
+        parent = Parent(supervision, 1, listening, environment)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/healthz"
+        assert httpx.get(url, trust_env=False, timeout=SECONDS).status_code == 200
+
+        environment["SIROCCO_PORT"] = "none"
+        parent.replace_all()
+
+        assert httpx.get(url, trust_env=False, timeout=SECONDS).status_code == 200
+        parent.end()
+    assert "does not come to serve: the old ones go on" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        run = called("serve", "--workers", 2, "--port", port, "--data-dir", tmp_path / "data")
+
+    assert run.returncode == 1
+    assert f"cannot listen on port {port} of 127.0.0.1: Address already in use" in run.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_address_that_others_reach_needs_a_yes(tmp_path: Path, called: Sirocco) -> None:
+    """Also of several workers, before anything is opened."""
+    run = called("serve", "--workers", 2, "--host", "0.0.0.0", "--data-dir", tmp_path / "data")
+
+    assert run.returncode == 2
+    assert "SIROCCO_ALLOW_PUBLIC=true" in run.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_one_process_alone_ends_well(tmp_path: Path, started: Started) -> None:
+    """As several do: a supervisor must not take SIGTERM for a fault."""
+    port = free_port("127.0.0.1")
+    process = started("serve", "--port", port, "--data-dir", tmp_path / "data")
+    wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
+
+    said = end(process)
+
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+
+
+def test_a_worker_that_counts_other_things_does_not_start(called: Sirocco) -> None:
+    """Of newer code or other settings: its figures would get mixed up with those of the others."""
+    file = new_file(2)
+    Place.shared(file, 2, 1).tallies(Slots.of(["/v1/other"], ["click"]))
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    inherited = f"{listening.detach()},{file},2,0"
+    run = called("serve", "--as-worker", inherited, SIROCCO_REDIS_URL="unix:///nowhere")
+    os.close(file)
+
+    assert run.returncode == 1
+    assert "stop sirocco and start it again" in run.stderr
