@@ -1,7 +1,6 @@
 """Every setting of the service, read once from the environment and passed on from there."""
 
 import os
-from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -63,7 +62,7 @@ class Settings(BaseSettings):
         20.0, gt=0, le=600, description="Longest time that a request may take to arrive whole."
     )
     max_connections: int = Field(
-        20_000, ge=1, description="Most open connections of one API process."
+        16_000, ge=1, description="Most open connections of one API process."
     )
     drain_seconds: float = Field(
         0.0,
@@ -223,7 +222,7 @@ class Settings(BaseSettings):
             )
         return self
 
-    @cached_property
+    @property
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets

@@ -1,32 +1,42 @@
 """Keeps the snapshot current: a thread that looks for a new version and swaps one reference."""
 
 import logging
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Final
 
 from app.api.snapshot import Snapshot
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
-from app.storage.versions import Versions
+from app.storage.notices import Notices
+from app.storage.versions import Published, Versions
 
 logger = logging.getLogger(__name__)
 
 _JOIN_SECONDS: Final = 5.0
+# A thread that reads a version keeps the requests waiting for at most so long at a time; Python's
+# own 5 ms, paid again and again while a large version is read, would show in the tail.
+_SWITCH_SECONDS: Final = 0.0005
 
 
 class Refresher:
-    """Serves `current` while it watches the versions.
+    """Serves `current` while it watches the versions: it looks at every notice of a new one, and
+    every `pause_seconds`, because a notice may be missed.
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
     counted, and the one before it stays.
     """
 
-    def __init__(self, versions: Versions, targets: Sequence[str], pause_seconds: float) -> None:
+    def __init__(
+        self, versions: Versions, notices: Notices, targets: Sequence[str], pause_seconds: float
+    ) -> None:
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
         self.store_up = False
         self.refused_versions = 0
         self._versions = versions
+        self._notices = notices
+        self._published: Published | None = None
         self._targets = targets
         self._pause_seconds = pause_seconds
         self._refused: str | None = None
@@ -35,12 +45,14 @@ class Refresher:
 
     def start(self) -> None:
         """Look once, so that what is published is served from the first request on; then watch."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self.refresh()
         self._thread.start()
 
     def stop(self) -> None:
         """Ends the watch."""
         self._stopping.set()
+        self._notices.close()
         self._thread.join(_JOIN_SECONDS)
 
     def refresh(self) -> None:
@@ -55,14 +67,18 @@ class Refresher:
             logger.exception("the refresh failed; still serving %s", self.current.version)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._pause_seconds):
+        while not self._stopping.is_set():
+            self._notices.wait(self._pause_seconds)
             self.refresh()
+        self._notices.release()
 
     def _take(self, version: str | None) -> None:
         if version is None or version in (self.current.version, self._refused):
             return
         try:
-            self.current = Snapshot.of(self._versions.load(version), self._targets)
+            published = self._versions.load(version, self._published)
+            self.current = Snapshot.of(published, self._targets, self.current)
+            self._published = published
         except UnknownVersion:
             # It was dropped between the two reads: the next look finds its successor.
             return

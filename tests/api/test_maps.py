@@ -1,4 +1,4 @@
-"""The maps themselves: one as JSON, all of a target as bytes with an ETag."""
+"""The maps themselves: one as JSON, all of a target as bytes with an ETag; ids of campaigns."""
 
 import pytest
 
@@ -76,8 +76,50 @@ def test_etags_of_targets_differ(service, version):
     assert Atlas.from_bytes(answer.content).level("a") == "identity"
 
 
-@pytest.mark.parametrize("path", ["/v1/maps/view/a", "/v1/atlas/view"])
+@pytest.mark.parametrize("path", ["/v1/maps/view/a", "/v1/atlas/view", "/v1/atlas/view/ids"])
 def test_an_unknown_target_is_not_found(refusing, path):
     content = problem(refusing.http.get(path), 404, "not-found")
 
     assert content["detail"] == 'target = "view": unknown target; known are click, conversion'
+
+
+def test_the_ids_of_campaigns_are_listed(service, version):
+    answer = service.http.get("/v1/atlas/click/ids")
+
+    content = answer.json()
+    assert (content["target"], content["version"]) == ("click", version)
+    assert content["campaigns"] == ["hats", "shoes"]
+    assert int(content["dictionary"], 16) > 0
+    assert len(content["dictionary"]) == 16
+    assert answer.headers["etag"] == f'W/"{content["dictionary"]}-click"'
+    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.headers["sirocco-version"] == version
+
+
+@pytest.mark.parametrize("form", ["{}", 'W/"other", {}', "*"])
+def test_a_list_that_is_known_is_not_sent_again(service, version, atlas, form):
+    """Also not after a refit of the same campaigns, when only the version is another."""
+    etag = service.http.get("/v1/atlas/click/ids").headers["etag"]
+    maps = {"hats": CalibrationMap.identity(), "shoes": CalibrationMap.identity()}
+    later = service.publish({"click": Atlas.build(maps)})
+
+    answer = service.http.get("/v1/atlas/click/ids", headers={"If-None-Match": form.format(etag)})
+
+    assert (answer.status_code, answer.content) == (304, b"")
+    assert (answer.headers["etag"], answer.headers["sirocco-version"]) == (etag, later)
+
+
+def test_another_list_of_campaigns_is_sent(service, version):
+    etag = service.http.get("/v1/atlas/click/ids").headers["etag"]
+    service.publish({"click": Atlas.build({"new": CalibrationMap.identity()})})
+
+    answer = service.http.get("/v1/atlas/click/ids", headers={"If-None-Match": etag})
+
+    assert answer.json()["campaigns"] == ["new"]
+    assert answer.headers["etag"] != etag
+
+
+def test_before_the_first_version_nobody_has_an_id(service):
+    content = service.http.get("/v1/atlas/conversion/ids").json()
+
+    assert (content["version"], content["campaigns"]) == ("none", [])

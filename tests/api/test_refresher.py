@@ -4,6 +4,7 @@ import pytest
 
 from app.api.refresher import Refresher
 from app.storage import Lease, StorageUnavailable, Versions, keys
+from app.storage.notices import Notices
 from calibrators import Atlas, CalibrationMap
 
 TARGETS = ("click", "conversion")
@@ -15,15 +16,20 @@ def versions(redis_client):
 
 
 @pytest.fixture
-def publish(redis_client, versions):
+def publish_all(redis_client, versions):
     lease = Lease(redis_client, "worker", "test", 60)
     lease.acquire()
-    return lambda data: versions.publish(lease.token, 1.0, 2.0, {"click": data}, {})
+    return lambda atlases: versions.publish(lease.token, 1.0, 2.0, atlases, {})
 
 
 @pytest.fixture
-def refresher(versions):
-    return Refresher(versions, TARGETS, pause_seconds=60)
+def publish(publish_all):
+    return lambda data: publish_all({"click": data})
+
+
+@pytest.fixture
+def refresher(versions, redis_client):
+    return Refresher(versions, Notices(redis_client), TARGETS, pause_seconds=60)
 
 
 def atlas_bytes(ratio):
@@ -40,6 +46,34 @@ def test_the_published_version_is_taken(refresher, publish):
     assert snapshot.atlases["click"].at("a", 0.5) == 0.25
     assert snapshot.atlases["conversion"].at("a", 0.5) == 0.5
     assert (refresher.store_seen, refresher.store_up) == (True, True)
+
+
+def test_what_did_not_change_is_shared_with_the_snapshot_before(refresher, publish_all):
+    """An atlas that is the same is not read again; of another, the campaigns are shared."""
+    publish_all({"click": atlas_bytes(0.5), "conversion": atlas_bytes(0.5)})
+    refresher.refresh()
+    before = refresher.current
+    publish_all({"click": atlas_bytes(0.5), "conversion": atlas_bytes(0.25)})
+
+    refresher.refresh()
+
+    after = refresher.current
+    assert after.version != before.version
+    assert after.atlases["click"] is before.atlases["click"]
+    assert after.atlases["conversion"].at("a", 0.5) == 0.125
+    assert after.atlases["conversion"].campaigns is before.atlases["conversion"].campaigns
+    assert after.ids["conversion"] is before.ids["conversion"]
+
+
+def test_a_target_that_has_no_atlas_any_more_is_served_by_the_identity(refresher, publish_all):
+    publish_all({"click": atlas_bytes(0.5), "other": atlas_bytes(0.5)})
+    refresher.refresh()
+    publish_all({"other": atlas_bytes(0.25)})
+
+    refresher.refresh()
+
+    assert refresher.current.atlases["click"].at("a", 0.5) == 0.5
+    assert set(refresher.current.atlases) == set(TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +144,9 @@ class _Failing(Versions):
             raise self.error
 
 
-def test_the_store_that_goes_away_is_logged_once_and_found_again(caplog):
+def test_the_store_that_goes_away_is_logged_once_and_found_again(redis_client, caplog):
     versions = _Failing(StorageUnavailable("it is gone"))
-    refresher = Refresher(versions, TARGETS, pause_seconds=60)
+    refresher = Refresher(versions, Notices(redis_client), TARGETS, pause_seconds=60)
 
     for error in (None, StorageUnavailable("it is gone"), StorageUnavailable("it is gone")):
         versions.error = error
@@ -125,8 +159,9 @@ def test_the_store_that_goes_away_is_logged_once_and_found_again(caplog):
     assert refresher.store_up
 
 
-def test_whatever_a_version_does_the_watch_goes_on(caplog):
-    refresher = Refresher(_Failing(KeyError("surprise")), TARGETS, pause_seconds=0.001)
+def test_whatever_a_version_does_the_watch_goes_on(redis_client, caplog):
+    versions = _Failing(KeyError("surprise"))
+    refresher = Refresher(versions, Notices(redis_client), TARGETS, pause_seconds=0.001)
 
     refresher.start()
     refresher.stop()
