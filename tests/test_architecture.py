@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("app", "calibrators", "evaluation", "pccem")
-SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+PACKAGES = ("app", "calibrators", "evaluation", "pccem", "sirocco_client")
+FOLDERS = {name: ROOT / name for name in PACKAGES[:-1]}
+FOLDERS["sirocco_client"] = ROOT / "clients/python/sirocco_client"
+SOURCES = sorted(path for folder in FOLDERS.values() for path in folder.rglob("*.py"))
 INSIDE = {
     "app": {"app", "calibrators", "evaluation", "pccem"},
     "evaluation": {"evaluation", "calibrators", "pccem"},
     "calibrators": {"calibrators"},
     "pccem": {"pccem"},
+    "sirocco_client": {"sirocco_client"},
 }
 NUMERIC = {"numpy", "scipy"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
@@ -45,7 +48,7 @@ def roots_of(path: Path) -> set[str]:
 
 
 def package_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0]
+    return next(name for name, folder in FOLDERS.items() if path.is_relative_to(folder))
 
 
 def test_the_walk_sees_the_source() -> None:
@@ -68,6 +71,12 @@ def test_calibrators_need_numpy_scipy_and_the_standard_library_only(path: Path) 
 @pytest.mark.parametrize("path", [p for p in SOURCES if package_of(p) == "pccem"], ids=str)
 def test_pccem_needs_numpy_scipy_lightgbm_and_the_standard_library_only(path: Path) -> None:
     assert roots_of(path) <= NUMERIC | {"pccem", "lightgbm"} | set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if package_of(p) == "sirocco_client"], ids=str)
+def test_the_client_needs_httpx_numpy_and_the_standard_library_only(path: Path) -> None:
+    """It is installed where nothing of the service is."""
+    assert roots_of(path) <= {"httpx", "numpy", "sirocco_client"} | set(sys.stdlib_module_names)
 
 
 @each_source
@@ -111,7 +120,7 @@ def test_all_is_sorted_and_true(path: Path) -> None:
     """Every listed name is there, everything imported is listed, sorted as ruff sorts:
     constants, classes, functions."""
     listed = public_names(path) or []
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(FOLDERS[package_of(path)].parent).with_suffix("").parts
     module = importlib.import_module(".".join(part for part in parts if part != "__init__"))
     imported = {
         alias.asname or alias.name
@@ -136,4 +145,4 @@ def test_the_numeric_core_says_what_is_public() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_each_package_tells_type_checkers_that_it_is_typed(package: str) -> None:
-    assert (ROOT / package / "py.typed").is_file()
+    assert (FOLDERS[package] / "py.typed").is_file()

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Header
 from fastapi.responses import Response
 
 from app.api.body import JSON
+from app.api.map_age import age_headers
 from app.api.resources import Given
+from app.api.snapshot import Snapshot
 from app.api.targets import known_target
 from app.events.admission import check_campaign
 
@@ -56,7 +58,7 @@ async def download_atlas(
     snapshot = given.refresher.current
     packed = snapshot.packed[known_target(given, target)]
     etag = f'"{snapshot.version}-{target}"'
-    headers = {"ETag": etag, "Cache-Control": "no-cache", "Sirocco-Version": snapshot.version}
+    headers = _headers(etag, snapshot)
     if if_none_match is not None and _matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(packed, headers=headers, media_type=ATLAS_TYPE)
@@ -80,7 +82,7 @@ async def list_ids(
     dictionary = f"{ids.dictionary:016x}"
     # Weak: the version is told too, and changes more often than the list.
     etag = f'W/"{dictionary}-{target}"'
-    headers = {"ETag": etag, "Cache-Control": "no-cache", "Sirocco-Version": snapshot.version}
+    headers = _headers(etag, snapshot)
     if if_none_match is not None and _matches(if_none_match, etag.removeprefix("W/")):
         return Response(status_code=304, headers=headers)
     content = {
@@ -90,6 +92,16 @@ async def list_ids(
         "campaigns": ids.campaigns,
     }
     return Response(orjson.dumps(content), headers=headers, media_type=JSON)
+
+
+def _headers(etag: str, snapshot: Snapshot) -> dict[str, str]:
+    age = {name.decode(): value.decode() for name, value in age_headers(snapshot)}
+    return {
+        "ETag": etag,
+        "Cache-Control": "no-cache",
+        "Sirocco-Version": snapshot.version,
+        **age,
+    }
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

@@ -1,1 +1,52 @@
-"""Client of the sirocco calibration service."""
+"""Client of the sirocco calibration service: remote calls, and maps looked up in your own process.
+
+`Sirocco` and `AsyncSirocco` turn scores into probabilities over HTTP and send events;
+`EdgeCalibrator` holds the maps itself. Every error is a `SiroccoError`.
+"""
+
+from sirocco_client.async_client import AsyncSirocco
+from sirocco_client.async_event_buffer import AsyncEventBuffer
+from sirocco_client.atlas_keeper import EdgeCounts
+from sirocco_client.batch import Batch
+from sirocco_client.calibrated import Calibrated
+from sirocco_client.client import Sirocco
+from sirocco_client.edge_calibrator import EdgeCalibrator
+from sirocco_client.errors import (
+    BadAnswer,
+    BadAtlas,
+    BadInput,
+    BufferFull,
+    Closed,
+    NoAtlas,
+    Refused,
+    SiroccoError,
+    TimedOut,
+    Unavailable,
+)
+from sirocco_client.event_buffer import EventBuffer
+from sirocco_client.outbox import Buffering, EventCounts
+from sirocco_client.verdicts import Rejection
+
+__all__ = [
+    "AsyncEventBuffer",
+    "AsyncSirocco",
+    "BadAnswer",
+    "BadAtlas",
+    "BadInput",
+    "Batch",
+    "BufferFull",
+    "Buffering",
+    "Calibrated",
+    "Closed",
+    "EdgeCalibrator",
+    "EdgeCounts",
+    "EventBuffer",
+    "EventCounts",
+    "NoAtlas",
+    "Refused",
+    "Rejection",
+    "Sirocco",
+    "SiroccoError",
+    "TimedOut",
+    "Unavailable",
+]

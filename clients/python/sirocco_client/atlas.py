@@ -1,0 +1,202 @@
+"""The calibration maps of all campaigns of a target, looked up in this process."""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import repeat
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sirocco_client.errors import BadAtlas, BadInput
+from sirocco_client.packed_names import Breath, Integers, rows_by_name, unpack_lengths
+from sirocco_client.question import SCORE_RULE, Campaigns, Floats, checked_scores
+from sirocco_client.slopes import slopes_of
+
+# Magic, schema_version, whether row 0 is the target's own map, campaigns.
+_HEADER: Final = struct.Struct("<4sHHI")
+_MAGIC: Final = b"SATL"
+_SCHEMA_VERSION: Final = 1
+# Measured: up to here one look-up after the other costs less than one vectorised call.
+_FEW: Final = 64
+_PIECE: Final = 8192
+_KNOTS_AT_ONCE: Final = 1 << 16
+
+
+# Knots, values and slopes of all maps, end to end.
+_Columns = tuple[Floats, Floats, Floats]
+
+
+class _Names(NamedTuple):
+    """The names as they came, and what was made of them: versions mostly differ in maps alone."""
+
+    packed: bytes
+    rows: Mapping[str, int]
+
+
+class Atlas:
+    """Immutable maps behind a scalar and a vectorised look-up.
+
+    Both give the same probability to the last bit, and the same as the service gives.
+    """
+
+    __slots__ = (
+        "_bounds",
+        "_bounds_view",
+        "_columns",
+        "_has_target_map",
+        "_names",
+        "_steps",
+        "_views",
+    )
+
+    def __init__(
+        self, names: _Names, lengths: Integers, columns: _Columns, has_target_map: bool
+    ) -> None:
+        """Use `from_bytes`."""
+        self._names = names
+        self._has_target_map = has_target_map
+        self._columns = columns
+        self._bounds = np.append(0, np.cumsum(lengths))
+        # For the scalar look-up: an item of a memoryview costs a third of one of numpy.
+        self._views = tuple(column.data.cast("B").cast("d") for column in columns)
+        self._bounds_view = self._bounds.data.cast("B").cast("q")
+        self._steps = int(lengths.max() - 1).bit_length()
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, before: Self | None = None, breathe: Breath = lambda: None
+    ) -> Self:
+        """The atlas in bytes of `GET /v1/atlas/{target}`; raises BadAtlas on any others.
+
+        What `before` has already is used again. `breathe` is called after every short piece of
+        work.
+        """
+        count, has_target_map = _header(data)
+        view = memoryview(data)
+        name_lengths, start = unpack_lengths(view, _HEADER.size, count)
+        end = start + int(name_lengths.sum())
+        packed = bytes(view[_HEADER.size : end])
+        lengths = _lengths(view, end, count + 1)
+        knots, values = _knots_and_values(view, end + 4 * (count + 1), int(lengths.sum()))
+        _check_maps(lengths, knots, values)
+        if before is not None and before._names.packed == packed:
+            names = before._names
+        else:
+            names = _Names(packed, rows_by_name(data[start:end], name_lengths, breathe))
+        columns = knots, values, _slopes(knots, values, breathe)
+        return cls(names, lengths, columns, has_target_map)
+
+    @classmethod
+    def identity(cls) -> Self:
+        """Changes no score of any campaign."""
+        ends = np.array([0.0, 1.0])
+        columns = ends, ends, slopes_of(ends, ends)
+        return cls(_Names(b"", {}), np.array([2]), columns, False)
+
+    def __len__(self) -> int:
+        """Campaigns with a map of their own."""
+        return len(self._names.rows)
+
+    def at(self, campaign: str, score: float) -> float:
+        """Probability of one score; raises BadInput unless it is in [0, 1]."""
+        # A float32 of numpy would otherwise be compared and multiplied in its own precision.
+        score = float(score)
+        if not 0.0 <= score <= 1.0:
+            raise BadInput("score", SCORE_RULE, score)
+        row = self._names.rows.get(campaign, 0)
+        knots, values, slopes = self._views
+        bounds = self._bounds_view
+        place = bisect_right(knots, score, bounds[row], bounds[row + 1]) - 1
+        return values[place] + slopes[place] * (score - knots[place])
+
+    def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
+        """Probabilities, shape (n,), of n scores with a campaign each or one for all; raises
+        BadInput on a score outside [0, 1] or on unequal lengths."""
+        column = checked_scores(scores)
+        if not isinstance(campaigns, str) and len(campaigns) != len(column):
+            raise BadInput("campaigns", f"has {len(campaigns)} items beside {len(column)} scores")
+        if len(column) <= _FEW:
+            names = repeat(campaigns) if isinstance(campaigns, str) else campaigns
+            return np.array(list(map(self.at, names, column.tolist())), np.float64)
+        rows = self._rows(campaigns, len(column))
+        pieces = (slice(start, start + _PIECE) for start in range(0, len(column), _PIECE))
+        return np.concatenate([self._look_up(rows[piece], column[piece]) for piece in pieces])
+
+    def level(self, campaign: str) -> str:
+        """Which map serves the campaign: `campaign`, `target` or `identity`."""
+        if campaign in self._names.rows:
+            return "campaign"
+        return "target" if self._has_target_map else "identity"
+
+    def _rows(self, campaigns: Campaigns, count: int) -> Integers:
+        row_of = self._names.rows.get
+        if isinstance(campaigns, str):
+            return np.full(count, row_of(campaigns, 0))
+        return np.fromiter(map(row_of, campaigns, repeat(0)), np.int64, count)
+
+    def _look_up(self, rows: Integers, scores: Floats) -> Floats:
+        """By halving, all scores at once, each between the bounds of its own map."""
+        knots, values, slopes = self._columns
+        place = self._bounds.take(rows)
+        length = self._bounds.take(rows + 1) - place
+        for _ in range(self._steps):
+            half = length >> 1
+            # A map of one knot left has half = 0, and its place does not move.
+            place += half * (knots.take(place + half) <= scores)
+            length -= half
+        found: Floats = slopes.take(place)
+        found *= scores - knots.take(place)
+        found += values.take(place)
+        return found
+
+
+def _header(data: bytes) -> tuple[int, bool]:
+    if len(data) < _HEADER.size or data[:4] != _MAGIC:
+        raise BadAtlas("these are not the bytes of an atlas")
+    _, version, has_target_map, count = _HEADER.unpack_from(data)
+    if version != _SCHEMA_VERSION or has_target_map > 1:
+        raise BadAtlas(f"atlas: schema_version {version}, this reads {_SCHEMA_VERSION}")
+    return count, bool(has_target_map)
+
+
+def _lengths(data: memoryview, offset: int, count: int) -> Integers:
+    if offset + 4 * count > len(data):
+        raise BadAtlas("atlas: the bytes end early")
+    lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)
+    if lengths.min() < 2:
+        raise BadAtlas("atlas: a map needs at least two knots")
+    return lengths
+
+
+def _knots_and_values(data: memoryview, offset: int, total: int) -> tuple[Floats, Floats]:
+    if len(data) != offset + 16 * total:
+        raise BadAtlas(f"atlas: {total} knots need {offset + 16 * total} bytes")
+    # Adding 0.0 copies, and turns -0.0 into 0.0 as the service does.
+    both: Floats = np.frombuffer(data, "<f8", 2 * total, offset) + np.float64(0.0)
+    return both[:total], both[total:]
+
+
+def _check_maps(lengths: Integers, knots: Floats, values: Floats) -> None:
+    for column in (knots, values):
+        if not (column.min() >= 0.0 and column.max() <= 1.0):
+            raise BadAtlas("atlas: a knot or a value is outside [0, 1]")
+    last = np.cumsum(lengths) - 1
+    rising = knots[1:] > knots[:-1]
+    # Between the last knot of a map and the first of the next nothing need rise.
+    rising[last[:-1]] = True
+    whole = (knots[last] == 1.0) & (knots[last - lengths + 1] == 0.0)
+    if not (whole.all() and rising.all()):
+        raise BadAtlas("atlas: knots of a map must increase strictly from 0.0 to 1.0")
+
+
+def _slopes(knots: Floats, values: Floats, breathe: Breath) -> Floats:
+    slopes = np.empty(len(knots))
+    for start in range(0, len(knots), _KNOTS_AT_ONCE):
+        end = start + _KNOTS_AT_ONCE
+        # One knot more than is kept: the slope of the last needs the one behind it.
+        piece = slopes_of(knots[start : end + 1], values[start : end + 1])
+        slopes[start:end] = piece[:_KNOTS_AT_ONCE]
+        breathe()
+    return slopes

@@ -1,0 +1,133 @@
+"""Connections to the service, kept open between requests: one way for threads, one for asyncio."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Any, Final
+
+import httpx
+
+from sirocco_client.deadline import Deadline, RemainingTime
+from sirocco_client.errors import BadInput
+from sirocco_client.messages import Asked, Reply
+
+# Shorter than the service's own patience, so that it is we who close an idle connection.
+_IDLE_SECONDS: Final = 20.0
+_MOST_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the service is, and how connections to it are made."""
+
+    url: str
+    connections: int = 16
+    headers: Mapping[str, str] = field(default_factory=dict)
+    verify: bool | SSLContext = True
+
+    def __post_init__(self) -> None:
+        if not _is_address(self.url):
+            raise BadInput("url", "must be an address with http:// or https://", self.url)
+        if self.connections < 1:
+            raise BadInput("connections", "must be at least 1", self.connections)
+
+    def options(self) -> dict[str, Any]:
+        """Options of an httpx client."""
+        limits = httpx.Limits(
+            max_connections=self.connections,
+            max_keepalive_connections=self.connections,
+            keepalive_expiry=_IDLE_SECONDS,
+        )
+        # To read the certificates takes tens of milliseconds, for nothing where there is no TLS.
+        verify = self.verify if self.url.startswith("https://") else False
+        return {"limits": limits, "verify": verify}
+
+    def request(self, asked: Asked, deadline: Deadline) -> httpx.Request:
+        """The request as httpx sends it."""
+        return httpx.Request(
+            asked.method,
+            self.url.rstrip("/") + asked.path,
+            headers={**self.headers, **asked.headers},
+            content=asked.body,
+            extensions={"timeout": RemainingTime(deadline)},
+        )
+
+
+class Connections:
+    """For any number of threads."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._http = httpx.Client(**address.options())
+
+    def ask(self, asked: Asked, deadline: Deadline) -> Reply:
+        """One try; raises httpx.TransportError without a whole answer by the deadline."""
+        response = self._http.send(self._address.request(asked, deadline), stream=True)
+        body = bytearray()
+        try:
+            for piece in response.iter_raw():
+                body += piece
+                _check_progress(body, deadline)
+        finally:
+            response.close()
+        return Reply(response.status_code, response.headers, bytes(body))
+
+    def begin_anew(self) -> None:
+        """In a forked child: the sockets belong to the parent."""
+        self._http = httpx.Client(**self._address.options())
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._http.close()
+
+
+class AsyncConnections:
+    """For one event loop."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._http = httpx.AsyncClient(**address.options())
+
+    async def ask(self, asked: Asked, deadline: Deadline) -> Reply:
+        """One try; raises httpx.TransportError without a whole answer by the deadline."""
+        try:
+            async with asyncio.timeout(deadline.left):
+                return await self._ask(asked, deadline)
+        except TimeoutError:
+            raise httpx.ReadTimeout("the deadline passed") from None
+
+    async def _ask(self, asked: Asked, deadline: Deadline) -> Reply:
+        request = self._address.request(asked, deadline)
+        response = await self._http.send(request, stream=True)
+        body = bytearray()
+        try:
+            async for piece in response.aiter_raw():
+                body += piece
+                _check_progress(body, deadline)
+        finally:
+            await response.aclose()
+        return Reply(response.status_code, response.headers, bytes(body))
+
+    def begin_anew(self) -> None:
+        """In a forked child: the sockets belong to the parent."""
+        self._http = httpx.AsyncClient(**self._address.options())
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._http.aclose()
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return parsed.scheme in ("http", "https") and bool(parsed.host)
+
+
+def _check_progress(body: bytearray, deadline: Deadline) -> None:
+    if deadline.left < 0:
+        raise httpx.ReadTimeout("the answer came too slowly")
+    if len(body) > _MOST_BYTES:
+        raise httpx.RemoteProtocolError(f"an answer of more than {_MOST_BYTES} bytes")

@@ -1,0 +1,183 @@
+"""The five events, each as one line of JSON."""
+
+import json
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from sirocco_client.errors import BadInput
+from sirocco_client.question import SCORE_RULE, encoded
+
+Time = datetime | float
+
+_AMOUNT_RULE: Final = "must be a finite number of at least 0"
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+class EventMethods(ABC):
+    """A method per type of event; each returns whether the event was taken.
+
+    Times are epoch seconds or aware datetimes; without one, the event occurred now. Send the score
+    that the model predicted, not the calibrated probability. Raises BadInput on what the service
+    would refuse for its form alone, and as `put` says.
+    """
+
+    @abstractmethod
+    def put(self, line: bytes) -> bool:
+        """Take one event, in its JSON."""
+
+    def impression(
+        self,
+        campaign: str,
+        scores: Mapping[str, float],
+        *,
+        occurred_at: Time | None = None,
+        id: str | None = None,
+        bid: float | None = None,
+        cost: float | None = None,
+    ) -> bool:
+        """An ad was shown; with an `id`, a repeat is counted once."""
+        return self._put(
+            type="impression",
+            campaign=_text("campaign", campaign),
+            occurred_at=_moment("occurred_at", occurred_at),
+            scores=_scores(scores),
+            id=id,
+            bid=_amount("bid", bid),
+            cost=_amount("cost", cost),
+        )
+
+    def click(
+        self,
+        click_id: str,
+        campaign: str,
+        scores: Mapping[str, float],
+        *,
+        impression_at: Time,
+        occurred_at: Time | None = None,
+        features: Mapping[str, float | str] | None = None,
+    ) -> bool:
+        """An impression was clicked; `scores` are those of the impression."""
+        return self._put(
+            type="click",
+            click_id=_text("click_id", click_id),
+            campaign=_text("campaign", campaign),
+            occurred_at=_moment("occurred_at", occurred_at),
+            impression_at=_moment("impression_at", impression_at),
+            scores=_scores(scores),
+            features=None if features is None else _features(features),
+        )
+
+    def behaviour(
+        self, click_id: str, name: str, value: float, *, occurred_at: Time | None = None
+    ) -> bool:
+        """What somebody did after a click; values of one name add up."""
+        return self._put(
+            type="behaviour",
+            click_id=_text("click_id", click_id),
+            occurred_at=_moment("occurred_at", occurred_at),
+            name=_text("name", name),
+            value=_amount("value", value),
+        )
+
+    def conversion(
+        self,
+        click_id: str,
+        *,
+        target: str | None = None,
+        occurred_at: Time | None = None,
+        value: float | None = None,
+    ) -> bool:
+        """A click converted; without a target, the first delayed one is meant."""
+        return self._put(
+            type="conversion",
+            click_id=_text("click_id", click_id),
+            occurred_at=_moment("occurred_at", occurred_at),
+            target=target,
+            value=_amount("value", value),
+        )
+
+    def outcome(
+        self,
+        campaign: str,
+        target: str,
+        score: float,
+        outcome: float,
+        *,
+        occurred_at: Time | None = None,
+    ) -> bool:
+        """A score and what came of it: 0, 1 or an expectation in between."""
+        return self._put(
+            type="outcome",
+            campaign=_text("campaign", campaign),
+            target=_text("target", target),
+            occurred_at=_moment("occurred_at", occurred_at),
+            score=_probability("score", score),
+            outcome=_probability("outcome", outcome),
+        )
+
+    def _put(self, **fields: Any) -> bool:
+        event = {name: value for name, value in fields.items() if value is not None}
+        return self.put(encoded(str(event["type"]), _encode(event)))
+
+
+def _text(field: str, value: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadInput(field, "must be a string that is not empty", value)
+    return value
+
+
+def _probability(field: str, value: float) -> float:
+    number = _number(field, value, SCORE_RULE)
+    if not 0.0 <= number <= 1.0:
+        raise BadInput(field, SCORE_RULE, value)
+    return number
+
+
+def _amount(field: str, value: float | None) -> float | None:
+    if value is None:
+        return None
+    number = _number(field, value, _AMOUNT_RULE)
+    if not 0.0 <= number < math.inf:
+        raise BadInput(field, _AMOUNT_RULE, value)
+    return number
+
+
+def _number(field: str, value: float, rule: str) -> float:
+    # A numpy scalar is welcome, a string is not, though float() would read it.
+    if isinstance(value, (str, bytes, bool)):
+        raise BadInput(field, rule, value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(field, rule, value) from None
+
+
+def _scores(scores: Mapping[str, float]) -> dict[str, float]:
+    return {name: _probability(f"scores.{name}", score) for name, score in scores.items()}
+
+
+def _features(features: Mapping[str, float | str]) -> dict[str, float | str]:
+    rule = "must be a finite number or a string"
+    found: dict[str, float | str] = {}
+    for name, value in features.items():
+        found[name] = value if isinstance(value, str) else _number(f"features.{name}", value, rule)
+        if value != value or value in (math.inf, -math.inf):
+            raise BadInput(f"features.{name}", rule, value)
+    return found
+
+
+def _moment(field: str, at: Time | None) -> float:
+    if at is None:
+        return time.time()
+    if isinstance(at, datetime):
+        if at.tzinfo is None:
+            raise BadInput(field, "must be epoch seconds or an aware datetime", str(at))
+        return at.timestamp()
+    moment = _number(field, at, "must be epoch seconds or an aware datetime")
+    if not math.isfinite(moment):
+        raise BadInput(field, "must be finite", at)
+    return moment

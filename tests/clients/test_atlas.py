@@ -1,0 +1,202 @@
+"""The client's atlas against the service's: the same bytes, the same probabilities."""
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sirocco_client import BadAtlas, BadInput
+from sirocco_client.atlas import Atlas
+
+from calibrators import Atlas as ServiceAtlas
+from calibrators import CalibrationMap
+
+inner = st.floats(0, 1, exclude_min=True, exclude_max=True)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+scores = st.floats(0, 1)
+
+
+@st.composite
+def maps(draw: st.DrawFn) -> CalibrationMap:
+    """Any map: rising, falling, steep, with knots next to each other."""
+    knots = [0.0, *sorted(draw(st.sets(inner, max_size=80))), 1.0]
+    values = draw(st.lists(scores, min_size=len(knots), max_size=len(knots)))
+    return CalibrationMap(knots, sorted(values) if draw(st.booleans()) else values)
+
+
+atlases = st.builds(
+    ServiceAtlas.build,
+    st.dictionaries(names, maps(), max_size=8),
+    target_map=st.none() | maps(),
+)
+
+
+@given(st.data(), atlases)
+def test_every_probability_is_the_services_to_the_last_bit(
+    data: st.DataObject, served: ServiceAtlas
+) -> None:
+    """One by one and in a batch, on knots, beside them and in between, for strangers too."""
+    atlas = Atlas.from_bytes(served.to_bytes())
+    known = [*served.campaigns, "stranger"]
+    knots = served.map_of(known[0]).knots.tolist()
+    column = data.draw(st.lists(scores | st.sampled_from(knots), min_size=1, max_size=50))
+    campaigns = data.draw(
+        st.lists(st.sampled_from(known), min_size=len(column), max_size=len(column))
+    )
+
+    expected = served(campaigns, column)
+
+    assert atlas(campaigns, column).tobytes() == expected.tobytes()
+    assert [*map(atlas.at, campaigns, column)] == expected.tolist()
+    assert atlas(known[0], column).tolist() == served([known[0]] * len(column), column).tolist()
+    assert [*map(atlas.level, known)] == [*map(served.level, known)]
+    assert len(atlas) == len(served)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_large_batches_agree_too(seed: int) -> None:
+    """More than one piece, over maps of very different lengths."""
+    rng = np.random.default_rng(seed)
+    served = ServiceAtlas.build({f"c{n}": random_map(rng, 1 + 40 * n) for n in range(5)})
+    campaigns = [f"c{n}" for n in rng.integers(0, 6, 9000).tolist()]
+    column = rng.random(9000)
+
+    atlas = Atlas.from_bytes(served.to_bytes())
+
+    assert atlas(campaigns, column).tobytes() == served(campaigns, column).tobytes()
+    one = atlas(campaigns[0], column)
+    assert one.tobytes() == served([campaigns[0]] * len(column), column).tobytes()
+
+
+def random_map(rng: np.random.Generator, knots: int) -> CalibrationMap:
+    inner_knots = np.unique(rng.random(knots))
+    inner_knots = inner_knots[(inner_knots > 0) & (inner_knots < 1)]
+    return CalibrationMap([0.0, *inner_knots, 1.0], np.sort(rng.random(len(inner_knots) + 2)))
+
+
+def test_a_float32_means_the_same_as_its_float64(atlas: ServiceAtlas) -> None:
+    """It is not multiplied in its own precision."""
+    mine = Atlas.from_bytes(atlas.to_bytes())
+    score = np.float32(0.7)
+
+    assert mine.at("shoes", score) == atlas.at("shoes", float(score))  # type: ignore[arg-type]
+
+
+def test_names_of_the_version_before_are_used_again(atlas: ServiceAtlas) -> None:
+    """Where they are the same bytes; otherwise they are read."""
+    before = Atlas.from_bytes(atlas.to_bytes())
+    names_before = before._names
+    changed = ServiceAtlas.build(dict.fromkeys(atlas.campaigns, CalibrationMap.identity()))
+    other = ServiceAtlas.build({"gloves": CalibrationMap.proportional(0.5)})
+
+    same = Atlas.from_bytes(changed.to_bytes(), before)
+    new = Atlas.from_bytes(other.to_bytes(), before)
+
+    assert same._names is names_before
+    assert (same.at("hats", 0.5), before.at("hats", 0.5)) == (0.5, 0.25)
+    assert (new.at("gloves", 0.5), new.at("hats", 0.5)) == (0.25, 0.5)
+
+
+def test_reading_lets_others_have_their_turn() -> None:
+    """After every thousand names, and every 65,536 knots."""
+    twenty = random_map(np.random.default_rng(1), 18)
+    served = ServiceAtlas.build({f"c{n}": twenty for n in range(4_000)})
+    breaths: list[None] = []
+
+    Atlas.from_bytes(served.to_bytes(), breathe=lambda: breaths.append(None))
+
+    assert len(breaths) == 4 + 2
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, float("nan")])
+def test_scores_outside_are_refused(atlas: ServiceAtlas, score: float) -> None:
+    """By field, value and rule, in both ways to ask."""
+    mine = Atlas.from_bytes(atlas.to_bytes())
+
+    with pytest.raises(BadInput, match=r"score = .*: must be a number in \[0, 1\]"):
+        mine.at("shoes", score)
+    with pytest.raises(BadInput, match=r"scores\[1\] = .*: must be a number in \[0, 1\]"):
+        mine(["shoes", "shoes"], [0.5, score])
+
+
+def test_columns_must_be_equally_long(atlas: ServiceAtlas) -> None:
+    """Nothing is guessed; nothing for nothing."""
+    mine = Atlas.from_bytes(atlas.to_bytes())
+
+    with pytest.raises(BadInput, match="campaigns"):
+        mine(["shoes"], [0.5, 0.5])
+    assert mine([], []).tolist() == []
+
+
+@given(atlases, st.data())
+def test_damaged_bytes_are_refused_or_read_as_the_service_reads_them(
+    served: ServiceAtlas, data: st.DataObject
+) -> None:
+    """Cut short or with a byte changed: both refuse, or both read the same maps."""
+    whole = bytearray(served.to_bytes())
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] = data.draw(st.integers(0, 255))
+    damaged = bytes(whole[: data.draw(st.integers(0, len(whole)) | st.just(len(whole)))])
+    try:
+        expected = ServiceAtlas.from_bytes(damaged)
+    except ValueError:
+        with pytest.raises(BadAtlas):
+            Atlas.from_bytes(damaged)
+        return
+    found = Atlas.from_bytes(damaged)
+    for campaign in (*expected.campaigns, "stranger"):
+        assert found.at(campaign, 0.3) == expected.at(campaign, 0.3)
+
+
+def packed(lengths: bytes, text: bytes, count: int) -> bytes:
+    """An atlas of identities with this for its names."""
+    sizes = struct.pack(f"<{count + 1}I", *[2] * (count + 1))
+    ends = struct.pack("<2d", 0.0, 1.0) * (count + 1)
+    return struct.pack("<4sHHI", b"SATL", 1, 0, count) + lengths + text + sizes + ends + ends
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_lengths_may_have_any_width(width: int) -> None:
+    """As `docs/formats.md` says."""
+    lengths = bytes([width, 0]) + (1).to_bytes(width, "little") * 2
+
+    assert len(Atlas.from_bytes(packed(lengths, b"ab", 2))) == 2
+
+
+@pytest.mark.parametrize(
+    ("lengths", "text", "count"),
+    [
+        (b"\1\0\1\1", b"aa", 2),
+        (b"\1\0\1\1", b"a\xff", 2),
+        (b"\3\0\1\1\1", b"a", 1),
+        (b"\1\2\1", b"a", 1),
+        (b"\1\1\1", b"a", 1),
+        (b"\x08\0" + b"\xff" * 8, b"a", 1),
+    ],
+    ids=["twice", "no UTF-8", "width", "unit", "a billion", "negative"],
+)
+def test_bad_names_are_refused(lengths: bytes, text: bytes, count: int) -> None:
+    """Whatever is wrong with them."""
+    with pytest.raises(BadAtlas):
+        Atlas.from_bytes(packed(lengths, text, count))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda whole: b"SATM" + whole[4:],
+        lambda whole: whole[:4] + b"\2" + whole[5:],
+        lambda whole: whole[:6] + b"\2" + whole[7:],
+        lambda whole: whole[:14],
+        lambda whole: whole[:10],
+        lambda whole: whole[:14] + b"\1" + whole[15:],
+        lambda whole: whole + b"\0",
+    ],
+    ids=["magic", "version", "target map", "no lengths", "no header", "one knot", "too long"],
+)
+def test_other_bytes_are_refused(change: Callable[[bytes], bytes]) -> None:
+    """Each with a reason, and never guessed at."""
+    with pytest.raises(BadAtlas):
+        Atlas.from_bytes(change(ServiceAtlas.empty().to_bytes()))

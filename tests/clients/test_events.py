@@ -1,0 +1,149 @@
+"""Each method of a buffer makes an event that the service's own schema accepts."""
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sirocco_client import BadInput
+from sirocco_client.events import EventMethods
+
+from app.events.schema import Behaviour, Click, Conversion, Event, Impression, TargetOutcome
+
+probabilities = st.floats(0, 1)
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+moments = st.floats(0, 4e9) | st.datetimes(timezones=st.just(UTC), min_value=datetime(1971, 1, 1))
+amounts = st.floats(0, 1e300)
+
+
+class Kept(EventMethods):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def put(self, line: bytes) -> bool:
+        self.lines.append(line)
+        return True
+
+    @property
+    def only(self) -> Any:
+        (line,) = self.lines
+        return msgspec.json.decode(line, type=Event)
+
+
+def seconds(at: float | datetime) -> float:
+    return at.timestamp() if isinstance(at, datetime) else at
+
+
+@given(texts, probabilities, moments, st.none() | texts, st.none() | amounts)
+def test_impressions(
+    campaign: str, score: float, at: Any, name: str | None, bid: float | None
+) -> None:
+    """With or without what is optional."""
+    kept = Kept()
+    assert kept.impression(campaign, {"click": score}, occurred_at=at, id=name, bid=bid)
+
+    expected = Impression(campaign, seconds(at), {"click": score}, id=name, bid=bid)
+    assert kept.only == expected
+
+
+@given(texts, texts, probabilities, moments, st.none() | st.dictionaries(texts, texts | amounts))
+def test_clicks(click_id: str, campaign: str, score: float, at: Any, features: Any) -> None:
+    """Features are numbers and strings."""
+    kept = Kept()
+    scores = {"conversion": score}
+    kept.click(click_id, campaign, scores, impression_at=at, occurred_at=at, features=features)
+
+    when = seconds(at)
+    assert kept.only == Click(click_id, campaign, when, when, scores, features)
+
+
+@given(texts, texts, amounts, moments)
+def test_behaviours(click_id: str, name: str, value: float, at: Any) -> None:
+    """Numbers of at least 0."""
+    kept = Kept()
+    kept.behaviour(click_id, name, value, occurred_at=at)
+
+    assert kept.only == Behaviour(click_id, seconds(at), name, value)
+
+
+@given(texts, st.none() | texts, moments, st.none() | amounts)
+def test_conversions(click_id: str, target: str | None, at: Any, value: float | None) -> None:
+    """Target and value may be left out."""
+    kept = Kept()
+    kept.conversion(click_id, target=target, occurred_at=at, value=value)
+
+    assert kept.only == Conversion(click_id, seconds(at), target, value)
+
+
+@given(texts, texts, probabilities, probabilities, moments)
+def test_outcomes(campaign: str, target: str, score: float, outcome: float, at: Any) -> None:
+    """Expectations too."""
+    kept = Kept()
+    kept.outcome(campaign, target, score, outcome, occurred_at=at)
+
+    assert kept.only == TargetOutcome(campaign, target, seconds(at), score, outcome)
+
+
+def test_without_a_time_it_is_now() -> None:
+    """By the clock of this machine."""
+    kept, before = Kept(), datetime.now(UTC).timestamp()
+    kept.conversion("c")
+
+    assert before <= kept.only.occurred_at <= datetime.now(UTC).timestamp()
+
+
+def test_times_of_other_zones_and_numbers_of_numpy_are_welcome() -> None:
+    """They mean the same."""
+    at = datetime(2026, 3, 1, 14, tzinfo=timezone(timedelta(hours=2)))
+    kept = Kept()
+    kept.outcome("a", "click", np.float32(0.5), np.int64(1), occurred_at=at)
+
+    assert kept.only == TargetOutcome("a", "click", 1772366400.0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "said"),
+    [
+        ("outcome", ("a", "click", 1.7, 1), "score = 1.7: must be a number in [0, 1]"),
+        ("outcome", ("a", "click", math.nan, 1), "score = nan: must be a number in [0, 1]"),
+        ("outcome", ("a", "click", "0.5", 1), "score = '0.5': must be a number in [0, 1]"),
+        ("outcome", ("a", "click", None, 1), "score: must be a number in [0, 1]"),
+        ("outcome", ("a", "click", 0.5, True), "outcome = True: must be a number in [0, 1]"),
+        ("outcome", ("", "click", 0.5, 1), "campaign = '': must be a string that is not empty"),
+        ("outcome", (7, "click", 0.5, 1), "campaign = 7: must be a string that is not empty"),
+        ("outcome", ("\ud800", "click", 0.5, 1), "outcome: must be text that UTF-8 can hold"),
+        ("impression", ("a", {"click": -1}), "scores.click = -1: must be a number in [0, 1]"),
+        ("behaviour", ("c", "views", -1), "value = -1: must be a finite number of at least 0"),
+        ("behaviour", ("c", "v", math.inf), "value = inf: must be a finite number of at least 0"),
+    ],
+)
+def test_what_the_service_would_refuse_is_told_at_once(
+    method: str, arguments: tuple[Any, ...], said: str
+) -> None:
+    """Field, value and rule; nothing is taken."""
+    kept = Kept()
+    with pytest.raises(BadInput) as bad:
+        getattr(kept, method)(*arguments)
+
+    assert str(bad.value) == said
+    assert kept.lines == []
+
+
+@pytest.mark.parametrize("at", [datetime(2026, 3, 1), math.nan, math.inf, "now", True])
+def test_times_that_are_none_are_refused(at: Any) -> None:
+    """A naive datetime could mean any zone."""
+    with pytest.raises(BadInput, match="occurred_at"):
+        Kept().conversion("c", occurred_at=at)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, [1]])
+def test_features_are_numbers_or_strings(value: Any) -> None:
+    """And finite."""
+    with pytest.raises(BadInput, match=r"features\.x"):
+        Kept().click("c", "a", {"click": 0.5}, impression_at=1.0, features={"x": value})

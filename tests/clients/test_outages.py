@@ -1,0 +1,169 @@
+"""What a caller meets when the service is away, slow or odd."""
+
+import httpx
+import pytest
+from sirocco_client import BadAnswer, Refused, Sirocco, TimedOut, Unavailable
+
+from app.settings import Settings
+from tests.api.running_service import RunningService, serving
+from tests.clients.faulty_proxy import (
+    FaultyProxy,
+    answers,
+    cuts_short,
+    drops,
+    loses_the_answer,
+    spoils,
+    stalls,
+    trickles,
+)
+
+
+def test_without_a_service_the_error_is_typed(settings: Settings, redis_url: str) -> None:
+    """A caller catches one type for everything that is no answer."""
+    with serving(settings, redis_url) as gone:
+        url = gone.url
+    with Sirocco(url, retries=1) as sirocco, pytest.raises(Unavailable) as away:
+        sirocco.calibrate("click", "a", [0.5])
+
+    assert (away.value.tries, away.value.status) == (2, None)
+    assert "ConnectError" in str(away.value)
+
+
+def test_the_raw_fallback_marks_its_scores(settings: Settings, redis_url: str) -> None:
+    """Scores come back as they are, and nobody can take them for probabilities."""
+    with serving(settings, redis_url) as gone:
+        url = gone.url
+    with Sirocco(url, fallback="raw") as sirocco:
+        answer = sirocco.calibrate("click", ["a", "b"], [0.5, 0.25])
+
+    assert (answer.probabilities.tolist(), answer.levels) == ([0.5, 0.25], ("raw", "raw"))
+    assert answer.is_raw
+    assert (answer.version, answer.map_age) == ("none", None)
+
+
+def test_a_client_outlives_a_restart(settings: Settings, redis_url: str) -> None:
+    """The connections that it kept open are dead, and the call does not tell."""
+    with serving(settings, redis_url) as first:
+        sirocco = Sirocco(first.url, timeout=20.0)
+        before = sirocco.calibrate("click", "a", [0.5])
+    again = settings.model_copy(update={"port": httpx.URL(first.url).port})
+
+    with serving(again, redis_url), sirocco:
+        after = sirocco.calibrate("click", "a", [0.5])
+
+    assert before.probabilities.tolist() == after.probabilities.tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [answers(503, Retry_After="0"), answers(429), answers(502), drops, loses_the_answer],
+    ids=["503", "429", "502", "dropped", "lost"],
+)
+def test_what_may_pass_is_tried_again(version: str, proxy: FaultyProxy, fault: object) -> None:
+    """To calibrate changes nothing, so to ask twice is safe."""
+    proxy.faults.extend([fault, fault])  # type: ignore[list-item]
+
+    with Sirocco(proxy.url, timeout=20.0) as sirocco:
+        answer = sirocco.calibrate("click", "hats", [0.5])
+
+    assert answer.probabilities.tolist() == [0.25]
+    assert len(proxy.seen) == 3
+
+
+def test_no_retry_waits_beyond_the_deadline(proxy: FaultyProxy) -> None:
+    """The service asks for more patience than the caller has: the error comes at once."""
+    proxy.always = answers(503, Retry_After="100")
+
+    with Sirocco(proxy.url, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
+        sirocco.calibrate("click", "hats", [0.5])
+
+    assert (away.value.tries, away.value.status) == (1, 503)
+
+
+@pytest.mark.parametrize("fault", [stalls, trickles])
+def test_a_slow_answer_is_given_up_and_not_asked_again(proxy: FaultyProxy, fault: object) -> None:
+    """The deadline holds for the whole call, and the slow are not asked more."""
+    proxy.always = fault  # type: ignore[assignment]
+
+    with Sirocco(proxy.url, timeout=0.1) as sirocco, pytest.raises(TimedOut):
+        sirocco.calibrate("click", "hats", [0.5])
+
+    assert len(proxy.seen) == 1
+
+
+def test_a_fault_of_the_service_is_not_asked_again(proxy: FaultyProxy) -> None:
+    """A 500 would most likely be one again."""
+    proxy.always = answers(500)
+
+    with Sirocco(proxy.url) as sirocco, pytest.raises(Unavailable) as away:
+        sirocco.calibrate("click", "hats", [0.5])
+
+    assert (away.value.tries, away.value.status) == (1, 500)
+
+
+def test_clients_do_not_storm(proxy: FaultyProxy) -> None:
+    """When every request fails, retries add a tenth, and the ten that were saved up."""
+    proxy.always = answers(503, Retry_After="0")
+    calls = 200
+
+    with Sirocco(proxy.url, retries=5, timeout=20.0, fallback="raw") as sirocco:
+        answered = [sirocco.calibrate("click", "a", [0.5]) for _ in range(calls)]
+
+    assert all(answer.is_raw for answer in answered)
+    assert calls < len(proxy.seen) <= calls * 1.1 + 10
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answers(200, b"<html>welcome</html>"),
+        answers(200, b'{"probabilities": [0.5], "version": "x"}'),
+        answers(200, b'{"probabilities": [0.5, 1.5], "version": "x"}'),
+        answers(200, b'{"probabilities": [0.5, NaN], "version": "x"}'),
+        answers(200, b'["probabilities"]'),
+        spoils(lambda body: body[:-9]),
+    ],
+)
+@pytest.mark.parametrize("binary", [True, False])
+def test_what_is_no_answer_is_none(proxy: FaultyProxy, fault: object, binary: bool) -> None:
+    """Something else listens there; the fallback covers that too."""
+    proxy.always = fault  # type: ignore[assignment]
+
+    with Sirocco(proxy.url, binary=binary) as sirocco, pytest.raises(BadAnswer):
+        sirocco.calibrate("click", ["a", "b"], [0.5, 0.5], explain=False)
+
+
+def test_half_an_answer_is_none(proxy: FaultyProxy) -> None:
+    """A connection cut in the middle is like one that was never made."""
+    proxy.always = cuts_short
+
+    with Sirocco(proxy.url, retries=0) as sirocco, pytest.raises(Unavailable):
+        sirocco.calibrate("click", ["a", "b"], [0.5, 0.5])
+
+
+def test_a_refusal_without_a_problem_tells_its_status(proxy: FaultyProxy) -> None:
+    """A gateway's own page has no field and no rule."""
+    proxy.always = answers(403, b"<html>no</html>")
+    with Sirocco(proxy.url, fallback="raw") as sirocco, pytest.raises(Refused) as refused:
+        sirocco.calibrate("click", "a", [0.5])
+
+    assert (refused.value.kind, refused.value.field) == ("status-403", None)
+
+
+def test_levels_that_are_not_there_are_missed(service: RunningService, proxy: FaultyProxy) -> None:
+    """An answer without what was asked for is not whole."""
+    proxy.always = answers(200, b'{"probabilities": [0.5], "version": "x"}')
+
+    with Sirocco(proxy.url, binary=False) as sirocco, pytest.raises(BadAnswer):
+        sirocco.calibrate("click", "a", [0.5], explain=True)
+
+
+def test_an_answer_without_end_is_given_up(
+    proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever sends it, the caller's memory is bounded."""
+    monkeypatch.setattr("sirocco_client.connections._MOST_BYTES", 1000)
+    proxy.always = answers(200, b" " * 1001)
+
+    with Sirocco(proxy.url, retries=0) as sirocco, pytest.raises(Unavailable, match="1000 bytes"):
+        sirocco.calibrate("click", "a", [0.5])
