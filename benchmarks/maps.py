@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from calibrators import CalibrationMap
+from calibrators import Atlas, CalibrationMap
+from calibrators.campaign_rows import CampaignRows
+from calibrators.map_blocks import MapBlocks
 
 KNOTS = 40
 LOWEST_SCORE = 1e-4
@@ -29,3 +31,20 @@ def _random_map(rng: np.random.Generator) -> CalibrationMap:
     inner = np.unique(random_scores(KNOTS, rng))
     knots = np.concatenate(([0.0], inner, [1.0]))
     return CalibrationMap(knots, np.sort(rng.random(len(knots))))
+
+
+def random_atlas(count: int, seed: int) -> Atlas:
+    """Such maps of `count` campaigns and no map of the target, without an object for each."""
+    rng = np.random.default_rng(seed)
+    inner = np.exp(rng.uniform(np.log(LOWEST_SCORE), 0.0, (count, KNOTS)))
+    inner.sort(axis=1)
+    knots = np.hstack((np.zeros((count, 1)), inner, np.ones((count, 1))))
+    values = rng.random(knots.shape)
+    values.sort(axis=1)
+    identity = np.array([0.0, 1.0])
+    blocks = MapBlocks(
+        np.append(len(identity), np.full(count, KNOTS + 2)),
+        np.append(identity, knots),
+        np.append(identity, values),
+    )
+    return Atlas(CampaignRows(sorted(campaign_names(count))), blocks, has_target_map=False)

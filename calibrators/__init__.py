@@ -1,6 +1,6 @@
 """Calibration maps, the bins they are fitted from, and the calibrators that fit them."""
 
-from calibrators.atlas import Atlas
+from calibrators.atlas import FEW, Atlas
 from calibrators.bbq import BayesianBinning
 from calibrators.beta import Beta
 from calibrators.bins import Bins
@@ -18,6 +18,7 @@ from calibrators.temperature import Temperature
 
 __all__ = [
     "CALIBRATORS",
+    "FEW",
     "Atlas",
     "BayesianBinning",
     "Beta",

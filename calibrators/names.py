@@ -1,11 +1,12 @@
 """Campaign names as bytes: a column of UTF-8 lengths, then the UTF-8 text without separators."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from calibrators.columns import pack_column, unpack_column
+
+_PIECE = 4096
 
 
 def pack_names(names: Sequence[str]) -> bytes:
@@ -20,11 +21,23 @@ def unpack_names(data: memoryview, offset: int, count: int) -> tuple[tuple[str, 
     lengths, start = unpack_column(data, offset, count)
     if lengths.max(initial=0) > len(data):
         raise ValueError(f"names at byte {offset}: a length of {lengths.max()} bytes")
-    ends = (start + np.cumsum(lengths)).tolist()
-    end = ends[-1] if ends else start
+    ends = np.cumsum(lengths)
+    end = start + (int(ends[-1]) if count else 0)
     if end > len(data):
         raise ValueError(f"names at byte {offset}: need {end} bytes, there are {len(data)}")
     text = bytes(data[start:end])
-    starts = [0, *(stop - start for stop in ends)]
-    names = (text[a:b].decode() for a, b in pairwise(starts))
-    return tuple(names), end
+    return _cut(text, (ends - lengths).tolist(), ends.tolist()), end
+
+
+def _cut(text: bytes, starts: list[int], ends: list[int]) -> tuple[str, ...]:
+    # Text of one byte a letter is decoded once, and cut as letters.
+    letters = text.decode("ascii") if text.isascii() else None
+    names: list[str] = []
+    # In pieces, because no other thread gets a turn while one call walks over names.
+    for start in range(0, len(starts), _PIECE):
+        spans = map(slice, starts[start : start + _PIECE], ends[start : start + _PIECE])
+        if letters is None:
+            names.extend(text[span].decode() for span in spans)
+        else:
+            names.extend(map(letters.__getitem__, spans))
+    return tuple(names)

@@ -9,8 +9,9 @@ behind.
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
+from io import BytesIO
 from typing import Any
 
 import orjson
@@ -30,7 +31,8 @@ from app.storage.replies import as_bytes, as_text
 from app.storage.scripts import lua
 
 SCHEMA_VERSION = 1
-CHUNK_BYTES = 4 * 1024 * 1024
+# Small enough that neither Redis nor a reader is busy with one chunk for a millisecond.
+CHUNK_BYTES = 1024 * 1024
 STAGED_SECONDS = 900
 
 _PUBLISHED, _LEASE_LOST, _STAGING_EXPIRED = range(3)
@@ -40,13 +42,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One version: an atlas per target in bytes, and the report of the refit that made it."""
+    """One version: an atlas per target in bytes, and the report of the refit that made it.
+
+    `digests` are the atlases' SHA-256.
+    """
 
     version: str
     as_of: float
     published_at: float
     atlases: Mapping[str, bytes]
     report: dict[str, Any]
+    digests: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def atlases_by_digest(self) -> dict[str, bytes]:
+        """The atlases, to be found by what they hold."""
+        return {digest: self.atlases[target] for target, digest in self.digests.items()}
 
 
 class Versions:
@@ -105,10 +115,13 @@ class Versions:
         return _manifest(version, self._field(version, "manifest"))
 
     @reaching_the_store()
-    def load(self, version: str) -> Published:
-        """The whole version, every byte of it checked; raises UnknownVersion, CorruptVersion."""
+    def load(self, version: str, before: Published | None = None) -> Published:
+        """The whole version, every byte of it checked; raises UnknownVersion, CorruptVersion.
+
+        Atlases that are those of the version `before` are not read again: they are its objects.
+        """
         try:
-            return self._load(version, self.manifest(version))
+            return self._load(version, self.manifest(version), before)
         except CorruptVersion:
             if self._client.exists(keys.version(version)):
                 raise
@@ -125,16 +138,17 @@ class Versions:
         stored = zip(versions, pipeline.execute(), strict=True)
         return list(_readable(stored))
 
-    def _load(self, version: str, manifest: dict[str, Any]) -> Published:
-        atlases = {
-            target: self._atlas(version, target, described)
-            for target, described in manifest["atlases"].items()
-        }
+    def _load(self, version: str, manifest: dict[str, Any], before: Published | None) -> Published:
+        digests = {name: about["sha256"] for name, about in manifest["atlases"].items()}
+        held = {} if before is None else before.atlases_by_digest()
+        for target, described in manifest["atlases"].items():
+            if digests[target] not in held:
+                held[digests[target]] = self._atlas(version, target, described)
+        atlases = {target: held[digest] for target, digest in digests.items()}
         report = self._field(version, "report") or b""
         check_digest(version, "report", report, manifest["report_sha256"])
-        return Published(
-            version, manifest["as_of"], manifest["published_at"], atlases, orjson.loads(report)
-        )
+        as_of, published_at = manifest["as_of"], manifest["published_at"]
+        return Published(version, as_of, published_at, atlases, orjson.loads(report), digests)
 
     def _field(self, version: str, field: str) -> bytes | None:
         value = self._client.hget(keys.version(version), field)
@@ -164,7 +178,8 @@ class Versions:
             keys.CURRENT,
             keys.HISTORY,
         ]
-        arguments = (lease_token.value, version, self._kept, keys.version(""))
+        prefix = keys.version("")
+        arguments = (lease_token.value, version, self._kept, prefix, keys.PUBLISHED)
         status = self._publish(keys=names, args=arguments)
         if status == _LEASE_LOST:
             raise LeaseLost(lease_token.name)
@@ -172,9 +187,11 @@ class Versions:
             raise StorageUnavailable(f"version {version!r} expired before it was published")
 
     def _atlas(self, version: str, target: str, described: dict[str, Any]) -> bytes:
-        fields = [f"{target}:{place}" for place in range(described["chunks"])]
-        chunks = (self._field(version, field) or b"" for field in fields)
-        data = b"".join(chunks)
+        # Written chunk by chunk: one join of all would hold up the other threads.
+        joined = BytesIO()
+        for place in range(described["chunks"]):
+            joined.write(self._field(version, f"{target}:{place}") or b"")
+        data = joined.getvalue()
         check_digest(version, f"atlas of {target!r}", data, described["sha256"])
         return data
 

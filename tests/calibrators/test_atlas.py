@@ -32,6 +32,8 @@ def assert_serves(atlas: Atlas, campaign: str, own: CalibrationMap, scores: Floa
     assert atlas(listed, scores).tobytes() == expected
     assert atlas.look_up(atlas.rows(listed), scores).tobytes() == expected
     assert np.array([atlas.at(campaign, s) for s in scores.tolist()]).tobytes() == expected
+    few = atlas.look_up_few(atlas.few_rows(listed), scores.tolist())
+    assert np.array(few).tobytes() == expected
     assert np.array([own.at(s) for s in scores.tolist()]).tobytes() == expected
     assert atlas.map_of(campaign) == own
 
@@ -66,6 +68,8 @@ def test_a_mixed_batch_equals_the_loop_over_its_items(
     looped = [own.get(name, shared).at(score) for name, score in batch]
     assert probabilities.tobytes() == np.array(looped, np.float64).tobytes()
     assert [atlas.at(name, score) for name, score in batch] == looped
+    few = atlas.look_up_few(atlas.few_rows([name for name, _ in batch]), [s for _, s in batch])
+    assert few == looped
 
 
 @given(st.dictionaries(names, maps(), min_size=1, max_size=4), st.one_of(st.none(), maps()))
@@ -128,6 +132,7 @@ def test_who_serves_a_campaign() -> None:
     assert len(atlas) == 2
     assert atlas.rows(["b", "x", "a"]).tolist() == [2, 0, 1]
     assert atlas.rows([]).tolist() == []
+    assert atlas.few_rows(["b", "x", "a"]) == [2, 0, 1]
     assert [atlas.level(name) for name in ("a", "x")] == ["campaign", "target"]
     assert [bare.level(name) for name in ("a", "x")] == ["campaign", "identity"]
     assert atlas.levels(atlas.rows(["x", "a"])) == ["target", "campaign"]

@@ -108,3 +108,32 @@ def test_negative_zero_in_stored_floats_is_zero() -> None:
 
     assert not np.signbit(atlas(["a", "b"], [-0.0, -0.0])).any()
     assert not np.signbit([atlas.at("a", -0.0), atlas.at("b", -0.0)]).any()
+
+
+@given(
+    st.dictionaries(names, maps(), max_size=3),
+    st.dictionaries(names, maps(), max_size=3),
+    st.one_of(st.none(), maps()),
+)
+def test_an_atlas_read_like_another_is_the_one_that_was_written(
+    own: dict[str, CalibrationMap],
+    other: dict[str, CalibrationMap],
+    target_map: CalibrationMap | None,
+) -> None:
+    like, data = Atlas.build(other), Atlas.build(own, target_map).to_bytes()
+
+    again = Atlas.from_bytes(data, like)
+
+    assert again.to_bytes() == data
+    assert (again.campaigns is like.campaigns) == (own.keys() == other.keys())
+    assert again.rows(sorted(own)).tolist() == list(range(1, len(own) + 1))
+
+
+def test_damage_of_the_names_is_refused_or_read_as_sound_beside_another_too() -> None:
+    """What is shared is shared only where every byte of the names is the same."""
+    written = Atlas.build({name: CalibrationMap.identity() for name in ("aa", "ab", "b")})
+
+    def read(data: bytes) -> Atlas:
+        return Atlas.from_bytes(data, written)
+
+    assert assert_refused_or_sound(read, written.to_bytes(), assert_sound) > 100

@@ -77,6 +77,29 @@ def test_chunks_of_any_size_give_the_same_bytes(
         assert versions.load(version).atlases == {"click": b"v" * 100}
 
 
+def test_what_did_not_change_since_the_version_before_is_not_read_again(
+    versions: Versions, token: LeaseToken
+) -> None:
+    """A reader can tell by the object that nothing changed, and spare itself the rest."""
+    ids = [versions.publish(token, 1.0, 2.0, ATLASES | {"view": data}, {}) for data in (b"", b"w")]
+    before = versions.load(ids[0])
+
+    after = versions.load(ids[1], before)
+
+    assert after.atlases == ATLASES | {"view": b"w"}
+    assert after.atlases["click"] is before.atlases["click"]
+    assert versions.load(ids[1]).atlases["click"] is not before.atlases["click"]
+
+
+def test_an_atlas_that_moves_to_another_target_keeps_its_bytes(
+    versions: Versions, token: LeaseToken
+) -> None:
+    first = versions.load(versions.publish(token, 1.0, 2.0, {"click": b"a", "view": b"b"}, {}))
+    swapped = versions.publish(token, 1.0, 2.0, {"click": b"b", "view": b"a"}, {})
+
+    assert versions.load(swapped, first).atlases == {"click": b"b", "view": b"a"}
+
+
 def test_an_id_tells_the_order_and_the_content(versions: Versions, token: LeaseToken) -> None:
     ids = [versions.publish(token, 1.0, 2.0, {"click": data}, {}) for data in (b"a", b"b", b"a")]
 

@@ -1,13 +1,15 @@
 -- Brings a staged version into force: all of it, or nothing.
 --
 -- KEYS: lease, the staged version, pointer to the version in force, history.
--- ARGV: token of the lease, version, number of versions to keep, prefix of the keys of versions.
+-- ARGV: token of the lease, version, number of versions to keep, prefix of the keys of versions,
+--       channel of the notice.
 -- Returns 0 published | 1 the lease is lost | 2 the staged version expired.
 --
 -- SET comes first: out of memory, Redis refuses the first write of a script and never a later one.
+-- The notice is a hint, and all is done when it goes out: a user who may not send it still publishes.
 
 local lease, staged, current, history = unpack(KEYS)
-local token, version, kept, prefix = unpack(ARGV)
+local token, version, kept, prefix, channel = unpack(ARGV)
 
 if redis.call('GET', lease) ~= token then
   return 1
@@ -23,4 +25,5 @@ for _, dropped in ipairs(redis.call('LRANGE', history, kept, -1)) do
   redis.call('UNLINK', prefix .. dropped)
 end
 redis.call('LTRIM', history, 0, kept - 1)
+redis.pcall('PUBLISH', channel, version)
 return 0
