@@ -24,7 +24,7 @@ fix: $(READY)  ## what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## every benchmark; minutes, on an idle machine
+bench: $(READY)  ## every benchmark; an hour, on an idle machine
 	$(BIN)/python -m benchmarks
 
 lock: $(READY)  ## pin every dependency again, with hashes, for every platform

@@ -1,37 +1,55 @@
-"""`POST /v1/calibrate` with columns of mixed campaigns, in microseconds of the server's CPU.
+"""`POST /v1/calibrate`, in microseconds of the server's CPU and of wall time for each request.
 
-Maps of 10,000 campaigns; 16 connections from another process. `sirocco` is the whole service: it
-validates every value, counts metrics and watches Redis for new versions. The naive ones are
-FastAPI with pydantic and one look-up per score, by numpy.interp or by scikit-learn. The echo is
-a raw ASGI application that does nothing: what is above it is ours to answer for. All are served
-by uvicorn with uvloop and httptools and without an access log.
+Maps of 10,000 campaigns, mixed in each batch; 16 connections from another process on another
+core, except where a row says one. `sirocco` is the whole service: it validates every value,
+counts metrics and watches Redis for new versions. `columns` and `rows` are JSON; `binary, ids`
+has interned ids and single precision, `binary, names` has names and doubles; `one campaign` asks
+for scores of one campaign only, as JSON. The echo is a raw ASGI application that sends the same
+bytes back, with our protocol and our options of uvicorn: what is above it is ours to answer for.
+The naive ones are FastAPI with pydantic and one look-up per score, by numpy.interp or by
+scikit-learn.
 
-    python -m benchmarks.calibrate [--json]
+The peers serve one isotonic map by scikit-learn, each in an environment of its own, installed as
+its documentation says, in several settings; the ratios take the best of each. MLServer is shown
+with httptools too, which it does not ask for. They are asked the question of `one campaign`. Their
+CPU time is that of all their processes, which are stopped while others have their turn.
+
+All answers are checked against each other: to 1e-9, single precision to 1e-6.
+
+    python -m benchmarks.calibrate [--json] [--write]
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 import orjson
 
-from benchmarks.figures import Figure, Table
-from benchmarks.load import CONNECTIONS, Connections, post
-from benchmarks.maps import campaign_names, random_maps, random_scores
-from benchmarks.parts import Part, main
+from benchmarks.bodies import FORMS, PATH, TARGET, Form, Ids, Question
+from benchmarks.calibrate_ratios import ECHO, NAIVE, column_of, ratios
+from benchmarks.figures import Cell, Table
+from benchmarks.isotonic import interpolated
+from benchmarks.load import CONNECTIONS, get, post
+from benchmarks.machine import on_core
+from benchmarks.maps import random_maps, random_scores
+from benchmarks.parts import Part, main, say
+from benchmarks.peers.environments import NotInstalled
+from benchmarks.peers.servers import PEERS, NotStarted, serving
 from benchmarks.servers import MAPS_SEED, Server, started
 from benchmarks.store import private_store
-from calibrators import Atlas
+from benchmarks.ways import Rounds, Way, take_turns
+from calibrators import Atlas, CalibrationMap
 
 SEED = 17
 BODIES = 16
-SERVERS = {
-    "sirocco": "sirocco",
-    "naive, numpy.interp": "naive-interpolation",
-    "naive, scikit-learn": "naive-scikit-learn",
-    "raw ASGI echo": "echo",
-}
+ALONE = ("columns", "binary, ids")
+"""What is asked over one connection too."""
+ROUNDS = Rounds(seconds=0.2, most_requests=4_000)
+EXACT, SINGLE = 1e-9, 1e-6
+
+Maps = Mapping[str, CalibrationMap]
+Ways = dict[str, Way]
 
 
 @dataclass(frozen=True)
@@ -40,89 +58,125 @@ class Sizes:
 
     campaigns: int = 10_000
     batches: tuple[int, ...] = (1, 10, 100, 1_000)
-    rounds: int = 9
-    round_seconds: float = 0.25
-    most_requests: int = 4_000
-
-
-def cpu_per_request(server: Server, messages: Sequence[bytes], repeats: int) -> float:
-    """Seconds of the server's CPU, on connections that are open and warm."""
-    with Connections(server.port) as connections:
-        connections.send(messages)
-        before = server.cpu_seconds
-        connections.send(list(messages) * repeats)
-        return (server.cpu_seconds - before) / (len(messages) * repeats)
+    rounds: int = 7
+    per_round: Rounds = ROUNDS
+    peers: tuple[str, ...] = tuple(PEERS)
+    peer_rounds: int = 3
 
 
 def measure(sizes: Sizes | None = None) -> Table:
-    """A row for each server, a column for each size of batch."""
+    """A row for each server and form, columns of CPU and wall time for each size of batch."""
     sizes = sizes or Sizes()
+    maps = random_maps(sizes.campaigns, MAPS_SEED)
     rng = np.random.default_rng(SEED)
     with ExitStack() as opened:
-        servers = _servers(opened, sizes.campaigns)
-        by_batch = {size: _measure_batch(servers, size, sizes, rng) for size in sizes.batches}
+        ways = _ours(opened, maps, sizes.rounds)
+        peers, failed = _peers(opened, maps, sizes)
+        ways |= peers
+        with on_core(1):
+            taken = [_measured(ways, maps, size, sizes.per_round, rng) for size in sizes.batches]
     return {
-        name: {f"batch of {size:,}": found[name] for size, found in by_batch.items()}
-        for name in servers
+        **{
+            name: {column: cell for found in taken for column, cell in found[name].items()}
+            for name in sorted(ways, key=_group)
+        },
+        **{name: {column_of(sizes.batches[0]): why} for name, why in failed.items()},
     }
 
 
-def _servers(opened: ExitStack, campaigns: int) -> dict[str, Server]:
+def _group(name: str) -> int:
+    """Ours and the echo take turns side by side, but are shown one below the other."""
+    return 0 if name.startswith("sirocco") else 1 if name.startswith(ECHO) else 2
+
+
+def _ours(opened: ExitStack, maps: Maps, rounds: int) -> Ways:
+    """Sirocco, the echo, and the naive services."""
     store = opened.enter_context(private_store())
-    store.publish(Atlas.build(random_maps(campaigns, MAPS_SEED)))
-    return {
-        name: opened.enter_context(started(kind, store.url, campaigns))
-        for name, kind in SERVERS.items()
-    }
+    store.publish(Atlas.build(maps))
+    ours = opened.enter_context(started("sirocco", store.url))
+    echo = opened.enter_context(started("echo", store.url))
+    ways = dict(_forms({"sirocco": ours, ECHO: echo}, rounds))
+    for name, kind in NAIVE.items():
+        server = opened.enter_context(started(kind, campaigns=len(maps)))
+        form = FORMS["columns"]
+        ways[name] = Way(server, _message(form), form.probabilities, rounds)
+    return ways
 
 
-def _measure_batch(
-    servers: Mapping[str, Server], size: int, sizes: Sizes, rng: np.random.Generator
-) -> dict[str, Figure]:
-    bodies = [_body(size, sizes.campaigns, rng) for _ in range(BODIES)]
-    _check_agreement(servers, bodies[0])
-    messages = [post("/v1/calibrate", body) for body in bodies]
-    repeats = {name: _repeats(server, messages, sizes) for name, server in servers.items()}
-    taken: dict[str, list[float]] = {name: [] for name in servers}
-    for _ in range(sizes.rounds):
-        for name, server in servers.items():
-            taken[name].append(cpu_per_request(server, messages, repeats[name]) * 1e6)
-    return {name: Figure.of(microseconds) for name, microseconds in taken.items()}
+def _forms(servers: Mapping[str, Server], rounds: int) -> Iterator[tuple[str, Way]]:
+    for name, form in FORMS.items():
+        for connections, words in ((CONNECTIONS, ""), (1, ", one connection")):
+            if connections > 1 or name in ALONE:
+                for server_name, server in servers.items():
+                    read = None if server_name == ECHO else form.probabilities
+                    one = name == "one campaign"
+                    way = Way(server, _message(form), read, rounds, connections, form.exact, one)
+                    yield f"{server_name}, {name}{words}", way
 
 
-def _repeats(server: Server, messages: Sequence[bytes], sizes: Sizes) -> int:
-    """How often to send the messages in a round."""
-    once = max(cpu_per_request(server, messages, 1) * len(messages), 1e-6)
-    return max(1, min(round(sizes.round_seconds / once), sizes.most_requests // len(messages)))
+def _message(form: Form) -> Callable[[Question], bytes]:
+    return lambda question: post(PATH, form.body(question), form.content_type)
 
 
-def _body(size: int, campaigns: int, rng: np.random.Generator) -> bytes:
-    names = campaign_names(campaigns)
-    chosen = [names[place] for place in rng.integers(0, campaigns, size).tolist()]
+def _peers(opened: ExitStack, maps: Maps, sizes: Sizes) -> tuple[Ways, dict[str, str]]:
+    """Those that run, and why the others do not."""
+    ways: Ways = {}
+    failed: dict[str, str] = {}
+    for name in sizes.peers:
+        say(f"starting {name}")
+        peer = PEERS[name]
+        try:
+            server = opened.enter_context(serving(peer, next(iter(maps.values()))))
+        except (NotInstalled, NotStarted) as error:
+            failed[name] = str(error)
+            continue
+        way = Way(server, peer.message, peer.probabilities, sizes.peer_rounds, one_campaign=True)
+        ways[name] = way
+    return ways, failed
+
+
+def _measured(
+    ways: Ways, maps: Maps, size: int, per_round: Rounds, rng: np.random.Generator
+) -> dict[str, dict[str, Cell]]:
+    say(f"batches of {size:,}")
+    ids = _ids(ways["sirocco, columns"])
+    questions = [_question(maps, size, ids, rng) for _ in range(BODIES)]
+    of_one = [Question([next(iter(maps))] * size, found.scores, ids) for found in questions]
+    messages = {}
+    for name, way in ways.items():
+        asked = of_one if way.one_campaign else questions
+        messages[name] = [way.message(found) for found in asked]
+        _check(name, way, messages[name][0], asked[0], maps)
+    take_turns(ways, messages, per_round)
+    return {name: way.cells(column_of(size)) for name, way in ways.items()}
+
+
+def _ids(way: Way) -> Ids:
+    return Ids.of(orjson.loads(way.ask(get(f"/v1/atlas/{TARGET}/ids"))))
+
+
+def _question(maps: Maps, size: int, ids: Ids, rng: np.random.Generator) -> Question:
+    names = list(maps)
+    chosen = [names[place] for place in rng.integers(0, len(names), size).tolist()]
     scores = [round(score, 6) for score in random_scores(size, rng)]
-    return orjson.dumps({"target": "click", "campaigns": chosen, "scores": scores})
+    return Question(chosen, np.array(scores), ids)
 
 
-def _check_agreement(servers: Mapping[str, Server], body: bytes) -> None:
-    """Every server but the echo gives the same probabilities."""
-    asked = [server for name, server in servers.items() if SERVERS[name] != "echo"]
-    answers = [_probabilities(server, body) for server in asked]
-    for answer in answers[1:]:
-        np.testing.assert_allclose(answer, answers[0], atol=1e-9)
-
-
-def _probabilities(server: Server, body: bytes) -> list[float]:
-    with Connections(server.port) as connections:
-        answer = orjson.loads(connections.send([post("/v1/calibrate", body)]))
-    probabilities: list[float] = answer["probabilities"]
-    return probabilities
+def _check(name: str, way: Way, message: bytes, question: Question, maps: Maps) -> None:
+    """A faster way to something else would be no comparison."""
+    answer = way.ask(message)
+    if way.probabilities is None:
+        if not message.endswith(answer):
+            raise RuntimeError(f"{name} sends something else back")
+        return
+    scores = question.scores if way.exact else question.scores.astype("<f4").astype(float)
+    expected = interpolated(maps, question.campaigns, scores)
+    atol = EXACT if way.exact else SINGLE
+    np.testing.assert_allclose(way.probabilities(answer), expected, rtol=0, atol=atol, err_msg=name)
 
 
 PART = Part(
-    "calibrate",
-    f"Calibration over HTTP, microseconds of server CPU per request, {CONNECTIONS} connections",
-    __doc__,
-    measure,
+    "calibrate", "Calibration over HTTP, microseconds per request", __doc__, measure, ratios=ratios
 )
 
 if __name__ == "__main__":

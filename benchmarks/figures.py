@@ -24,7 +24,8 @@ class Figure(NamedTuple):
         return Figure(self.median * factor, self.low * factor, self.high * factor)
 
 
-Cell = float | Figure
+Cell = float | Figure | str
+"""A text says why there is no number."""
 Table = dict[str, Mapping[str, Cell]]
 
 
@@ -37,7 +38,9 @@ def transposed(table: Table) -> Table:
 
 
 def middle(cell: Cell) -> float:
-    """The one number that stands for a cell."""
+    """The one number that stands for a cell; KeyError where a text says that there is none."""
+    if isinstance(cell, str):
+        raise KeyError(cell)
     return cell.median if isinstance(cell, Figure) else cell
 
 
@@ -45,6 +48,8 @@ def shown(cell: Cell | None) -> str:
     """A cell as people read it: `25.1 (24.9-26.0)`, or `-` where there is none."""
     if cell is None:
         return "-"
+    if isinstance(cell, str):
+        return cell
     if isinstance(cell, Figure):
         return f"{_number(cell.median)} ({_number(cell.low)}-{_number(cell.high)})"
     return _number(cell)

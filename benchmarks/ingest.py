@@ -1,51 +1,62 @@
-"""Ingest of events in requests of 1000: CPU per event, and events per second of one core.
+"""Ingest of events in requests of 1 to 10,000: CPU per event, and events per second of one core.
 
 `over HTTP` counts the CPU of the server process and of Redis together, for events that are
 stored when the answer comes. Impressions without ids of their own are the plain case; `ids and
 clicks` gives every impression an id, which is checked for repeats, and makes 2 % of the events
-clicks. `into Redis` leaves HTTP and parsing out: gather, pack, append. The naive endpoint is
-FastAPI with pydantic, and for each event its HINCRBYs (two for an impression, one for a click),
-a request's in one pipeline; it checks no repeats, and forgets nothing. Both write to a Redis
-with an append-only file that is synchronised before the answer, on a unix socket.
+clicks. A body of binary columns holds one kind of event: there `ids` are impressions with ids.
+`into Redis` leaves HTTP and parsing out: check, pack, append. The naive endpoint is FastAPI with
+pydantic, and for each event its HINCRBYs (two for an impression, one for a click), a request's in
+one pipeline; it checks no repeats, and forgets nothing. All write to a Redis with an append-only
+file that is synchronised before the answer, on a unix socket. Over HTTP 16 requests are on their
+way at a time, into Redis one.
 
-    python -m benchmarks.ingest [--json]
+    python -m benchmarks.ingest [--json] [--write]
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import orjson
 
+from app.events.admission import Admission
+from app.events.open_times import OpenTimes
+from app.events.parsing import parse_all
 from app.settings import load_settings
-from app.storage import Batch, EventLog, open_async_redis
-from app.storage.batch import Cell
-from app.storage.open_click import OpenClick
+from app.storage import EventLog, open_async_redis
 from benchmarks import naive
+from benchmarks.event_bodies import (
+    COLUMNS,
+    IDS,
+    IDS_AND_CLICKS,
+    JSON,
+    PLAIN,
+    Event,
+    Requests,
+    columns_body,
+    json_body,
+)
 from benchmarks.figures import Figure, Table
 from benchmarks.load import Connections, post
-from benchmarks.maps import campaign_names
 from benchmarks.parts import Part, main
 from benchmarks.servers import started
 from benchmarks.store import Store, private_store
 
-SEED = 23
-FIRST_SECOND = 1_767_225_600.0
-HOUR_SECONDS = 3600
-CLICKS = 0.02
+COMPARED = 1_000
+"""Events of a request in the rows of the alternatives."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much to measure."""
+    """How much to measure; batches: events of a request -> requests of a round."""
 
     campaigns: int = 10_000
-    events: int = 1_000
-    requests: int = 48
+    batches: Mapping[int, int] = field(
+        default_factory=lambda: {1: 320, 10: 320, 100: 96, 1_000: 16, 10_000: 2}
+    )
     rounds: int = 7
 
 
@@ -56,29 +67,65 @@ class Used(NamedTuple):
     redis: float
 
 
-Json = dict[str, Any]
-Request = list[Json]
-Send = Callable[[Sequence[Request]], Used]
-Round = Mapping[str, Sequence[Request]]
-PLAIN, WITH_IDS = "impressions", "ids and clicks"
+Send = Callable[[Requests], Used]
+
+
+class Way(NamedTuple):
+    """One way to store events, of which kinds, and whether in requests of every size."""
+
+    opened: Callable[[], AbstractContextManager[Send]]
+    kinds: tuple[str, ...] = (PLAIN, IDS_AND_CLICKS)
+    compared: bool = False
+
+
+class Case(NamedTuple):
+    """One row."""
+
+    way: str
+    kind: str
+    batch: int
+
+    @property
+    def row(self) -> str:
+        """Its name."""
+        return f"{self.way}, {self.kind}, batch of {self.batch:,}"
 
 
 def measure(sizes: Sizes | None = None) -> Table:
-    """A row for each way to store events, over HTTP and into Redis alone."""
+    """A row for each way to store events, each kind of them and each size of a request."""
     sizes = sizes or Sizes()
-    taken: dict[str, list[Used]] = {}
+    taken: dict[Case, list[Used]] = {case: [] for case in _cases(sizes)}
     with ExitStack() as opened:
-        ways = {name: opened.enter_context(way()) for name, way in WAYS.items()}
-        for requests in _rounds(sizes):
-            for name, send in ways.items():
-                for kind, asked in requests.items():
-                    taken.setdefault(f"{name}, {kind}", []).append(send(asked))
-    # The first round warms up.
-    return {name: _row(used[1:], sizes) for name, used in taken.items()}
+        ways = {name: opened.enter_context(way.opened()) for name, way in WAYS.items()}
+        # The first round warms up.
+        for number in range(-1, sizes.rounds):
+            for case, requests in _round(sizes, number):
+                used = ways[case.way](requests)
+                taken[case] += [used] if number >= 0 else []
+    return {case.row: _row(used, case, sizes) for case, used in taken.items()}
 
 
-def _row(rounds: Sequence[Used], sizes: Sizes) -> dict[str, Figure]:
-    events = sizes.events * sizes.requests
+def _cases(sizes: Sizes) -> Iterator[Case]:
+    for name, way in WAYS.items():
+        batches = [COMPARED] if way.compared else sizes.batches
+        for kind in way.kinds:
+            yield from (Case(name, kind, batch) for batch in batches if batch in sizes.batches)
+
+
+def _round(sizes: Sizes, number: int) -> Iterator[tuple[Case, Requests]]:
+    """The same events for every way, which all have stores of their own."""
+    for batch, count in sizes.batches.items():
+        for kind in (PLAIN, IDS_AND_CLICKS, IDS):
+            requests = Requests.of(sizes.campaigns, kind, (number + 1, batch), batch, count)
+            yield from (
+                (case, requests)
+                for case in _cases(sizes)
+                if (case.kind, case.batch) == (kind, batch)
+            )
+
+
+def _row(rounds: Sequence[Used], case: Case, sizes: Sizes) -> dict[str, Figure]:
+    events = case.batch * sizes.batches[case.batch]
     return {
         "events/s of a core": Figure.of([events / sum(used) for used in rounds]),
         "server us": Figure.of([used.server / events * 1e6 for used in rounds]),
@@ -86,66 +133,30 @@ def _row(rounds: Sequence[Used], sizes: Sizes) -> dict[str, Figure]:
     }
 
 
-def _rounds(sizes: Sizes) -> Iterator[Round]:
-    rng = np.random.default_rng(SEED)
-    for number in range(sizes.rounds + 1):
-        yield {
-            kind: [
-                _request(sizes, rng, f"{kind[0]}{number}-{place}" if kind == WITH_IDS else None)
-                for place in range(sizes.requests)
-            ]
-            for kind in (PLAIN, WITH_IDS)
-        }
-
-
-def _request(sizes: Sizes, rng: np.random.Generator, ids: str | None) -> Request:
-    campaigns = campaign_names(sizes.campaigns)
-    columns = zip(
-        rng.integers(0, sizes.campaigns, sizes.events).tolist(),
-        rng.beta(1.0, 40.0, sizes.events).round(6).tolist(),
-        (FIRST_SECOND + rng.uniform(0, HOUR_SECONDS, sizes.events)).round(3).tolist(),
-        (rng.random(sizes.events) < CLICKS).tolist(),
-        strict=True,
-    )
-    return [
-        _event(campaigns[campaign], score, seconds, clicked, ids and f"{ids}-{place}")
-        for place, (campaign, score, seconds, clicked) in enumerate(columns)
-    ]
-
-
-def _event(
-    campaign: str, score: float, seconds: float, clicked: bool, event_id: str | None
-) -> Json:
-    event = {"campaign": campaign, "occurred_at": seconds, "scores": {"click": score}}
-    if event_id is None:
-        return {"type": "impression", **event}
-    if clicked:
-        return {"type": "click", "click_id": event_id, "impression_at": seconds, **event}
-    return {"type": "impression", "id": event_id, **event}
-
-
 @contextmanager
-def _over_http(kind: str) -> Iterator[Send]:
+def _over_http(
+    kind: str, body: Callable[[Sequence[Event]], bytes] = json_body, content_type: str = JSON
+) -> Iterator[Send]:
     with private_store() as store, started(kind, store.url) as server:
 
-        def send(requests: Sequence[Request]) -> Used:
-            messages = [post("/v1/events", orjson.dumps(request)) for request in requests]
+        def send(requests: Requests) -> Used:
+            messages = [post("/v1/events", body(events), content_type) for events in requests.all]
             # Opened anew: a server closes what idles while the others have their turn.
             with Connections(server.port) as connections:
                 before = Used(server.cpu_seconds, store.cpu_seconds)
                 answer = orjson.loads(connections.send(messages))
                 used = Used(server.cpu_seconds - before.server, store.cpu_seconds - before.redis)
-            _check_accepted(answer["accepted"], requests[-1])
+            _check_accepted(answer["accepted"], requests.all[-1])
             return used
 
         yield send
 
 
 @contextmanager
-def _into_redis(append: Callable[[Store, Sequence[Request]], Awaitable[float]]) -> Iterator[Send]:
+def _into_redis(append: Callable[[Store, Requests], Awaitable[float]]) -> Iterator[Send]:
     with private_store() as store:
 
-        def send(requests: Sequence[Request]) -> Used:
+        def send(requests: Requests) -> Used:
             before = store.cpu_seconds
             client_seconds = asyncio.run(_awaited(append(store, requests)))
             return Used(client_seconds, store.cpu_seconds - before)
@@ -157,33 +168,25 @@ async def _awaited(work: Awaitable[float]) -> float:
     return await work
 
 
-async def _append(store: Store, requests: Sequence[Request]) -> float:
+async def _append(store: Store, requests: Requests) -> float:
     """Our process's CPU seconds."""
+    settings = load_settings()
+    parsed = [parse_all(json_body(some), len(some), lines=False) for some in requests.all]
     async with open_async_redis(store.url) as client:
-        log = EventLog(client, load_settings().ttl_seconds)
+        log = EventLog(client, settings.ttl_seconds)
         started_at = process_time()
-        for request in requests:
-            appended = await log.append(_batch(request))
-            _check_accepted(appended.accepted, request)
+        for events in parsed:
+            admission = Admission(settings, OpenTimes.since(None, settings))
+            assert events is not None
+            admission.admit_all(events)
+            appended = await log.append(admission.batch)
+            _check_accepted(appended.accepted, events.events)
         return process_time() - started_at
 
 
-def _batch(request: Request) -> Batch:
-    batch = Batch()
-    for place, event in enumerate(request):
-        hour, campaign = int(event["occurred_at"] // HOUR_SECONDS), event["campaign"]
-        score = event["scores"]["click"]
-        if "click_id" in event:
-            click = OpenClick(event["click_id"], campaign, event["occurred_at"])
-            batch.add_click(place, click, opens=False, cell=Cell("click", hour, score))
-        else:
-            batch.add("click", hour, campaign, score, 1.0, 0.0, event.get("id"))
-    return batch
-
-
-async def _increment(store: Store, requests: Sequence[Request]) -> float:
+async def _increment(store: Store, requests: Requests) -> float:
     """Our process's CPU seconds."""
-    parsed = [[_model(event) for event in request] for request in requests]
+    parsed = [[_model(event) for event in request] for request in requests.all]
     async with open_async_redis(store.url) as client:
         started_at = process_time()
         for events in parsed:
@@ -191,22 +194,25 @@ async def _increment(store: Store, requests: Sequence[Request]) -> float:
         return process_time() - started_at
 
 
-def _model(event: Json) -> naive.Impression | naive.Click:
+def _model(event: Event) -> naive.Impression | naive.Click:
     return naive.Click(**event) if "click_id" in event else naive.Impression(**event)
 
 
-def _check_accepted(accepted: int, request: Request) -> None:
+def _check_accepted(accepted: int, request: Sequence[object]) -> None:
     if accepted != len(request):
         raise RuntimeError(f"{accepted} of {len(request)} events were accepted")
 
 
-WAYS: dict[str, Callable[[], AbstractContextManager[Send]]] = {
-    "over HTTP: sirocco": lambda: _over_http("sirocco"),
-    "over HTTP: naive": lambda: _over_http("naive-events"),
-    "into Redis: sirocco": lambda: _into_redis(_append),
-    "into Redis: HINCRBY": lambda: _into_redis(_increment),
+WAYS = {
+    "over HTTP: sirocco": Way(lambda: _over_http("sirocco")),
+    "over HTTP: sirocco, binary": Way(
+        lambda: _over_http("sirocco", columns_body, COLUMNS), (PLAIN, IDS)
+    ),
+    "over HTTP: naive": Way(lambda: _over_http("naive-events"), compared=True),
+    "into Redis: sirocco": Way(lambda: _into_redis(_append)),
+    "into Redis: HINCRBY": Way(lambda: _into_redis(_increment), compared=True),
 }
-PART = Part("ingest", "Ingest in requests of 1000 events, CPU per event", __doc__, measure)
+PART = Part("ingest", "Ingest, CPU per event", __doc__, measure)
 
 if __name__ == "__main__":
     main(PART)

@@ -11,6 +11,7 @@ HOST = "127.0.0.1"
 CONNECTIONS = 16
 TIMEOUT_SECONDS = 60.0
 _READ_BYTES = 1 << 20
+_LAST_CHUNK = b"0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
@@ -50,13 +51,18 @@ class Connections:
         return body
 
 
-def post(path: str, body: bytes) -> bytes:
-    """An HTTP request with a JSON body."""
+def post(path: str, body: bytes, content_type: str = "application/json") -> bytes:
+    """An HTTP request with a body."""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def get(path: str) -> bytes:
+    """An HTTP request without one."""
+    return f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
 def _answer(connection: socket.socket) -> bytes:
@@ -67,8 +73,22 @@ def _answer(connection: socket.socket) -> bytes:
     if not head.startswith(b"HTTP/1.1 200"):
         raise RuntimeError(f"the server answered {head[:40]!r}: {body[:200]!r}")
     found = _LENGTH.search(head)
-    while found and len(body) < int(found[1]):
+    if found is None:
+        return _unchunked(connection, body)
+    while len(body) < int(found[1]):
         body += _more(connection)
+    return body
+
+
+def _unchunked(connection: socket.socket, data: bytes) -> bytes:
+    """The body that comes in chunks, each after its length."""
+    while not data.endswith(_LAST_CHUNK):
+        data += _more(connection)
+    body = b""
+    while data != _LAST_CHUNK:
+        length, _, data = data.partition(b"\r\n")
+        end = int(length, 16)
+        body, data = body + data[:end], data[end + 2 :]
     return body
 
 

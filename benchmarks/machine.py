@@ -6,7 +6,7 @@ import os
 import platform
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -50,6 +50,42 @@ def versions() -> dict[str, str]:
 def cpu_seconds(process_id: int) -> float:
     """CPU time that a running process has used."""
     return clock_gettime((~process_id << 3) | _PROCESS_CLOCK)
+
+
+def tree_cpu_seconds(process_id: int) -> float:
+    """CPU time that a running process, its children and theirs have used; not of ended ones."""
+    return sum(map(_cpu_seconds_if_alive, process_tree(process_id)))
+
+
+def _cpu_seconds_if_alive(process_id: int) -> float:
+    with suppress(OSError):
+        return cpu_seconds(process_id)
+    return 0.0
+
+
+def process_tree(process_id: int) -> set[int]:
+    """A process, its children, theirs, and so on."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end while we look.
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, new = {process_id}, {process_id}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
+@contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """Keep this thread, and the processes that it starts, on one core, where there are several."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core % (os.cpu_count() or 1)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @dataclass(slots=True)

@@ -1,57 +1,58 @@
-"""docs/benchmarks.md, from the results of one run."""
+"""docs/benchmarks.md, from the results that are kept: `python -m benchmarks.page`."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.charts import drawings_of, write_charts
+from benchmarks.contents import NAMES
 from benchmarks.figures import Table, shown
-from benchmarks.machine import machine, versions
-from benchmarks.parts import Result
 from benchmarks.printing import columns_of
-from benchmarks.sources import source_digest
+from benchmarks.results import Result, saved
 from benchmarks.targets import TARGETS, Tables, Target
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parents[1] / "docs"
 IDLE_CORES = 0.1
 """Above this, others were at work on the machine, and the page says so."""
 
 
-def write_page(results: Sequence[Result], command: str, digest_before: str) -> None:
-    """Write the page of a run that has just ended."""
-    PAGE.parent.mkdir(exist_ok=True)
-    code = measured_code(digest_before, source_digest())
-    PAGE.write_text("\n".join(page(results, command, code, datetime.now(UTC))) + "\n")
+def write_page(docs: Path = DOCS) -> None:
+    """Write the page and its charts from the results in `docs`."""
+    found = saved(docs / "benchmarks")
+    results = [found[name] for name in NAMES if name in found]
+    (docs / "benchmarks.md").write_text("\n".join(page(results)) + "\n")
+    write_charts(results, docs / "images")
 
 
-def measured_code(before: str, after: str) -> str:
-    """What the page says about the digests of the sources before and after the run."""
-    if before == after:
-        return f"Code: sources {before}"
-    return f"**The code changed during the run**, from sources {before} to {after}: run it again."
-
-
-def page(results: Sequence[Result], command: str, code: str, at: datetime) -> Iterator[str]:
+def page(results: Sequence[Result]) -> Iterator[str]:
     """The lines of the page."""
     yield "# Benchmarks\n"
-    yield f"Written by `{command}` on {at:%Y-%m-%d at %H:%M} UTC; do not edit.\n"
-    yield f"* Machine: {machine()}"
-    yield "* Versions: " + ", ".join(f"{name} {number}" for name, number in versions().items())
-    yield f"* {code}"
-    yield f"* {_company(results)}"
+    yield "Written by `python -m benchmarks --write`; do not edit. One part is measured anew by its"
+    yield "own command with `--write`. The figures are kept beside this page, as JSON.\n"
+    yield f"* Machine: {_all_of([result.machine for result in results])}"
+    yield f"* Versions: {', '.join(_versions(results))}"
     yield "* Cells are medians of rounds, with their quartiles in brackets. The ways of one table"
     yield "  took turns in one run. Times are CPU time unless they say wall.\n"
     yield "## Targets\n"
-    yield from _target_lines({result.part.name: result.rows for result in results})
+    yield from _target_lines(tables_of(results))
     for result in results:
         yield from _part_lines(result)
 
 
-def _company(results: Sequence[Result]) -> str:
-    busy = {r.part.name: r.other_cores for r in results if r.other_cores > IDLE_CORES}
-    if not busy:
-        return "No other work ran on the machine."
-    parts = ", ".join(f"{name} ({cores:.1f} cores)" for name, cores in busy.items())
-    return f"**The machine was busy with other work** during: {parts}."
+def tables_of(results: Sequence[Result]) -> Tables:
+    """Rows by part, and ratios by `<part> ratios`."""
+    rows = {result.part: result.rows for result in results}
+    return rows | {f"{result.part} ratios": result.ratios for result in results}
+
+
+def _versions(results: Sequence[Result]) -> Iterator[str]:
+    for name in dict.fromkeys(name for result in results for name in result.versions):
+        found = [result.versions[name] for result in results if name in result.versions]
+        yield f"{name} {_all_of(found)}"
+
+
+def _all_of(texts: Sequence[str]) -> str:
+    """Parts may have been measured on different machines, with different versions."""
+    return " or ".join(dict.fromkeys(texts))
 
 
 def _target_lines(tables: Tables) -> Iterator[str]:
@@ -63,26 +64,51 @@ def _target_lines(tables: Tables) -> Iterator[str]:
 
 def _target_line(target: Target, tables: Tables) -> str:
     bound = "at least" if target.at_least else "at most"
-    limit = f"{bound} {target.limit:,.0f} {target.unit}"
+    limit = f"{bound} {_limit(target.limit)} {target.unit}"
     try:
         value = target.found(tables)
     except KeyError:
-        return f"| {target.what} | {limit} | - | not measured in this run |"
+        return f"| {target.what} | {limit} | - | not measured |"
     verdict = "met" if target.is_met(value) else "**missed**"
     return f"| {target.what} | {limit} | {shown(value)} {target.unit} | {verdict} |"
 
 
+def _limit(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
 def _part_lines(result: Result) -> Iterator[str]:
-    yield f"## {result.part.title}\n"
-    yield _about(result) + "\n"
-    yield f"`{result.part.command}`; it took {result.seconds:.0f} s.\n"
+    yield f"## {result.title}\n"
+    yield result.about + "\n"
+    yield f"{_when(result)}\n"
     yield from _table_lines(result.rows)
     yield ""
+    if result.ratios:
+        yield "Ratios, made of the medians above:\n"
+        yield from _table_lines(result.ratios)
+        yield ""
+    for drawing, _ in drawings_of(result):
+        yield f"![{drawing.title}](images/{drawing.file})\n"
 
 
-def _about(result: Result) -> str:
-    """The module's docstring without the command at its end."""
-    return result.part.about.partition("\n    python -m")[0].strip()
+def _when(result: Result) -> str:
+    return (
+        f"`{result.command}` on {result.measured_at:%Y-%m-%d at %H:%M} UTC;"
+        f" it took {result.seconds:,.0f} s. {_code(result)} {_company(result)}"
+    )
+
+
+def _code(result: Result) -> str:
+    before, after = result.sources.before, result.sources.after
+    if before == after:
+        return f"Code: sources {before}."
+    return f"**The code changed during the run**, from sources {before} to {after}."
+
+
+def _company(result: Result) -> str:
+    if result.other_cores <= IDLE_CORES:
+        return "No other work ran on the machine."
+    return f"**The machine was busy with other work** ({result.other_cores:.1f} cores)."
 
 
 def _table_lines(rows: Table) -> Iterator[str]:
@@ -91,3 +117,7 @@ def _table_lines(rows: Table) -> Iterator[str]:
     yield "|---|" + "---:|" * len(columns)
     for name, row in rows.items():
         yield f"| {name} | " + " | ".join(shown(row.get(column)) for column in columns) + " |"
+
+
+if __name__ == "__main__":
+    write_page()

@@ -2,32 +2,36 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks.figures import Cell, Figure, Table, shown
+from benchmarks.figures import Table, shown
 from benchmarks.machine import machine, versions
+from benchmarks.results import Result, plain_rows
 
-Titled = Mapping[str, tuple[str, Table]]
 
+def print_json(results: Sequence[Result]) -> None:
+    """`{"machine", "versions", "parts": {part: rows}, "ratios": {part: rows}}`.
 
-def print_json(tables: Titled) -> None:
-    """`{"machine", "versions", "parts": {part: {row: {column: number or figure}}}}`."""
-    parts = {
-        part: {name: {column: _plain(cell) for column, cell in row.items()} for name, row in rows}
-        for part, (_, table) in tables.items()
-        for rows in [table.items()]
+    Rows are `{row: {column: number, text or figure}}`.
+    """
+    answer = {
+        "machine": machine(),
+        "versions": versions(),
+        "parts": {result.part: plain_rows(result.rows) for result in results},
+        "ratios": {result.part: plain_rows(result.ratios) for result in results if result.ratios},
     }
-    answer = {"machine": machine(), "versions": versions(), "parts": parts}
     sys.stdout.write(json.dumps(answer, indent=2) + "\n")
 
 
-def print_tables(tables: Titled) -> None:
-    """One table per part; `median (quartiles)` where there were rounds."""
-    for title, rows in tables.values():
-        Console(width=160).print(_table(title, rows))
+def print_tables(results: Sequence[Result]) -> None:
+    """A table per part, and one of its ratios; `median (quartiles)` where there were rounds."""
+    for result in results:
+        for title, rows in ((result.title, result.rows), ("Ratios", result.ratios)):
+            if rows:
+                Console(width=200).print(_table(title, rows))
 
 
 def columns_of(rows: Table) -> list[str]:
@@ -43,7 +47,3 @@ def _table(title: str, rows: Table) -> RichTable:
     for name, row in rows.items():
         table.add_row(name, *(shown(row.get(column)) for column in columns_of(rows)))
     return table
-
-
-def _plain(cell: Cell) -> float | dict[str, float]:
-    return cell._asdict() if isinstance(cell, Figure) else cell

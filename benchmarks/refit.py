@@ -9,51 +9,39 @@ refit's peak adds to the memory of the process.
 The alternative keeps one hash per campaign and hour, as the naive endpoint writes them, and goes
 campaign by campaign: 24 HGETALL in one pipeline, scikit-learn's IsotonicRegression on the sums,
 the knots as JSON into a hash. It is run on a sample of campaigns, every n-th of them by traffic,
-and SCALED to all; it neither folds nor judges nor reports.
+and SCALED to all; it neither folds nor judges nor reports. `--large` adds 100,000 campaigns.
 
-    python -m benchmarks.refit [--large] [--json]
+    python -m benchmarks.refit [--large] [--json] [--write]
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
 
-import numpy as np
-
 import app.worker.refitting
 from app.settings import load_settings
-from app.storage import Batch, BinsStore, EventLog, Versions, open_async_redis
+from app.storage import BinsStore, EventLog, Versions, open_async_redis
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.worker.hours import SECONDS
 from app.worker.refitting import Refitter, Request
 from benchmarks import naive
 from benchmarks.figures import Cell, Figure, Table, transposed
 from benchmarks.machine import peak_bytes, reset_peak, resident_bytes
-from benchmarks.maps import campaign_names
 from benchmarks.parts import Part, main
 from benchmarks.stopwatch import Stages, stage_seconds
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
+from benchmarks.traffic import HOURS, LAST_HOUR, TARGET, WINDOW, Platform
 from calibrators import BinsTable
-from calibrators.samples import Floats, Integers
 
 Row = dict[str, Cell]
 
-SEED = 1
-TARGET = "click"
-IMPRESSIONS_PER_HOUR = 100
-ZIPF = 0.7
-WINDOW = 24
-FIRST_HOUR = 480_000
-HOURS = range(FIRST_HOUR, FIRST_HOUR + WINDOW)
-LAST_HOUR = HOURS[-1]
-EVENTS_OF_A_REQUEST = 1000
 STAGES: Stages = {
     "fold s": (BinsStore, "fold"),
     "judge s": (Refitter, "_judge"),
     "read s": (Refitter, "_window"),
-    "fit s": (app.worker.refitting, "fit_window"),
+    "fit s": (app.worker.refitting, "fit_blocks"),
     "report s": (Refitter, "_target_report"),
     "publish s": (Refitter, "_publish"),
 }
@@ -63,61 +51,11 @@ STAGES: Stages = {
 class Sizes:
     """How much to measure: campaigns -> rounds, and the sample of the alternative."""
 
-    campaigns: tuple[tuple[int, int], ...] = ((1_000, 5), (10_000, 3))
+    campaigns: tuple[tuple[int, int], ...] = ((100, 5), (1_000, 5), (10_000, 3))
     sample: int = 200
 
 
-LARGE = Sizes(((1_000, 5), (10_000, 3), (100_000, 1)))
-
-
-@dataclass(frozen=True)
-class Hour:
-    """The events of one hour, in the order of campaigns."""
-
-    rows: Integers
-    scores: Floats
-    outcomes: Floats
-
-    @classmethod
-    def of(cls, traffic: Floats, hour: int) -> "Hour":
-        """Drawn from the traffic (c,), impressions an hour; the same for the same hour."""
-        rng = np.random.default_rng((SEED, hour))
-        rows = np.repeat(np.arange(len(traffic)), rng.poisson(traffic))
-        scores = rng.beta(1.0, 40.0, len(rows))
-        outcomes = (rng.random(len(rows)) < 1.5 * scores).astype(np.float64)
-        return cls(rows, scores, outcomes)
-
-    def table(self, campaigns: list[str]) -> BinsTable:
-        """Its bins."""
-        ones = np.ones(len(self.rows))
-        return BinsTable.from_columns(campaigns, self.rows, self.scores, ones, self.outcomes)
-
-
-class Platform:
-    """Campaigns and their traffic."""
-
-    def __init__(self, campaigns: int) -> None:
-        self.campaigns = campaign_names(campaigns)
-        popularity = 1 / np.arange(1, campaigns + 1) ** ZIPF
-        self._traffic = popularity / popularity.sum() * campaigns * IMPRESSIONS_PER_HOUR
-
-    def hour(self, hour: int) -> Hour:
-        """The events of an hour."""
-        return Hour.of(self._traffic, hour)
-
-    def requests(self, hour: int) -> Iterator[Batch]:
-        """The same events as requests bring them: campaigns mixed."""
-        events = self.hour(hour)
-        order = np.random.default_rng(SEED).permutation(len(events.rows))
-        for start in range(0, len(order), EVENTS_OF_A_REQUEST):
-            yield self._batch(events, hour, order[start : start + EVENTS_OF_A_REQUEST])
-
-    def _batch(self, events: Hour, hour: int, chosen: Integers) -> Batch:
-        batch = Batch()
-        columns = (events.rows[chosen], events.scores[chosen], events.outcomes[chosen])
-        for row, score, outcome in zip(*(c.tolist() for c in columns), strict=True):
-            batch.add(TARGET, hour, self.campaigns[row], score, 1.0, outcome)
-        return batch
+LARGE = Sizes((*Sizes().campaigns, (100_000, 1)))
 
 
 class SiroccoRefits:
@@ -129,12 +67,11 @@ class SiroccoRefits:
         bins = BinsStore(store.client, load_settings().ttl_seconds)
         self._refitter = Refitter(load_settings(), bins, Versions(store.client, 3))
 
-    def store_hour(self, hour: int, table: BinsTable) -> None:
-        """The bins of an hour as the folds leave them."""
-        for shard in range(SHARDS):
-            names = [name for name in table.campaigns if shard_of(name) == shard]
-            data = table.select(names).to_bytes()
-            self._store.client.hset(TargetHour(shard, TARGET, hour).bins, "table", data)
+    def store_hour(self, hour: int, tables: Sequence[BinsTable]) -> None:
+        """The bins of an hour, a table for each shard, as the folds leave them."""
+        for shard, table in enumerate(tables):
+            place = TargetHour(shard, TARGET, hour).bins
+            self._store.client.hset(place, "table", table.to_bytes())
 
     def begin(self) -> None:
         """The first refit, which judges the whole window."""
@@ -154,7 +91,7 @@ class SiroccoRefits:
             "fitted": report["targets"][TARGET]["fitted"],
             "peak MB": peak_bytes() / 1e6,
             "grown MB": (peak_bytes() - resident) / 1e6,
-            "Redis bytes/campaign-hour": self._bytes / len(self._platform.campaigns) / WINDOW,
+            "Redis bytes/campaign-hour": self._bytes / len(self._platform.by_traffic) / WINDOW,
         }
 
     def _refit(self, hour: int) -> dict[str, Any]:
@@ -178,15 +115,16 @@ class NaiveRefits:
 
     def __init__(self, platform: Platform, store: Store, sample: int) -> None:
         self._store = store
-        self._sample = platform.campaigns[:: len(platform.campaigns) // sample]
-        self._scale = len(platform.campaigns) / len(self._sample)
+        self._sample = platform.by_traffic[:: len(platform.by_traffic) // sample]
+        self._scale = len(platform.by_traffic) / len(self._sample)
         self._empty_bytes = store.used_bytes
 
-    def store_hour(self, hour: int, table: BinsTable) -> None:
+    def store_hour(self, hour: int, tables: Sequence[BinsTable]) -> None:
         """A hash for each campaign of the sample."""
         for campaign in self._sample:
             key = naive.hour_key(campaign, hour * SECONDS)
-            naive.write_hash(self._store.client, key, table.bins(campaign))
+            bins = tables[shard_of(campaign)].bins(campaign)
+            naive.write_hash(self._store.client, key, bins)
 
     def begin(self) -> None:
         """Nothing to do but to look at the memory."""
@@ -245,9 +183,9 @@ def _measure(campaigns: int, rounds: int, sample: int) -> tuple[Row, Row]:
         ours = SiroccoRefits(platform, store)
         theirs = NaiveRefits(platform, other, min(sample, campaigns))
         for hour in HOURS:
-            table = platform.hour(hour).table(platform.campaigns)
-            ours.store_hour(hour, table)
-            theirs.store_hour(hour, table)
+            tables = platform.tables(hour)
+            ours.store_hour(hour, tables)
+            theirs.store_hour(hour, tables)
         ours.begin()
         theirs.begin()
         pairs = [(ours.run(), theirs.run()) for _ in range(rounds)]

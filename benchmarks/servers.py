@@ -16,7 +16,6 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import ASGIApp
 
 from app.api.server import server_of
 from app.command_line.addresses import free_port
@@ -24,7 +23,7 @@ from app.command_line.parent import end_with
 from app.settings import load_settings
 from benchmarks import naive
 from benchmarks.echo import echo
-from benchmarks.machine import cpu_seconds
+from benchmarks.machine import tree_cpu_seconds
 from benchmarks.maps import random_maps
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +41,13 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time of the process so far, all threads."""
-        return cpu_seconds(self.process_id)
+        """CPU time so far of the process and of those that it started, all threads."""
+        return tree_cpu_seconds(self.process_id)
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Its turn."""
+        yield
 
 
 @contextmanager
@@ -103,10 +107,20 @@ def _incrementing(given: Namespace) -> uvicorn.Server:
 
 
 def _echoing(given: Namespace) -> uvicorn.Server:
-    return _served(echo, given.port)
+    """Just as sirocco is served: its protocol and its options, with another application."""
+    server = _sirocco(given)
+    server.config.app, server.config.lifespan = echo, "off"
+    return server
 
 
-def _served(app: FastAPI | ASGIApp, port: int) -> uvicorn.Server:
+def _echoing_plainly(given: Namespace) -> uvicorn.Server:
+    """The same without sirocco's bounds on connections."""
+    server = _echoing(given)
+    server.config.http = "httptools"
+    return server
+
+
+def _served(app: FastAPI, port: int) -> uvicorn.Server:
     """The application with the options that sirocco's own server has."""
     return uvicorn.Server(
         uvicorn.Config(
@@ -132,6 +146,7 @@ KINDS: dict[str, Callable[[Namespace], uvicorn.Server]] = {
     "naive-scikit-learn": _predicting,
     "naive-events": _incrementing,
     "echo": _echoing,
+    "uvicorn-echo": _echoing_plainly,
 }
 
 

@@ -4,7 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("app", "benchmarks", "calibrators", "evaluation", "pccem")
+FOLDERS = ("app", "benchmarks", "calibrators", "clients", "evaluation", "pccem")
 SUFFIXES = {".py", ".lua"}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from benchmarks.calibrate_ratios import FRAMEWORKS, column_of
 from benchmarks.figures import Table, middle
 
 Tables = Mapping[str, Table]
@@ -29,6 +30,10 @@ def _cell(part: str, row: str, column: str) -> Callable[[Tables], float]:
     return lambda tables: middle(tables[part][row][column])
 
 
+def _ratio(row: str, size: int) -> Callable[[Tables], float]:
+    return _cell("calibrate ratios", row, column_of(size))
+
+
 def _growth(tables: Tables) -> float:
     small, large = (
         middle(tables["refit"]["CPU s"][f"{count} campaigns"]) for count in ("10,000", "100,000")
@@ -42,16 +47,85 @@ def _gc_3_against(row: str, other: str) -> Callable[[Tables], float]:
     )
 
 
+def _worst_tail(tables: Tables) -> float:
+    rows = [row for name, row in tables["soak"].items() if name.startswith("calibrate ")]
+    return max(middle(row["p99.9 / p50"]) for row in rows)
+
+
 TARGETS = (
-    Target("one scalar look-up", 1000, "ns", _cell("look_up", "scalar", "sirocco: all")),
+    Target(
+        "client: one look-up in the caller's process",
+        1000,
+        "ns",
+        _cell("client", "edge, one score, ns", "sirocco-client"),
+    ),
+    Target("one scalar look-up", 500, "ns", _cell("look_up", "scalar", "sirocco: all")),
     *(
         Target(
             f"mixed batch of {size} over 10,000 campaigns, per value, look-up",
-            50,
+            limit,
             "ns",
             _cell("look_up", f"batch of {size}", "sirocco: look-up"),
         )
-        for size in ("1,000", "10,000", "1,000,000")
+        for size, limit in (("1,000", 60), ("10,000", 50), ("1,000,000", 40))
+    ),
+    *(
+        Target(
+            f"from published to served by two processes, 10,000 maps, {how}",
+            limit,
+            "ms",
+            _cell("refresh", "10,000 maps", how),
+        )
+        for how, limit in (
+            ("by notice, p50 ms", 50),
+            ("by notice, p99 ms", 1000),
+            ("by polling, p99 ms", 1000),
+        )
+    ),
+    *(
+        Target(
+            f"cold start with {maps} maps, until it is ready",
+            3,
+            "s",
+            _cell("refresh", f"{maps} maps", "cold start, s"),
+        )
+        for maps in ("10,000", "100,000")
+    ),
+    *(
+        Target(f"calibration over HTTP, {what}, CPU over the raw ASGI echo's", limit, "x", found)
+        for what, limit, found in (
+            ("batch of 1", 1.4, _ratio("sirocco over echo, columns", 1)),
+            ("batch of 100, columns", 3, _ratio("sirocco over echo, columns", 100)),
+            ("batch of 1,000, binary", 2.5, _ratio("sirocco over echo, binary, ids", 1_000)),
+        )
+    ),
+    *(
+        Target(
+            f"calibration over HTTP, batch of 100: CPU of FastAPI, pydantic, {how} over ours",
+            5,
+            "x",
+            _ratio(f"naive, {how} over sirocco", 100),
+            at_least=True,
+        )
+        for how in ("numpy.interp", "scikit-learn")
+    ),
+    Target(
+        "calibration over HTTP, batch of 1,000, binary, on one core",
+        8_000_000,
+        "predictions/s",
+        _ratio("predictions/s of a core, binary, ids", 1_000),
+        at_least=True,
+    ),
+    *(
+        Target(
+            f"calibration over HTTP, batch of {size}: CPU of {name}, best setting, over ours",
+            limit,
+            "x",
+            _ratio(f"{name} over sirocco, its best setting", size),
+            at_least=True,
+        )
+        for size, limit in ((1, 10), (100, 6))
+        for name in FRAMEWORKS
     ),
     *(
         Target(
@@ -64,7 +138,7 @@ TARGETS = (
     ),
     Target(
         "refit of 10,000 campaigns x 24 h, worker and Redis",
-        15,
+        5,
         "s",
         _cell("refit", "CPU s", "10,000 campaigns"),
     ),
@@ -72,9 +146,9 @@ TARGETS = (
     *(
         Target(
             f"ingest over HTTP in batches of 1000, {kind}, server and Redis on one core",
-            50_000,
+            150_000,
             "events/s",
-            _cell("ingest", f"over HTTP: sirocco, {kind}", "events/s of a core"),
+            _cell("ingest", f"over HTTP: sirocco, {kind}, batch of 1,000", "events/s of a core"),
             at_least=True,
         )
         for kind in ("impressions", "ids and clicks")
@@ -146,5 +220,30 @@ TARGETS = (
         )
         for size, limit in (("1,000,000", 1), ("10,000,000", 15))
         for rate in ("1%", "10%", "50%")
+    ),
+    Target(
+        "soak: p99.9 over p50 at half the saturating load, refits going on, worst kind of request",
+        10,
+        "x",
+        _worst_tail,
+    ),
+    Target(
+        "soak: how far refits move the p99 of calibrations",
+        20,
+        "%",
+        _cell("soak", "all calibrations", "refits move p99, %"),
+    ),
+    *(
+        Target(f"soak: {what}", 0, "of all", _cell("soak", "whole run", what))
+        for what in ("errors", "wrong answers")
+    ),
+    *(
+        Target(
+            f"soak: memory of the {process}, last quarter over the second",
+            2,
+            "%",
+            _cell("soak", "whole run", f"{process} MB grown, %"),
+        )
+        for process in ("server", "worker")
     ),
 )

@@ -1,52 +1,131 @@
-"""The page says what a run measured, and what it missed."""
+"""The page says what was measured, when, of which code, and what it missed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from benchmarks.__main__ import PARTS
+import pytest
+
+from benchmarks.contents import NAMES
 from benchmarks.figures import Figure, Table
-from benchmarks.page import measured_code, page
-from benchmarks.parts import Result
+from benchmarks.page import DOCS, page, tables_of, write_page
+from benchmarks.results import Result, Sources, save, saved
+from benchmarks.targets import TARGETS
 
 AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-COMMAND = "python -m benchmarks --write"
-CODE = measured_code("abc", "abc")
+SCALAR = next(target for target in TARGETS if target.what == "one scalar look-up")
 
 
-def written(scalar_ns: float, other_cores: float = 0.0) -> str:
-    """A page about one look-up."""
-    rows: Table = {"scalar": {"sirocco: all": Figure(scalar_ns, 1.0, 2000.0)}}
-    return "\n".join(page([Result(PARTS[0], rows, 1.0, other_cores)], COMMAND, CODE, AT))
-
-
-def test_a_target_is_met_or_missed() -> None:
-    assert "| one scalar look-up | at most 1,000 ns | 400 ns | met |" in written(400.0)
-    missed = "| one scalar look-up | at most 1,000 ns | 1,200 ns | **missed** |"
-    assert missed in written(1200.0)
-
-
-def test_what_was_not_measured_is_not_met() -> None:
-    lines = [line for line in written(400.0).splitlines() if line.startswith("| refit of")]
-    assert len(lines) == 2
-    assert all(line.endswith("| - | not measured in this run |") for line in lines)
-
-
-def test_it_says_when_the_machine_was_busy() -> None:
-    assert "No other work ran on the machine." in written(400.0)
-    assert "**The machine was busy with other work** during: look_up (0.7 cores)." in written(
-        400.0, other_cores=0.7
+def result_of(part: str, rows: Table, other_cores: float = 0.0, after: str = "abc") -> Result:
+    """What a part might have yielded."""
+    return Result(
+        part=part,
+        title=f"Title of {part}",
+        about=f"About {part}.",
+        command=f"python -m benchmarks.{part}",
+        rows=rows,
+        seconds=12.0,
+        other_cores=other_cores,
+        measured_at=AT,
+        machine="a machine",
+        versions={"numpy": "2.1"},
+        sources=Sources("abc", after),
     )
 
 
-def test_it_names_the_date_the_commands_and_the_figures() -> None:
-    said = written(400.0)
-    assert f"Written by `{COMMAND}` on 2026-01-02 at 03:04 UTC" in said
-    assert "`python -m benchmarks.look_up`" in said
+def look_up(scalar_ns: float, other_cores: float = 0.0, after: str = "abc") -> Result:
+    """A result of one look-up."""
+    rows: Table = {"scalar": {"sirocco: all": Figure(scalar_ns, 1.0, 2000.0)}}
+    return result_of("look_up", rows, other_cores, after)
+
+
+def written(*results: Result) -> str:
+    """The page of the results."""
+    return "\n".join(page(results))
+
+
+def line_of(target: str, said: str) -> str:
+    """The one line about the target."""
+    (line,) = (line for line in said.splitlines() if line.startswith(f"| {target} |"))
+    return line
+
+
+def test_a_target_is_met_or_missed() -> None:
+    within, above = SCALAR.limit * 0.8, SCALAR.limit * 1.2
+    assert line_of(SCALAR.what, written(look_up(within))).endswith("| met |")
+    assert line_of(SCALAR.what, written(look_up(above))).endswith("| **missed** |")
+
+
+def test_what_was_not_measured_is_not_met() -> None:
+    said = written(result_of("fit", {}))
+    assert all(line_of(target.what, said).endswith("| - | not measured |") for target in TARGETS)
+
+
+def test_a_text_in_place_of_a_figure_is_not_measured() -> None:
+    """A peer that does not install meets no target and misses none."""
+    said = written(result_of("look_up", {"scalar": {"sirocco: all": "does not start"}}))
+    assert line_of(SCALAR.what, said).endswith("| - | not measured |")
+    assert "| scalar | does not start |" in said
+
+
+def test_it_says_when_the_machine_was_busy() -> None:
+    assert "No other work ran on the machine." in written(look_up(400.0))
+    assert "**The machine was busy with other work** (0.7 cores)." in written(look_up(400.0, 0.7))
+
+
+def test_each_part_has_its_own_command_date_and_figures() -> None:
+    said = written(look_up(400.0))
+    assert "`python -m benchmarks.look_up` on 2026-01-02 at 03:04 UTC; it took 12 s." in said
     assert "| scalar | 400 (1-2,000) |" in said
 
 
 def test_it_says_which_code_was_measured() -> None:
-    assert "* Code: sources abc" in written(400.0)
+    assert "Code: sources abc." in written(look_up(400.0))
+    assert "**The code changed during the run**, from sources abc to def." in written(
+        look_up(400.0, after="def")
+    )
 
 
-def test_it_warns_when_the_code_changed_during_the_run() -> None:
-    assert measured_code("abc", "def").startswith("**The code changed during the run**")
+def test_it_says_that_parts_ran_on_different_versions() -> None:
+    other = result_of("fit", {})
+    changed = replace(other, versions={"numpy": "2.2"})
+    assert "* Versions: numpy 2.1 or 2.2" in written(look_up(400.0), changed)
+
+
+def test_ratios_are_a_second_table_and_can_be_targets() -> None:
+    ratios: Table = {"ours over theirs": {"batch of 1": 0.5}}
+    result = replace(look_up(400.0), ratios=ratios)
+    assert "| ours over theirs | 0.5 |" in written(result)
+    assert tables_of([result])["look_up ratios"] == ratios
+
+
+def test_a_result_comes_back_as_it_was_kept(tmp_path: Path) -> None:
+    rows: Table = {"scalar": {"sirocco: all": Figure(1.5, 1.0, 2.0), "number": 3.0, "text": "none"}}
+    result = result_of("look_up", rows)
+    save(result, tmp_path)
+    assert saved(tmp_path) == {"look_up": result}
+
+
+def test_one_part_measured_anew_leaves_the_others(tmp_path: Path) -> None:
+    """The page is of all files, whichever was written last."""
+    folder = tmp_path / "benchmarks"
+    for result in (result_of("fit", {"a": {"b": 1.0}}), look_up(400.0), look_up(300.0)):
+        save(result, folder)
+    write_page(tmp_path)
+    said = (tmp_path / "benchmarks.md").read_text()
+    assert "| scalar | 300 (1-2,000) |" in said
+    assert "| a | 1 |" in said
+    assert said.index("Title of look_up") < said.index("Title of fit")
+
+
+def test_the_page_is_that_of_the_files() -> None:
+    """After a change of a target or of a file: `python -m benchmarks.page`."""
+    found = saved()
+    said = "\n".join(page([found[name] for name in NAMES if name in found])) + "\n"
+    assert (DOCS / "benchmarks.md").read_text() == said
+
+
+@pytest.mark.parametrize("name", sorted(saved()))
+def test_every_file_is_of_a_part(name: str) -> None:
+    assert name in NAMES
+    assert saved()[name].part == name

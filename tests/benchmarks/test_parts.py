@@ -5,25 +5,35 @@ import math
 from argparse import Namespace
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from benchmarks import (
     calibrate,
     click_log,
     delayed,
+    encodings,
     evaluate,
     fit,
     grid,
     ingest,
     look_up,
     metrics,
+    netcal_look_up,
     pccem,
     refit,
+    refresh,
+    soak,
 )
-from benchmarks.__main__ import PARTS
+from benchmarks.__main__ import part_of
+from benchmarks.bodies import FORMS
+from benchmarks.calibrate_ratios import ECHO, NAIVE
+from benchmarks.contents import NAMES
 from benchmarks.figures import Cell, Figure, Table, middle
-from benchmarks.parts import Part, Result, show
+from benchmarks.parts import Part, run, show
+from benchmarks.peers.environments import NotInstalled
 from benchmarks.timing import interleaved
+from benchmarks.ways import Rounds
 from pccem import TrainingRules
 
 LOOK_UPS = {"sirocco: all", "sirocco: rows", "sirocco: look-up", "numpy.interp", "scikit-learn"}
@@ -32,7 +42,9 @@ REFIT = {"CPU s", "wall s", "fold s", "judge s", "read s", "fit s", "report s", 
 
 
 def numbers(cell: Cell) -> tuple[float, ...]:
-    """All numbers of a cell."""
+    """All numbers of a cell; a text has none."""
+    if isinstance(cell, str):
+        return ()
     return tuple(cell) if isinstance(cell, Figure) else (cell,)
 
 
@@ -44,10 +56,54 @@ def check(rows: Table) -> None:
 
 
 def test_look_up_has_a_row_for_the_scalar_and_for_each_batch() -> None:
-    rows = look_up.measure(look_up.Sizes(campaigns=5, batches=(1, 40), budget_seconds=0.01))
+    sizes = look_up.Sizes(
+        campaigns=5,
+        batches=(1, 40),
+        handfuls=(2,),
+        others=(1, 7),
+        other_batch=20,
+        budget_seconds=0.01,
+        netcal=False,
+    )
+    rows = look_up.measure(sizes)
     check(rows)
-    assert list(rows) == ["scalar", "batch of 1", "batch of 40"]
-    assert set(rows["batch of 40"]) == LOOK_UPS
+    batches = ["batch of 1", "batch of 40"]
+    others = ["20 of one map", "20 of 7 campaigns"]
+    assert list(rows) == ["scalar", *batches, "2 as lists", *others]
+    assert all(set(rows[name]) == LOOK_UPS for name in (*batches, *others))
+    assert set(rows["2 as lists"]) == {"sirocco: few", "sirocco: many"}
+
+
+def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str) -> None:
+        raise NotInstalled(f"{name} does not install")
+
+    monkeypatch.setattr(netcal_look_up, "PeerCalibrator", refused)
+
+    with netcal_look_up.Netcal() as peer:
+        assert peer.nanoseconds(np.array([0.5]), [1]) == "netcal does not install"
+
+
+def test_refresh_has_a_row_for_each_size_of_a_version() -> None:
+    rows = refresh.measure(refresh.Sizes(maps=((5, 3),), starts=1, services=1))
+    check(rows)
+    (row,) = rows.values()
+    assert list(rows) == ["5 maps"]
+    assert {"by notice, p50 ms", "by polling, p99 ms", "cold start, s", "worst pause, ms"} <= {*row}
+
+
+def test_encodings_have_a_row_for_each_batch() -> None:
+    rows = encodings.measure(encodings.Sizes(campaigns=5, batches=(1, 50), budget_seconds=0.01))
+    check(rows)
+    assert list(rows) == ["batch of 1", "batch of 50"]
+    assert set(rows["batch of 50"]) == {
+        "JSON",
+        "MessagePack",
+        "binary, names",
+        "Arrow, ids",
+        "binary, ids",
+        "look-up",
+    }
 
 
 def test_fit_has_two_rows_for_each_window() -> None:
@@ -57,22 +113,77 @@ def test_fit_has_two_rows_for_each_window() -> None:
 
 
 def test_ingest_stores_in_every_way_what_it_counts() -> None:
-    rows = ingest.measure(ingest.Sizes(campaigns=5, events=20, requests=2, rounds=1))
+    rows = ingest.measure(ingest.Sizes(campaigns=5, batches={1: 3, 1_000: 1}, rounds=1))
     check(rows)
-    assert list(rows) == [
-        f"{way}, {kind}" for way in ingest.WAYS for kind in (ingest.PLAIN, ingest.WITH_IDS)
-    ]
+    for name, way in ingest.WAYS.items():
+        found = {row for row in rows if row.startswith(f"{name}, ")}
+        batches = ["1,000"] if way.compared else ["1", "1,000"]
+        assert found >= {f"{name}, {kind}, batch of {n}" for kind in way.kinds for n in batches}
     assert all(set(row) == STORING for row in rows.values())
 
 
-def test_calibrate_has_a_row_for_each_server() -> None:
-    sizes = calibrate.Sizes(
-        campaigns=5, batches=(1, 40), rounds=1, round_seconds=0.001, most_requests=16
+@pytest.fixture(scope="module")
+def calibrated() -> Table:
+    """What a run without peers yields; all answers are checked in it."""
+
+    def serving(peer: object, served: object) -> None:
+        raise NotInstalled("BentoML does not install")
+
+    rounds = Rounds(seconds=0.001, most_requests=16)
+    sizes = calibrate.Sizes(5, (1, 40), 1, rounds, peers=("BentoML, one worker",))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(calibrate, "serving", serving)
+        return calibrate.measure(sizes)
+
+
+def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
+    """Memory may shrink, and refits may do no harm: of all numbers only these may be negative."""
+    sizes = soak.Sizes(
+        minutes=0.04,
+        campaigns=20,
+        hours=2,
+        messages=5,
+        connections=4,
+        ramp_seconds=0.2,
+        refit_seconds=1.0,
     )
-    rows = calibrate.measure(sizes)
-    check(rows)
-    assert list(rows) == list(calibrate.SERVERS)
-    assert list(rows["sirocco"]) == ["batch of 1", "batch of 40"]
+    rows = soak.measure(sizes)
+    kinds = [*(name for name, *_ in soak.ASKED), f"events {soak.EVENTS}"]
+    assert list(rows) == ["whole run", *kinds, "all calibrations", "minute 1"]
+    signed = {"server MB grown, %", "worker MB grown, %", "refits move p99, %"}
+    check({name: {k: v for k, v in row.items() if k not in signed} for name, row in rows.items()})
+    whole = rows["whole run"]
+    assert (whole["errors"], whole["wrong answers"]) == (0, 0)
+    assert middle(whole["versions"]) >= 1
+    assert middle(rows["calibrate 1"]["p50 ms"]) <= middle(rows["calibrate 1"]["p99.9 ms"])
+    assert {"p50 ms", "p99 ms", "p99.9 ms", "server MB"} < set(rows["minute 1"])
+
+
+def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None:
+    check(calibrated)
+    both = ("sirocco", ECHO)
+    forms = {f"{server}, {form}" for server in both for form in FORMS}
+    alone = {f"{server}, {form}, one connection" for server in both for form in calibrate.ALONE}
+    assert set(calibrated) == forms | alone | set(NAIVE) | {"BentoML, one worker"}
+    columns = ["batch of 1", "batch of 1, wall", "batch of 40", "batch of 40, wall"]
+    assert all(list(calibrated[name]) == columns for name in forms | alone | set(NAIVE))
+
+
+def test_calibrate_says_which_peer_is_not_there(calibrated: Table) -> None:
+    assert calibrated["BentoML, one worker"] == {"batch of 1": "BentoML does not install"}
+    ratios = calibrate.ratios(calibrated)
+    assert not any("BentoML" in name for name in ratios)
+    assert set(ratios["sirocco over echo, columns"]) == {"batch of 1", "batch of 40"}
+
+
+def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
+    figure = Figure(50.0, 40.0, 60.0)
+    names = [*(f"{server}, {form}" for server in ("sirocco", ECHO) for form in FORMS), *NAIVE]
+    rows: Table = {name: {"batch of 100": figure, "batch of 100, wall": 9.0} for name in names}
+    rows |= {"LitServe": {"batch of 100": 900.0}, "LitServe, batching": {"batch of 100": 800.0}}
+    ratios = calibrate.ratios(rows)
+    assert ratios["LitServe over sirocco, its best setting"] == {"batch of 100": 16.0}
+    assert ratios["predictions/s of a core, columns"] == {"batch of 100": 2e6}
 
 
 def test_refit_has_the_time_of_its_stages() -> None:
@@ -144,17 +255,57 @@ def test_evaluate_runs_the_command_on_each_log() -> None:
     assert set(rows[ours]) == {"wall s", "CPU s", "peak MB", "log MB"}
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_the_docstring_of_a_part_says_how_to_run_it(part: Part) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_the_docstring_of_a_part_says_how_to_run_it(name: str) -> None:
+    part = part_of(name)
+    assert part.name == name
     assert f"    {part.command} [" in part.about
 
 
+PART = Part(
+    "look_up",
+    "A title",
+    "What it does.\n\n    python -m benchmarks.look_up [--json]\n",
+    measure=lambda: {"row": {"number": 2.0, "figure": Figure(2.0, 1.0, 3.0), "text": "none"}},
+    measure_large=lambda: {"large": {"number": 4.0}},
+    ratios=lambda rows: {"half": {"number": middle(next(iter(rows.values()))["number"]) / 2}},
+)
+
+
 def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    rows: Table = {"row": {"number": 2.0, "figure": Figure(2.0, 1.0, 3.0)}}
-    show([Result(PARTS[0], rows, 1.0, 0.0)], Namespace(json=True))
+    show([run(PART)], Namespace(json=True))
     said = json.loads(capsys.readouterr().out)
     figure = {"median": 2.0, "low": 1.0, "high": 3.0}
-    assert said["parts"] == {PARTS[0].name: {"row": {"number": 2.0, "figure": figure}}}
+    assert said["parts"] == {"look_up": {"row": {"number": 2.0, "figure": figure, "text": "none"}}}
+    assert said["ratios"] == {"look_up": {"half": {"number": 1.0}}}
+
+
+def test_tables_hold_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    show([run(PART)], Namespace(json=False))
+    said = capsys.readouterr().out
+    assert all(words in said for words in ("A title", "2 (1-3)", "none", "Ratios", "half"))
+
+
+def test_a_large_run_says_so() -> None:
+    large = run(PART, large=True)
+    assert large.rows == {"large": {"number": 4.0}}
+    assert large.command == "python -m benchmarks.look_up --large"
+    assert run(PART).command == "python -m benchmarks.look_up"
+
+
+def test_what_is_told_of_a_part_ends_before_its_command() -> None:
+    assert run(PART).about == "What it does."
+
+
+def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output is the figures'."""
+    run(PART)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert [line.split(" ", 1)[1] for line in said.err.splitlines()] == [
+        "look_up ...",
+        "look_up: 0 s",
+    ]
 
 
 def test_the_ways_of_a_measurement_are_all_called() -> None:

@@ -1,0 +1,196 @@
+"""The charts of docs/benchmarks.md: what each shows of which part."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.reports.charts import bars_chart, lines_chart
+from app.reports.page import Chart
+from benchmarks.calibrate_ratios import BATCH, ECHO, FRAMEWORKS, column_of, size_of
+from benchmarks.figures import Table, middle, transposed
+from benchmarks.pictures import picture
+from benchmarks.results import Result
+
+_BATCHES = (1, 10, 100, 1_000)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Series over `places`: numbers for lines, names for bars."""
+
+    places: Sequence[float] | Sequence[str]
+    series: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart of the part; `points` raises KeyError where the rows have none of it."""
+
+    part: str
+    name: str
+    title: str
+    points: Callable[[Table], Points]
+    labels: Sequence[str] = field(default=("", ""))
+
+    @property
+    def file(self) -> str:
+        """Its name in docs/images."""
+        return f"bench-{self.name}.svg"
+
+    def chart(self, points: Points) -> Chart:
+        """The chart of the points."""
+        if isinstance(points.places[0], str):
+            names = [str(place) for place in points.places]
+            return bars_chart(names, points.series, self.title, "", self.labels[1])
+        numbers = [float(place) for place in points.places]
+        return lines_chart(numbers, points.series, self.title, "", *self.labels)
+
+
+def drawings_of(result: Result) -> Iterator[tuple[Drawing, Points]]:
+    """Those charts of a result that have something to show."""
+    for drawing in DRAWINGS:
+        if drawing.part == result.part:
+            try:
+                points = drawing.points(result.rows)
+            except KeyError:
+                continue
+            if len(points.places) > 1:
+                yield drawing, points
+
+
+def write_charts(results: Sequence[Result], folder: Path) -> None:
+    """Draw all of them into the folder."""
+    folder.mkdir(exist_ok=True)
+    for result in results:
+        for drawing, points in drawings_of(result):
+            (folder / drawing.file).write_text(picture(drawing.chart(points)))
+
+
+def _of_batches(rows: Table) -> Points:
+    names = {
+        "sirocco, columns": ("sirocco, columns",),
+        "sirocco, binary": ("sirocco, binary, ids",),
+        "raw ASGI echo": (f"{ECHO}, columns",),
+        "FastAPI, numpy.interp": ("naive, numpy.interp",),
+        "FastAPI, scikit-learn": ("naive, scikit-learn",),
+        **{name: _settings(rows, name) for name in FRAMEWORKS if _settings(rows, name)},
+    }
+    columns = [column_of(size) for size in _BATCHES]
+    return Points(
+        _BATCHES,
+        {title: [_least(rows, found, c) for c in columns] for title, found in names.items()},
+    )
+
+
+def _of_frameworks(rows: Table) -> Points:
+    names = {
+        "sirocco": ("sirocco, one campaign",),
+        **{name: _settings(rows, name) for name in FRAMEWORKS if _settings(rows, name)},
+    }
+    return Points(
+        tuple(names),
+        {
+            column: [_least(rows, found, column) for found in names.values()]
+            for column in (column_of(1), column_of(100))
+        },
+    )
+
+
+def _settings(rows: Table, framework: str) -> tuple[str, ...]:
+    """The settings of a framework that were measured."""
+    first = column_of(_BATCHES[0])
+    return tuple(
+        name
+        for name, row in rows.items()
+        if name.partition(",")[0] == framework and not isinstance(row[first], str)
+    )
+
+
+def _least(rows: Table, names: Sequence[str], column: str) -> float:
+    return min(middle(rows[name][column]) for name in names)
+
+
+def _look_ups(rows: Table) -> Points:
+    batches = {size_of(name): row for name, row in rows.items() if name.startswith(BATCH)}
+    named = ("sirocco: all", "sirocco: look-up", "numpy.interp", "scikit-learn")
+    series = {n: [middle(row[n]) for row in batches.values()] for n in named}
+    return Points(tuple(batches), series)
+
+
+def _refits(rows: Table) -> Points:
+    columns = transposed(rows)
+    ours = {_count(name): row for name, row in columns.items() if name.endswith(" campaigns")}
+    series = {what: [middle(row[what]) for row in ours.values()] for what in ("CPU s", "wall s")}
+    return Points(tuple(ours), series)
+
+
+def _publishes(rows: Table) -> Points:
+    ways = ("by notice, p50 ms", "by notice, p99 ms", "by polling, p50 ms", "by polling, p99 ms")
+    named = {way.removesuffix(" ms"): [middle(row[way]) for row in rows.values()] for way in ways}
+    return Points(tuple(rows), named)
+
+
+def _over_minutes(*columns: str) -> Callable[[Table], Points]:
+    def points(rows: Table) -> Points:
+        minutes = {float(n.split()[1]): row for n, row in rows.items() if n.startswith("minute ")}
+        series = {name: [middle(row[name]) for row in minutes.values()] for name in columns}
+        return Points(tuple(minutes), series)
+
+    return points
+
+
+def _count(words: str) -> float:
+    return float(words.split()[0].replace(",", ""))
+
+
+DRAWINGS = (
+    Drawing(
+        "look_up",
+        "look-up",
+        "Look-up in 10,000 maps, CPU per value",
+        _look_ups,
+        ("values in a batch", "ns of CPU per value"),
+    ),
+    Drawing(
+        "calibrate",
+        "calibrate",
+        "Calibration over HTTP, CPU per request",
+        _of_batches,
+        ("scores in a request", "µs of the server's CPU per request"),
+    ),
+    Drawing(
+        "calibrate",
+        "peers",
+        "One map, best setting of each, CPU per request",
+        _of_frameworks,
+        ("", "µs"),
+    ),
+    Drawing(
+        "refresh",
+        "refresh",
+        "From publish to serve, in two processes",
+        _publishes,
+        ("", "ms"),
+    ),
+    Drawing(
+        "refit",
+        "refit",
+        "Refit of 24 hours, worker and Redis",
+        _refits,
+        ("campaigns", "seconds"),
+    ),
+    Drawing(
+        "soak",
+        "soak-latency",
+        "Soak: latency of calibrations, a refit each minute",
+        _over_minutes("p50 ms", "p99 ms", "p99.9 ms"),
+        ("minute", "ms"),
+    ),
+    Drawing(
+        "soak",
+        "soak-memory",
+        "Soak: memory",
+        _over_minutes("server MB", "worker MB"),
+        ("minute", "MB"),
+    ),
+)

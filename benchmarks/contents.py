@@ -1,0 +1,20 @@
+"""The parts, each a module of its name, in the order in which they are run and shown."""
+
+NAMES = (
+    "look_up",
+    "calibrate",
+    "encodings",
+    "connections",
+    "client",
+    "ingest",
+    "refit",
+    "refresh",
+    "fit",
+    "pccem",
+    "click_log",
+    "delayed",
+    "evaluate",
+    "grid",
+    "metrics",
+    "soak",
+)

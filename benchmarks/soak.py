@@ -1,0 +1,171 @@
+"""A soak: mixed load at half the saturating rate, with a refit every minute.
+
+`sirocco serve` has a core to itself; `sirocco worker` at a low priority, Redis and the load
+share the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100,
+in binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating
+rate is that of the same mix with every connection always busy. Then requests are sent at random
+moments (open loop), at half that rate; latency counts from the moment a request was due, so that
+no stall hides those that wait behind it. How late the load itself was is told apart.
+
+Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
+are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
+end, `p99 otherwise` of all others. Every answer must be 200, and its probabilities, to the last
+bit, those of the maps of exactly the version that it names.
+
+    python -m benchmarks.soak [--minutes 30] [--json] [--write]
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import time
+
+import numpy as np
+
+from benchmarks.bodies import FORMS, Ids, Question
+from benchmarks.bodies import PATH as CALIBRATE
+from benchmarks.event_bodies import json_body, random_events
+from benchmarks.figures import Table
+from benchmarks.load import post
+from benchmarks.machine import on_core
+from benchmarks.maps import campaign_names, random_scores
+from benchmarks.parts import Part, arguments, keep, run, say, show
+from benchmarks.soak_answers import BINARY_FORM, JSON_FORM, Calibration, wrong_answers
+from benchmarks.soak_figures import Run, rows_of
+from benchmarks.soak_load import Kind, Load
+from benchmarks.soak_service import OTHER_CORE, TARGET, Service, running_service, witnessed
+
+SEED = 17
+EVENTS = 100
+CLICKS = 0.02
+EVENTS_SHARE = 0.01
+_SERIAL = b"serial----"
+_HOUR_SECONDS = 3600
+SHORT_MINUTES, LONG_MINUTES = 2.0, 30.0
+ASKED = (
+    ("calibrate 1", JSON_FORM, 1, 0.5),
+    ("calibrate 10", JSON_FORM, 10, 0.25),
+    ("calibrate 100", JSON_FORM, 100, 0.16),
+    ("calibrate 100, binary", BINARY_FORM, 100, 0.08),
+)
+"""Kind, form, scores of a request, share of the requests."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much to measure."""
+
+    minutes: float = SHORT_MINUTES
+    campaigns: int = 10_000
+    hours: int = 24
+    messages: int = 200
+    connections: int = 32
+    ramp_seconds: float = 5.0
+    refit_seconds: float = 60.0
+
+
+def measure(sizes: Sizes | None = None) -> Table:
+    """A row of the whole, one for each kind of request, and one for each minute."""
+    sizes = sizes or Sizes()
+    versions = int(sizes.minutes * 60 / sizes.refit_seconds) + 8
+    with running_service(sizes.campaigns, sizes.hours, versions) as service, on_core(OTHER_CORE):
+        calibrations = [_calibration(sizes, *asked) for asked in ASKED]
+        events = _events(sizes)
+        kinds = [*(calibration.kind for calibration in calibrations), events]
+        with _load(service, kinds, sizes) as load:
+            run = _soak(service, load, sizes)
+        wrong, named = wrong_answers(calibrations, load.answers, service.store, TARGET)
+    say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
+    return rows_of(replace(run, wrong=wrong, versions=named), load, kinds)
+
+
+@contextmanager
+def _load(service: Service, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Load]:
+    load = Load(service.port, kinds, sizes.connections, SEED)
+    try:
+        yield load
+    finally:
+        load.close()
+
+
+def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
+    load.saturate(sizes.ramp_seconds / 2)
+    saturating = load.saturate(sizes.ramp_seconds)
+    seconds = sizes.minutes * 60
+    say(
+        f"soak: {saturating:,.0f} requests/s saturate it; {sizes.minutes:g} minutes at half of that"
+    )
+    with witnessed(service, sizes.refit_seconds) as told:
+        before = service.cpu_seconds
+        load.run(saturating / 2, seconds)
+        busy = (service.cpu_seconds - before) / seconds
+    for error in load.first_errors:
+        say(f"soak: {error}")
+    return Run(sizes.minutes, saturating, busy, told)
+
+
+def _calibration(sizes: Sizes, name: str, form: str, scores: int, share: float) -> Calibration:
+    rng = np.random.default_rng((SEED, scores))
+    names = campaign_names(sizes.campaigns)
+    questions = [
+        Question(
+            [names[row] for row in rng.integers(0, sizes.campaigns, scores).tolist()],
+            np.array(random_scores(scores, rng)),
+            Ids(0, {}),
+        )
+        for _ in range(sizes.messages)
+    ]
+    asked = FORMS[form]
+    messages = [post(CALIBRATE, asked.body(question), asked.content_type) for question in questions]
+    return Calibration(Kind(name, share, messages), form, questions)
+
+
+def _events(sizes: Sizes) -> Kind:
+    """Requests whose ids differ each time."""
+    rng = np.random.default_rng(SEED)
+    hour = time() // _HOUR_SECONDS * _HOUR_SECONDS - _HOUR_SECONDS
+    bodies = (
+        json_body(random_events(rng, sizes.campaigns, EVENTS, CLICKS, _SERIAL.decode(), hour))
+        for _ in range(sizes.messages)
+    )
+    messages = [post("/v1/events", body) for body in bodies]
+    return Kind(f"events {EVENTS}", EVENTS_SHARE, messages, _with_serial)
+
+
+def _with_serial(message: bytes, number: int) -> bytes:
+    return message.replace(_SERIAL, b"%010d" % number)
+
+
+def _part(minutes: float) -> Part:
+    return Part(
+        "soak",
+        "Soak: mixed load and a refit every minute",
+        __doc__ or "",
+        lambda: measure(Sizes(minutes)),
+        lambda: measure(Sizes(LONG_MINUTES)),
+    )
+
+
+PART = _part(SHORT_MINUTES)
+
+
+def main() -> int:
+    """Run it alone; Ctrl-C ends it and whatever it has started."""
+    parser = arguments(PART.title)
+    parser.add_argument("--minutes", type=float, default=LONG_MINUTES, help="how long")
+    given = parser.parse_args()
+    try:
+        result = run(_part(given.minutes))
+    except KeyboardInterrupt:
+        say("soak: stopped")
+        return 130
+    result = replace(result, command=f"{PART.command} --minutes {given.minutes:g}")
+    show([result], given)
+    if given.write:
+        keep(result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

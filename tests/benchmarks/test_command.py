@@ -1,0 +1,87 @@
+"""`python -m benchmarks`: which parts run, what is kept, what the exit code says."""
+
+from pathlib import Path
+
+import pytest
+
+import benchmarks.__main__ as command
+import benchmarks.page
+import benchmarks.parts
+from benchmarks.contents import NAMES
+from benchmarks.figures import Table
+from benchmarks.page import write_page
+from benchmarks.parts import Part
+from benchmarks.results import Result, save
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the parts whose results are kept; the parts are made up, and `fit` fails."""
+    names: list[str] = []
+
+    def part_of(name: str) -> Part:
+        def measure() -> Table:
+            if name == "fit":
+                raise RuntimeError("no fit today")
+            return {"row": {"column": 1.0}}
+
+        return Part(name, f"Title of {name}", "About.", measure)
+
+    def keep(result: Result) -> None:
+        names.append(result.part)
+
+    monkeypatch.setattr(command, "part_of", part_of)
+    monkeypatch.setattr(command, "keep", keep)
+    return names
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """The exit code of the command."""
+    monkeypatch.setattr("sys.argv", ["benchmarks", *words])
+    return command.main()
+
+
+def test_the_named_parts_are_run_in_the_order_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, kept: list[str]
+) -> None:
+    assert run(monkeypatch, "refit", "calibrate", "--write") == 0
+    assert kept == ["refit", "calibrate"]
+
+
+def test_without_a_name_all_parts_are_run_and_a_failure_does_not_stop_them(
+    monkeypatch: pytest.MonkeyPatch, kept: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was measured before and after it is kept, and the exit code tells."""
+    assert run(monkeypatch, "--write") == 1
+    assert kept == [name for name in NAMES if name != "fit"]
+    said = capsys.readouterr()
+    assert "no fit today" in said.err
+    assert "Title of refit" in said.out
+
+
+def test_nothing_is_kept_unless_asked_for(monkeypatch: pytest.MonkeyPatch, kept: list[str]) -> None:
+    assert run(monkeypatch, "refit") == 0
+    assert kept == []
+
+
+def test_an_unknown_part_is_refused_before_any_is_run(
+    monkeypatch: pytest.MonkeyPatch, kept: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "refit", "refits", "--write")
+    assert kept == []
+    assert "no such part: refits" in capsys.readouterr().err
+
+
+def test_one_part_writes_its_file_and_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`python -m benchmarks.<part> --write` is enough to measure one part anew."""
+    monkeypatch.setattr(
+        benchmarks.parts, "save", lambda result: save(result, tmp_path / "benchmarks")
+    )
+    monkeypatch.setattr(benchmarks.page, "write_page", lambda: write_page(tmp_path))
+    monkeypatch.setattr("sys.argv", ["fit", "--write"])
+    benchmarks.parts.main(Part("fit", "A title", "About.", lambda: {"row": {"column": 1.5}}))
+    assert "| row | 1.5 |" in (tmp_path / "benchmarks.md").read_text()
+    assert (tmp_path / "benchmarks" / "fit.json").exists()

@@ -1,0 +1,182 @@
+"""What a soak must not miss: wrong answers, errors, waiting, growth, and the effect of refits."""
+
+import socket
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import numpy as np
+import orjson
+import pytest
+
+from benchmarks.bodies import Ids, Question
+from benchmarks.figures import middle
+from benchmarks.load import HOST, post
+from benchmarks.maps import random_maps
+from benchmarks.soak_answers import JSON_FORM, Calibration, wrong_answers
+from benchmarks.soak_figures import Run, rows_of
+from benchmarks.soak_load import Answer, Kind, Load, Record
+from benchmarks.store import Store, private_store
+from calibrators import Atlas
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nsirocco-version: 7\r\n\r\nok"
+REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
+KINDS = (Kind("calibrate 1", 0.5, [b""]), Kind("events 100", 0.5, [b""]))
+MEGABYTE = 1_000_000
+
+
+@contextmanager
+def scripted(answer: bytes | None) -> Iterator[int]:
+    """The port of a server that answers each message so, or hangs up."""
+    with socket.create_server((HOST, 0)) as listener:
+        thread = Thread(target=serve, args=(listener, answer), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+
+
+def serve(listener: socket.socket, answer: bytes | None) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        Thread(target=converse, args=(connection, answer), daemon=True).start()
+
+
+def converse(connection: socket.socket, answer: bytes | None) -> None:
+    with connection:
+        while connection.recv(1 << 16) and answer is not None:
+            # In two pieces, as answers may come.
+            connection.sendall(answer[:10])
+            connection.sendall(answer[10:])
+
+
+def loaded(answer: bytes | None, kinds: tuple[Kind, ...]) -> Load:
+    """A load after a moment against such a server."""
+    with scripted(answer) as port:
+        load = Load(port, kinds, 2, 1)
+        load.run(1_000, 0.1)
+        load.close()
+    return load
+
+
+def kinds_of(body: bytes) -> tuple[Kind, ...]:
+    return (Kind("calibrate 1", 1.0, [post("/", body)]),)
+
+
+def test_every_answer_is_kept_with_its_version_and_its_latency() -> None:
+    load = loaded(OK, kinds_of(b"question"))
+
+    assert set(load.answers) == {Answer(0, 0, b"7", b"ok")}
+    assert load.errors == 0
+    assert load.answers.total() == len(load.records[0].latencies) > 0
+    assert min(load.records[0].latencies) > 0
+    assert len(load.lateness) + load.waited == load.answers.total()
+
+
+@pytest.mark.parametrize("answer", [REFUSED, None], ids=["refused", "hung up"])
+def test_what_is_no_200_is_an_error_and_the_load_goes_on(answer: bytes | None) -> None:
+    load = loaded(answer, kinds_of(b"question"))
+
+    assert load.errors == len(load.records[0].latencies) > 1
+    assert not load.answers
+    assert 0 < len(load.first_errors) <= 5
+
+
+def test_saturation_records_nothing() -> None:
+    with scripted(OK) as port:
+        load = Load(port, kinds_of(b"question"), 2, 1)
+        assert load.saturate(0.05) > 0
+        load.close()
+
+    assert not load.records[0].latencies
+    assert not load.answers
+
+
+def test_messages_that_must_differ_do() -> None:
+    seen: list[int] = []
+
+    def varied(message: bytes, number: int) -> bytes:
+        seen.append(number)
+        return message
+
+    loaded(OK, (Kind("events 100", 1.0, [post("/", b"x")], varied),))
+
+    assert seen == list(range(len(seen)))
+    assert seen
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with private_store() as opened:
+        opened.publish(atlas(1))
+        yield opened
+
+
+def atlas(seed: int) -> Atlas:
+    return Atlas.build(random_maps(3, seed))
+
+
+def answer_of(probabilities: list[float], version: str) -> Answer:
+    body = orjson.dumps({"probabilities": probabilities, "version": version})
+    return Answer(0, 0, b"", body)
+
+
+def wrong(answers: list[Answer], store: Store) -> tuple[int, int]:
+    question = Question(["campaign-1", "campaign-2"], np.array([0.1, 0.2]), Ids(0, {}))
+    calibration = Calibration(KINDS[0], JSON_FORM, [question])
+    return wrong_answers([calibration], answers, store, "click")
+
+
+def test_an_answer_that_is_off_by_one_bit_is_wrong(store: Store) -> None:
+    """As is one that mixes the maps of two versions."""
+    version = store.client.get("sirocco:{maps}:current").decode()
+    right = [atlas(1).at("campaign-1", 0.1), atlas(1).at("campaign-2", 0.2)]
+    near = [right[0], float(np.nextafter(right[1], 2.0))]
+    mixed = [right[0], atlas(2).at("campaign-2", 0.2)]
+
+    assert wrong([answer_of(right, version)], store) == (0, 1)
+    for told in (near, mixed, right[:1]):
+        assert wrong([answer_of(told, version)], store) == (1, 1)
+
+
+def test_events_that_were_not_all_accepted_are_wrong(store: Store) -> None:
+    told = [
+        {"accepted": 1, "duplicates": duplicates, "rejected": rejected}
+        for duplicates, rejected in ((0, []), (1, []), (0, [{"index": 0, "error": "late"}]))
+    ]
+    answers = [Answer(1, 0, b"", orjson.dumps(about)) for about in told]
+
+    assert wrong(answers, store) == (2, 0)
+
+
+def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
+    """100 s of requests; the refit is felt from 30 s to 41 s, a second after its end."""
+    scheduled = np.arange(0.0, 100.0, 0.1)
+    latencies = np.where((scheduled >= 30) & (scheduled < 41), 0.003, 0.002)
+    records = [Record(array("d", scheduled), array("d", latencies)), Record()]
+    told = [
+        {"kind": "memory", "at": float(at), "bytes": [(100 + (at >= 75)) * MEGABYTE, MEGABYTE]}
+        for at in range(100)
+    ]
+    told += [{"kind": "asked", "at": 30.0}, {"kind": "done", "at": 40.0, "error": "lost"}]
+    told += [{"kind": "asked", "at": 99.99}]
+    load = Load.__new__(Load)
+    load.records, load.lateness, load.waited, load.errors = records, array("d", [0.5]), 3, 2
+
+    rows = rows_of(Run(100 / 60, 20.0, 0.5, told, wrong=1, versions=4), load, KINDS)
+
+    whole, all_of = rows["whole run"], rows["all calibrations"]
+    assert (whole["errors"], whole["wrong answers"], whole["versions"]) == (3, 1, 4)
+    assert whole["server MB grown, %"] == pytest.approx(1)
+    assert whole["worker MB grown, %"] == 0
+    assert (whole["load late, p99 ms"], whole["no free connection"]) == (500, 3)
+    assert all_of == rows["calibrate 1"]
+    assert all_of["p99 in refits, ms"] == pytest.approx(3)
+    assert all_of["p99 otherwise, ms"] == pytest.approx(2)
+    assert all_of["refits move p99, %"] == pytest.approx(50)
+    assert all_of["p99.9 / p50"] == pytest.approx(1.5)
+    assert rows["events 100"]["requests"] == 0
+    assert middle(rows["minute 1"]["worst 10 s, p99 ms"]) == pytest.approx(3)
+    assert middle(rows["minute 2"]["p99 ms"]) == pytest.approx(2)
