@@ -97,6 +97,7 @@ class _Peer:
     method: str
     _expected: float = field(default=0.0, init=False)
     _size: int = field(default=1, init=False)
+    _reason: str = field(default="", init=False)
 
     @property
     def column(self) -> str:
@@ -104,6 +105,8 @@ class _Peer:
 
     def measure(self, scores: Floats, outcomes: Floats) -> Cell:
         """Its figure, or why there is none."""
+        if self._reason:
+            return self._reason
         expected = self._expected * len(scores) / self._size
         if expected > MOST_SECONDS:
             return f"over {MOST_SECONDS:.0f} s"
@@ -114,8 +117,8 @@ class _Peer:
                     for _ in range(5 if expected < 0.5 else 2)
                 ]
         except (NotInstalled, PeerFailed) as error:
-            self._expected, self._size = np.inf, 1
-            return str(error)
+            self._reason = str(error)
+            return self._reason
         # The first one pays for what is imported late.
         self._expected, self._size = min(taken), len(scores)
         return Figure.of(taken[1:]).times(1e6)

@@ -1,10 +1,10 @@
 """Which events count, and what each adds: to the bins of its hour, or to what its click knows."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from app.events.click_features import check_features
+from app.events.impressions import CLICK, FEW, LONGEST_ID, columns_of
 from app.events.open_times import OpenTimes, Untimely
 from app.events.parsing import INVALID, Parsed, Rejection
 from app.events.refusals import ClickEvent, rejection_of
@@ -23,9 +23,6 @@ from app.storage.click_events import Refused
 from app.storage.conversion_block import Conversion as StoredConversion
 from app.storage.open_click import OpenClick
 from app.strict_json import BrokenRule
-
-CLICK: Final = "click"
-_LONGEST_ID = 256
 
 
 class Admission:
@@ -50,12 +47,13 @@ class Admission:
     def admit_all(self, parsed: Parsed) -> list[Rejection]:
         """Adds every event that counts to the batch; the rejections of all others, by index."""
         refused: list[Rejection] = []
-        for index, event in zip(parsed.indices, parsed.events, strict=True):
+        for index, event in self._left_by_columns(parsed):
             try:
                 self.admit(event, index)
             except (BrokenRule, Untimely) as error:
                 refused.append(_rejection(index, event, error))
-        self.admitted.update(TYPE_NAMES[kind] for kind in map(type, parsed.events))
+        for kind, number in Counter(map(type, parsed.events)).items():
+            self.admitted[TYPE_NAMES[kind]] += number
         self.admitted.subtract(rejection.event_type for rejection in refused)
         return sorted(parsed.rejections + refused, key=lambda rejection: rejection.index)
 
@@ -76,6 +74,19 @@ class Admission:
             self._admit_outcome(event)
         else:
             self._admit_click_event(event, index)
+
+    def _left_by_columns(self, parsed: Parsed) -> Iterable[tuple[int, Event]]:
+        """Admits all impressions at once if there are many and all of them count; the others."""
+        events = zip(parsed.indices, parsed.events, strict=True)
+        if len(parsed.events) <= FEW:
+            return events
+        impressions = [event for event in parsed.events if isinstance(event, Impression)]
+        columns = columns_of(impressions, self._settings, self._times) if impressions else None
+        if columns is None:
+            return events
+        for some in columns:
+            self.batch.add_columns(CLICK, some)
+        return [(index, event) for index, event in events if not isinstance(event, Impression)]
 
     def _admit_impression(self, event: Impression) -> None:
         if event.campaign not in self._campaigns:
@@ -184,6 +195,6 @@ def check_campaign(field: str, campaign: str, longest: int) -> None:
 
 
 def _checked_id(field: str, event_id: str) -> str:
-    if not 0 < len(event_id) <= _LONGEST_ID:
-        raise BrokenRule(field, f"must have 1 to {_LONGEST_ID} characters", event_id)
+    if not 0 < len(event_id) <= LONGEST_ID:
+        raise BrokenRule(field, f"must have 1 to {LONGEST_ID} characters", event_id)
     return event_id

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.events.schema import Time
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.strict_json import BrokenRule
@@ -54,6 +57,16 @@ class OpenTimes:
         if hour < self.first_hour:
             raise self._late(field, time, 0.0)
         return hour
+
+    def hours(self, seconds: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """The hours of times (n,) in epoch seconds; None unless `hour` takes each of them."""
+        latest = min(self.latest, float(np.nextafter(_END_SECOND, 0)))
+        # A comparison with NaN is false: it must not be what lets a time pass.
+        in_time = seconds.min(initial=latest) >= _FIRST_SECOND
+        if not (in_time and seconds.max(initial=_FIRST_SECOND) <= latest):
+            return None
+        hours = np.floor_divide(seconds, SECONDS_PER_HOUR).astype(np.int64)
+        return hours if hours.min(initial=self.first_hour) >= self.first_hour else None
 
     def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
         """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""

@@ -1,7 +1,6 @@
 """Bins by target and hour, kept in Redis as one table per shard."""
 
-from collections.abc import Callable, Iterable
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 
 import redis
 
@@ -10,6 +9,7 @@ from app.storage.errors import CorruptBins, reaching_the_store
 from app.storage.folding import BYTES_AT_ONCE, Folding
 from app.storage.keys import TargetHour
 from calibrators.bins_table import BinsTable
+from calibrators.packed_table import PackedTable
 
 TABLES_AT_ONCE = 32
 
@@ -60,17 +60,31 @@ class BinsStore:
 
         Raises CorruptBins when stored bytes are not a table.
         """
-        return self._sum(target, range(first_hour, last_hour_exclusive), self._read_bins)
+        return BinsTable.merge(self.window_blocks(target, first_hour, last_hour_exclusive))
+
+    def window_blocks(
+        self, target: str, first_hour: int, last_hour_exclusive: int
+    ) -> Iterator[BinsTable]:
+        """The same in tables of which none has a campaign of another's; a shard is read when its
+        first is asked for."""
+        hours = range(first_hour, last_hour_exclusive)
+        for shard in range(keys.SHARDS):
+            tables = self._tables(shard, target, hours, judged=False)
+            yield from BinsTable.merge_in_blocks(tables)
+
+    def shards_of_hour(self, target: str, hour: int) -> Iterator[BinsTable]:
+        """The folded bins of one hour, shard after shard."""
+        for shard in range(keys.SHARDS):
+            hours = range(hour, hour + 1)
+            yield BinsTable.merge_packed(self._tables(shard, target, hours, judged=False))
 
     @reaching_the_store()
-    def write_judged(self, target: str, hour: int, table: BinsTable) -> None:
-        """Store the bins of calibrated probabilities of one hour, in the place of older ones."""
-        campaigns: list[list[str]] = [[] for _ in range(keys.SHARDS)]
-        for campaign in table.campaigns:
-            campaigns[keys.shard_of(campaign)].append(campaign)
+    def write_judged(self, target: str, hour: int, blocks: Sequence[BinsTable]) -> None:
+        """Store the bins of calibrated probabilities of one hour, a table for each shard, in the
+        place of older ones."""
         pipeline = self._client.pipeline(transaction=True)
-        for shard, names in enumerate(campaigns):
-            data = table.select(names).to_bytes()
+        for shard, table in enumerate(blocks):
+            data = table.to_bytes()
             pipeline.set(TargetHour(shard, target, hour).judged, data, ex=self._ttl_seconds)
         pipeline.execute()
 
@@ -86,42 +100,42 @@ class BinsStore:
 
     def judged_window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
         """The sum of the judged bins of first_hour <= hour < last_hour_exclusive."""
-        return self._sum(target, range(first_hour, last_hour_exclusive), self._read_judged)
+        return BinsTable.merge(self.judged_blocks(target, first_hour, last_hour_exclusive))
+
+    def judged_blocks(
+        self, target: str, first_hour: int, last_hour_exclusive: int
+    ) -> Iterator[BinsTable]:
+        """The same in tables, as `window_blocks` has them."""
+        hours = range(first_hour, last_hour_exclusive)
+        for shard in range(keys.SHARDS):
+            tables = self._tables(shard, target, hours, judged=True)
+            yield from BinsTable.merge_in_blocks(tables)
 
     @reaching_the_store()
-    def _sum(
-        self,
-        target: str,
-        hours: range,
-        read: Callable[[list[TargetHour]], Iterable[tuple[str, bytes | None]]],
-    ) -> BinsTable:
-        # Summed as they are read, shard by shard: the sum is much smaller than its hours.
-        sums: dict[int, BinsTable] = {}
-        held = [TargetHour(shard, target, h) for shard in range(keys.SHARDS) for h in hours]
+    def _tables(self, shard: int, target: str, hours: range, judged: bool) -> list[PackedTable]:
+        """One shard's tables whose sum is that of the hours: so many, or one more, at most."""
+        held = [TargetHour(shard, target, hour) for hour in hours]
+        tables: list[PackedTable] = []
         for at in range(0, len(held), TABLES_AT_ONCE):
-            tables = map(_table, read(held[at : at + TABLES_AT_ONCE]))
-            of_shards = groupby(zip(held[at:], tables, strict=False), lambda pair: pair[0].shard)
-            for shard, pairs in of_shards:
-                before = sums.get(shard, BinsTable.empty())
-                sums[shard] = BinsTable.merge((before, *(table for _, table in pairs)))
-        return BinsTable.merge(sums.values())
+            if tables:
+                tables = [BinsTable.merge_packed(tables).packed]
+            stored = self._read(held[at : at + TABLES_AT_ONCE], judged)
+            tables += (_table(key, data) for key, data in stored if data is not None)
+        return tables
 
-    def _read_bins(self, held: list[TargetHour]) -> list[tuple[str, bytes | None]]:
+    def _read(self, held: list[TargetHour], judged: bool) -> list[tuple[str, bytes | None]]:
         pipeline = self._client.pipeline(transaction=False)
-        for log in held:
-            pipeline.hget(log.bins, "table")
-        return list(zip((log.bins for log in held), pipeline.execute(), strict=True))
-
-    def _read_judged(self, held: list[TargetHour]) -> list[tuple[str, bytes | None]]:
-        pipeline = self._client.pipeline(transaction=False)
-        for log in held:
-            pipeline.get(log.judged)
-        return list(zip((log.judged for log in held), pipeline.execute(), strict=True))
+        for hour in held:
+            if judged:
+                pipeline.get(hour.judged)
+            else:
+                pipeline.hget(hour.bins, "table")
+        names = [hour.judged if judged else hour.bins for hour in held]
+        return list(zip(names, pipeline.execute(), strict=True))
 
 
-def _table(stored: tuple[str, bytes | None]) -> BinsTable:
-    key, data = stored
+def _table(key: str, data: bytes) -> PackedTable:
     try:
-        return BinsTable.empty() if data is None else BinsTable.from_bytes(data)
+        return PackedTable.from_bytes(data)
     except ValueError as error:
         raise CorruptBins(key, str(error)) from error

@@ -27,7 +27,8 @@ LARGEST_WEIGHT = 1_000_000.0
 
 _MAGIC = b"SBLK"
 _SIZES = struct.Struct("<II")
-_ROW_BYTES = 4 + 3 * 8
+ROW_BYTES = 4 + 3 * 8
+"""Bytes of one row in a block's columns."""
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.uint32]
@@ -71,24 +72,36 @@ def decode_block(data: bytes) -> Block:
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks = opened(_MAGIC, SCHEMA_VERSION, data)
-    if len(body) < _SIZES.size:
-        raise ValueError(f"the body of a block has at least {_SIZES.size} bytes, not {len(body)}")
+    body, marks = opened_block(data)
     campaigns, length = _SIZES.unpack_from(body)
     names, start = unpack_names(body, _SIZES.size, campaigns)
-    if start + length * _ROW_BYTES != len(body):
-        raise ValueError(f"{length} rows of {_ROW_BYTES} bytes do not fill the block")
+    if start + length * ROW_BYTES != len(body):
+        raise ValueError(f"{length} rows of {ROW_BYTES} bytes do not fill the block")
     rows = np.frombuffer(body, "<u4", length, start)
     values = np.frombuffer(body, "<f8", 3 * length, start + 4 * length).reshape(3, length)
-    _check_values(rows, campaigns, values)
+    check_rows(rows, campaigns)
+    check_values(values)
     block = Block(names, rows, *values)
     return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
 
 
-def _check_values(rows: Rows, campaigns: int, values: Floats) -> None:
+def opened_block(data: bytes) -> tuple[memoryview, memoryview]:
+    """Body and marks of a block; ValueError on bytes of another kind or version, and on damage."""
+    body, marks = opened(_MAGIC, SCHEMA_VERSION, data)
+    if len(body) < _SIZES.size:
+        raise ValueError(f"the body of a block has at least {_SIZES.size} bytes, not {len(body)}")
+    return body, marks
+
+
+def check_rows(rows: Rows, campaigns: int | NDArray[np.int64]) -> None:
+    """Raises ValueError on a row that names a campaign beyond those of its block."""
+    if (rows >= campaigns).any():
+        raise ValueError(f"a row names a campaign beyond the block's {np.max(campaigns)}")
+
+
+def check_values(values: Floats) -> None:
+    """Raises ValueError on scores, counts and positives, (3, n), that no event can have."""
     # Folds read small blocks by the thousand: few passes, each of which NaN fails too.
-    if len(rows) and rows.max() >= campaigns:
-        raise ValueError(f"a row names a campaign beyond the block's {campaigns}")
     if not (values.min(initial=0.0) >= 0.0 and values[0].max(initial=0.0) <= 1.0):
         raise ValueError("a value of the block is negative, or a score above 1")
     if not values.max(initial=0.0) <= LARGEST_WEIGHT:

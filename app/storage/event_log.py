@@ -15,6 +15,7 @@ from app.storage.batch import Batch
 from app.storage.blocks import encode_block
 from app.storage.click_events import ClickRules, Refusal, Refused
 from app.storage.errors import IdempotencyConflict, reaching_the_store
+from app.storage.event_ids import pack_ids
 from app.storage.scripts import lua
 
 LONGEST_IDEMPOTENCY_KEY = 255
@@ -102,7 +103,7 @@ def _add_blocks(batch: Batch, names: list[str], arguments: _Arguments) -> None:
         arguments[counted] = number
         names += (log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard))
         arguments += (log.member, encode_block(block))
-        arguments += (len(ids), _packed(clicks), *ids) if ids or clicks else ("",)
+        arguments += (_packed(clicks), pack_ids(ids)) if ids or clicks else (b"", b"")
 
 
 def _add_conversions(batch: Batch, names: list[str], arguments: _Arguments) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import redis
 
 from app.storage import keys
+from app.storage.block_run import decode_blocks
 from app.storage.blocks import Block, decode_block
 from app.storage.errors import CorruptBins
 from app.storage.keys import TargetHour
@@ -82,7 +83,15 @@ class _Step:
 
 
 def _decoded(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:
-    """The readable blocks, and the bytes of the others: they must not stop the log for ever."""
+    """What the readable blocks hold, and the bytes of the others: they must not stop the log for
+    ever."""
+    try:
+        return decode_blocks(blocks), []
+    except ValueError:
+        return _decoded_each(log, blocks)
+
+
+def _decoded_each(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:
     readable, damaged = [], []
     for data in blocks:
         try:

@@ -107,7 +107,7 @@ def test_encodings_have_a_row_for_each_batch() -> None:
 
 
 def test_fit_has_two_rows_for_each_window() -> None:
-    rows = fit.measure(fit.Sizes(samples=(500,), budget_seconds=0.01))
+    rows = fit.measure(fit.Sizes(binned=(500,), raw=(500,), peers=(), budget_seconds=0.01))
     check(rows)
     assert list(rows) == ["from bins of 500", "from 500 raw samples"]
 

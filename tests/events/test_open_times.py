@@ -1,8 +1,12 @@
 """Which times events may carry, to the second."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from math import inf, nan
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.events.open_times import OpenTimes, Untimely
 from app.settings import Settings
@@ -91,3 +95,25 @@ def test_times_of_other_centuries_break_a_rule(clock, time):
     """By either clock: they are mistakes, not late events."""
     with pytest.raises(BrokenRule, match="must be in the years 2000 to 2099"):
         clock.hour("occurred_at", time)
+
+
+@given(
+    st.lists(
+        st.sampled_from([(HOUR - 3) * 3600.0, NOW + 60, YEAR_2000, YEAR_2100, nan, inf])
+        | st.floats(YEAR_2000 - 1, YEAR_2100 + 1)
+        | st.floats(NOW - 4 * 3600, NOW + 61),
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_hours_of_many_times_are_those_of_each_or_none_at_all(times, by_the_wall):
+    """One time that is not open is enough for none."""
+    open_times = OpenTimes.at(NOW, SETTINGS) if by_the_wall else OpenTimes.since(None, SETTINGS)
+    try:
+        expected = [open_times.hour("occurred_at", time) for time in times]
+    except (BrokenRule, Untimely):
+        expected = None
+
+    hours = open_times.hours(np.array(times))
+
+    assert (hours if hours is None else hours.tolist()) == expected

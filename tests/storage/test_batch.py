@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage import Batch
-from app.storage.batch import LONGEST_ID, Cell
+from app.storage.batch import Cell
 from app.storage.blocks import LARGEST_WEIGHT
+from app.storage.event_ids import LONGEST_ID
 from app.storage.keys import TargetHour, shard_of
 from app.storage.open_click import OpenClick
 

@@ -9,6 +9,7 @@ from app.storage.bins_store import TABLES_AT_ONCE
 from app.storage.keys import SHARDS, TargetHour, hours, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, Append, Impressions
+from tests.storage.shards import by_shard
 
 CAMPAIGN = "campaign-0"
 PLACE = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
@@ -107,7 +108,7 @@ def test_damaged_bins_are_an_error_that_names_their_key_never_a_smaller_sum(
 def test_damaged_judged_bins_are_an_error_that_names_their_key(
     store: BinsStore, redis_client: redis.Redis
 ) -> None:
-    store.write_judged("click", HOUR, table())
+    store.write_judged("click", HOUR, by_shard(table()))
     redis_client.set(PLACE.judged, b"damaged")
 
     with pytest.raises(CorruptBins, match=f":judged:{PLACE.member}"):
@@ -115,13 +116,13 @@ def test_damaged_judged_bins_are_an_error_that_names_their_key(
 
 
 def test_judged_bins_are_read_as_they_were_written(store: BinsStore) -> None:
-    store.write_judged("click", HOUR, table())
+    store.write_judged("click", HOUR, by_shard(table()))
     assert store.judged_window("click", HOUR, HOUR + 1) == table()
 
 
 def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
     for seed in range(3):
-        store.write_judged("click", HOUR + seed, table(seed))
+        store.write_judged("click", HOUR + seed, by_shard(table(seed)))
 
     window = store.judged_window("click", HOUR + 1, HOUR + 3)
 
@@ -131,16 +132,16 @@ def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
 def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(
     store: BinsStore,
 ) -> None:
-    store.write_judged("click", HOUR, table(campaigns=40))
-    store.write_judged("click", HOUR, table(campaigns=2))
+    store.write_judged("click", HOUR, by_shard(table(campaigns=40)))
+    store.write_judged("click", HOUR, by_shard(table(campaigns=2)))
 
     assert store.judged_window("click", HOUR, HOUR + 1) == table(campaigns=2)
 
 
 def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
     """It must not be judged again and again."""
-    store.write_judged("click", HOUR + 1, BinsTable.empty())
-    store.write_judged("click", HOUR + 3, table())
+    store.write_judged("click", HOUR + 1, by_shard(BinsTable.empty()))
+    store.write_judged("click", HOUR + 3, by_shard(table()))
 
     assert store.judged_hours("click", HOUR, HOUR + 3) == {HOUR + 1}
     assert store.judged_hours("click", HOUR, HOUR + 4) == {HOUR + 1, HOUR + 3}
@@ -154,7 +155,7 @@ def test_judged_bins_are_not_what_is_learnt_from(
     store.fold()
     before = store.hour("click", HOUR)
 
-    store.write_judged("click", HOUR, table())
+    store.write_judged("click", HOUR, by_shard(table()))
 
     assert store.hour("click", HOUR) == before
     assert store.hours("click") == [HOUR]

@@ -17,6 +17,7 @@ from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import InterruptedRedis
+from tests.storage.shards import by_shard
 
 Refuse = Callable[[], None]
 
@@ -124,7 +125,7 @@ def test_a_publish_that_is_refused_at_its_last_step_moves_nothing(
 
 WRITES: dict[str, Callable[[redis.Redis], object]] = {
     "judged": lambda client: BinsStore(client, TTL_SECONDS).write_judged(
-        "click", HOUR, BinsTable.empty()
+        "click", HOUR, by_shard(BinsTable.empty())
     ),
     "lease": lambda client: Lease(client, "other", "b", ttl=10.0).acquire(),
     "job": lambda client: Jobs(client).submit("retrain", {"target": "click"}, 1.0),

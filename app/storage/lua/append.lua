@@ -5,8 +5,8 @@
 --   set of logs.
 -- ARGV: ttl in seconds; 1 if the request has an idempotency key; its fingerprint; its click events,
 --   packed, or nothing; number of blocks of events; per block: name of the log in the sets, its
---   bytes, and then nothing if it counts as it is, or else the number of ids of its first rows, the
---   numbers of the click events that are its other rows (u4 each), ids; per block of conversions:
+--   bytes, the numbers of the click events that are its last rows (u4 each), the ids of its other
+--   rows as a MessagePack array, or nothing twice if it counts as it is; per block of conversions:
 --   name of the log in the set, its bytes, the numbers of its click events.
 -- Returns {0 stored | 1 stored before | 2 the key belongs to another request, duplicates,
 --   {place, reason, detail} of each click event that was refused}.
@@ -32,21 +32,24 @@ end
 
 -- include click_events
 
--- Files the ids ARGV[first..last]; returns one mark a row, and the number of marks that are set.
-local function file_ids(seen, first, last)
-  local marks, duplicates = {}, 0
-  for from = first, last, IDS_AT_ONCE do
-    local to = math.min(from + IDS_AT_ONCE - 1, last)
-    for _, known in ipairs(redis.call('SMISMEMBER', seen, unpack(ARGV, from, to))) do
-      marks[#marks + 1] = string.char(known)
-      duplicates = duplicates + known
+-- Files the ids, and notes in `left_out` the rows of those that are known; returns their number.
+local function file_ids(seen, ids, left_out)
+  local duplicates = 0
+  for from = 1, #ids, IDS_AT_ONCE do
+    local to = math.min(from + IDS_AT_ONCE - 1, #ids)
+    local known = redis.call('SMISMEMBER', seen, unpack(ids, from, to))
+    for at = 1, #known do
+      if known[at] == 1 then
+        left_out[from + at - 1] = true
+        duplicates = duplicates + 1
+      end
     end
-    redis.call('SADD', seen, unpack(ARGV, from, to))
+    redis.call('SADD', seen, unpack(ids, from, to))
   end
-  if first <= last then
+  if #ids > 0 then
     redis.call('EXPIRE', seen, ttl)
   end
-  return marks, duplicates
+  return duplicates
 end
 
 local now = tonumber(redis.call('TIME')[1])
@@ -58,23 +61,30 @@ if ARGV[4] ~= '' then
   end
 end
 
--- Adds a mark for each click event of these numbers; returns how many of them do not count.
-local function mark_events(numbers, marks)
-  local left_out = 0
+-- Notes in `left_out` the rows, from `first` on, of click events that do not count; returns how many.
+local function leave_events_out(numbers, first, left_out)
+  local found = 0
   for at = 1, #numbers, 4 do
-    local counts = statuses[struct.unpack('<I4', numbers, at) + 1] == 0
-    marks[#marks + 1] = string.char(counts and 0 or 1)
-    left_out = left_out + (counts and 0 or 1)
+    if statuses[struct.unpack('<I4', numbers, at) + 1] ~= 0 then
+      left_out[first + (at - 1) / 4] = true
+      found = found + 1
+    end
   end
-  return left_out
+  return found
 end
 
--- The block as it is stored, if anything of it is.
-local function marked(block, marks, left_out)
-  if left_out == 0 then
+-- The block as it is stored, if anything of it is: with a mark a row if some are left out.
+local function marked(block, rows, left_out, found)
+  if found == 0 then
     return block
+  elseif found == rows then
+    return nil
   end
-  return left_out < #marks and block .. table.concat(marks)
+  local marks = {}
+  for row = 1, rows do
+    marks[row] = left_out[row] and '\1' or '\0'
+  end
+  return block .. table.concat(marks)
 end
 
 local expiry = now + ttl
@@ -89,14 +99,14 @@ end
 local key, argument = 2, 6
 for _ = 1, tonumber(ARGV[5]) do
   local log, seen, logs, hours = unpack(KEYS, key, key + 3)
-  local name, block, ids = unpack(ARGV, argument, argument + 2)
-  key, argument = key + 4, argument + 3
+  local name, block, numbers, ids = unpack(ARGV, argument, argument + 3)
+  key, argument = key + 4, argument + 4
   if ids ~= '' then
-    local marks, found = file_ids(seen, argument + 1, argument + ids)
-    local left_out = found + mark_events(ARGV[argument], marks)
-    block = marked(block, marks, left_out)
-    duplicates = duplicates + found
-    argument = argument + ids + 1
+    local given, left_out = cmsgpack.unpack(ids), {}
+    local known = file_ids(seen, given, left_out)
+    local uncounted = leave_events_out(numbers, #given + 1, left_out)
+    block = marked(block, #given + #numbers / 4, left_out, known + uncounted)
+    duplicates = duplicates + known
   end
   if block then
     store(log, logs, hours, name, block)
@@ -107,8 +117,8 @@ while key < #KEYS do
   local log, logs = unpack(KEYS, key, key + 1)
   local name, block, numbers = unpack(ARGV, argument, argument + 2)
   key, argument = key + 2, argument + 3
-  local marks = {}
-  block = marked(block, marks, mark_events(numbers, marks))
+  local left_out = {}
+  block = marked(block, #numbers / 4, left_out, leave_events_out(numbers, 1, left_out))
   if block then
     redis.call('RPUSH', log, block)
     redis.call('EXPIRE', log, life)

@@ -1,0 +1,120 @@
+"""Events of one target as columns, and the blocks that they become: one per log.
+
+What an event at a time takes some dozen Python calls is done here over all of them at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.storage.blocks import LARGEST_WEIGHT, Block
+from app.storage.event_ids import stored_ids
+from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Entry(NamedTuple):
+    """One block on its way to its log.
+
+    No row has an id and there are no numbers, or the first rows have ids, and each of the others
+    is the click event of its number: it counts if that is stored.
+    """
+
+    log: TargetHour
+    ids: Sequence[bytes]
+    block: Block
+    numbers: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventColumns:
+    """n events of one target, each of which counts 1.
+
+    rows[i] is the index into `campaigns`, m distinct names, of event i; hours[i] is floor(epoch
+    seconds / 3600); positives[i] what it adds to the positives. Either every event has an id or
+    none has.
+    """
+
+    campaigns: Sequence[str]
+    rows: NDArray[np.intp]
+    hours: Integers
+    scores: Floats
+    positives: Floats
+    ids: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def check(self) -> None:
+        """ValueError on a score outside [0, 1] or a positive outside [0, LARGEST_WEIGHT]."""
+        # A comparison with NaN is false: it must not be what lets a value pass.
+        scores, positives = self.scores, self.positives
+        if not (scores.min(initial=0.0) >= 0.0 and scores.max(initial=0.0) <= 1.0):
+            raise ValueError("a score must be in [0, 1]")
+        if not (positives.min(initial=0.0) >= 0.0 and positives.max(initial=0.0) <= LARGEST_WEIGHT):
+            raise ValueError(f"a positive must be in [0, {LARGEST_WEIGHT:.0f}]")
+
+    def without_repeats(self) -> "EventColumns":
+        """The first events of those that share an id within one log."""
+        if self.ids is None or len(set(self.ids)) == len(self.ids):
+            return self
+        first: dict[tuple[int, str], int] = {}
+        for place, known in enumerate(zip(self._logs().tolist(), self.ids, strict=True)):
+            first.setdefault(known, place)
+        kept = np.fromiter(first.values(), np.intp, len(first))
+        return replace(
+            self,
+            rows=self.rows[kept],
+            hours=self.hours[kept],
+            scores=self.scores[kept],
+            positives=self.positives[kept],
+            ids=[self.ids[place] for place in kept.tolist()],
+        )
+
+    def entries(self, target: str) -> Iterator[Entry]:
+        """A block per log; rows come in the order of their campaigns."""
+        if not len(self):
+            return
+        logs = self._logs()
+        pairs = logs * len(self.campaigns) + self.rows
+        order = np.argsort(pairs, kind="stable")
+        begins = np.flatnonzero(np.diff(pairs[order], prepend=-1))
+        logs_of_pairs = logs[order[begins]]
+        firsts = np.flatnonzero(np.diff(logs_of_pairs, prepend=-1))
+        yield from self._cut(target, order, begins, firsts)
+
+    def _cut(
+        self, target: str, order: Integers, begins: Integers, firsts: Integers
+    ) -> Iterator[Entry]:
+        """order (n,) sorts by log and campaign; begins: where each campaign of a log starts in it;
+        firsts: which of those is the first of its log.
+        """
+        names = [self.campaigns[row] for row in self.rows[order[begins]].tolist()]
+        sizes = np.diff(begins, append=len(order))
+        numbers = np.repeat(np.arange(len(begins), dtype=np.uint32), sizes)
+        columns = (self.scores[order], np.ones(len(order)), self.positives[order])
+        ids = None if self.ids is None else stored_ids([self.ids[at] for at in order.tolist()])
+        campaigns_at = [*firsts.tolist(), len(begins)]
+        rows_at = [*begins[firsts].tolist(), len(order)]
+        for campaigns, rows in zip(pairwise(campaigns_at), pairwise(rows_at), strict=True):
+            some, cut = names[slice(*campaigns)], slice(*rows)
+            block = Block(tuple(some), numbers[cut] - campaigns[0], *(c[cut] for c in columns))
+            log = TargetHour(shard_of(some[0]), target, int(self.hours[order[rows[0]]]))
+            yield Entry(log, ids[cut] if ids else (), block, ())
+
+    def _logs(self) -> Integers:
+        """Numbers (n,) of the logs of the events, by hour and shard."""
+        logs: Integers = (self.hours - self.hours.min(initial=0)) * SHARDS + self._shards()
+        return logs
+
+    def _shards(self) -> Integers:
+        """Shards (n,) of the events' campaigns; there may be many more names than events."""
+        if len(self.campaigns) <= len(self):
+            return shards_of(self.campaigns)[self.rows]
+        return shards_of([self.campaigns[row] for row in self.rows.tolist()])

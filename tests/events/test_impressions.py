@@ -1,0 +1,108 @@
+"""Impressions admitted all at once: the same as one by one, with the same words for the others."""
+
+from datetime import UTC, datetime
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.events import admission
+from app.events.admission import Admission
+from app.events.impressions import columns_of
+from app.events.open_times import OpenTimes
+from app.events.parsing import Parsed
+from app.events.schema import Click, Impression, TargetOutcome
+from app.settings import Settings
+from tests.storage.gathered import rows_by_log
+
+HOUR = 470_000
+NOW = HOUR * 3600.0
+SETTINGS = Settings(max_campaign_bytes=8, future_seconds=10)
+TIMES = OpenTimes.at(NOW, SETTINGS)
+FIRST = NOW - 24 * 3600
+
+good_times = st.sampled_from([NOW, FIRST, NOW - 0.5, NOW + 10, datetime.fromtimestamp(NOW, UTC)])
+bad_times = st.sampled_from([FIRST - 1, NOW + 11, 0.0, 1e18, -1e300])
+good_scores = st.sampled_from([{"click": 0.25}, {"click": 1.0, "conversion": 0.5}])
+bad_scores = st.sampled_from([{}, {"conversion": 0.5}, {"click": 0.5, "view": 0.5}])
+good_campaigns = st.sampled_from(["a", "b", "x" * 8, "日日", "😀😀"])
+bad_campaigns = st.sampled_from(["", "x" * 9, "日日日"])
+good_ids = st.none() | st.sampled_from(["1", "2", "é" * 70, "x" * 256])
+bad_ids = st.sampled_from(["", "x" * 257])
+good = st.builds(Impression, good_campaigns, good_times, good_scores, good_ids)
+mixed = st.builds(
+    Impression,
+    good_campaigns | bad_campaigns,
+    good_times | bad_times,
+    good_scores | bad_scores,
+    good_ids | bad_ids,
+)
+clicks = st.builds(
+    Click,
+    st.sampled_from(["1", "2", ""]),
+    good_campaigns,
+    good_times,
+    good_times | bad_times,
+    good_scores,
+)
+outcomes = st.builds(
+    TargetOutcome, good_campaigns, st.just("click"), good_times, st.just(0.5), st.just(1.0)
+)
+requests = st.lists(good | clicks | outcomes) | st.lists(good | mixed | clicks)
+
+
+def admitted(events, few, settings=SETTINGS):
+    """What comes of the events where up to `few` are admitted one by one."""
+    found = Admission(settings, TIMES)
+    with patch.object(admission, "FEW", few):
+        rejections = found.admit_all(Parsed(range(len(events)), events))
+    return rejections, +found.admitted, len(found.batch), found.batch.repeats, found.batch
+
+
+@given(requests)
+@example([Impression("a", NOW, {"click": 0.5}, "1"), Impression("b", NOW, {"click": 0.5})])
+def test_all_at_once_is_the_same_as_one_by_one(events):
+    *fast, fast_batch = admitted(events, few=0)
+    *slow, slow_batch = admitted(events, few=len(events))
+
+    assert fast == slow
+    assert rows_by_log(fast_batch) == rows_by_log(slow_batch)
+
+
+@given(st.lists(good, min_size=1))
+def test_good_impressions_are_taken_all_at_once(events):
+    """Otherwise the test above would compare the slow way with itself."""
+    columns = columns_of(events, SETTINGS, TIMES)
+
+    assert sum(map(len, columns)) == len(events)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Impression("", NOW, {"click": 0.5}),
+        Impression("日日日", NOW, {"click": 0.5}),
+        Impression("a", NOW + 11, {"click": 0.5}),
+        Impression("a", FIRST - 1, {"click": 0.5}),
+        Impression("a", NOW, {"conversion": 0.5}),
+        Impression("a", NOW, {"click": 0.5, "view": 0.5}),
+        Impression("a", NOW, {"click": 0.5}, ""),
+        Impression("a", NOW, {"click": 0.5}, "x" * 257),
+    ],
+)
+def test_one_bad_impression_leaves_all_to_the_slow_way(bad):
+    fine = [Impression("a", NOW, {"click": 0.5}), Impression("a", NOW, {"click": 0.5}, "1")]
+
+    assert columns_of([*fine, bad], SETTINGS, TIMES) is None
+
+
+def test_where_click_is_no_target_no_impression_is_taken():
+    settings = Settings(targets=("view",))
+    events = [Impression("a", NOW, {"view": 0.5})] * 2
+
+    rejections, counted, *_ = admitted(events, few=0, settings=settings)
+
+    assert columns_of(events, settings, TIMES) is None
+    assert [rejection.index for rejection in rejections] == [0, 1]
+    assert not counted

@@ -1,0 +1,23 @@
+"""What a batch has gathered, whatever the order and the number of its blocks."""
+
+from itertools import chain, repeat
+
+from app.storage import Batch
+from app.storage.keys import TargetHour
+
+Row = tuple[str, float, float, float, bytes | int | None]
+
+
+def rows_by_log(batch: Batch) -> dict[TargetHour, list[Row]]:
+    """Of each log the sorted rows: campaign, score, count, positive, and id, number or neither."""
+    found: dict[TargetHour, list[Row]] = {}
+    for entry in batch.entries():
+        block = entry.block
+        assert len(set(block.campaigns)) == len(block.campaigns)
+        campaigns = (block.campaigns[row] for row in block.rows.tolist())
+        values = (block.scores.tolist(), block.counts.tolist(), block.positives.tolist())
+        known = [*entry.ids, *entry.numbers]
+        assert not known or len(known) == len(block)
+        rows = zip(campaigns, *values, chain(known, repeat(None)), strict=False)
+        found.setdefault(entry.log, []).extend(rows)
+    return {log: sorted(rows, key=repr) for log, rows in found.items()}

@@ -1,0 +1,190 @@
+"""Notices wake who waits for them, and whatever happens to the connection, nobody hangs."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import redis
+
+from app.storage import EmbeddedRedis, Lease, Versions, keys, open_redis
+from app.storage.notices import Notices
+
+LONG = 60.0
+SHORT = 0.01
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+def notices(redis_client: redis.Redis) -> Iterator[Notices]:
+    """Subscribed: the first wait does that."""
+    with_connection = Notices(redis_client)
+    with_connection.wait(LONG)
+    yield with_connection
+    with_connection.close()
+    with_connection.release()
+
+
+def listeners(client: redis.Redis) -> int:
+    return int(dict(client.pubsub_numsub(keys.PUBLISHED))[keys.PUBLISHED.encode()])
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.002)
+
+
+def test_publishing_a_version_ends_the_wait(redis_client: redis.Redis, notices: Notices) -> None:
+    """The wait is far longer than the test may take."""
+    lease = Lease(redis_client, "worker", "test", 60)
+    lease.acquire()
+    waiting = threading.Thread(target=notices.wait, args=(LONG,), daemon=True)
+    waiting.start()
+
+    Versions(redis_client, kept=1).publish(lease.token, 1.0, 2.0, {}, {})
+
+    waiting.join(PATIENCE_SECONDS)
+    assert not waiting.is_alive()
+
+
+def test_the_notice_names_the_version(redis_client: redis.Redis) -> None:
+    with redis_client.pubsub() as heard:  # type: ignore[no-untyped-call]
+        heard.subscribe(keys.PUBLISHED)
+        lease = Lease(redis_client, "worker", "test", 60)
+        lease.acquire()
+
+        version = Versions(redis_client, kept=1).publish(lease.token, 1.0, 2.0, {}, {})
+
+        told = [message for _ in range(2) if (message := heard.get_message(timeout=LONG))]
+    assert [message["data"] for message in told] == [1, version.encode()]
+
+
+def test_a_notice_that_came_between_two_waits_is_not_lost(
+    redis_client: redis.Redis, notices: Notices
+) -> None:
+    redis_client.publish(keys.PUBLISHED, "v")
+
+    notices.wait(LONG)
+
+
+def test_without_a_notice_the_wait_ends_by_itself(notices: Notices) -> None:
+    started = time.monotonic()
+
+    notices.wait(SHORT)
+
+    assert time.monotonic() - started >= SHORT
+
+
+def test_the_first_wait_returns_at_once_and_listens(redis_client: redis.Redis) -> None:
+    """What was published before is not told, so the caller has to look."""
+    notices = Notices(redis_client)
+    assert listeners(redis_client) == 0
+
+    notices.wait(LONG)
+
+    assert listeners(redis_client) == 1
+    notices.release()
+
+
+def test_a_lost_connection_is_opened_again(redis_client: redis.Redis, notices: Notices) -> None:
+    redis_client.client_kill_filter(_type="pubsub")
+    notices.wait(SHORT)
+    assert listeners(redis_client) == 0
+
+    notices.wait(LONG)
+
+    assert listeners(redis_client) == 1
+
+
+def test_after_a_lost_connection_the_wait_still_takes_its_time(
+    redis_client: redis.Redis, notices: Notices
+) -> None:
+    """Or a server that drops every connection would be asked without a pause."""
+    redis_client.client_kill_filter(_type="pubsub")
+    started = time.monotonic()
+
+    notices.wait(SHORT)
+
+    assert time.monotonic() - started >= SHORT
+
+
+def test_close_ends_the_wait_of_another_thread(notices: Notices) -> None:
+    waiting = threading.Thread(target=notices.wait, args=(LONG,), daemon=True)
+    waiting.start()
+
+    notices.close()
+
+    waiting.join(PATIENCE_SECONDS)
+    assert not waiting.is_alive()
+
+
+def test_release_gives_the_connection_back(redis_client: redis.Redis, notices: Notices) -> None:
+    notices.release()
+    notices.release()
+
+    eventually(lambda: listeners(redis_client) == 0)
+
+
+@pytest.fixture
+def own_redis() -> Iterator[EmbeddedRedis]:
+    """A server that a test may freeze and kill."""
+    with (
+        TemporaryDirectory(prefix="sirocco-test-") as folder,
+        EmbeddedRedis(Path(folder)) as server,
+    ):
+        yield server
+
+
+def test_a_frozen_server_holds_nobody_longer_than_the_timeouts(own_redis: EmbeddedRedis) -> None:
+    assert own_redis.process_id is not None
+    with open_redis(own_redis.url, timeout_seconds=0.1) as client:
+        silent, unsubscribed = Notices(client), Notices(client)
+        silent.wait(LONG)
+        # Leaves a connection that was opened before: the server is silent only then.
+        client.ping()
+        os.kill(own_redis.process_id, signal.SIGSTOP)
+        try:
+            silent.wait(SHORT)
+            unsubscribed.wait(SHORT)
+        finally:
+            os.kill(own_redis.process_id, signal.SIGCONT)
+
+        unsubscribed.wait(LONG)
+        assert listeners(client) == 2
+        silent.release()
+        unsubscribed.release()
+
+
+def test_a_server_that_is_away_is_no_error() -> None:
+    with open_redis("unix:///nowhere/redis.sock", timeout_seconds=0.1) as client:
+        notices = Notices(client)
+
+        notices.wait(SHORT)
+        notices.wait(SHORT)
+
+
+def test_a_publisher_who_may_not_send_notices_still_publishes(
+    redis_client: redis.Redis, redis_url: str
+) -> None:
+    redis_client.acl_setuser(
+        "mute", enabled=True, nopass=True, keys=["*"], categories=["+@all"], reset_channels=True
+    )
+    try:
+        with redis.Redis.from_url(redis_url, username="mute", password="") as client:
+            lease = Lease(client, "worker", "test", 60)
+            lease.acquire()
+            versions = Versions(client, kept=1)
+
+            version = versions.publish(lease.token, 1.0, 2.0, {}, {})
+
+            assert versions.current() == version
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.publish(keys.PUBLISHED, version)
+    finally:
+        redis_client.acl_deluser("mute")
