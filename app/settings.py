@@ -96,7 +96,10 @@ class Settings(BaseSettings):
     min_positives: float = Field(10, ge=0, description="Fewest positives for a map of one's own.")
     versions_kept: int = Field(24, ge=1, le=1000, description="Published versions kept.")
     refresh_seconds: float = Field(
-        0.2, gt=0, le=60, description="How often an API process looks for a new version."
+        0.2,
+        gt=0,
+        le=60,
+        description="How often an API process looks for a new version of which it had no notice.",
     )
     lease_seconds: float = Field(15.0, ge=1, le=600, description="Life of the worker's lease.")
     top_campaigns: int = Field(

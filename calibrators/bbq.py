@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaln
 
 from calibrators.calibration_map import CalibrationMap
 from calibrators.calibrator import Calibrator
 from calibrators.equal_frequency import bin_starts
 from calibrators.samples import Floats, Integers
+from calibrators.scipy_functions import betaln
 from calibrators.steps import borders_between, step_map
 from calibrators.tally import Tally
 

@@ -1,26 +1,20 @@
 """Bins of many campaigns in one set of arrays: what an hour, a window or a shard holds."""
 
-import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrators.bins import (
-    SCHEMA_VERSION,
-    Bins,
-    cell_means,
-    check_grid,
-    fixed_sums,
-    unpack_cells,
-)
-from calibrators.columns import pack_column, unpack_column
-from calibrators.fixed_point import Part, group_totals, sum_by_key, sum_parts
+from calibrators.bins import Bins, cell_means, fixed_sums
+from calibrators.campaign_order import blocks_in_order, sorted_rows
+from calibrators.columns import PackedColumn
+from calibrators.fixed_point import LIMIT, group_totals, sum_by_key, sum_parts
 from calibrators.grid import GRID
-from calibrators.names import pack_names, unpack_names
+from calibrators.packed_table import PackedTable
 from calibrators.samples import (
     Floats,
     Integers,
@@ -28,13 +22,18 @@ from calibrators.samples import (
     check_not_negative,
     check_unit_interval,
 )
+from calibrators.table_sum import sum_packed
 
 if TYPE_CHECKING:
     from calibrators.atlas import Atlas
 
-_HEADER = struct.Struct("<4sHBBII")
-_MAGIC = b"SBTB"
 _CELLS = GRID.size
+
+_BLOCK = 1024
+"""Campaigns of a table out of many, by `merge_in_blocks`."""
+
+_SPARSEST = 4
+"""Tables are summed in place up to this many slots for each of their cells, others by sorting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,40 +75,78 @@ class BinsTable:
         added = check_not_negative("positives", positives)
         check_equal_lengths(rows=rows, scores=checked, counts=weights, positives=added)
         _check_rows(rows, len(campaigns))
-        names, new_rows = _sorted_rows(campaigns)
+        names, new_rows = sorted_rows(campaigns)
         keys = new_rows[rows] * _CELLS + GRID.cells_of(checked)
         return cls._of(names, *sum_by_key(keys, fixed_sums(checked, weights, added)))
 
     @classmethod
     def merge(cls, tables: Iterable["BinsTable"]) -> Self:
         """The sum of any number of tables."""
+        return cls.merge_packed([table.packed for table in tables])
+
+    @classmethod
+    def merge_packed(cls, tables: Iterable[PackedTable]) -> Self:
+        """The sum of any number of packed tables, which are not unpacked first."""
         listed = [table for table in tables if table.campaigns]
         if not listed:
             return cls.empty()
-        names, rows = _sorted_rows([name for table in listed for name in table.campaigns])
-        splits = np.cumsum([len(table) for table in listed])[:-1]
-        parts = [table._at(new) for table, new in zip(listed, np.split(rows, splits), strict=True)]
-        if len(names) < len(rows):
-            return cls._of(names, *sum_parts(parts))
-        # Tables without a campaign in common, such as shards, need no sum, only their order.
-        keys = np.concatenate([keys for keys, _ in parts])
-        order = _blocks_in_order(rows, np.concatenate([np.diff(t.offsets) for t in listed]))
-        return cls._of(names, keys[order], np.hstack([sums for _, sums in parts])[:, order])
+        if len(listed) == 1:
+            return cls._made(listed[0].campaigns, *listed[0].columns())
+        names, rows = _new_rows(listed)
+        if _in_place(listed, names):
+            return cls._of_all(names, *sum_packed(listed, rows, range(len(names))))
+        return cls._summed(listed, names, rows)
 
-    def _at(self, rows: Integers) -> Part:
-        """Keys row * _CELLS + cell of the cells, with new rows for the campaigns, and the sums."""
-        return np.repeat(rows * _CELLS, np.diff(self.offsets)) + self.cells, self.sums
+    @classmethod
+    def merge_in_blocks(cls, tables: Iterable[PackedTable]) -> Iterator["BinsTable"]:
+        """`merge_packed`, a few campaigns at a time where there are many."""
+        listed = [table for table in tables if table.campaigns]
+        names, rows = _new_rows(listed)
+        if len(listed) < 2 or not _in_place(listed, names):
+            yield cls.merge_packed(listed)
+            return
+        for first in range(0, len(names), _BLOCK):
+            block = range(first, min(first + _BLOCK, len(names)))
+            yield cls._of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
+
+    @classmethod
+    def _summed(
+        cls, tables: Sequence[PackedTable], names: tuple[str, ...], rows: Sequence[Integers]
+    ) -> Self:
+        keys = [table.places(row) for table, row in zip(tables, rows, strict=True)]
+        sums = [table.columns()[2] for table in tables]
+        if len(names) < sum(map(len, rows)):
+            return cls._of(names, *sum_parts(list(zip(keys, sums, strict=True))))
+        # Tables without a campaign in common, such as shards, need no sum, only their order.
+        lengths = np.concatenate([np.diff(table.offsets) for table in tables])
+        order = blocks_in_order(np.concatenate(rows), lengths)
+        return cls._of(names, np.concatenate(keys)[order], np.hstack(sums)[:, order])
 
     @classmethod
     def _of(cls, names: tuple[str, ...], keys: Integers, sums: Integers) -> Self:
         """From ascending keys row * _CELLS + cell; names without a cell are dropped."""
-        rows = keys // _CELLS
-        starts = np.flatnonzero(np.diff(rows, prepend=-1))
-        offsets = np.append(starts, len(keys))
-        cells = keys - rows * _CELLS
+        offsets = np.searchsorted(keys, np.arange(len(names) + 1) * _CELLS)
+        cells = keys - np.repeat(np.arange(len(names)) * _CELLS, np.diff(offsets))
+        return cls._of_all(names, offsets, cells, sums)
+
+    @classmethod
+    def _of_all(
+        cls, names: tuple[str, ...], offsets: Integers, cells: Integers, sums: Integers
+    ) -> Self:
+        """From columns of all names; those without a cell are dropped."""
+        held = np.diff(offsets) > 0
+        if not held.all():
+            names = tuple(compress(names, held.tolist()))
+            offsets = np.append(offsets[:-1][held], offsets[-1])
+        return cls._made(names, offsets, cells, sums)
+
+    @classmethod
+    def _made(
+        cls, names: tuple[str, ...], offsets: Integers, cells: Integers, sums: Integers
+    ) -> Self:
         for array in (offsets, cells, sums):
             array.setflags(write=False)
-        return cls(tuple(names[row] for row in rows[starts].tolist()), offsets, cells, sums)
+        return cls(names, offsets, cells, sums)
 
     def __len__(self) -> int:
         return len(self.campaigns)
@@ -165,10 +202,33 @@ class BinsTable:
     def select(self, campaigns: Iterable[str]) -> "BinsTable":
         """The table of these campaigns only."""
         wanted = set(campaigns)
-        chosen = np.array([name in wanted for name in self.campaigns], dtype=bool)
-        kept = np.repeat(chosen, np.diff(self.offsets))
-        keys = self.rows[kept] * _CELLS + self.cells[kept]
-        return BinsTable._of(self.campaigns, keys, self.sums[:, kept])
+        return self.chosen(np.array([name in wanted for name in self.campaigns], dtype=bool))
+
+    def chosen(self, campaigns: NDArray[np.bool_]) -> "BinsTable":
+        """The table of the campaigns that are marked, (c,)."""
+        lengths = np.diff(self.offsets)
+        kept = np.repeat(campaigns, lengths)
+        return BinsTable._made(
+            tuple(compress(self.campaigns, campaigns.tolist())),
+            np.concatenate(([0], np.cumsum(lengths[campaigns]))),
+            self.cells[kept],
+            self.sums[:, kept],
+        )
+
+    def slices(self, cells: int) -> Iterator["BinsTable"]:
+        """Views of consecutive campaigns that together are the table, each of about so many cells,
+        a campaign more at most."""
+        wanted = np.arange(0, len(self.cells), cells)
+        bounds = np.unique(np.append(np.searchsorted(self.offsets, wanted), len(self)))
+        for first, last in pairwise(bounds.tolist()):
+            offsets = self.offsets[first : last + 1]
+            span = slice(offsets[0], offsets[-1])
+            yield BinsTable(
+                self.campaigns[first:last],
+                offsets - offsets[0],
+                self.cells[span],
+                self.sums[:, span],
+            )
 
     def samples(self) -> tuple[Floats, Floats, Floats, Integers]:
         """Mean score, mean outcome, weight and row of each cell that holds samples, (k,) each.
@@ -197,42 +257,35 @@ class BinsTable:
             self.campaigns, rows, probabilities, weights, outcomes * weights
         )
 
-    def to_bytes(self) -> bytes:
-        """Little-endian bytes: magic "SBTB", schema_version u2, octaves u1, log2 of the cells in
-        an octave u1, campaigns u4, cells u4; the names (`calibrators.names`); then the columns
-        cells per campaign, cells, counts, score sums, positives (`calibrators.columns`)."""
-        header = _HEADER.pack(
-            _MAGIC,
-            SCHEMA_VERSION,
-            GRID.octaves,
-            GRID.bits,
-            len(self.campaigns),
-            len(self.cells),
+    @property
+    def packed(self) -> PackedTable:
+        """The same columns as what stays packed has them."""
+        return PackedTable(
+            self.campaigns, self.offsets, PackedColumn(self.cells), (*map(PackedColumn, self.sums),)
         )
-        lengths = np.diff(self.offsets)
-        columns = (lengths, self.cells, self.counts, self.score_sums, self.positives)
-        return b"".join((header, pack_names(self.campaigns), *map(pack_column, columns)))
+
+    def to_bytes(self) -> bytes:
+        """The table's bytes; their layout is that of `PackedTable`."""
+        return self.packed.to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The table that `to_bytes` wrote; ValueError on any other bytes."""
-        if len(data) < _HEADER.size:
-            raise ValueError(f"a bins table needs {_HEADER.size} bytes, got {len(data)}")
-        magic, version, octaves, bits, campaigns, cells = _HEADER.unpack_from(data)
-        check_grid("a bins table", magic == _MAGIC, version, octaves, bits)
-        view = memoryview(data)
-        names, offset = unpack_names(view, _HEADER.size, campaigns)
-        lengths, offset = unpack_column(view, offset, campaigns)
-        # Each length on its own first: a sum of huge ones could wrap around to the right total.
-        if not ((lengths >= 1) & (lengths <= cells)).all() or lengths.sum() != cells:
-            raise ValueError(f"cells per campaign must be at least 1 and sum to {cells}")
-        cell_column, sums, end = unpack_cells(view, offset, cells)
-        if end != len(data):
-            raise ValueError(f"a bins table ends at byte {end}, there are {len(data)}")
-        keys = np.repeat(np.arange(campaigns), lengths) * _CELLS + cell_column
-        if np.any(np.diff(keys) <= 0) or any(a >= b for a, b in pairwise(names)):
-            raise ValueError("campaigns of a bins table, and their cells, must ascend")
-        return cls._of(names, keys, sums)
+        table = PackedTable.from_bytes(data)
+        return cls._made(table.campaigns, *table.columns())
+
+
+def _new_rows(tables: Sequence[PackedTable]) -> tuple[tuple[str, ...], list[Integers]]:
+    """The names of all tables, and the rows of each table's campaigns among them."""
+    names, rows = sorted_rows([name for table in tables for name in table.campaigns])
+    return names, np.split(rows, np.cumsum([len(table.campaigns) for table in tables])[:-1])
+
+
+def _in_place(tables: Sequence[PackedTable], names: Sequence[str]) -> bool:
+    """Whether the tables are dense enough to be summed in place, and no sum can overflow."""
+    disjoint = len(names) == sum(len(table.campaigns) for table in tables)
+    dense = len(names) * _CELLS <= _SPARSEST * sum(map(len, tables))
+    return dense and not disjoint and sum(table.largest for table in tables) < LIMIT
 
 
 def _check_rows(rows: Integers, campaigns: int) -> None:
@@ -240,17 +293,3 @@ def _check_rows(rows: Integers, campaigns: int) -> None:
     if not known.all():
         first = int(np.argmin(known))
         raise ValueError(f"rows[{first}] = {rows[first]}: there are {campaigns} campaigns")
-
-
-def _sorted_rows(campaigns: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
-    names = tuple(sorted(set(campaigns)))
-    row_of = {name: row for row, name in enumerate(names)}
-    return names, np.fromiter((row_of[name] for name in campaigns), np.int64, len(campaigns))
-
-
-def _blocks_in_order(rows: Integers, lengths: Integers) -> Integers:
-    """Where each entry comes from when blocks of these lengths are put in the order of rows."""
-    order = np.argsort(rows)
-    taken = lengths[order]
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(before[order] - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())

@@ -6,7 +6,9 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from calibrators.bins import Bins
+from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
+from calibrators.map_columns import MapColumns
 from calibrators.tally import Tally
 
 
@@ -36,6 +38,10 @@ class Calibrator(ABC):
         `prior` is the parent's map, for calibrators that can lean on one; the others ignore it.
         """
         return self.fit_tally(Tally.from_bins(bins), prior)
+
+    def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
+        """`fit_bins` of each campaign of a table, in its order, to the last bit."""
+        return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
 
     @abstractmethod
     def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:

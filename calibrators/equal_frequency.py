@@ -4,8 +4,10 @@ import numpy as np
 
 from calibrators.samples import Floats, Integers
 
-_MOST_BINS = 2**20
-_LAST_WHOLE = 2.0**53
+MOST_BINS = 2**20
+"""More bins than this only where there are more distinct scores."""
+
+LAST_WHOLE = 2.0**53
 """From here on every float is whole, and counting single samples means nothing any more."""
 
 
@@ -15,7 +17,7 @@ def bin_count(total_weight: float, bin_size: float, distinct: int = 1) -> int:
     Never more than the number of distinct scores or 2**20, whichever is more: weights of 1e12
     must not ask for more bins than memory holds.
     """
-    return int(np.clip(total_weight // bin_size, 1, max(_MOST_BINS, distinct)))
+    return int(np.clip(total_weight // bin_size, 1, max(MOST_BINS, distinct)))
 
 
 def equal_cuts(total_weight: float, bins: int) -> Floats:
@@ -25,7 +27,7 @@ def equal_cuts(total_weight: float, bins: int) -> Floats:
     differ by at most one and no remainder is dropped; any other at exactly kN/K.
     """
     edges = np.arange(bins + 1)
-    if total_weight.is_integer() and total_weight < _LAST_WHOLE:
+    if total_weight.is_integer() and total_weight < LAST_WHOLE:
         # The quotient apart from the remainder: 2kN itself would overflow.
         size, rest = divmod(int(total_weight), bins)
         return (edges * size + (2 * edges * rest + bins) // (2 * bins)).astype(np.float64)

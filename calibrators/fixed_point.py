@@ -101,6 +101,8 @@ def _refuse_overflow(parts: Sequence[Part]) -> None:
     if sum(float(sums.max(initial=0)) * sums.shape[1] for _, sums in parts) < LIMIT:
         return
     keys, columns = _end_to_end(parts)
-    place = np.unique(keys, return_inverse=True)[1]
+    # Keys of a short span are places already.
+    short = keys.max() <= _SPARSEST * keys.size
+    place = keys if short else np.unique(keys, return_inverse=True)[1]
     if max(np.bincount(place, column).max() for column in columns) >= LIMIT:
         raise OverflowError("a bin holds more than 9.2e9 samples: use shorter windows")

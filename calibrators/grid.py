@@ -45,9 +45,9 @@ class Grid:
 
     def moved_inside(self, cells: Integers, scores: Floats) -> Floats:
         """The scores, each moved to the border of its cell where rounding put it outside."""
-        lower, upper = self.edges(cells)
-        last_inside = np.maximum(np.nextafter(upper, 0.0), lower)
-        return np.clip(scores, lower, last_inside)
+        lower = _borders(self)[cells]
+        # As np.clip does it, in half the time for the few cells of one campaign.
+        return np.minimum(np.maximum(scores, lower), _last_inside(self)[cells])
 
     @property
     def _shift(self) -> int:
@@ -56,6 +56,15 @@ class Grid:
     @property
     def _before_first(self) -> int:
         return (int(np.float64(2.0**-self.octaves).view(np.int64)) >> self._shift) - 1
+
+
+@lru_cache
+def _last_inside(grid: Grid) -> Floats:
+    """The largest score of each cell, shape (size,)."""
+    borders = _borders(grid)
+    largest = np.maximum(np.nextafter(borders[1:], 0.0), borders[:-1])
+    largest.setflags(write=False)
+    return largest
 
 
 @lru_cache

@@ -3,11 +3,11 @@
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from calibrators.calibration_map import CalibrationMap
 from calibrators.calibrator import Calibrator
 from calibrators.samples import Floats, Integers
+from calibrators.scipy_functions import isotonic_regression
 from calibrators.tails import knots_with_tails
 from calibrators.tally import Tally
 
@@ -29,7 +29,7 @@ class Isotonic(Calibrator):
     def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
         """Scores that share a value with both neighbours are no knots: prediction needs none."""
         rates = np.minimum(tally.positives / tally.weights, 1.0)
-        fitted = isotonic_regression(rates, weights=tally.weights).x
+        fitted, _ = isotonic_regression(rates, tally.weights)
         # The rounding of a pool's mean may not leave [0, 1], nor undo the order.
         values = np.maximum.accumulate(np.clip(fitted, 0.0, 1.0))
         kept = _corners(values)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from calibrators.calibration_map import CalibrationMap
 from calibrators.samples import Floats
+from calibrators.scipy_functions import expit
 
 _RELATIVE, _ABSOLUTE = 0.9e-3, 0.9e-9
 _LOWEST, _HIGHEST = 1e-300, np.nextafter(1.0, 0.0)

@@ -5,9 +5,9 @@ from math import log1p
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from calibrators.samples import Floats
+from calibrators.scipy_functions import expit
 
 PULL = 1e-9
 """Strength of the pull towards the identity, per unit of weight: it decides only what the data

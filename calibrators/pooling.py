@@ -1,9 +1,10 @@
 """Pool adjacent violators, on bins (Phase 2 of Algorithm 1, Deng et al.)."""
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+from calibrators.scipy_functions import isotonic_regression
 
 _EQUAL = 1 + 1e-9
 """Means this close are equal but for rounding, which must not decide whether two bins pool."""
@@ -15,25 +16,52 @@ def pool_adjacent_violators(weights: Floats, values: Floats) -> Integers:
     Pools are the fewest whose weighted mean values strictly increase: weighted isotonic regression.
     Weights are above 0. O(number of bins).
     """
-    starts = isotonic_regression(values, weights=weights).blocks[:-1].astype(np.int64)
+    _, starts = isotonic_regression(values, weights)
     pooled = np.add.reduceat(weights, starts)
     means = np.add.reduceat(weights * values, starts) / pooled
-    if (means[1:] > means[:-1] * _EQUAL).all():
+    rises = strictly_increase(means)
+    if rises.all():
         return starts
-    return starts[_pool_equals(pooled.tolist(), means.tolist())]
+    equal = (np.flatnonzero(~rises) + 1).tolist()
+    return starts[_pool_equals(pooled.tolist(), means.tolist(), equal)]
 
 
-def _pool_equals(weights: list[float], values: list[float]) -> list[int]:
-    """Isotonic regression leaves bins of equal means apart; this pools them too, with a stack."""
+def strictly_increase(means: Floats) -> NDArray[np.bool_]:
+    """Whether each mean but the first lies above the one before by more than rounding, (k - 1,)."""
+    return means[1:] > means[:-1] * _EQUAL
+
+
+def _pool_equals(weights: list[float], values: list[float], equal: list[int]) -> list[int]:
+    """Isotonic regression leaves bins of equal means apart; this pools them too, with a stack.
+
+    `equal` are the bins that do not lie above the one before, ascending; the others are only
+    looked at behind a pool.
+    """
     starts: list[int] = []
     pooled: list[tuple[float, float]] = []
-    for start, (weight, value) in enumerate(zip(weights, values, strict=True)):
-        first = start
-        while pooled and value <= pooled[-1][1] * _EQUAL:
-            top_weight, top_value = pooled.pop()
-            value = (value * weight + top_value * top_weight) / (weight + top_weight)
-            weight += top_weight
-            first = starts.pop()
+    done = 0
+    for place in equal:
+        starts.extend(range(done, place))
+        pooled.extend(zip(weights[done:place], values[done:place], strict=True))
+        done = max(done, place)
+        while done < len(values) and _pooled_with_top(weights[done], values[done], starts, pooled):
+            done += 1
+    starts.extend(range(done, len(values)))
+    return starts
+
+
+def _pooled_with_top(
+    weight: float, value: float, starts: list[int], pooled: list[tuple[float, float]]
+) -> bool:
+    """Put the next bin into the pool before it, if it belongs there, and that where it belongs."""
+    merged = False
+    while pooled and value <= pooled[-1][1] * _EQUAL:
+        top_weight, top_value = pooled.pop()
+        value = (value * weight + top_value * top_weight) / (weight + top_weight)
+        weight += top_weight
+        first = starts.pop()
+        merged = True
+    if merged:
         starts.append(first)
         pooled.append((weight, value))
-    return starts
+    return merged

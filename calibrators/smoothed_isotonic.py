@@ -1,59 +1,26 @@
 """Smoothed Isotonic Regression: equal-frequency bins, pooled where they violate, interpolated."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from calibrators.bins import Bins
+from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
 from calibrators.calibrator import Calibrator
+from calibrators.campaign_maps import CampaignMaps
 from calibrators.equal_frequency import bin_count, bin_starts, equal_cuts
 from calibrators.grid import GRID, Grid
+from calibrators.map_columns import MapColumns
 from calibrators.pooling import pool_adjacent_violators
 from calibrators.samples import Floats, Integers
+from calibrators.score_bins import Anchor, ScoreBins
 from calibrators.tails import Tails, knots_with_tails
 from calibrators.tally import Tally, check_some
 
-Anchor = Literal["mean", "midpoint"]
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreBins:
-    """Equal-frequency bins, (k,) each: score borders, sums of weight, score and outcome."""
-
-    lower: Floats
-    upper: Floats
-    weights: Floats
-    score_sums: Floats
-    positives: Floats
-
-    @property
-    def values(self) -> Floats:
-        """Mean outcome of each bin."""
-        return np.minimum(self.positives / self.weights, 1.0)
-
-    @property
-    def mean_scores(self) -> Floats:
-        """Mean score of each bin, inside its borders whatever the rounding."""
-        return np.clip(self.score_sums / self.weights, self.lower, self.upper)
-
-    def leaning_on(self, prior: CalibrationMap, strength: float) -> "ScoreBins":
-        """Each bin joined by `strength` pseudo-samples at its mean score, with the prior's rate."""
-        scores = self.mean_scores
-        return ScoreBins(
-            self.lower,
-            self.upper,
-            self.weights + strength,
-            self.score_sums + strength * scores,
-            self.positives + strength * prior(scores),
-        )
-
-    def pooled(self, starts: Integers) -> "ScoreBins":
-        """Adjacent bins put together; `starts` are the first bins of the pools."""
-        ends = np.append(starts[1:], len(self.lower)) - 1
-        sums = (np.add.reduceat(c, starts) for c in (self.weights, self.score_sums, self.positives))
-        return ScoreBins(self.lower[starts], self.upper[ends], *sums)
+_CELLS = 1 << 16
+"""Cells that are fitted from at once: what is worked out for each stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +72,17 @@ class SmoothedIsotonic(Calibrator):
 
     def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
         """The map of sufficient statistics: a cell that a cut falls into is split in proportion."""
-        check_some(bins.total_count)
-        cells = bins.cells[bins.counts > 0]
+        held = bins.counts > 0
+        check_some(float(held.any()))
+        cells = bins.cells if held.all() else bins.cells[held]
         return self.interpolate(bins_of_cells(GRID, cells, *bins.samples(), self.bin_size), prior)
+
+    def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
+        """Maps of all campaigns in one go; other tails than proportional ones one by one."""
+        if self.tails != "proportional":
+            return Calibrator.fit_table(self, table, prior)
+        maps = CampaignMaps(self.bin_size, self.anchor, self.prior_strength)
+        return MapColumns.end_to_end([maps.fit(part, prior) for part in table.slices(_CELLS)])
 
     def interpolate(self, bins: ScoreBins, prior: CalibrationMap | None) -> CalibrationMap:
         """Phases 2 and 3: pool the violators, draw the line through the anchors, add the tails."""
@@ -115,19 +90,14 @@ class SmoothedIsotonic(Calibrator):
         if prior is not None:
             # After pooling: bins without positives stay one pool, not a staircase of pseudo-rates.
             pools = _pooled(pools.leaning_on(prior, self.prior_strength))
-        anchors = self._anchors(pools)
+        anchors = pools.anchors(self.anchor)
         # Rounding can leave two anchors of one cell equal; a map needs them apart.
         apart = np.concatenate(([0], np.flatnonzero(np.diff(anchors) > 0) + 1))
         pools = pools if len(apart) == len(anchors) else pools.pooled(apart)
         # Nor may the rounding of a pool's mean undo the order that pooling made.
         return knots_with_tails(
-            self._anchors(pools), np.maximum.accumulate(pools.values), self.tails
+            pools.anchors(self.anchor), np.maximum.accumulate(pools.values), self.tails
         )
-
-    def _anchors(self, bins: ScoreBins) -> Floats:
-        if self.anchor == "midpoint":
-            return (bins.lower + bins.upper) / 2
-        return bins.mean_scores
 
 
 def _pooled(bins: ScoreBins) -> ScoreBins:
@@ -150,7 +120,7 @@ def bins_of_cells(
     around their mean, inside the cell.
     """
     lower, upper = grid.edges(cells)
-    means = np.clip(means, lower, upper)
+    means = np.minimum(np.maximum(means, lower), upper)
     spread = np.minimum(means - lower, upper - means)
     reached = np.cumsum(weights)
     total = float(reached[-1])
@@ -177,4 +147,6 @@ def _between(sums: Floats, cell: Integers, above: Floats) -> Floats:
 
 def _steps(reached: Floats, total: float) -> Floats:
     """Differences of 0, the values reached and the total."""
-    return np.concatenate((reached, [total])) - np.concatenate(([0.0], reached))
+    ends = np.empty(len(reached) + 2)
+    ends[0], ends[1:-1], ends[-1] = 0.0, reached, total
+    return ends[1:] - ends[:-1]

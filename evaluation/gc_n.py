@@ -117,6 +117,29 @@ per_campaign={'a': 0.25})
 
 
 @dataclass(frozen=True, slots=True)
+class CampaignErrors:
+    """Cal-N and weight of the campaigns that count in GC-N, (k,) each, and which they are."""
+
+    campaigns: Integers
+    values: Floats
+    weights: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence["CampaignErrors"]) -> "CampaignErrors":
+        """Those of several parts of the data, no campaign in two of them."""
+        columns = zip(*((part.campaigns, part.values, part.weights) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    @property
+    def mean(self) -> float:
+        """GC-N: the weighted mean; nan of none."""
+        # Without the selection a weight of 0 would turn an infinite Cal-N into nan.
+        held = self.weights > 0.0
+        values, weights = self.values[held], self.weights[held]
+        return float((values * weights).sum() / weights.sum()) if len(values) else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignRuns:
     """Samples sorted by campaign and probability, once for every N that is asked for."""
 
@@ -148,16 +171,34 @@ class CampaignRuns:
         weights: Weights = "samples",
     ) -> GroupedCalN:
         """GC-N with its parts; the options are those of the function of this name."""
+        errors = self.cal_n(n, empty=empty, min_positives=min_positives, weights=weights)
+        kept = errors.campaigns
+        left_out = np.ones(len(self.names), bool)
+        left_out[kept] = False
+        return GroupedCalN(
+            value=errors.mean,
+            campaigns_kept=len(kept),
+            share_left_out=self._share(left_out),
+            per_campaign={
+                self.names[i]: value
+                for i, value in zip(kept.tolist(), errors.values.tolist(), strict=True)
+            },
+        )
+
+    def cal_n(
+        self,
+        n: int,
+        *,
+        empty: Empty = "merge",
+        min_positives: float | None = None,
+        weights: Weights = "samples",
+    ) -> CampaignErrors:
+        """Cal-N of the campaigns that count in GC-N; the options are those of `grouped_cal_n`."""
         check_bins(n)
         least = 5.0 * n if min_positives is None else min_positives
         values = cal_n_of_runs(self.runs, self.positives, n, empty)
-        kept = (self._positives >= least) & ~np.isnan(values)
-        return GroupedCalN(
-            value=_weighted_mean(values[kept], self._weights(weights)[kept]),
-            campaigns_kept=int(kept.sum()),
-            share_left_out=self._share(~kept),
-            per_campaign={self.names[i]: float(values[i]) for i in np.flatnonzero(kept).tolist()},
-        )
+        kept = np.flatnonzero((self._positives >= least) & ~np.isnan(values))
+        return CampaignErrors(kept, values[kept], self._weights(weights)[kept])
 
     @property
     def _samples(self) -> Floats:
@@ -183,11 +224,3 @@ class CampaignRuns:
     def _share(self, chosen: NDArray[np.bool_]) -> float:
         total = self._samples.sum()
         return float(self._samples[chosen].sum() / total) if total > 0.0 else float("nan")
-
-
-def _weighted_mean(values: Floats, weights: Floats) -> float:
-    # Without the selection a weight of 0 would turn an infinite Cal-N into nan.
-    values, weights = values[weights > 0.0], weights[weights > 0.0]
-    if not len(values):
-        return float("nan")
-    return float((values * weights).sum() / weights.sum())

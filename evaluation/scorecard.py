@@ -9,6 +9,9 @@ from evaluation.log_loss import log_loss_of
 from evaluation.pcoc import pcoc_of
 from evaluation.predictions import Predictions
 
+GC_N = (3, 4, 5)
+"""The bins of each GC-N of the scorecard."""
+
 
 def scorecard(
     p: ArrayLike, y: ArrayLike, campaigns: Campaigns, *, sample_weight: ArrayLike | None = None
@@ -61,4 +64,4 @@ def pooled_scores(predictions: Predictions) -> dict[str, float]:
 
 def campaign_scores(campaign_runs: CampaignRuns) -> dict[str, float]:
     """The scorecard's numbers that average over campaigns."""
-    return {f"gc_{n}": campaign_runs.grouped_cal_n(n).value for n in (3, 4, 5)}
+    return {f"gc_{n}": campaign_runs.grouped_cal_n(n).value for n in GC_N}

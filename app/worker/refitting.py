@@ -1,7 +1,7 @@
 """One refit of the service: fold, judge the hours just closed, fit, publish one version."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -14,9 +14,10 @@ from app.storage.lease import LeaseToken
 from app.storage.versions import Versions
 from app.worker.atlas_shelf import AtlasShelf, Shelved
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import fit_report, fit_window
+from app.worker.fitting import fit_blocks, fit_report
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.judging import quality, top_campaigns
+from app.worker.judging import Judgement, TopCampaigns, judged
+from app.worker.window import Window
 from calibrators import Atlas, BinsTable, Refit
 
 # An hour is judged when it closes and once more an hour later, when its late clicks are in.
@@ -67,7 +68,9 @@ class Refitter:
         atlases, targets = dict(carried.atlases), dict(carried.targets)
         for target in _chosen(request, self.settings.targets):
             window = self._window(target, request.as_of)
-            fitted = fit_window(self.settings, window, request.campaigns, atlases.get(target))
+            fitted = fit_blocks(
+                self.settings, window, window.total, request.campaigns, atlases.get(target)
+            )
             atlases[target] = fitted.atlas
             before = targets.get(target, {})
             targets[target] = self._target_report(request, target, fitted, window, before)
@@ -159,40 +162,52 @@ class Refitter:
                     self._judge_hour(target, hour, in_force.atlases.get(target, Atlas.empty()))
 
     def _judge_hour(self, target: str, hour: int, in_force: Atlas) -> None:
-        served = self.bins.hour(target, hour)
-        self.bins.write_judged(target, hour, served.calibrated(in_force))
+        served = self.bins.shards_of_hour(target, hour)
+        self.bins.write_judged(target, hour, [table.calibrated(in_force) for table in served])
 
-    def _window(self, target: str, as_of: float) -> BinsTable:
+    def _window(self, target: str, as_of: float) -> Window:
         last = begun_hours(as_of)
-        return self.bins.window(target, last - self.settings.window_hours, last)
+        return Window.of(self.bins.window_blocks(target, last - self.settings.window_hours, last))
 
     def _target_report(
         self,
         request: Request,
         target: str,
         fitted: Refit,
-        window: BinsTable,
+        window: Window,
         before: Mapping[str, Any],
     ) -> dict[str, Any]:
         closed = closed_hours(request.as_of)
         first = closed - self.settings.window_hours
         whole = closed == begun_hours(request.as_of)
-        raw = window if whole else self.bins.window(target, first, closed)
-        calibrated = self.bins.judged_window(target, first, closed)
-        last_hour = {
-            "raw": self.bins.hour(target, closed - 1),
-            "calibrated": self.bins.judged_window(target, closed - 1, closed),
-        }
+        raw = window if whole else self.bins.window_blocks(target, first, closed)
         # A refit of a few campaigns does not stand for the hour's refit of the target.
         fitted_as_of = request.as_of if request.campaigns is None else before.get("fitted_as_of")
         return {
             **fit_report(fitted),
             "fitted_as_of": fitted_as_of,
             "judged_until": closed * SECONDS,
-            "hour": {stage: quality(table) for stage, table in last_hour.items()},
-            "window": {"raw": quality(raw), "calibrated": quality(calibrated)},
-            "top": top_campaigns(raw, calibrated, self.settings.top_campaigns),
+            "hour": {
+                "raw": judged(self.bins.window_blocks(target, closed - 1, closed)),
+                "calibrated": judged(self.bins.judged_blocks(target, closed - 1, closed)),
+            },
+            **self._window_report(raw, self.bins.judged_blocks(target, first, closed)),
         }
+
+    def _window_report(
+        self, raw: Iterable[BinsTable], calibrated: Iterable[BinsTable]
+    ) -> dict[str, Any]:
+        """Quality and top campaigns of a window, whose tables come one after the other."""
+        stages = {"raw": Judgement(), "calibrated": Judgement()}
+        top = TopCampaigns(self.settings.top_campaigns)
+        for table in raw:
+            stages["raw"].add(table)
+            top.add(table)
+        for table in calibrated:
+            stages["calibrated"].add(table)
+            top.add_calibrated(table)
+        window = {stage: judgement.row() for stage, judgement in stages.items()}
+        return {"window": window, "top": top.entries}
 
 
 def _chosen(request: Request, targets: Sequence[str]) -> Sequence[str]:

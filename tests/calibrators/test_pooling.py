@@ -8,6 +8,7 @@ from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
 from calibrators.pooling import pool_adjacent_violators
+from calibrators.samples import Integers
 from tests.calibrators.strategies import Floats
 
 
@@ -51,3 +52,40 @@ def test_means_that_differ_only_by_rounding_are_equal() -> None:
     assert pool_adjacent_violators(np.ones(3), np.array(third)).tolist() == [0]
     assert pool_adjacent_violators(np.ones(2), np.zeros(2)).tolist() == [0]
     assert pool_adjacent_violators(np.ones(2), np.array([0.3, 0.3000001])).tolist() == [0, 1]
+
+
+def pooled_on_a_stack(weights: list[float], values: list[float]) -> list[int]:
+    """The oracle: every bin goes onto the stack, and into those below that it is not above."""
+    stack: list[tuple[int, float, float]] = []
+    for start, (weight, value) in enumerate(zip(weights, values, strict=True)):
+        first = start
+        while stack and value <= stack[-1][2] * (1 + 1e-9):
+            first, top_weight, top_value = stack.pop()
+            value = (value * weight + top_value * top_weight) / (weight + top_weight)
+            weight += top_weight
+        stack.append((first, weight, value))
+    return [first for first, *_ in stack]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_means_that_are_equal_but_for_rounding_pool_as_on_a_stack(seed: int) -> None:
+    """Bins that rise by less, just as much, and more than rounding, alone and in rows."""
+    rng = np.random.default_rng(seed)
+    for _ in range(500):
+        n = int(rng.integers(1, 14))
+        steps = rng.integers(0, 4, n) * rng.choice([4e-10, 1e-9, 1e-12])
+        values = np.sort(rng.choice([0.1, 0.2, 0.3], n) * (1 + steps))
+        weights = rng.choice([1.0, 2.0, 1e6, 0.3], n)
+
+        starts = pool_adjacent_violators(weights, values)
+
+        # Distinct values that rise are pools of isotonic regression already.
+        if (np.diff(values) > 0).all():
+            means = weights * values / weights
+            assert starts.tolist() == pooled_on_a_stack(weights.tolist(), means.tolist())
+        else:
+            assert (np.diff(means_of(starts, weights, values)) > 0).all()
+
+
+def means_of(starts: Integers, weights: Floats, values: Floats) -> Floats:
+    return np.add.reduceat(weights * values, starts) / np.add.reduceat(weights, starts)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from app.worker.judging import quality, top_campaigns
+from app.worker.judging import TopCampaigns, judged, quality, top_campaigns
 from calibrators import Atlas, BinsTable, CalibrationMap
-from evaluation import pcoc
+from evaluation import gc_n, pcoc
 
 
 def table_of(rng: np.random.Generator, size: int) -> tuple[BinsTable, np.ndarray, np.ndarray]:
@@ -49,3 +49,42 @@ def test_a_campaign_without_positives_has_no_pcoc():
     table = BinsTable.from_columns(("a",), np.array([0]), np.array([0.5]), np.ones(1), np.zeros(1))
 
     assert top_campaigns(table, table, 5)[0]["pcoc_raw"] is None
+
+
+def test_a_judgement_of_several_tables_is_that_of_their_sum():
+    """Refits judge shard after shard."""
+    table, *_ = table_of(np.random.default_rng(3), 20_000)
+    parts = [table.select(["a"]), table.select(["b", "c"]), BinsTable.empty()]
+
+    row, whole = judged(parts), quality(table)
+
+    assert row.keys() == whole.keys()
+    assert row["gc_3"] is not None
+    for name, value in whole.items():
+        assert row[name] == pytest.approx(value, rel=1e-12)
+
+
+def test_gc_n_is_the_mean_over_the_campaigns_of_all_tables():
+    table, *_ = table_of(np.random.default_rng(4), 20_000)
+    *columns, rows = table.samples()
+
+    expected = gc_n(columns[0], columns[1], rows, 4, sample_weight=columns[2])
+
+    assert judged(part for part in table.slices(1))["gc_4"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_leading_campaigns_of_several_tables_are_those_of_their_sum():
+    """Equal numbers are in the order of names."""
+    names = [f"{row:02}" for row in range(12)]
+    rows = np.repeat(np.arange(12), [3, 5, 5, 1, 9, 5, 2, 9, 1, 1, 5, 4])
+    ones = np.ones(len(rows))
+    table = BinsTable.from_columns(names, rows, ones / 2, ones, ones / 2)
+    parts = [table.select(names[1::2]), table.select(names[::2])]
+
+    for count in (1, 4, 20):
+        top = TopCampaigns(count)
+        for part in parts:
+            top.add(part)
+        for part in table.slices(3):
+            top.add_calibrated(part)
+        assert top.entries == top_campaigns(table, table, count)

@@ -1,0 +1,22 @@
+"""Campaigns in the order of their names."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibrators.samples import Integers
+
+
+def sorted_rows(campaigns: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
+    """The distinct names ascending, and the place of each of these, (n,), among them."""
+    names = tuple(sorted(set(campaigns)))
+    row_of = {name: row for row, name in enumerate(names)}
+    return names, np.fromiter((row_of[name] for name in campaigns), np.int64, len(campaigns))
+
+
+def blocks_in_order(rows: Integers, lengths: Integers) -> Integers:
+    """Where each entry comes from when blocks of these lengths are put in the order of rows."""
+    order = np.argsort(rows)
+    taken = lengths[order]
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(before[order] - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())

@@ -1,0 +1,33 @@
+"""Maps end to end: what they hold, in any order."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import CalibrationMap
+from calibrators.map_columns import MapColumns
+from tests.calibrators import strategies
+
+MAPS = st.lists(strategies.maps(), max_size=5)
+
+
+def unpacked(columns: MapColumns) -> list[CalibrationMap]:
+    cuts = np.cumsum(columns.lengths)[:-1]
+    pairs = zip(np.split(columns.knots, cuts), np.split(columns.values, cuts), strict=True)
+    return [CalibrationMap(knots, values) for knots, values in pairs] if len(columns) else []
+
+
+@given(MAPS, MAPS)
+def test_parts_stand_one_behind_the_other(first: list, second: list) -> None:
+    parts = [MapColumns.of_maps(first), MapColumns.of_maps(second)]
+
+    assert unpacked(MapColumns.end_to_end(parts)) == first + second
+
+
+@given(MAPS.flatmap(lambda maps: st.tuples(st.just(maps), st.permutations(range(len(maps))))))
+def test_maps_are_taken_in_any_order(drawn: tuple[list, list[int]]) -> None:
+    maps, order = drawn
+
+    taken = MapColumns.of_maps(maps).taken(np.array(order, np.int64))
+
+    assert unpacked(taken) == [maps[place] for place in order]
