@@ -36,11 +36,15 @@ async def read_body(
     given = headers.get(b"content-type")
     if given is not None and media_type(given) not in media_types:
         raise _unknown_media_type(given, media_types)
-    encoding = headers.get(b"content-encoding", _IDENTITY).lower()
-    _check_encoding(encoding)
-    _check_announced(headers.get(b"content-length"), most)
+    encoding = headers.get(b"content-encoding")
+    if encoding is not None:
+        _check_encoding(encoding.lower())
+    length = headers.get(b"content-length")
+    if length is not None and int(length) > most:
+        raise _too_large(most)
     body = await _read(receive, most)
-    return await run_in_threadpool(gunzip, body, most) if encoding in _GZIP else body
+    is_packed = encoding is not None and encoding.lower() in _GZIP
+    return await run_in_threadpool(gunzip, body, most) if is_packed else body
 
 
 @lru_cache(64)
@@ -80,26 +84,22 @@ def _check_encoding(encoding: bytes) -> None:
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-encoding", detail, headers)
 
 
-def _check_announced(length: bytes | None, most: int) -> None:
-    if length is not None and int(length) > most:
-        raise _too_large(most)
-
-
 async def _read(receive: Receive, most: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    while True:
+    more = True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             # Answered to nobody, but neither stored nor a fault of ours.
             raise Problem(HTTPStatus.BAD_REQUEST, "body-cut-short", "body: ended before its end")
         chunk = message.get("body", b"")
+        more = message.get("more_body", False)
         size += len(chunk)
         if size > most:
             raise _too_large(most)
-        if not message.get("more_body", False):
-            return b"".join((*chunks, chunk)) if chunks else chunk
         chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _too_large(most: int) -> Problem:

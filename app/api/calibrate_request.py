@@ -50,8 +50,8 @@ class Question(NamedTuple):
     target: str
     campaigns: Sequence[str]
     scores: Sequence[float]
-    places: Sequence[int] | None = None
-    """Where the answers belong in the request; None: they are all of it, in order."""
+    places: Sequence[int] = ()
+    """Where each answer belongs in the request, if that has rows of several targets."""
 
 
 def read_questions(body: bytes, settings: Settings) -> list[Question]:
@@ -59,19 +59,15 @@ def read_questions(body: bytes, settings: Settings) -> list[Question]:
     request = decode(body, _DECODER, RULES)
     if request.rows is not UNSET:
         return _questions_of_rows(request, request.rows, settings)
-    question = _question_of_columns(request)
-    _check_target("target", question.target, settings)
-    _check_length("scores", len(question.scores), settings)
-    _check_campaigns(request, question.campaigns, settings)
-    return [question]
-
-
-def _question_of_columns(request: CalibrateRequest) -> Question:
     if request.target is UNSET:
         raise BrokenRule("target", "is required")
     if request.scores is UNSET:
         raise BrokenRule("scores", "is required, unless there are rows")
-    return Question(request.target, _campaigns_of(request, len(request.scores)), request.scores)
+    campaigns = _campaigns_of(request, len(request.scores))
+    _check_target("target", request.target, settings)
+    _check_length("scores", len(request.scores), settings)
+    _check_campaigns(request, campaigns, settings)
+    return [Question(request.target, campaigns, request.scores)]
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
@@ -123,9 +119,8 @@ def _check_target(field: str, target: str, settings: Settings) -> None:
 def _check_campaigns(
     request: CalibrateRequest, campaigns: Sequence[str], settings: Settings
 ) -> None:
-    lengths = set(map(len, campaigns))
     # A character has at most four bytes: short names need no look at each of them.
-    if min(lengths) > 0 and 4 * max(lengths) <= settings.max_campaign_bytes:
+    if "" not in campaigns and 4 * max(map(len, campaigns)) <= settings.max_campaign_bytes:
         return
     for place, campaign in enumerate(campaigns):
         field = "campaign" if request.campaigns is UNSET else f"campaigns[{place}]"

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from app.api.calibrate_request import Question
 from calibrators import FEW, Atlas
+from calibrators.atlas import CAMPAIGN
 
 # No campaign has an empty name: its level is that of all without a map of their own.
 _NOBODY = ""
 
+Probabilities = Sequence[float] | NDArray[np.float64]
 Served = tuple[str, str, int]
 """Target, level of map, and how many scores it served."""
 
@@ -19,7 +21,7 @@ Served = tuple[str, str, int]
 class Calibrated(NamedTuple):
     """Probabilities of n scores, and the atlas and its rows, n too, that served them."""
 
-    probabilities: Sequence[float] | NDArray[np.float64]
+    probabilities: Probabilities
     atlas: Atlas
     rows: list[int] | NDArray[np.int64]
 
@@ -50,6 +52,9 @@ def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
 def served(target: str, part: Calibrated) -> list[Served]:
     """How many scores each level of map served."""
     rows = part.rows
-    others = rows.count(0) if isinstance(rows, list) else len(rows) - int(np.count_nonzero(rows))
-    counts = [(target, "campaign", len(rows) - others)] if others < len(rows) else []
-    return [*counts, (target, part.atlas.level(_NOBODY), others)] if others else counts
+    number = len(rows)
+    others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
+    if not others:
+        return [(target, CAMPAIGN, number)]
+    shared = (target, part.atlas.level(_NOBODY), others)
+    return [shared] if others == number else [(target, CAMPAIGN, number - others), shared]

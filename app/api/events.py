@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
 import orjson
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
 from app.api.admission_times import open_times
@@ -14,7 +16,7 @@ from app.api.answer import JSON_TYPE, Answer
 from app.api.body import JSON, NDJSON, media_type, read_body
 from app.api.columns_events import admit
 from app.api.hot_path import declare
-from app.api.large_bodies import LARGE, LARGE_DENSE, work_on
+from app.api.large_bodies import LARGE, LARGE_DENSE
 from app.api.metrics import Metrics
 from app.api.openapi import request_body
 from app.api.rejections import listed, refuse_if_all_are_broken, too_many_events
@@ -56,10 +58,11 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> A
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
     kind = media_type(headers.get(b"content-type", b""))
     if kind == COLUMNS:
-        admission, rejections = await work_on(len(body) >= LARGE_DENSE, admit, body, resources)
+        work, large = partial(admit, body, resources), LARGE_DENSE
     else:
         lines = kind == NDJSON or not is_array(body)
-        admission, rejections = await work_on(len(body) >= LARGE, _admit, body, lines, resources)
+        work, large = partial(_admit, body, lines, resources), LARGE
+    admission, rejections = await run_in_threadpool(work) if len(body) >= large else work()
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
     appended = await resources.event_log.append(admission.batch, key, fingerprint)
     rejections += admission.reject_refused(appended.refused)

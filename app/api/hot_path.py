@@ -28,7 +28,7 @@ class HotPath:
     ) -> None:
         self.framework = framework
         self._endpoints = endpoints
-        self._resources = resources
+        self._resources, self._metrics = resources, resources.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._endpoints.get(scope.get("path", ""))
@@ -36,26 +36,19 @@ class HotPath:
             await self.framework(scope, receive, send)
             return
         started = perf_counter()
-        answer, fault = await self._answer(endpoint, scope, receive)
-        length = (b"content-length", b"%d" % len(answer.body))
-        headers = [length, *answer.headers]
+        fault = None
+        try:
+            answer = await endpoint(scope, receive, self._resources)
+        except Exception as error:
+            answer = Answer.of(problem_of(error).response())
+            fault = None if isinstance(error, HANDLED) else error
+        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        seconds = perf_counter() - started
-        self._resources.metrics.count_request(scope["path"], answer.status, seconds)
+        self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
         if fault is not None:
             # The server logs it, and drops the connection.
             raise fault
-
-    async def _answer(
-        self, endpoint: Endpoint, scope: Scope, receive: Receive
-    ) -> tuple[Answer, Exception | None]:
-        """The endpoint's answer, or that of its error, which comes along if it is our fault."""
-        try:
-            return await endpoint(scope, receive, self._resources), None
-        except Exception as error:
-            fault = None if isinstance(error, HANDLED) else error
-            return Answer.of(problem_of(error).response()), fault
 
     @property
     def state(self) -> State:

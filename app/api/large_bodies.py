@@ -1,21 +1,11 @@
-"""Where the work on a body is done: at once if it is small, off the event loop if it is not."""
+"""From how many bytes on the work on a body is done in a thread, and not on the event loop.
 
-from collections.abc import Callable
-from typing import Final, ParamSpec, TypeVar
+That is some ten milliseconds of work; of events in binary columns thirty at the worst, when each of
+them is refused in words. With less, handing it over costs others more than it saves them.
+"""
 
-from starlette.concurrency import run_in_threadpool
+from typing import Final
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-# Some ten milliseconds of work, and of events in binary columns thirty at the worst, when each of
-# them is refused in words. Less than that, and handing it over costs others more than it saves.
 LARGE: Final = 256 * 1024
 LARGE_DENSE: Final = 32 * 1024
-
-
-async def work_on(is_large: bool, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """The result of the work, which takes time in proportion to a body."""
-    if is_large:
-        return await run_in_threadpool(work, *arguments, **named)
-    return work(*arguments, **named)
+"""For events in binary columns."""
