@@ -7,21 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.api.calibrate_request import Question
+from app.api.metrics import Metrics
 from calibrators import FEW, Atlas
 from calibrators.atlas import CAMPAIGN
 
 # No campaign has an empty name: its level is that of all without a map of their own.
 _NOBODY = ""
 
-Probabilities = Sequence[float] | NDArray[np.float64]
-Served = tuple[str, str, int]
-"""Target, level of map, and how many scores it served."""
-
 
 class Calibrated(NamedTuple):
-    """Probabilities of n scores, and the atlas and its rows, n too, that served them."""
+    """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
 
-    probabilities: Probabilities
+    target: str
+    probabilities: Sequence[float] | NDArray[np.float64]
     atlas: Atlas
     rows: list[int] | NDArray[np.int64]
 
@@ -39,22 +37,23 @@ def calibrated(atlas: Atlas, question: Question) -> Calibrated:
     rows = atlas.few_rows(question.campaigns)
     if len(rows) != number:
         rows *= number
-    return Calibrated(atlas.look_up_few(rows, question.scores), atlas, rows)
+    return Calibrated(question.target, atlas.look_up_few(rows, question.scores), atlas, rows)
 
 
 def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
     rows = atlas.rows(question.campaigns)
     if len(rows) != number:
         rows = np.repeat(rows, number)
-    return Calibrated(atlas.look_up(rows, np.array(question.scores)), atlas, rows)
+    probabilities = atlas.look_up(rows, np.array(question.scores))
+    return Calibrated(question.target, probabilities, atlas, rows)
 
 
-def served(target: str, part: Calibrated) -> list[Served]:
-    """How many scores each level of map served."""
+def count_served(part: Calibrated, metrics: Metrics) -> None:
+    """Counts how many scores each level of map served."""
     rows = part.rows
     number = len(rows)
     others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
-    if not others:
-        return [(target, CAMPAIGN, number)]
-    shared = (target, part.atlas.level(_NOBODY), others)
-    return [shared] if others == number else [(target, CAMPAIGN, number - others), shared]
+    if others < number:
+        metrics.count_scores(part.target, CAMPAIGN, number - others)
+    if others:
+        metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)

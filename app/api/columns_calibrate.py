@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from app.api.answer import JSON_TYPE, Answer
 from app.api.body import JSON
-from app.api.calibrated import Calibrated, Served, served
+from app.api.calibrated import Calibrated
 from app.api.columns_problems import unknown_dictionary, unsupported_version
 from app.api.map_age import age_headers
 from app.api.resources import Resources
@@ -36,8 +36,10 @@ _COLUMNS_TYPE: Final = (b"content-type", MEDIA_TYPE.encode())
 _BYTES_OF_A_CHARACTER: Final = 4
 
 
-def respond(body: bytes, accept: bytes | None, resources: Resources) -> tuple[Answer, list[Served]]:
-    """The answer to a request in columns, and how many scores each level of map served.
+def respond(
+    body: bytes, accept: bytes | None, resources: Resources
+) -> tuple[Answer, list[Calibrated]]:
+    """The answer to a request in columns, and what was looked up for it.
 
     It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
     BrokenRule for a bad request.
@@ -46,7 +48,7 @@ def respond(body: bytes, accept: bytes | None, resources: Resources) -> tuple[An
     snapshot = resources.refresher.current
     part = _calibrated(asked, snapshot)
     pack = _json if accept is not None and _wants_json(accept) else _columns
-    return pack(asked, part, snapshot), served(asked.target, part)
+    return pack(asked, part, snapshot), [part]
 
 
 def _read(body: bytes, settings: Settings) -> ScoresRequest:
@@ -77,10 +79,11 @@ def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
     number = len(asked.scores)
     if number <= FEW:
         few = rows.tolist() * (number if len(rows) < number else 1)
-        return Calibrated(atlas.look_up_few(few, asked.scores.tolist()), atlas, few)
+        return Calibrated(asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few)
     if len(rows) < number:
         rows = np.repeat(rows, number)
-    return Calibrated(atlas.look_up(rows, asked.scores.astype(np.float64)), atlas, rows)
+    probabilities = atlas.look_up(rows, asked.scores.astype(np.float64))
+    return Calibrated(asked.target, probabilities, atlas, rows)
 
 
 def _rows(asked: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ def plain_answer(
     faults = set(_faults_of_shape(given))
     asked = [] if faults else list(_asked(request, given))
     faults |= {"rows" if "rows" in given else "scores"} if not asked else set()
-    if "campaigns" in given and not faults and len(request.campaigns) != len(request.scores):
+    if {"campaigns", "scores"} <= given and len(request.campaigns) != len(request.scores):
         faults.add("campaigns")
     if "target" in given and request.target not in atlases:
         faults.add("target")

@@ -86,6 +86,7 @@ def check_equal(service, body: bytes) -> None:
 @MANY
 @given(request=REQUESTS)
 @example(request={"target": "click", "campaign": "hats", "scores": []})
+@example(request={"target": "clicks", "campaigns": [], "scores": [0.0]})
 @example(request={"rows": []})
 @example(request={})
 def test_every_request_is_answered_as_the_plain_path_answers_it(service, version, request):
