@@ -6,6 +6,7 @@ counts metrics and watches Redis for new versions. `columns` and `rows` are JSON
 has interned ids and single precision, `binary, names` has names and doubles; `one campaign` asks
 for scores of one campaign only, as JSON. The echo is a raw ASGI application that sends the same
 bytes back, with our protocol and our options of uvicorn: what is above it is ours to answer for.
+`on uvicorn alone` is the same with uvicorn's own protocol, which costs more and bounds less.
 The naive ones are FastAPI with pydantic and one look-up per score, by numpy.interp or by
 scikit-learn.
 
@@ -27,7 +28,7 @@ import numpy as np
 import orjson
 
 from benchmarks.bodies import FORMS, PATH, TARGET, Form, Ids, Question
-from benchmarks.calibrate_ratios import ECHO, NAIVE, column_of, ratios
+from benchmarks.calibrate_ratios import ECHO, ECHOES, NAIVE, column_of, ratios
 from benchmarks.figures import Cell, Table
 from benchmarks.isotonic import interpolated
 from benchmarks.load import CONNECTIONS, get, post
@@ -90,12 +91,12 @@ def _group(name: str) -> int:
 
 
 def _ours(opened: ExitStack, maps: Maps, rounds: int) -> Ways:
-    """Sirocco, the echo, and the naive services."""
+    """Sirocco, the echoes, and the naive services."""
     store = opened.enter_context(private_store())
     store.publish(Atlas.build(maps))
     ours = opened.enter_context(started("sirocco", store.url))
-    echo = opened.enter_context(started("echo", store.url))
-    ways = dict(_forms({"sirocco": ours, ECHO: echo}, rounds))
+    echoes = {name: opened.enter_context(started(kind, store.url)) for name, kind in ECHOES.items()}
+    ways = dict(_forms({"sirocco": ours, **echoes}, rounds))
     for name, kind in NAIVE.items():
         server = opened.enter_context(started(kind, campaigns=len(maps)))
         form = FORMS["columns"]
@@ -108,7 +109,7 @@ def _forms(servers: Mapping[str, Server], rounds: int) -> Iterator[tuple[str, Wa
         for connections, words in ((CONNECTIONS, ""), (1, ", one connection")):
             if connections > 1 or name in ALONE:
                 for server_name, server in servers.items():
-                    read = None if server_name == ECHO else form.probabilities
+                    read = None if server_name in ECHOES else form.probabilities
                     one = name == "one campaign"
                     way = Way(server, _message(form), read, rounds, connections, form.exact, one)
                     yield f"{server_name}, {name}{words}", way

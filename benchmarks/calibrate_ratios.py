@@ -8,6 +8,9 @@ from benchmarks.figures import Cell, Table, middle
 BATCH = "batch of "
 _COLUMNS = "sirocco, columns"
 ECHO = "raw ASGI echo"
+PLAIN_ECHO = "raw ASGI echo on uvicorn alone"
+"""Without sirocco's bounds on connections, and with uvicorn's timer per request."""
+ECHOES = {ECHO: "echo", PLAIN_ECHO: "uvicorn-echo"}
 NAIVE = {"naive, numpy.interp": "naive-interpolation", "naive, scikit-learn": "naive-scikit-learn"}
 FRAMEWORKS = ("BentoML", "MLServer", "LitServe", "Ray Serve")
 ADDED = ("MLServer and httptools",)
@@ -19,9 +22,10 @@ def ratios(rows: Table) -> Table:
     columns = [name for name in rows["sirocco, columns"] if not name.endswith("wall")]
     found: Table = {
         **{
-            f"sirocco over echo, {form}": _over(
-                rows, columns, (f"sirocco, {form}",), f"{ECHO}, {form}"
+            f"sirocco over {kind}, {form}": _over(
+                rows, columns, (f"sirocco, {form}",), f"{echo}, {form}"
             )
+            for echo, kind in ECHOES.items()
             for form in FORMS
         },
         **{f"{name} over sirocco": _over(rows, columns, (name,), _COLUMNS) for name in NAIVE},

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.calibrate_ratios import FRAMEWORKS, column_of
+from benchmarks.calibrate_ratios import ECHOES, FRAMEWORKS, column_of
 from benchmarks.figures import Table, middle
 
 Tables = Mapping[str, Table]
@@ -92,11 +92,17 @@ TARGETS = (
         for maps in ("10,000", "100,000")
     ),
     *(
-        Target(f"calibration over HTTP, {what}, CPU over the raw ASGI echo's", limit, "x", found)
-        for what, limit, found in (
-            ("batch of 1", 1.4, _ratio("sirocco over echo, columns", 1)),
-            ("batch of 100, columns", 3, _ratio("sirocco over echo, columns", 100)),
-            ("batch of 1,000, binary", 2.5, _ratio("sirocco over echo, binary, ids", 1_000)),
+        Target(
+            f"calibration over HTTP, {what}, CPU over that of a {echo}",
+            limit,
+            "x",
+            _ratio(f"sirocco over {kind}, {form}", size),
+        )
+        for echo, kind in ECHOES.items()
+        for what, limit, form, size in (
+            ("batch of 1", 1.4, "columns", 1),
+            ("batch of 100, columns", 3, "columns", 100),
+            ("batch of 1,000, binary", 2.5, "binary, ids", 1_000),
         )
     ),
     *(
