@@ -27,7 +27,7 @@ from benchmarks import (
 )
 from benchmarks.__main__ import part_of
 from benchmarks.bodies import FORMS
-from benchmarks.calibrate_ratios import ECHO, NAIVE
+from benchmarks.calibrate_ratios import ECHOES, NAIVE
 from benchmarks.contents import NAMES
 from benchmarks.figures import Cell, Figure, Table, middle
 from benchmarks.parts import Part, run, show
@@ -161,9 +161,9 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
 
 def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None:
     check(calibrated)
-    both = ("sirocco", ECHO)
-    forms = {f"{server}, {form}" for server in both for form in FORMS}
-    alone = {f"{server}, {form}, one connection" for server in both for form in calibrate.ALONE}
+    all_forms = ("sirocco", *ECHOES)
+    forms = {f"{server}, {form}" for server in all_forms for form in FORMS}
+    alone = {f"{name}, {form}, one connection" for name in all_forms for form in calibrate.ALONE}
     assert set(calibrated) == forms | alone | set(NAIVE) | {"BentoML, one worker"}
     columns = ["batch of 1", "batch of 1, wall", "batch of 40", "batch of 40, wall"]
     assert all(list(calibrated[name]) == columns for name in forms | alone | set(NAIVE))
@@ -178,7 +178,7 @@ def test_calibrate_says_which_peer_is_not_there(calibrated: Table) -> None:
 
 def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
     figure = Figure(50.0, 40.0, 60.0)
-    names = [*(f"{server}, {form}" for server in ("sirocco", ECHO) for form in FORMS), *NAIVE]
+    names = [*(f"{server}, {form}" for server in ("sirocco", *ECHOES) for form in FORMS), *NAIVE]
     rows: Table = {name: {"batch of 100": figure, "batch of 100, wall": 9.0} for name in names}
     rows |= {"LitServe": {"batch of 100": 900.0}, "LitServe, batching": {"batch of 100": 800.0}}
     ratios = calibrate.ratios(rows)
