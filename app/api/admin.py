@@ -16,7 +16,7 @@ from app.api.body import JSON, read_body
 from app.api.openapi import request_body
 from app.api.problems import not_found
 from app.api.resources import Given
-from app.events.admission import check_campaign
+from app.events.campaign_names import check_campaign
 from app.events.open_times import OpenTimes, Untimely
 from app.events.schema import Time
 from app.settings import Settings

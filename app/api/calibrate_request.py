@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from app.events.admission import check_campaign
+from app.events.campaign_names import are_campaigns, check_campaign
 from app.events.schema import Score
 from app.settings import Settings
 from app.strict_json import BrokenRule, Rule, decode
@@ -119,8 +119,7 @@ def _check_target(field: str, target: str, settings: Settings) -> None:
 def _check_campaigns(
     request: CalibrateRequest, campaigns: Sequence[str], settings: Settings
 ) -> None:
-    # A character has at most four bytes: short names need no look at each of them.
-    if "" not in campaigns and 4 * max(map(len, campaigns)) <= settings.max_campaign_bytes:
+    if are_campaigns(campaigns, settings.max_campaign_bytes):
         return
     for place, campaign in enumerate(campaigns):
         field = "campaign" if request.campaigns is UNSET else f"campaigns[{place}]"

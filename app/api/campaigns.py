@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from app.api.resources import Given
 from app.api.snapshot import Snapshot
 from app.api.targets import known_target
-from app.events.admission import check_campaign
+from app.events.campaign_names import check_campaign
 
 router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
 

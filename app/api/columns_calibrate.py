@@ -24,7 +24,7 @@ from app.columns.header import (
 )
 from app.columns.probabilities import LEVEL_NUMBERS, pack_probabilities
 from app.columns.scores_request import ScoresRequest, read_scores
-from app.events.admission import check_campaign
+from app.events.campaign_names import are_campaigns, check_campaign
 from app.settings import Settings
 from app.strict_json import BrokenRule
 from calibrators import FEW, Atlas
@@ -33,7 +33,6 @@ from calibrators.atlas import CAMPAIGN
 VERSION_HEADER: Final = b"sirocco-version"
 
 _COLUMNS_TYPE: Final = (b"content-type", MEDIA_TYPE.encode())
-_BYTES_OF_A_CHARACTER: Final = 4
 
 
 def respond(
@@ -64,9 +63,7 @@ def _read(body: bytes, settings: Settings) -> ScoresRequest:
 
 
 def _check_names(asked: ScoresRequest, longest: int) -> None:
-    sizes = list(map(len, asked.names))
-    # A character has at most four bytes: short names need no look at each of them.
-    if not sizes or (min(sizes) > 0 and _BYTES_OF_A_CHARACTER * max(sizes) <= longest):
+    if are_campaigns(asked.names, longest):
         return
     one = asked.header.flags & ONE_CAMPAIGN
     for place, number in enumerate(asked.numbers.tolist()):

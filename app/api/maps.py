@@ -12,7 +12,7 @@ from app.api.map_age import age_headers
 from app.api.resources import Given
 from app.api.snapshot import Snapshot
 from app.api.targets import known_target
-from app.events.admission import check_campaign
+from app.events.campaign_names import check_campaign
 
 router = APIRouter(prefix="/v1", tags=["maps"])
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from app.events.campaign_names import check_campaign
 from app.events.click_features import check_features
 from app.events.impressions import CLICK, FEW, LONGEST_ID, columns_of
 from app.events.open_times import OpenTimes, Untimely
@@ -184,14 +185,6 @@ class Admission:
 def _rejection(index: int, event: Event, error: BrokenRule | Untimely) -> Rejection:
     reason = error.reason if isinstance(error, Untimely) else INVALID
     return Rejection(index, str(error), TYPE_NAMES[type(event)], reason)
-
-
-def check_campaign(field: str, campaign: str, longest: int) -> None:
-    """BrokenRule unless the campaign has 1 to `longest` bytes of UTF-8."""
-    # A character has at most four bytes: most names need no encoding to be judged.
-    if campaign and (4 * len(campaign) <= longest or len(campaign.encode()) <= longest):
-        return
-    raise BrokenRule(field, f"must have 1 to {longest} bytes of UTF-8", campaign)
 
 
 def _checked_id(field: str, event_id: str) -> str:

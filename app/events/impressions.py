@@ -4,12 +4,13 @@ The checks are those of `Admission`, and only say whether everything is in order
 is not, the events are admitted one by one, which finds the words and saves those that count.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.events.campaign_names import are_campaigns
 from app.events.open_times import OpenTimes
 from app.events.schema import Impression, Time
 from app.settings import Settings
@@ -19,8 +20,6 @@ CLICK: Final = "click"
 LONGEST_ID: Final = 256
 FEW: Final = 64
 """Up to about so many events are admitted sooner one by one."""
-
-_BYTES_OF_A_CHARACTER: Final = 4
 
 
 def columns_of(
@@ -52,7 +51,7 @@ def _columns(
     campaigns = [impression.campaign for impression in impressions]
     rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
     ids = [impression.id for impression in impressions if impression.id is not None]
-    if hours is None or scores is None or not _are_names(rows, settings.max_campaign_bytes):
+    if hours is None or scores is None or not are_campaigns(rows, settings.max_campaign_bytes):
         return None
     if ids and not 0 < min(map(len, ids)) <= max(map(len, ids)) <= LONGEST_ID:
         return None
@@ -77,13 +76,3 @@ def _scores(scores: Sequence[dict[str, float]], settings: Settings) -> NDArray[n
         return np.fromiter([score[CLICK] for score in scores], np.float64, len(scores))
     except KeyError:
         return None
-
-
-def _are_names(names: Collection[str], longest: int) -> bool:
-    """Whether all have 1 to `longest` bytes of UTF-8."""
-    sizes = list(map(len, names))
-    if not min(sizes):
-        return False
-    return _BYTES_OF_A_CHARACTER * max(sizes) <= longest or (
-        max(len(name.encode()) for name in names) <= longest
-    )

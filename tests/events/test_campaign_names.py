@@ -1,0 +1,32 @@
+"""Many names at once are judged as each of them is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.events.campaign_names import are_campaigns, check_campaign
+from app.strict_json import BrokenRule
+
+LONGEST = 12
+NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=14), max_size=4)
+
+
+def is_campaign(name: str) -> bool:
+    try:
+        check_campaign("campaign", name, LONGEST)
+    except BrokenRule:
+        return False
+    return True
+
+
+@given(names=NAMES)
+def test_names_are_campaigns_if_each_is_one(names):
+    assert are_campaigns(names, LONGEST) == all(map(is_campaign, names))
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("", False), ("a" * 12, True), ("a" * 13, False), ("é" * 6, True), ("é" * 7, False)],
+)
+def test_bytes_count_not_characters(name, fits):
+    assert is_campaign(name) == are_campaigns([name], LONGEST) == fits
