@@ -8,12 +8,16 @@ from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
 from calibrators.calibrator import Calibrator
 from calibrators.histogram import Histogram
+from calibrators.history import History, HourTables
 from calibrators.identity import Identity
 from calibrators.isotonic import Isotonic
+from calibrators.method import Fitted, Method
+from calibrators.per_campaign import PerCampaign
 from calibrators.platt import Platt
-from calibrators.refit import Refit, Sufficiency, refit, refit_campaigns
+from calibrators.refit import Refit, refit, refit_campaigns
 from calibrators.registry import CALIBRATORS, make_calibrator
 from calibrators.smoothed_isotonic import SmoothedIsotonic
+from calibrators.sufficiency import Sufficiency
 from calibrators.temperature import Temperature
 
 __all__ = [
@@ -26,9 +30,14 @@ __all__ = [
     "BinsTable",
     "CalibrationMap",
     "Calibrator",
+    "Fitted",
     "Histogram",
+    "History",
+    "HourTables",
     "Identity",
     "Isotonic",
+    "Method",
+    "PerCampaign",
     "Platt",
     "Refit",
     "SmoothedIsotonic",

@@ -6,7 +6,6 @@ The service's worker and the offline backtest both call this one function.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +18,7 @@ from calibrators.calibrator import Calibrator
 from calibrators.campaign_rows import CampaignRows
 from calibrators.map_blocks import MapBlocks
 from calibrators.map_columns import MapColumns
-from calibrators.samples import Floats
-
-Reason = Literal["few_samples", "few_positives"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sufficiency:
-    """How much a campaign (or the target) needs in the window to get a map of its own."""
-
-    min_samples: float = 100
-    min_positives: float = 10
-
-    def missing(self, samples: float, positives: float) -> Reason | None:
-        """What there is too little of, if anything."""
-        if samples < self.min_samples or samples <= 0:
-            return "few_samples"
-        return "few_positives" if positives < self.min_positives else None
-
-    def enough(self, samples: Floats, positives: Floats) -> NDArray[np.bool_]:
-        """Of which of many nothing is missing, shape (c,)."""
-        few_samples = (samples < self.min_samples) | (samples <= 0)
-        return ~few_samples & ~(positives < self.min_positives)
+from calibrators.sufficiency import Reason, Sufficiency
 
 
 @dataclass(frozen=True, slots=True)

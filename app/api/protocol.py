@@ -27,6 +27,7 @@ from app.api.connection_counts import ConnectionCounts
 from app.api.metrics import Metrics
 from app.api.open_files import connections_that_fit
 from app.api.sweep import Phase, Sweep
+from app.api.unread_bytes import unread_bytes
 from app.settings import Settings
 
 MOST_HEAD_BYTES: Final = 64 * 1024
@@ -125,8 +126,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def standing(self) -> tuple[Phase, object]:
         """What the connection waits for, and what tells progress in it."""
         if self.flow.write_paused or self.transport.is_closing():
-            size = self.transport.get_write_buffer_size()
-            return Phase.READER, self.witness if size == self.witness else size
+            left = unread_bytes(self.transport)
+            return Phase.READER, self.witness if left == self.witness else left
         # While we do not read, it is not the caller who is slow.
         if self._owes_answer or self.flow.read_paused:
             return Phase.ANSWER, None

@@ -1,0 +1,45 @@
+"""The bins of a target by hour: what a refit learns from."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from calibrators.bins import Bins
+from calibrators.bins_table import BinsTable
+
+HourTables = Mapping[int, BinsTable]
+"""Bins of some campaigns by hour, counted since 1970."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """Bins by hour up to a moment, in blocks of campaigns.
+
+    Attributes
+    ----------
+    as_of : the moment in hours since 1970; nothing that came later is in the bins.
+    blocks : the tables of one block after the other, none with a campaign of another's, so that
+        only one of them needs to be in memory at a time. Gone through any number of times.
+    """
+
+    as_of: float
+    blocks: Iterable[HourTables]
+
+    @property
+    def newest(self) -> int:
+        """The newest hour that has begun: when as_of is a whole hour, the one just closed."""
+        return ceil(self.as_of) - 1
+
+    def between(self, first: int, behind: int) -> Iterator[HourTables]:
+        """The blocks with no other hours than these."""
+        for block in self.blocks:
+            yield {hour: table for hour, table in block.items() if first <= hour < behind}
+
+    def windows(self, first: int, behind: int) -> Iterator[BinsTable]:
+        """The sum over these hours, block after block."""
+        for block in self.between(first, behind):
+            yield BinsTable.merge(block.values())
+
+    def total(self, first: int, behind: int) -> Bins:
+        """The sum over these hours and all campaigns."""
+        return Bins.merge(window.total() for window in self.windows(first, behind))
