@@ -12,6 +12,7 @@ from calibrators.history import History, HourTables
 from calibrators.identity import Identity
 from calibrators.isotonic import Isotonic
 from calibrators.method import Fitted, Method
+from calibrators.methods import METHODS, make_method
 from calibrators.per_campaign import PerCampaign
 from calibrators.platt import Platt
 from calibrators.refit import Refit, refit, refit_campaigns
@@ -23,6 +24,7 @@ from calibrators.temperature import Temperature
 __all__ = [
     "CALIBRATORS",
     "FEW",
+    "METHODS",
     "Atlas",
     "BayesianBinning",
     "Beta",
@@ -44,6 +46,7 @@ __all__ = [
     "Sufficiency",
     "Temperature",
     "make_calibrator",
+    "make_method",
     "refit",
     "refit_campaigns",
 ]

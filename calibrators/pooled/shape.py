@@ -1,0 +1,95 @@
+"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrators.pooled.campaign_block import CampaignBlock
+from calibrators.pooled.coordinates import Coordinates
+from calibrators.pooled.elimination import Eliminated
+from calibrators.pooled.priors import Moments, Precisions, trust_in
+from calibrators.pooled.tree import Priors, Tree, collect, shortened
+from calibrators.samples import Floats
+
+_ROUNDS, _STEPS = 60, 30
+_LEAP = 3
+"""Every so many rounds the priors go where the last two lead."""
+
+_SETTLED, _NEAR, _CONVERGED = 1e-3, 0.5, 1e-9
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """Log-odds of a positive = score's log-odds + target's curve + group's + campaign's deviation.
+
+    The curves are linear splines on common knots, the deviations normal with variances that all
+    campaigns determine together. `fit` finds the mode of all curves by Newton steps on the whole
+    arrowhead system (each campaign is eliminated into its group, each group into the target), and
+    the variances by empirical Bayes with Laplace covariances in between.
+    """
+
+    coordinates: Coordinates
+    tree: Tree
+    blocks: Sequence[CampaignBlock]
+    priors: Priors
+    rounds: int = 0
+
+    def fit(self) -> None:
+        """Move to the mode, and the priors to their fixed point."""
+        earlier = before = self.priors
+        for turn in range(_ROUNDS):
+            earlier, before = before, self.priors
+            moved = self._step(update=True)
+            if moved < _NEAR and self.priors.change(before) < _SETTLED:
+                break
+            if moved < _NEAR and turn % _LEAP == 0:
+                self.priors = self.priors.ahead(before, earlier)
+        self.settle()
+
+    def settle(self) -> None:
+        """Move to the mode under the priors as they are."""
+        for _ in range(_STEPS):
+            if self._step(update=False) < _CONVERGED:
+                break
+
+    def curves(self, block: CampaignBlock) -> Floats:
+        """The log odds ratio of each campaign at the knots, (c, k), at the mode."""
+        coordinates = self.tree.parents[block.groups] + block.values
+        curves: Floats = coordinates @ self.coordinates.basis.T
+        return curves
+
+    def eliminated(self, block: CampaignBlock) -> Eliminated:
+        """The campaigns solved for given their parents."""
+        gradients, information = block.linearised(self.curves(block))
+        steepness = self.coordinates.steepness
+        prior = Precisions.of(self.priors.campaign, block.offsets, steepness, block.trust)
+        return Eliminated.of(gradients, information, prior, block.values)
+
+    def _step(self, update: bool) -> float:
+        """One Newton step of everything; the largest move of a curve at a knot."""
+        self.rounds += 1
+        sums = self.tree.gather()
+        solved = [self.eliminated(block) for block in self.blocks]
+        for block, each in zip(self.blocks, solved, strict=True):
+            collect(sums, block.groups, each.gradients, each.information)
+        steps, of_groups, covariance = self.tree.stepped(*sums, self.priors)
+        moved = self._reach(steps)
+        of_campaigns = Moments.none(len(self.coordinates.basis))
+        for block, each in zip(self.blocks, solved, strict=True):
+            own = shortened(each.moved(steps[block.groups]), self.coordinates.basis)
+            block.values = block.values + own
+            moved = max(moved, self._reach(own))
+            if update:
+                parents = self.tree.covariances[block.groups]
+                covariances = each.own_covariances(parents)
+                block.trust = trust_in(block.values, block.offsets, self.priors.campaign)
+                of_campaigns += Moments.of(block.values, covariances, block.offsets, block.trust)
+        if update:
+            target = Moments.of(self.tree.target[None], covariance[None], np.zeros(1), np.ones(1))
+            steepness = self.coordinates.steepness
+            self.priors = self.priors.updated(of_campaigns, of_groups, target, steepness)
+        return moved
+
+    def _reach(self, steps: Floats) -> float:
+        return float(np.abs(steps @ self.coordinates.basis.T).max(initial=0.0))

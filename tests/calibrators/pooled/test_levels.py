@@ -1,0 +1,202 @@
+"""Fast levels: what they follow, what they are drawn to, and what they never do."""
+
+import re
+from itertools import pairwise
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.levels import block_levels, cascade_of, fit_levels
+from tests.calibrators.pooled.levels_oracle import levels
+
+BOUND = log(3.0)
+
+
+def ages_of(hours, moment=0.0):
+    """Ages of whole hours, and of a running one that began `moment` hours ago."""
+    whole = np.arange(hours - (moment > 0))[::-1] + 0.5 + moment
+    return np.append(whole, moment / 2) if moment else whole
+
+
+def platform(seed, campaigns=30, hours=30, positives=20.0, drift=0.05):
+    """Expected and observed positives of drifting campaigns."""
+    rng = np.random.default_rng(seed)
+    expected = positives * rng.pareto(1.5, (campaigns, 1)) * rng.uniform(0.5, 1.5, hours)
+    walk = np.cumsum(rng.normal(0, drift, (campaigns, hours)), axis=1)
+    return expected, rng.poisson(expected * np.exp(walk)).astype(float)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("moment", [0.0, 0.25])
+def test_levels_are_those_of_the_literal_oracle(seed, moment):
+    expected, observed = platform(seed, campaigns=4, hours=9, drift=0.2)
+    ages = ages_of(9, moment)
+    found = fit_levels(expected, observed, ages, weights=np.ones(expected.shape))
+    shifts, target = levels(expected.tolist(), observed.tolist(), ages.tolist())
+    assert found.shifts == pytest.approx(shifts, abs=1e-9)
+    assert found.target_shift == pytest.approx(target, abs=1e-9)
+
+
+def test_the_target_is_followed_within_hours():
+    """Whatever the campaigns' traffic, all of them move with it."""
+    expected, _ = platform(3, campaigns=50)
+    course = np.where(np.arange(30) < 26, 1.0, 1.5)
+    found = fit_levels(expected, expected * course, ages_of(30))
+    assert found.target_shift == pytest.approx(log(1.5), abs=0.02)
+    assert found.shifts == pytest.approx(log(1.5), abs=0.05)
+
+
+def test_a_campaign_leaves_the_target_as_far_as_its_traffic_allows():
+    rng = np.random.default_rng(4)
+    expected = np.repeat([[200.0], [0.05]], 30, axis=1)
+    expected = np.vstack([expected, np.full((60, 30), 200.0)])
+    ratios = np.exp(np.cumsum(rng.normal(0, 0.02, expected.shape), axis=1))
+    ratios[:2] = np.where(np.arange(30) < 25, 1.0, 2.0)
+    found = fit_levels(expected, rng.poisson(expected * ratios), ages_of(30))
+    moved = found.shifts - found.target_shift
+    assert moved[0] == pytest.approx(log(2), abs=0.1)
+    assert abs(moved[1]) < 0.1
+
+
+def test_campaigns_that_differ_by_chance_only_stay_with_the_target():
+    expected = np.full((200, 30), 3.0)
+    observed = np.random.default_rng(5).poisson(expected)
+    found = fit_levels(expected, observed, ages_of(30))
+    assert np.abs(found.shifts).max() < 0.1
+
+
+def test_a_group_moves_as_one():
+    """A campaign of a group without traffic of its own has the group's shift."""
+    expected = np.full((40, 30), 5.0)
+    expected[0] = 0.0
+    groups = np.repeat([0, 1], 20)
+    course = np.where((groups[:, None] == 0) & (np.arange(30) >= 25), 1.6, 1.0)
+    found = fit_levels(expected, expected * course, ages_of(30), groups=groups)
+    assert found.group_shifts == pytest.approx([log(1.6), 0.0], abs=0.1)
+    assert found.shifts[0] == pytest.approx(found.group_shifts[0])
+    assert set(found.strengths) >= {"target_half_life", "group_half_life"}
+
+
+def test_a_campaign_without_a_group_leans_on_the_target():
+    expected, observed = platform(6)
+    alone = fit_levels(expected, observed, ages_of(30))
+    none = fit_levels(expected, observed, ages_of(30), groups=np.full(30, -1))
+    np.testing.assert_array_equal(alone.shifts, none.shifts)
+    assert none.group_shifts.shape == (0,)
+
+
+@given(order=st.permutations(range(30)))
+@settings(max_examples=10)
+def test_the_order_of_campaigns_does_not_matter(order):
+    expected, observed = platform(7)
+    groups = np.arange(30) % 4 - 1
+    usual = fit_levels(expected, observed, ages_of(30), groups=groups)
+    other = fit_levels(expected[order], observed[order], ages_of(30), groups=groups[order])
+    assert other.shifts == pytest.approx(usual.shifts[order], abs=1e-9)
+
+
+@given(cuts=st.sets(st.integers(0, 30), max_size=5))
+@settings(max_examples=10)
+def test_blocks_of_campaigns_give_what_all_at_once_give(cuts):
+    expected, observed = platform(8)
+    groups = np.arange(30) % 3
+    whole = CampaignHours.checked(expected, observed, groups=groups)
+    bounds = [0, *sorted(cuts), 30]
+    blocks = [
+        CampaignHours(*(column[first:last] for column in whole)) for first, last in pairwise(bounds)
+    ]
+    at_once = block_levels(cascade_of([whole], ages_of(30), groups=3), whole)
+    cascade = cascade_of(blocks, ages_of(30), groups=3)
+    parts = [block_levels(cascade, block) for block in blocks]
+    together = np.concatenate([part.shifts for part in parts])
+    assert together == pytest.approx(at_once.shifts, abs=1e-9)
+    assert parts[0].target_shift == pytest.approx(at_once.target_shift, abs=1e-9)
+    assert parts[0].strengths == at_once.strengths
+
+
+def test_campaigns_twice_are_the_same_campaigns():
+    """The target's level of twice the traffic is the same, and so is what each adds to it."""
+    expected, observed = platform(9, positives=500.0)
+    once = fit_levels(expected, observed, ages_of(30))
+    twice = fit_levels(np.tile(expected, (2, 1)), np.tile(observed, (2, 1)), ages_of(30))
+    assert twice.shifts[:30] == pytest.approx(twice.shifts[30:])
+    assert twice.shifts[:30] == pytest.approx(once.shifts, abs=0.02)
+
+
+amounts = st.one_of(st.just(0.0), st.floats(0, 1e-9), st.floats(0, 50), st.floats(0, 1e7))
+
+
+@given(data=st.data(), campaigns=st.integers(0, 4), hours=st.integers(0, 12))
+@settings(max_examples=60)
+def test_levels_are_finite_and_bounded_whatever_there_is(data, campaigns, hours):
+    """No campaigns, no hours, zeros, fractions, an hour that has only just begun."""
+    rows = st.lists(amounts, min_size=hours, max_size=hours)
+    tables = st.lists(rows, min_size=campaigns, max_size=campaigns)
+    expected, observed = (
+        np.array(data.draw(tables), np.float64).reshape(campaigns, hours) for _ in range(2)
+    )
+    groups = data.draw(st.lists(st.integers(-1, 2), min_size=campaigns, max_size=campaigns))
+    moment = data.draw(st.sampled_from([0.0, 0.01, 0.0834, 0.5])) if hours else 0.0
+    found = fit_levels(expected, observed, ages_of(hours, moment), groups=groups)
+    assert np.isfinite(found.shifts).all()
+    assert abs(found.target_shift) <= BOUND + 1e-9
+    assert (np.abs(found.group_shifts - found.target_shift) <= BOUND + 1e-9).all()
+    leaned = np.array([found.group_shifts[g] if g >= 0 else found.target_shift for g in groups])
+    assert (np.abs(found.shifts - leaned) <= BOUND + 1e-9).all()
+
+
+def test_without_data_there_is_no_shift():
+    found = fit_levels(np.zeros((3, 5)), np.zeros((3, 5)), ages_of(5))
+    assert found.shifts.tolist() == [0.0, 0.0, 0.0]
+    assert found.target_shift == 0.0
+    assert found.strengths == {}
+    assert not found.frozen
+
+
+def test_an_hour_of_less_than_five_minutes_is_left_out():
+    """Its last impressions wait for their clicks: it would pull every level down."""
+    expected, observed = platform(10)
+    few = expected[:, :1] / 20
+    late = np.hstack([expected, few]), np.hstack([observed, few / 3])
+    young = fit_levels(*late, ages_of(31, 0.05))
+    old = fit_levels(*late, ages_of(31, 0.3))
+    without = fit_levels(expected, observed, ages_of(31, 0.05)[:-1])
+    np.testing.assert_array_equal(young.shifts, without.shifts)
+    assert old.target_shift < young.target_shift
+
+
+def test_weights_of_zero_leave_an_hour_out():
+    expected, observed = platform(11)
+    weights = np.ones(expected.shape)
+    weights[0, 10] = 0.0
+    spoilt = observed.copy()
+    spoilt[0, 10] = 1e5
+    clean = fit_levels(expected, observed, ages_of(30), weights=weights)
+    other = fit_levels(expected, spoilt, ages_of(30), weights=weights)
+    assert other.shifts == pytest.approx(clean.shifts)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"expected": np.zeros(3)}, "expected"),
+        ({"expected": np.full((2, 3), -1.0)}, "expected[0, 0] = -1.0"),
+        ({"observed": np.full((2, 3), np.nan)}, "observed[0, 0] = nan"),
+        ({"observed": np.zeros((2, 4))}, "observed"),
+        ({"ages": [2.5, 1.5]}, "ages"),
+        ({"ages": [0.5, 1.5, 2.5]}, "ages"),
+        ({"ages": [np.inf, 1.5, 0.5]}, "ages"),
+        ({"groups": [0]}, "groups"),
+        ({"groups": [0, -2]}, "groups"),
+        ({"weights": np.full((2, 3), 1.5)}, "weights"),
+        ({"weights": np.full((2, 3), -0.5)}, "weights[0, 0] = -0.5"),
+    ],
+)
+def test_what_is_wrong_is_named(change, named):
+    given_ = {"expected": np.ones((2, 3)), "observed": np.ones((2, 3)), "ages": [2.5, 1.5, 0.5]}
+    with pytest.raises(ValueError, match=f"^{re.escape(named)}"):
+        fit_levels(**(given_ | change))
