@@ -1,0 +1,63 @@
+"""Which of the maps at hand is worse than another beyond noise."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.atlas import Atlas
+from calibrators.bins_table import BinsTable
+from calibrators.calibration_map import CalibrationMap
+from calibrators.guard.evidence import Evidence, log_odds_of
+from calibrators.guard.rules import GuardRules
+from calibrators.samples import Floats
+
+Verdict = Literal["passed", "kept", "parent"]
+Flags = NDArray[np.bool_]
+
+
+def verdicts_of(
+    kept: Flags, parent_beats_trial: Flags, parent_beats_in_force: Flags
+) -> NDArray[np.str_]:
+    """From who beats whom, (c,) each; `kept` where the map in force beats the trial."""
+    parent = parent_beats_trial & parent_beats_in_force
+    return np.select([parent, kept | parent_beats_trial], ["parent", "kept"], "passed")
+
+
+def campaign_verdicts(
+    hour: Iterable[BinsTable],
+    trial: Atlas,
+    in_force: Atlas,
+    parent: CalibrationMap,
+    rules: GuardRules,
+) -> dict[str, Verdict]:
+    """Of the campaigns of the hour whose candidate does not pass."""
+    refused: dict[str, Verdict] = {}
+    for table in hour:
+        verdicts = _verdicts(Evidence.of_table(table), table, (trial, in_force), parent, rules)
+        for row in np.flatnonzero(verdicts != "passed").tolist():
+            refused[table.campaigns[row]] = verdicts[row].item()
+    return refused
+
+
+def _verdicts(
+    evidence: Evidence,
+    table: BinsTable,
+    atlases: tuple[Atlas, Atlas],
+    parent: CalibrationMap,
+    rules: GuardRules,
+) -> NDArray[np.str_]:
+    trial, served = (log_odds_of(_forecast(evidence, table, atlas)) for atlas in atlases)
+    trial_best = evidence.best_log_likelihood(trial, rules.tolerance)
+    served_best = evidence.best_log_likelihood(served, rules.tolerance)
+    by_parent = evidence.log_likelihood(log_odds_of(parent(evidence.scores)))
+    return verdicts_of(
+        evidence.log_likelihood(served) - trial_best >= rules.evidence,
+        by_parent - trial_best >= rules.evidence,
+        by_parent - served_best >= rules.evidence,
+    )
+
+
+def _forecast(evidence: Evidence, table: BinsTable, atlas: Atlas) -> Floats:
+    return atlas.look_up(atlas.rows(table.campaigns)[evidence.rows], evidence.scores)

@@ -1,0 +1,98 @@
+"""The target's own map, and that no single campaign decides about it."""
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+from calibrators.guard import GuardRules, guard
+from tests.calibrators.guard.hours import SCORES, atlas, exactly
+
+MANY = 2_000
+OTHERS = dict.fromkeys("bcdef", 0.0)
+
+
+def test_a_worse_trial_keeps_the_targets_map_in_force() -> None:
+    candidate, in_force = atlas({}, 0.5), atlas({}, 0.0)
+
+    decided = guard(candidate, candidate, in_force, [exactly(OTHERS, MANY)])
+
+    assert decided.target_decision == "kept"
+    assert decided.atlas.target_map == in_force.target_map
+
+
+def test_the_identity_serves_where_it_beats_both() -> None:
+    candidate, in_force = atlas({}, 0.5), atlas({}, 0.6)
+
+    decided = guard(candidate, candidate, in_force, [exactly(OTHERS, MANY)])
+
+    assert decided.target_decision == "parent"
+    assert decided.atlas.target_map is None
+
+
+def test_one_campaign_does_not_refuse_the_targets_map() -> None:
+    """Its outcomes speak for the map in force, those of all others for neither."""
+    hour = exactly({"a": 3.0, **OTHERS}, MANY)
+    candidate, in_force = atlas({}, 0.0), atlas({}, 0.05)
+
+    assert guard(candidate, candidate, in_force, [hour]).target_decision == "passed"
+
+
+def test_one_campaign_does_not_carry_the_targets_map_away() -> None:
+    """The trial has not seen the hour in which the campaign's tracker broke, the candidate has."""
+    hour = exactly({"a": 5.0, **OTHERS}, MANY)
+
+    decided = guard(atlas({}, 0.6), atlas({}, 0.0), atlas({}, 0.0), [hour])
+
+    assert decided.target_decision == "kept"
+    assert decided.atlas.target_map == atlas({}, 0.0).target_map
+
+
+def test_small_steps_do_not_carry_it_away_either() -> None:
+    """Each smaller than the tolerance: they end at the creep."""
+    hour = exactly({"a": 5.0, **OTHERS}, 100_000)
+    served = atlas({}, 0.0)
+    for step in range(1, 25):
+        served = guard(atlas({}, 0.05 * step), served, served, [hour]).atlas
+
+    shift = logit(served.map_of("b")(SCORES)) - logit(SCORES)
+    assert shift == pytest.approx(np.full(len(SCORES), GuardRules().creep), abs=0.06)
+
+
+def test_all_campaigns_together_do_carry_it() -> None:
+    truths = {"a": 0.6, **dict.fromkeys("bcdef", 0.6)}
+    candidate = atlas({}, 0.6)
+
+    decided = guard(candidate, atlas({}, 0.0), atlas({}, 0.0), [exactly(truths, MANY)])
+
+    assert decided.target_decision == "passed"
+    assert decided.atlas.target_map == candidate.target_map
+
+
+def test_the_only_campaign_is_not_judged_as_the_target() -> None:
+    """Without it there is nothing to go by; its own map is judged as its own."""
+    candidate = atlas({}, 0.9)
+
+    decided = guard(candidate, candidate, atlas({}, 0.0), [exactly({"a": 0.0}, MANY)])
+
+    assert decided.target_decision == "passed"
+
+
+def test_campaigns_are_judged_against_the_targets_map_that_goes_out() -> None:
+    """The candidate's own target map is refused, so it cannot take a campaign's place."""
+    hour = exactly({"a": 0.8, **OTHERS}, MANY)
+    candidate, in_force = atlas({"a": 0.3}, 0.8), atlas({"a": 0.35}, 0.0)
+
+    decided = guard(candidate, candidate, in_force, [hour])
+
+    assert decided.target_decision == "kept"
+    assert decided.decisions == {}
+
+
+def test_a_bounded_target_takes_its_campaigns_along() -> None:
+    """A campaign without a map moves by the step, as the target's map does."""
+    decided = guard(atlas({}, 2.0), atlas({}, 0.0), atlas({}, 0.0), [exactly({"a": 1.0}, 10)])
+
+    assert decided.target_decision == "bounded"
+    assert logit(decided.atlas.map_of("a")(SCORES)) - logit(SCORES) == pytest.approx(
+        np.log(3.0), abs=0.01
+    )
