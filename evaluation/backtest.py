@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency, refit
+from calibrators.history import History
+from calibrators.method import Method
 from calibrators.samples import Floats, Integers
 from evaluation.event_table import EventTable
 from evaluation.scorecard import scorecard
@@ -34,7 +36,7 @@ class Backtest:
 
 def backtest(
     table: EventTable,
-    calibrators: Mapping[str, Calibrator],
+    calibrators: Mapping[str, Calibrator | Method],
     *,
     window_hours: int = 24,
     sufficiency: Sufficiency | None = None,
@@ -51,8 +53,10 @@ def backtest(
     ----------
     table : the log; rows that stand for several impressions are judged by the probability of
         their common score.
-    calibrators : name to calibrator; the name "raw" is taken.
-    window_hours : hours to fit on, at least 1.
+    calibrators : name to calibrator, or to a method, such as the pooled one, which has a window and
+        rules of its own and carries its memory from hour to hour; the name "raw" is taken.
+    window_hours : hours to fit on, at least 1; a method looks back as far as it needs, but nothing
+        is judged before this many hours are over.
     sufficiency : what a campaign needs for a map of its own; the service's default unless given.
     raw_samples : fit each map on the window's raw samples instead of bins, and without a prior, as
         the paper does; the levels below a campaign's own map stay.
@@ -61,7 +65,8 @@ def backtest(
     Raises
     ------
     ValueError
-        When the log is no longer than the window, or a calibrator is called "raw".
+        When the log is no longer than the window, a calibrator is called "raw", or a method is to
+        learn from raw samples.
 
     References
     ----------
@@ -78,26 +83,35 @@ def backtest(
     >>> found.scorecards["sir"]["log_loss"] < found.scorecards["raw"]["log_loss"]
     True
     """
-    _check(window_hours, calibrators)
+    _check(window_hours, calibrators, raw_samples)
     hours = _Hours.of(table)
     judged = hours.judged(window_hours)
     past = _RawPast(table, hours) if raw_samples else _BinsPast.of(table, hours)
     served: dict[str, list[Floats]] = {name: [] for name in calibrators}
+    fits = {
+        name: each if isinstance(each, Calibrator) else _Learner(each)
+        for name, each in calibrators.items()
+    }
     for done, hour in enumerate(judged, 1):
         rows = hours.rows(hour, hour + 1)
         fit = past.window(hour - window_hours, hour, sufficiency or Sufficiency())
-        for name, calibrator in calibrators.items():
-            served[name].append(_probabilities(fit(calibrator), table, rows))
+        for name, fitted in fits.items():
+            served[name].append(_probabilities(fit(fitted), table, rows))
         if progress is not None:
             progress(done, len(judged))
     return _scored(table, np.concatenate([hours.rows(hour, hour + 1) for hour in judged]), served)
 
 
-def _check(window_hours: int, calibrators: Mapping[str, Calibrator]) -> None:
+def _check(
+    window_hours: int, calibrators: Mapping[str, Calibrator | Method], raw_samples: bool
+) -> None:
     if window_hours < 1:
         raise ValueError(f"window_hours = {window_hours}: must be at least 1")
     if RAW in calibrators:
         raise ValueError(f'calibrators: the name "{RAW}" stands for the scores themselves')
+    methods = [name for name, each in calibrators.items() if not isinstance(each, Calibrator)]
+    if raw_samples and methods:
+        raise ValueError(f"calibrators: {methods[0]!r} learns from bins, not from raw samples")
 
 
 def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
@@ -147,7 +161,20 @@ class _Hours:
         return judged
 
 
-Fit = Callable[[Calibrator], Atlas]
+@dataclass(slots=True)
+class _Learner:
+    """A method with what it remembers of its last refit."""
+
+    method: Method
+    memory: object = None
+
+    def __call__(self, history: History) -> Atlas:
+        fitted = self.method.refit(history, memory=self.memory)
+        self.memory = fitted.memory
+        return fitted.atlas
+
+
+Fit = Callable[[Calibrator | _Learner], Atlas]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +190,14 @@ class _BinsPast:
     def window(self, first: int, behind: int, sufficiency: Sufficiency) -> Fit:
         hours = (self.tables[hour] for hour in range(first, behind) if hour in self.tables)
         window = BinsTable.merge(hours)
-        return lambda calibrator: refit(window, calibrator, sufficiency).atlas
+        before = {hour: bins for hour, bins in self.tables.items() if hour < behind}
+
+        def fit(fitted: Calibrator | _Learner) -> Atlas:
+            if isinstance(fitted, _Learner):
+                return fitted(History(behind, [before]))
+            return refit(window, fitted, sufficiency).atlas
+
+        return fit
 
 
 def _bins(table: EventTable, rows: Integers) -> BinsTable:
@@ -190,7 +224,8 @@ class _RawPast:
             for row, start, end in zip(present, starts, ends, strict=False)
         }
 
-        def fit(calibrator: Calibrator) -> Atlas:
+        def fit(calibrator: Calibrator | _Learner) -> Atlas:
+            assert isinstance(calibrator, Calibrator)
             maps = {
                 name: self._map(part, calibrator)
                 for name, part in parts.items()

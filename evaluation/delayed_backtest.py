@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calibrators import Atlas, BinsTable, Calibrator, Sufficiency, refit
+from calibrators.method import Method
 from calibrators.samples import Floats, Integers
 from evaluation.click_stream import ClickStream
 from evaluation.click_windows import ClickWindows
 from evaluation.event_table import SECONDS_PER_HOUR
+from evaluation.labelled_history import labelled_history
 from evaluation.post_click_history import PostClickHistory
 from evaluation.scorecard import scorecard
 from pccem import Clicks, LabelRules, TrainingRules
@@ -56,7 +58,7 @@ class DelayedBacktest:
 
 def delayed_backtest(
     stream: ClickStream,
-    calibrator: Calibrator,
+    calibrator: Calibrator | Method,
     *,
     judged_from: float,
     judged_until: float,
@@ -77,18 +79,21 @@ def delayed_backtest(
     pccem rows : clicks as stc, `pccem.label` with what is known at t and the day's model.
     oracle : clicks as stc, final outcomes, which nobody has at t.
 
-    Every fit is `calibrators.refit`, every label of a pccem row `pccem.label`, every model
-    `pccem.train`: the service's own. Judged is by final outcomes, all judged hours pooled.
+    Every fit is `calibrators.refit` or the method's, every label of a pccem row `pccem.label`,
+    every model `pccem.train`: the service's own. Judged is by final outcomes, all judged hours
+    pooled.
 
     Parameters
     ----------
     stream : the clicks; those before `judged_until` with all conversions of their window.
-    calibrator : the same for every row.
+    calibrator : the same for every row; or a method, such as the pooled one, which learns from the
+        labelled clicks by hour, as of the newest one's, and carries its memory from hour to hour.
     judged_from, judged_until : epoch seconds; every hour that starts inside is judged.
     windows : the defaults of `ClickWindows` unless given.
     pccem : name to rules of the pccem rows; `PCCEM_ROWS` unless given.
     training : the defaults of `TrainingRules` unless given.
-    sufficiency : what a campaign needs for a map of its own; the service's default unless given.
+    sufficiency : what a campaign needs for a map of its own; the service's default unless given;
+        a method has its own rule.
     sight : what the model sees of the clicks; all there is unless given.
     progress : called with (hours done, hours in all) after each judged hour.
 
@@ -126,8 +131,10 @@ def delayed_backtest(
         **_pccem_rows(history, PCCEM_ROWS if pccem is None else pccem),
         ORACLE: _final(stream, windows, windows.recent),
     }
-    fit = _Fit(calibrator, sufficiency or Sufficiency())
-    lines = {name: _Line(stream, labelled, fit) for name, labelled in labellers.items()}
+    lines = {
+        name: _Line(stream, labelled, _Fit(calibrator, sufficiency or Sufficiency()))
+        for name, labelled in labellers.items()
+    }
     for done, (hour, judged) in enumerate(hours, 1):
         for line in lines.values():
             line.play(hour, judged)
@@ -136,12 +143,20 @@ def delayed_backtest(
     return _found(stream, hours, lines, windows, history)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Fit:
-    calibrator: Calibrator
+    """The refits of one row of the table."""
+
+    calibrator: Calibrator | Method
     sufficiency: Sufficiency
+    memory: object = None
 
     def __call__(self, clicks: Clicks, labels: Floats) -> Atlas:
+        if not isinstance(self.calibrator, Calibrator):
+            history = labelled_history(clicks, labels)
+            fitted = self.calibrator.refit(history, memory=self.memory)
+            self.memory = fitted.memory
+            return fitted.atlas
         owners = clicks.rows.astype(np.int64)
         counts = np.ones(len(clicks))
         bins = BinsTable.from_columns(clicks.campaigns, owners, clicks.scores, counts, labels)

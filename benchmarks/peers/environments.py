@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,15 +12,20 @@ FOLDER = Path(__file__).parent
 ENVIRONMENTS = FOLDER.parents[1] / ".peers"
 INSTALL_SECONDS = 1800.0
 _LONGEST_REASON = 160
-_PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input", "-r")
+_PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input")
 
 
 class NotInstalled(Exception):
     """A peer that cannot be had here, and why."""
 
 
-def environment(name: str, folder: Path = FOLDER, environments: Path = ENVIRONMENTS) -> Path:
-    """The Python of the peer's environment, made if it is not there yet.
+def environment(
+    name: str,
+    folder: Path = FOLDER,
+    environments: Path = ENVIRONMENTS,
+    options: Sequence[str] = (),
+) -> Path:
+    """The Python of the peer's environment, made with pip's options if it is not there yet.
 
     Raises NotInstalled with the reason in words, on one line.
     """
@@ -29,15 +35,15 @@ def environment(name: str, folder: Path = FOLDER, environments: Path = ENVIRONME
     digest = sha256(pins.read_bytes()).hexdigest()
     if not ready.exists() or ready.read_text() != digest:
         say(f"installing {name} ...")
-        _install(name, made, python, pins)
+        _install(name, made, python, pins, options)
         ready.write_text(digest)
     return python
 
 
-def _install(name: str, made: Path, python: Path, pins: Path) -> None:
+def _install(name: str, made: Path, python: Path, pins: Path, options: Sequence[str]) -> None:
     try:
         _run(sys.executable, "-m", "venv", "--clear", str(made))
-        _run(str(python), *_PIP, str(pins))
+        _run(str(python), *_PIP, *options, "-r", str(pins))
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"{name} is not installed after {INSTALL_SECONDS:.0f} s") from None
     except subprocess.CalledProcessError as error:
