@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"SATL"
 
-FEW: Final = 56
+FEW: Final = 32
 """Up to so many scores `look_up_few` costs less than `look_up`: measured by benchmarks.look_up."""
 
 CAMPAIGN, TARGET, IDENTITY = "campaign", "target", "identity"

@@ -1,20 +1,25 @@
 """The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.map_pivots import PIVOTS, Pivots, pivots_of
 from calibrators.samples import Floats, Integers, check_unit_interval
 from calibrators.segments import segment_slopes
 
 Lines = NDArray[np.complex128]
 
-_NARROWEST = 64
+GROUP = 8
+"""Knots that are compared at once: those of a line of the processor's cache."""
+
+_LINE_BYTES = 64
+_NARROW = GROUP * PIVOTS
 # A piece at a time, so that what a search or a fill writes down stays in the processor's cache,
 # and so that no single step of a fill keeps the other threads of a process waiting.
-_SEARCHED = 8192
+_SEARCHED = 4096
 _FILLED = 16_384
 
 
@@ -34,12 +39,15 @@ class Items(NamedTuple):
 class MapBlocks:
     """Maps by row; immutable.
 
-    Each map's knots stand in a block of their own, padded with infinity to a power of two, so a
-    batch is searched by halving, all values at once, without a branch or a loop per item. The
-    value and the slope at a knot are read together, as one complex number.
+    Each map's knots stand in a block of their own, in groups of eight, padded with infinity. A
+    batch is searched all values at once, without a branch or a loop per item: how many of eight
+    pivots a score has passed says in which group it is, and how many of the group's knots, where.
+    These are two lines of the cache for each score; the value and the slope at the knot, read
+    together as one complex number, are the third. Blocks of more than 64 knots are a power of two
+    long; between the two, they are searched by halving.
     """
 
-    __slots__ = ("_ahead", "_knots", "_lengths", "_lines", "_starts", "_widths")
+    __slots__ = ("_firsts", "_groups", "_knots", "_lengths", "_lines", "_pivots", "_spans")
 
     def __init__(self, lengths: Integers, knots: Floats, values: Floats) -> None:
         """From the maps' knots and values end to end, of `lengths` knots each.
@@ -47,21 +55,26 @@ class MapBlocks:
         Raises ValueError on maps that `CalibrationMap` would refuse.
         """
         _check_values(lengths, knots, values)
+        widths = _block_widths(lengths)
+        size = int(widths.sum())
         self._lengths = lengths
-        self._widths = _block_widths(lengths)
-        self._starts = np.cumsum(self._widths) - self._widths
-        size = int(self._widths.sum())
-        self._knots = np.full(size, np.inf)
-        self._lines: Lines = np.zeros(size, np.complex128)
+        starts = np.cumsum(widths) - widths
+        self._firsts = starts // GROUP
+        # One more in front: how many knots are passed is then the place of the last of them.
+        self._knots = _behind_a_line_of_cache(size)
+        self._lines: Lines = np.zeros(size + 1, np.complex128)
         for maps, flat in _pieces(lengths):
-            self._fill(maps, knots[flat], values[flat])
-        self._ahead = _views_ahead(self._knots, int(self._widths.max()))
+            self._fill(maps, starts[maps], knots[flat], values[flat])
+        self._groups = self._knots[1:].reshape(-1, GROUP)
+        steps = np.maximum(widths // PIVOTS, GROUP)
+        self._pivots: Pivots = pivots_of(self._knots[1:], starts, widths, steps)
+        self._spans = steps // GROUP if widths.max() > _NARROW else None
 
-    def _fill(self, maps: slice, knots: Floats, values: Floats) -> None:
+    def _fill(self, maps: slice, starts: Integers, knots: Floats, values: Floats) -> None:
         lengths = self._lengths[maps]
         ends = np.cumsum(lengths)
         _check_knots(lengths, ends, knots)
-        places = np.repeat(self._starts[maps] - (ends - lengths), lengths)
+        places = np.repeat(starts + 1 - (ends - lengths), lengths)
         places += np.arange(len(knots))
         # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
         values = values + 0.0
@@ -85,37 +98,41 @@ class MapBlocks:
         probabilities += lines.real
 
     def _places(self, rows: Integers, scores: Floats) -> Integers:
-        places: Integers = self._starts.take(rows)
-        half = self._halve_the_wide(rows, scores, places)
-        while half:
-            places += half * (self._ahead[half].take(places) <= scores)
-            half >>= 1
-        return places
+        repeated = np.repeat(scores, GROUP)
+        groups: Integers = self._firsts.take(rows)
+        passed = _passed(self._pivots.take(rows, axis=0), repeated)
+        if self._spans is None:
+            groups += passed
+        else:
+            spans = self._spans.take(rows)
+            groups += passed * spans
+            self._halve(spans, scores, groups)
+        passed = _passed(self._groups.take(groups, axis=0), repeated)
+        groups *= GROUP
+        groups += passed
+        return groups
 
-    def _halve_the_wide(self, rows: Integers, scores: Floats, places: Integers) -> int:
-        """Halve blocks wider than the narrowest, down to its width; returns the next half."""
-        widths = self._widths.take(rows)
-        half = int(widths.max()) >> 1
-        while half >= _NARROWEST:
-            wide = np.flatnonzero(widths > half)
-            behind = self._ahead[half].take(places[wide]) <= scores[wide]
-            places[wide] += half * behind
+    def _halve(self, spans: Integers, scores: Floats, groups: Integers) -> None:
+        """Halve eighths of more groups than one, down to the group."""
+        half = int(spans.max()) >> 1
+        while half:
+            wide = np.flatnonzero(spans > half)
+            ahead = groups[wide] + half
+            groups[wide] += half * (self._groups[ahead, 0] <= scores[wide])
             half >>= 1
-        return half
 
     def items(self) -> Items:
         """What a look-up of single scores reads."""
         # First and last knot side by side, value and slope as well: fewer cache lines to wait for.
-        spans = np.stack((self._starts, self._starts + self._lengths - 1), axis=1)
-        columns = (
-            *(spans[:, 0], spans[:, 1], self._knots[1:]),
-            *(self._knots, self._lines.real, self._lines.imag),
-        )
+        starts = self._firsts * GROUP
+        spans = np.stack((starts, starts + self._lengths - 1), axis=1)
+        knots, lines = self._knots[1:], self._lines[1:]
+        columns = (*spans.T, knots[1:], knots, lines.real, lines.imag)
         return Items(*map(memoryview, columns))  # type: ignore[arg-type]
 
     def map_at(self, row: int) -> tuple[Floats, Floats]:
         """Knots and values of one row's map."""
-        start = int(self._starts[row])
+        start = int(self._firsts[row]) * GROUP + 1
         span = slice(start, start + int(self._lengths[row]))
         return self._knots[span], self._lines.real[span]
 
@@ -125,17 +142,25 @@ class MapBlocks:
         return self._lengths, self._knots[taken], self._lines.real[taken]
 
 
-def _views_ahead(knots: Floats, widest: int) -> dict[int, Floats]:
-    """The knots as seen from half a block before, by half: spares the search an addition."""
-    halves = (1 << power for power in range(widest.bit_length() - 1))
-    return {half: knots[half:] for half in halves}
+def _passed(knots: NDArray[Any], repeated: Floats) -> NDArray[np.uint8]:
+    """How many of each row's eight knots are at most its score, which is repeated for each."""
+    # Eight booleans are the bytes of one integer: its bits count them.
+    return np.bitwise_count((knots.reshape(-1) <= repeated).view(np.uint64))
+
+
+def _behind_a_line_of_cache(size: int) -> Floats:
+    """Infinities, one and then `size` of which each group of eight is in one line of the cache."""
+    infinities = np.full(size + 2 * GROUP, np.inf)
+    behind = -infinities.ctypes.data % _LINE_BYTES // infinities.itemsize or GROUP
+    return infinities[behind - 1 : behind + size]
 
 
 def _block_widths(lengths: Integers) -> Integers:
-    """The power of two, at least 64, that holds each map's knots."""
-    widths = np.full(len(lengths), _NARROWEST)
-    while (small := widths < lengths).any():
-        widths[small] *= 2
+    """Of each map's block: whole groups, or for more than 64 knots a power of two."""
+    widths = -(-lengths // GROUP) * GROUP
+    wide = lengths > _NARROW
+    if wide.any():
+        widths[wide] = 1 << np.ceil(np.log2(lengths[wide])).astype(np.int64)
     return widths
 
 

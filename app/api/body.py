@@ -30,8 +30,19 @@ async def read_body(
 ) -> bytes:
     """The body, unpacked if it is gzip; never holds more than `most` bytes of either form.
 
-    `headers` have names in lower case. Raises Problem: 413 if the body is larger, 415 for another
-    media type or encoding, 400 for bad gzip or a body that is cut short.
+    Raises as `check_head` does, and Problem: 400 for bad gzip or a body that is cut short.
+    """
+    is_packed = check_head(headers, most, media_types)
+    body = await _read(receive, most)
+    return await run_in_threadpool(gunzip, body, most) if is_packed else body
+
+
+def check_head(
+    headers: Mapping[bytes, bytes], most: int, media_types: Collection[str] = (JSON,)
+) -> bool:
+    """Whether a body with these headers, their names in lower case, is gzip.
+
+    Raises Problem: 413 if it is larger than `most` bytes, 415 for another media type or encoding.
     """
     given = headers.get(b"content-type")
     if given is not None and media_type(given) not in media_types:
@@ -42,9 +53,7 @@ async def read_body(
     length = headers.get(b"content-length")
     if length is not None and int(length) > most:
         raise _too_large(most)
-    body = await _read(receive, most)
-    is_packed = encoding is not None and encoding.lower() in _GZIP
-    return await run_in_threadpool(gunzip, body, most) if is_packed else body
+    return encoding is not None and encoding.lower() in _GZIP
 
 
 @lru_cache(64)

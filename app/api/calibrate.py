@@ -1,6 +1,6 @@
 """`POST /v1/calibrate`: from memory alone; no store, no lock, no wait."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
 from app.api.answer import JSON_TYPE, Answer
-from app.api.body import JSON, media_type, read_body
+from app.api.body import JSON, check_head, media_type, read_body
 from app.api.calibrate_request import CalibrateRequest, Question, read_questions
 from app.api.calibrated import Calibrated, calibrated, count_served
 from app.api.columns_calibrate import respond
@@ -41,18 +41,23 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Ans
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
     is in binary columns too.
     """
-    query = scope["query_string"]
-    explain = _explain(query) if query else False
-    headers = dict(scope["headers"])
+    explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
-    if media_type(headers.get(b"content-type", b"")) == COLUMNS:
-        work = partial(respond, body, headers.get(b"accept"), resources)
-    else:
-        work = partial(_answer, body, resources, explain)
+    work = partial(_answer, body, headers, explain, resources)
     answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
     # Here and not there: only the event loop's thread may count.
-    for part in parts:
-        count_served(part, resources.metrics)
+    _count(parts, resources)
+    return answer
+
+
+def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> Answer | None:
+    """The same for a body that is there, unless it is work for a thread."""
+    explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
+    is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
+    if is_packed or len(body) >= LARGE:
+        return None
+    answer, parts = _answer(body, headers, explain, resources)
+    _count(parts, resources)
     return answer
 
 
@@ -60,13 +65,28 @@ declare(router, PATH, calibrate, request_body({JSON: CalibrateRequest}, _EXAMPLE
 
 
 def _explain(query: bytes) -> bool:
+    if not query:
+        return False
     given = QueryParams(query).get("explain", "false")
     if given not in _TRUTHS:
         raise BrokenRule("explain", "must be true or false", given)
     return _TRUTHS[given]
 
 
-def _answer(body: bytes, resources: Resources, explain: bool) -> tuple[Answer, list[Calibrated]]:
+def _answer(
+    body: bytes, headers: Mapping[bytes, bytes], explain: bool, resources: Resources
+) -> tuple[Answer, list[Calibrated]]:
+    if media_type(headers.get(b"content-type", b"")) == COLUMNS:
+        return respond(body, headers.get(b"accept"), resources)
+    return _respond(body, explain, resources)
+
+
+def _count(parts: list[Calibrated], resources: Resources) -> None:
+    for part in parts:
+        count_served(part, resources.metrics)
+
+
+def _respond(body: bytes, explain: bool, resources: Resources) -> tuple[Answer, list[Calibrated]]:
     questions = read_questions(body, resources.settings)
     snapshot = resources.refresher.current
     parts = [calibrated(snapshot.atlases[asked.target], asked) for asked in questions]

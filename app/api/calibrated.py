@@ -44,7 +44,7 @@ def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
     rows = atlas.rows(question.campaigns)
     if len(rows) != number:
         rows = np.repeat(rows, number)
-    probabilities = atlas.look_up(rows, np.array(question.scores))
+    probabilities = atlas.look_up(rows, np.fromiter(question.scores, np.float64, number))
     return Calibrated(question.target, probabilities, atlas, rows)
 
 

@@ -18,16 +18,26 @@ from app.api.problems import HANDLED, problem_of
 from app.api.resources import Resources
 
 Endpoint = Callable[[Scope, Receive, Resources], Awaitable[Answer]]
+PromptEndpoint = Callable[[Scope, bytes, Resources], Answer | None]
+"""Has the whole body, and does not wait; None says that it would have to."""
 
 
 class HotPath:
-    """Answers POST requests for the paths of `endpoints`; `framework` answers all others."""
+    """Answers POST requests for the paths of `endpoints`; `framework` answers all others.
+
+    Those of `prompt` are answered before, on a server whose protocol asks for it.
+    """
 
     def __init__(
-        self, framework: FastAPI, endpoints: Mapping[str, Endpoint], resources: Resources
+        self,
+        framework: FastAPI,
+        endpoints: Mapping[str, Endpoint],
+        resources: Resources,
+        prompt: Mapping[str, PromptEndpoint],
     ) -> None:
         self.framework = framework
-        self._endpoints = endpoints
+        self.prompt_paths = frozenset(prompt)
+        self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,6 +59,22 @@ class HotPath:
         if fault is not None:
             # The server logs it, and drops the connection.
             raise fault
+
+    def prompt_answer(self, scope: Scope, body: bytes) -> Answer | None:
+        """The answer to a whole request for one of `prompt_paths`; None to be called instead."""
+        if scope["method"] != "POST":
+            return None
+        started = perf_counter()
+        try:
+            answer = self._prompt[scope["path"]](scope, body, self._resources)
+        except HANDLED as error:
+            answer = Answer.of(problem_of(error).response())
+        except Exception:
+            # A fault of ours: met once more on the way where the server logs it.
+            return None
+        if answer is not None:
+            self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
+        return answer
 
     @property
     def state(self) -> State:

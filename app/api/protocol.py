@@ -11,7 +11,8 @@ what uvicorn leaves behind. Of `HttpToolsProtocol` it relies on
 * `shutdown()`, which makes the newest request the last, or closes if there is none to answer;
 * `on_response_complete()`, which starts the next of the pipeline, resumes reading and sets a timer.
 
-A test holds the source of all this to a digest: read it again when that changes.
+`PromptProtocol` relies on some more. A test holds the source of all this to a digest: read it again
+when that changes.
 """
 
 from asyncio import Transport
@@ -19,13 +20,13 @@ from collections.abc import Collection
 from typing import ClassVar, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.closing_reasons import Reason
 from app.api.connection_answers import ANSWERS
 from app.api.connection_counts import ConnectionCounts
 from app.api.metrics import Metrics
 from app.api.open_files import connections_that_fit
+from app.api.prompt_protocol import PromptProtocol
 from app.api.sweep import Phase, Sweep
 from app.api.unread_bytes import unread_bytes
 from app.settings import Settings
@@ -48,7 +49,7 @@ class _Refused(Exception):
         self.reason = reason
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class BoundedProtocol(PromptProtocol):
     """One connection; `protocol_of` makes the class of a server."""
 
     sweep: ClassVar[Sweep]
@@ -97,6 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             if self._unread > MOST_HEAD_BYTES:
                 self._end(Reason.LARGE_HEAD)
+        self.answer_held()
 
     def on_headers_complete(self) -> None:
         """Take the head, if it is within bounds."""

@@ -1,6 +1,6 @@
 """A calibrate request in binary columns."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,12 @@ from app.columns.sections import F4, F8, Sections
 from app.strict_json import BrokenRule
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
+
+_BITS: Final[dict[int, tuple[str, int]]] = {
+    4: ("<u4", 0x3F80_0000),
+    8: ("<u8", 0x3FF0_0000_0000_0000),
+}
+"""By the bytes of a score: integers of that size, and 1.0 as one of them."""
 
 
 class ScoresRequest(NamedTuple):
@@ -41,7 +47,12 @@ def read_scores(body: bytes, most: int) -> ScoresRequest:
 
 
 def _check_scores(scores: Scores) -> None:
-    # NaN is the smallest of any that holds it, and fails the comparison.
+    # As integers, all numbers above 1 are above its bits, and so are NaN and whatever has a sign:
+    # one pass where the comparison of numbers needs two.
+    integers, bits_of_one = _BITS[scores.itemsize]
+    if scores.view(integers).max() <= bits_of_one:
+        return
+    # NaN is the smallest of any that holds it, and fails the comparison; -0.0 does not.
     if scores.min() >= 0.0 and scores.max() <= 1.0:
         return
     place = int(np.argmin((scores >= 0.0) & (scores <= 1.0)))

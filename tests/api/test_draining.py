@@ -73,7 +73,7 @@ def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: 
         socket.create_connection(("127.0.0.1", port)) as connection,
     ):
         connection.sendall(HEAD + QUESTION[:10])
-        eventually(lambda: bool(server.server_state.tasks))
+        eventually(lambda: any(taken.cycle for taken in server.server_state.connections))
 
         server.should_exit = True
         eventually(lambda: refuses(port))
