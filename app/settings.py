@@ -3,13 +3,21 @@
 import os
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from calibrators import CALIBRATORS
+from app.setting_types import (
+    GroupExpression,
+    HoursByTarget,
+    MethodName,
+    MethodsByTarget,
+    MinutesOfAnHour,
+    Names,
+    SomeNames,
+)
 
 PREFIX = "SIROCCO_"
 SECONDS_PER_HOUR = 3600
@@ -20,11 +28,6 @@ _ATTRIBUTION_HOURS = 168
 # The day that is being closed, and the one whose training may be late.
 _SPARE_DAYS = 2
 _SECRETS = {"signing_key"}
-
-TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-Names = Annotated[tuple[TargetName, ...], NoDecode]
-AttributionHours = Annotated[int, Field(ge=1, le=2160)]
-HoursByTarget = Annotated[dict[str, AttributionHours], NoDecode]
 
 
 class BadConfiguration(ValueError):
@@ -74,7 +77,7 @@ class Settings(BaseSettings):
     allow_public: bool = Field(
         False, description="Allow an address other machines can reach; there are no API keys yet."
     )
-    targets: Names = Field(
+    targets: SomeNames = Field(
         ("click",), description="Immediate targets, comma-separated; their outcomes come at once."
     )
     delayed_targets: Names = Field(
@@ -90,7 +93,29 @@ class Settings(BaseSettings):
         120.0, ge=0, le=3600, description="Wait after an hour's end before its refit."
     )
     fold_seconds: float = Field(10.0, gt=0, le=600, description="Pause between folds of the logs.")
-    calibrator: str = Field("sir", description="Name of a monotone calibrator.")
+    refit_minutes: MinutesOfAnHour = Field(
+        60, ge=1, le=60, description="Minutes from refit to refit, a divisor of 60."
+    )
+    calibrator: MethodName = Field(
+        "pooled", description="What fits the maps: `pooled`, or the name of a monotone calibrator."
+    )
+    target_calibrators: MethodsByTarget = Field(
+        {}, description="Calibrators of single targets, such as `click=sir,conversion=pooled`."
+    )
+    history_hours: int = Field(
+        48, ge=1, le=720, description="Hours of events the calibrator `pooled` learns from."
+    )
+    campaign_group: GroupExpression | None = Field(
+        None,
+        description="Regular expression on campaign ids whose first group names what a campaign"
+        " belongs to, such as `^([^/]+)/`; `pooled` lets campaigns of one group learn from each"
+        " other.",
+    )
+    guard: bool = Field(
+        True,
+        description="Hold a new map back where it predicts the newest hour worse than the map in"
+        " force.",
+    )
     bin_size: int = Field(1000, ge=1, description="Samples per bin of the calibrator `sir`.")
     min_samples: float = Field(100, ge=0, description="Fewest samples for a map of one's own.")
     min_positives: float = Field(10, ge=0, description="Fewest positives for a map of one's own.")
@@ -173,36 +198,6 @@ class Settings(BaseSettings):
         " in the data directory.",
     )
 
-    @field_validator("attribution_hours", mode="before")
-    @classmethod
-    def _split_hours(cls, value: object) -> object:
-        if isinstance(value, str):
-            parts = (part.partition("=") for part in value.split(",") if part.strip())
-            return {name.strip(): hours.strip() for name, _, hours in parts}
-        return value
-
-    @field_validator("targets", "delayed_targets", "behaviours", mode="before")
-    @classmethod
-    def _split_names(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(name.strip() for name in value.split(",") if name.strip())
-        return value
-
-    @field_validator("targets")
-    @classmethod
-    def _some_target(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value:
-            raise ValueError("at least one immediate target is needed")
-        return value
-
-    @field_validator("calibrator")
-    @classmethod
-    def _monotone(cls, value: str) -> str:
-        monotone = sorted(name for name, kind in CALIBRATORS.items() if kind.monotone)
-        if value not in monotone:
-            raise ValueError(f"must be a monotone calibrator: {', '.join(monotone)}")
-        return value
-
     @model_validator(mode="after")
     def _distinct_targets(self) -> Self:
         twice = sorted({name for name in self.known_targets if self.known_targets.count(name) > 1})
@@ -211,6 +206,9 @@ class Settings(BaseSettings):
         unknown = sorted(self.attribution_hours.keys() - set(self.delayed_targets))
         if unknown:
             raise ValueError(f"attribution_hours: {', '.join(unknown)} is no delayed target")
+        unknown = sorted(self.target_calibrators.keys() - set(self.known_targets))
+        if unknown:
+            raise ValueError(f"target_calibrators: {', '.join(unknown)} is no target")
         return self
 
     @model_validator(mode="after")
@@ -230,6 +228,10 @@ class Settings(BaseSettings):
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
 
+    def calibrator_of(self, target: str) -> str:
+        """What fits the maps of a target, but for campaigns with a calibrator of their own."""
+        return self.target_calibrators.get(target, self.calibrator)
+
     def attribution_seconds(self, target: str) -> float:
         """How long after its click a conversion of the delayed target counts."""
         hours = self.attribution_hours.get(target, _ATTRIBUTION_HOURS)
@@ -247,7 +249,14 @@ class Settings(BaseSettings):
 
     @property
     def ttl_seconds(self) -> int:
-        """How long hot state lives after its last write."""
+        """How long bins live after their last write: through the window of every calibrator, since
+        each may come into use at any time."""
+        longer = max(0, self.history_hours - self.window_hours)
+        return self.event_ttl_seconds + longer * SECONDS_PER_HOUR
+
+    @property
+    def event_ttl_seconds(self) -> int:
+        """How long events live before they are folded, and the ids by which they count once."""
         return (self.window_hours + self.grace_hours + _SPARE_HOURS) * SECONDS_PER_HOUR
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from app.setting_types import groups_of
 from app.settings import BadConfiguration, Settings, load_settings, variable_of
 
 
@@ -30,7 +31,7 @@ def test_the_defaults_serve_clicks_on_this_machine_only():
 
     assert (settings.host, settings.port, settings.allow_public) == ("127.0.0.1", 8080, False)
     assert settings.known_targets == ("click", "conversion")
-    assert (settings.clock, settings.calibrator, settings.redis_url) == ("wall", "sir", None)
+    assert (settings.clock, settings.calibrator, settings.redis_url) == ("wall", "pooled", None)
 
 
 def test_every_setting_has_a_description():
@@ -219,6 +220,70 @@ def test_settings_are_immutable():
         load_settings().port = 1
 
 
-def test_hot_state_lives_through_window_and_grace():
+def test_bins_live_through_the_longest_window_and_grace():
     """And two hours more: the last hour is folded and refitted after they have passed."""
-    assert load_settings(window_hours=24, grace_hours=2).ttl_seconds == 28 * 3600
+    hours = {"window_hours": 24, "grace_hours": 2}
+    assert load_settings(**hours, history_hours=48).ttl_seconds == 52 * 3600
+    assert load_settings(**hours, history_hours=5).ttl_seconds == 28 * 3600
+
+
+def test_ids_of_events_live_no_longer_than_events_are_taken_in():
+    """They are the larger part of the memory."""
+    settings = load_settings(window_hours=24, grace_hours=2, history_hours=48)
+    assert settings.event_ttl_seconds == 28 * 3600
+
+
+def test_each_target_has_the_calibrator_that_is_said_for_it(environment):
+    environment(
+        SIROCCO_TARGETS="click,view",
+        SIROCCO_CALIBRATOR="beta",
+        SIROCCO_TARGET_CALIBRATORS="click = sir, conversion=pooled,",
+    )
+
+    settings = load_settings()
+
+    assert settings.calibrator_of("click") == "sir"
+    assert settings.calibrator_of("conversion") == "pooled"
+    assert settings.calibrator_of("view") == "beta"
+
+
+@pytest.mark.parametrize("name", ["bbq", "histogram", ""])
+def test_the_calibrator_of_a_target_is_one_whose_maps_may_serve(environment, name):
+    environment(SIROCCO_TARGET_CALIBRATORS=f"click={name}")
+
+    with pytest.raises(BadConfiguration, match=r"TARGET_CALIBRATORS = .*monotone calibrator.*sir"):
+        load_settings()
+
+
+def test_only_targets_have_a_calibrator(environment):
+    environment(SIROCCO_TARGET_CALIBRATORS="view=sir")
+
+    with pytest.raises(BadConfiguration, match=r"^target_calibrators: view is no target$"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("expression", "rule"),
+    [("(", "must be a regular expression"), ("^[^/]+/", "must have a group in parentheses")],
+)
+def test_the_expression_of_groups_names_one(environment, expression, rule):
+    environment(SIROCCO_CAMPAIGN_GROUP=expression)
+
+    with pytest.raises(BadConfiguration, match=rf"CAMPAIGN_GROUP = .*: {rule}"):
+        load_settings()
+
+
+def test_campaigns_are_grouped_by_the_first_group_of_the_expression():
+    group = groups_of("^(?:x-)?([^/]+)/")
+
+    assert [group(name) for name in ("a/1", "x-a/2", "b/1", "alone")] == ["a", "a", "b", None]
+    assert groups_of(None) is None
+
+
+@pytest.mark.parametrize("minutes", [7, 0, 120])
+def test_refits_come_at_the_same_minutes_of_every_hour(environment, minutes):
+    environment(SIROCCO_REFIT_MINUTES=str(minutes))
+
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_REFIT_MINUTES = "):
+        load_settings()
+    assert load_settings(refit_minutes=5).refit_minutes == 5

@@ -12,12 +12,14 @@ from app.storage.errors import (
     QueueFull,
     StorageError,
     StorageUnavailable,
+    TooManyOverrides,
     UnknownVersion,
 )
 from app.storage.event_log import Appended, EventLog
 from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Lease, LeaseToken
+from app.storage.overrides import Overrides
 from app.storage.redis_binary import NoRedisBinary
 from app.storage.redis_process import RedisNotStarted
 from app.storage.versions import Published, Versions
@@ -38,11 +40,13 @@ __all__ = [
     "LeaseLost",
     "LeaseToken",
     "NoRedisBinary",
+    "Overrides",
     "Published",
     "QueueFull",
     "RedisNotStarted",
     "StorageError",
     "StorageUnavailable",
+    "TooManyOverrides",
     "UnknownVersion",
     "Versions",
     "open_async_redis",

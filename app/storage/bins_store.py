@@ -1,27 +1,35 @@
 """Bins by target and hour, kept in Redis as one table per shard."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import redis
 
 from app.storage import keys
 from app.storage.errors import CorruptBins, reaching_the_store
 from app.storage.folding import BYTES_AT_ONCE, Folding
+from app.storage.hour_blocks import hour_blocks
 from app.storage.keys import TargetHour
 from calibrators.bins_table import BinsTable
+from calibrators.history import HourTables
 from calibrators.packed_table import PackedTable
 
 TABLES_AT_ONCE = 32
 
 
 class BinsStore:
-    """What the worker reads and writes. Every write renews a life of ttl_seconds."""
+    """What the worker reads and writes. Every write renews a life of ttl_seconds, and for bins of
+    calibrated probabilities of judged_seconds where given."""
 
     def __init__(
-        self, client: redis.Redis, ttl_seconds: int, fold_bytes: int = BYTES_AT_ONCE
+        self,
+        client: redis.Redis,
+        ttl_seconds: int,
+        fold_bytes: int = BYTES_AT_ONCE,
+        judged_seconds: int | None = None,
     ) -> None:
         self._client = client
-        self._ttl_seconds = ttl_seconds
+        self._judged_seconds = ttl_seconds if judged_seconds is None else judged_seconds
         self._folding = Folding(client, ttl_seconds, fold_bytes)
 
     @reaching_the_store()
@@ -78,6 +86,26 @@ class BinsStore:
             hours = range(hour, hour + 1)
             yield BinsTable.merge_packed(self._tables(shard, target, hours, judged=False))
 
+    def history(self, target: str, first_hour: int, last_hour_exclusive: int) -> "HourBlocks":
+        """The folded bins by hour of first_hour <= hour < last_hour_exclusive, in blocks of
+        campaigns; a shard is read when its first block is asked for, each time anew.
+
+        Raises CorruptBins, when asked for them, if stored bytes are not a table.
+        """
+        return HourBlocks(self, target, range(first_hour, last_hour_exclusive))
+
+    @reaching_the_store()
+    def hour_tables(self, shard: int, target: str, hours: range) -> dict[int, PackedTable]:
+        """One shard's tables by hour, packed as they are stored; hours without one are left out."""
+        held = [TargetHour(shard, target, hour) for hour in hours]
+        tables: dict[int, PackedTable] = {}
+        for at in range(0, len(held), TABLES_AT_ONCE):
+            places = held[at : at + TABLES_AT_ONCE]
+            for place, (key, data) in zip(places, self._read(places, judged=False), strict=True):
+                if data is not None:
+                    tables[place.hour] = _table(key, data)
+        return tables
+
     @reaching_the_store()
     def write_judged(self, target: str, hour: int, blocks: Sequence[BinsTable]) -> None:
         """Store the bins of calibrated probabilities of one hour, a table for each shard, in the
@@ -85,7 +113,7 @@ class BinsStore:
         pipeline = self._client.pipeline(transaction=True)
         for shard, table in enumerate(blocks):
             data = table.to_bytes()
-            pipeline.set(TargetHour(shard, target, hour).judged, data, ex=self._ttl_seconds)
+            pipeline.set(TargetHour(shard, target, hour).judged, data, ex=self._judged_seconds)
         pipeline.execute()
 
     @reaching_the_store()
@@ -132,6 +160,19 @@ class BinsStore:
                 pipeline.hget(hour.bins, "table")
         names = [hour.judged if judged else hour.bins for hour in held]
         return list(zip(names, pipeline.execute(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class HourBlocks:
+    """Blocks of a target's tables by hour, gone through any number of times."""
+
+    store: BinsStore
+    target: str
+    hours: range
+
+    def __iter__(self) -> Iterator[HourTables]:
+        for shard in range(keys.SHARDS):
+            yield from hour_blocks(self.store.hour_tables(shard, self.target, self.hours))
 
 
 def _table(key: str, data: bytes) -> PackedTable:

@@ -7,7 +7,8 @@ StorageError
 ├── UnknownVersion        no such version is kept
 ├── CorruptVersion        a stored version's bytes are not what was published
 ├── CorruptBins           stored bins are not readable
-└── QueueFull             too many jobs are waiting
+├── QueueFull             too many jobs are waiting
+└── TooManyOverrides      too many campaigns have calibrators of their own
 """
 
 from collections.abc import Iterator
@@ -64,6 +65,13 @@ class QueueFull(StorageError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} jobs are waiting already, the most there may be")
+
+
+class TooManyOverrides(StorageError):
+    """Too many campaigns have calibrators of their own."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} campaigns have calibrators of their own, the most there may be")
 
 
 @contextmanager

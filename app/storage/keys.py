@@ -21,6 +21,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:converted:<hour>:<target>  set of "<time>:<click id>": conversions that were stored
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 hash of counters: closed, orphans and more
+    sirocco:{maps}:overrides              hash: <target>:<campaign> -> the campaign's calibrator
     sirocco:{maps}:request:<key>          fingerprint of the request stored under an Idempotency-Key
     sirocco:{maps}:current                the version in force
     sirocco:{maps}:history                list of the versions kept, newest first
@@ -64,6 +65,7 @@ JOBS_SAME = "sirocco:{maps}:jobs:same"
 JOBS_SEQUENCE = "sirocco:{maps}:jobs:sequence"
 HEARTBEAT = "sirocco:{maps}:heartbeat"
 FEATURES = "sirocco:{maps}:features"
+OVERRIDES = "sirocco:{maps}:overrides"
 CLICK_COUNTERS = "sirocco:{maps}:clicks"
 
 # Formats of a shard that Python and Lua read alike: append.lua fills them in itself.

@@ -8,7 +8,7 @@ behind.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
@@ -29,6 +29,7 @@ from app.storage.lease import LeaseToken
 from app.storage.manifests import check_digest, pack_manifest, unpack_manifest
 from app.storage.replies import as_bytes, as_text
 from app.storage.scripts import lua
+from app.storage.superseded import superseded
 
 SCHEMA_VERSION = 1
 # Small enough that neither Redis nor a reader is busy with one chunk for a millisecond.
@@ -79,7 +80,8 @@ class Versions:
         atlases: Mapping[str, bytes],
         report: dict[str, Any],
     ) -> str:
-        """Bring a new version into force and drop the oldest beyond `kept`; returns its id.
+        """Bring a new version into force and drop what is beyond `kept`, first what no hour will
+        be judged by and then the oldest (`superseded`); returns its id.
 
         Times are epoch seconds. Raises LeaseLost, and changes nothing, when the token's lease is
         not held any more.
@@ -100,7 +102,8 @@ class Versions:
         for target, data in atlases.items():
             for place, chunk in enumerate(self._chunks(data)):
                 self._stage(version, f"{target}:{place}", chunk)
-        self._bring_into_force(lease_token, version)
+        dropped_first = superseded([manifest, *self.history()])
+        self._bring_into_force(lease_token, version, dropped_first)
         return version
 
     @reaching_the_store()
@@ -171,7 +174,9 @@ class Versions:
         pipeline.expire(keys.version(version), STAGED_SECONDS)
         pipeline.execute()
 
-    def _bring_into_force(self, lease_token: LeaseToken, version: str) -> None:
+    def _bring_into_force(
+        self, lease_token: LeaseToken, version: str, dropped_first: Sequence[str]
+    ) -> None:
         names = [
             keys.lease(lease_token.name),
             keys.version(version),
@@ -179,7 +184,8 @@ class Versions:
             keys.HISTORY,
         ]
         prefix = keys.version("")
-        arguments = (lease_token.value, version, self._kept, prefix, keys.PUBLISHED)
+        arguments: list[str | int] = [lease_token.value, version, self._kept, prefix]
+        arguments += [keys.PUBLISHED, *dropped_first]
         status = self._publish(keys=names, args=arguments)
         if status == _LEASE_LOST:
             raise LeaseLost(lease_token.name)
@@ -187,8 +193,9 @@ class Versions:
             raise StorageUnavailable(f"version {version!r} expired before it was published")
 
     def _atlas(self, version: str, target: str, described: dict[str, Any]) -> bytes:
-        # Written chunk by chunk: one join of all would hold up the other threads.
-        joined = BytesIO()
+        # Written chunk by chunk, into memory that is there: one join of all, or one copy to where
+        # there is more room, would hold up the other threads.
+        joined = BytesIO(bytes(described["bytes"]))
         for place in range(described["chunks"]):
             joined.write(self._field(version, f"{target}:{place}") or b"")
         data = joined.getvalue()

@@ -9,11 +9,12 @@ from typing import Any
 
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.versions import Versions
-from app.worker.hours import version_before
+from app.worker.hours import SECONDS, version_as_of
 from calibrators import Atlas
 
 _log = logging.getLogger(__name__)
-_KEPT = 3
+# What serves, what served when the newest hour began and the hour before, and what comes next.
+_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,20 @@ class AtlasShelf:
         self._held.move_to_end(version)
         return self._held[version]
 
-    def serving(self, hour: int, history: Sequence[Mapping[str, Any]], kept: int) -> Shelved | None:
-        """What served the hour, by a history that holds `kept` versions at most, newest first;
-        None when that cannot be known any more."""
-        version = version_before(history, hour)
+    def before(
+        self, moment: float, history: Sequence[Mapping[str, Any]], kept: int
+    ) -> Shelved | None:
+        """The newest version whose maps have seen nothing after the moment, by a history that
+        holds `kept` versions at most, newest first; None when that cannot be known any more."""
+        version = version_as_of(history, moment)
         if version is not None:
             return self.take(version)
         # A full history has dropped versions; before the very first the identity served.
         return None if len(history) >= kept else Shelved()
+
+    def serving(self, hour: int, history: Sequence[Mapping[str, Any]], kept: int) -> Shelved | None:
+        """What an hour is judged by: `before` its beginning."""
+        return self.before(hour * SECONDS, history, kept)
 
     def put(self, version: str, shelved: Shelved) -> None:
         """Keep what was just loaded or published."""

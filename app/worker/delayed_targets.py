@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -16,16 +17,28 @@ from app.storage.versions import Versions
 from app.worker.atlas_shelf import AtlasShelf
 from app.worker.click_days import SHOWN, DayRecord, labelled_days, merged_days
 from app.worker.closing import Closing
-from app.worker.fitting import fit_report, fit_window
+from app.worker.fitting import Fitting
+from app.worker.label_history import LabelHistory
 from app.worker.model_shelf import ModelShelf, ShelvedModel
-from app.worker.relabelling import Relabelled, relabelled
+from app.worker.relabelling import Relabelled
 from app.worker.signing_key import signing_key
-from app.worker.training import Order, Trainer
+from app.worker.target_refit import Order, refit_target
+from app.worker.training import Order as TrainingOrder
+from app.worker.training import Trainer
 from calibrators import Atlas
 
 _log = logging.getLogger(__name__)
 
 Report = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refitted:
+    """The maps of a target, if it has any, its report, and what the guard held back just now."""
+
+    atlas: Atlas | None
+    report: Report
+    held: Mapping[str, int] = field(default_factory=dict)
 
 
 class DelayedTargets:
@@ -65,36 +78,35 @@ class DelayedTargets:
         self._closing.run(self._log, before, now)
         self._log.compact(as_of - self._settings.post_click_seconds)
 
-    def refit(
-        self,
-        target: str,
-        as_of: float,
-        campaigns: Sequence[str] | None,
-        in_force: Atlas | None,
-        before: Mapping[str, Any],
-    ) -> tuple[Atlas | None, Report]:
+    def refit(self, fitting: Fitting, order: Order, as_of: float) -> Refitted:
         """The target's maps and report as of a moment, out of those in force and their report.
 
         While labels have no source, the maps stay as they are.
         """
+        target, before = order.target, order.before
         window = self._settings.attribution_seconds(target)
-        shelved = self.shelf.newest(target, window, as_of)
-        recent = relabelled(self._log, shelved, target, as_of, self._settings)
+        labels = LabelHistory(
+            self._log, self.shelf.newest(target, window, as_of), target, as_of, self._settings
+        )
+        found = labels.of(fitting.hours(target, order.own))
         self._damaged_parts = self._log.damaged()
-        if recent is None:
-            return in_force, {**before, "source": "none"}
-        fitted = fit_window(self._settings, recent.raw, campaigns, in_force)
+        if found is None:
+            return Refitted(order.in_force, {**before, "source": "none"})
+        recent, history = found
+        outcome = refit_target(fitting, order, history)
+        quality = recent.report(self._settings)
         report = {
-            **fit_report(fitted),
-            "fitted_as_of": as_of if campaigns is None else before.get("fitted_as_of"),
+            **outcome.report(),
+            "fitted_as_of": as_of if order.campaigns is None else before.get("fitted_as_of"),
             "judged_until": recent.span[1],
             "source": recent.source.source,
-            **recent.report(self._settings),
+            **quality,
+            "top": outcome.decided(quality["top"]),
             "model": model_report(recent.shelved),
             "matured": recent.shelved.trained.report["matured"],
             "days": self._days(recent, before, as_of, window),
         }
-        return fitted.atlas, report
+        return Refitted(outcome.atlas, report, outcome.held)
 
     def train(
         self, target: str, as_of: float, lease_token: LeaseToken, now: Callable[[], float]
@@ -104,7 +116,7 @@ class DelayedTargets:
         Raises NothingToTrain while that is nothing.
         """
         window = self._settings.attribution_seconds(target)
-        order = Order(target, window, as_of, self._expected(target))
+        order = TrainingOrder(target, window, as_of, self._expected(target))
         return self._trainer.run(self._log, order, lease_token, now)
 
     def settle(self, as_of: float) -> None:

@@ -18,6 +18,7 @@ from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Lease
+from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.hours import SECONDS
@@ -57,11 +58,14 @@ class Worker:
         self._now = now
         self._holder = holder
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
-        self._bins = BinsStore(client, settings.ttl_seconds)
+        self._bins = BinsStore(
+            client, settings.ttl_seconds, judged_seconds=settings.event_ttl_seconds
+        )
         self._jobs = Jobs(client)
         self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
         versions = Versions(client, settings.versions_kept)
-        refitter = self._refitter = Refitter(settings, self._bins, versions)
+        overrides = Overrides(client)
+        refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
         self._delayed = DelayedTargets(settings, client, versions, refitter.shelf)
         refitter.delayed = self._delayed
         self._schedule = Schedule(settings, versions, refitter.shelf, now)
@@ -93,6 +97,7 @@ class Worker:
             return
         _log.info("holding the lease as %s", self._holder)
         self._jobs.requeue_running()
+        self._refitter.methods.forget()
         try:
             with LeaseKeeper(self._lease, self._settings.lease_seconds) as keeper:
                 while keeper.held and not stop.is_set():
@@ -130,7 +135,7 @@ class Worker:
 
     def _run_scheduled(self, as_of: float) -> bool:
         try:
-            self._refit(Request(as_of))
+            self._refit(Request(as_of, between_hours=as_of % SECONDS != 0))
             return True
         except (StorageUnavailable, LeaseLost):
             raise
@@ -200,9 +205,9 @@ class Worker:
         self._state["refits"] += 1
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
-        fitted = {name: target.get("fitted") for name, target in report["targets"].items()}
-        _log.info("published %s as of %s: %s", report["version"], request.as_of, fitted)
-        return summary(report)
+        told = summary(report)
+        _log.info("published %s as of %s: %s", report["version"], request.as_of, told["targets"])
+        return told
 
     def _fold_now_and_then(self) -> None:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
@@ -223,14 +228,15 @@ class Worker:
 
     def _beat(self) -> None:
         self._state["left_alone"] = self._refitter.left_alone
+        self._state["guard"] = dict(self._refitter.held)
         state = {**self._state, **self._delayed.state()}
         self._heartbeat.write({"at": self._now(), **state})
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
-    """What a job's result tells: the version, and per target what was fitted and skipped, and
-    what labels came from where conversions come late."""
-    told = ("fitted", "skipped", "source")
+    """What a job's result tells: the version, and per target what was fitted and skipped, by which
+    calibrators, what the guard held back, and what labels came from where conversions come late."""
+    told = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
     targets = {
         name: {field: target[field] for field in told if field in target}
         for name, target in report["targets"].items()

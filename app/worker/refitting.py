@@ -1,9 +1,10 @@
 """One refit of the service: fold, judge the hours just closed, fit, publish one version."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -11,28 +12,58 @@ from app.settings import Settings
 from app.storage.bins_store import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.lease import LeaseToken
+from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 from app.worker.atlas_shelf import AtlasShelf, Shelved
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import fit_blocks, fit_report
+from app.worker.fitting import Fitting
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.judging import Judgement, TopCampaigns, judged
-from app.worker.window import Window
-from calibrators import Atlas, BinsTable, Refit
-
-# An hour is judged when it closes and once more an hour later, when its late clicks are in.
-_JUDGED_HOURS = 2
+from app.worker.judged_hours import JudgedHours
+from app.worker.map_choice import filled
+from app.worker.methods import Methods
+from app.worker.target_refit import Order, refit_target
+from app.worker.target_report import TargetReport, repeated
+from calibrators import Atlas
+from calibrators.history import History
+from calibrators.methods import METHODS
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to refit: every target and campaign unless named."""
+    """What to refit: every target and campaign unless named.
+
+    `between_hours` marks a scheduled refit at another moment than a whole hour: of immediate
+    targets only, and hours that were judged once are not judged again.
+    """
 
     as_of: float
     target: str | None = None
     campaigns: Sequence[str] | None = None
+    between_hours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """What a refit begins with: what serves, and what served when the newest hour began."""
+
+    in_force: Shelved
+    compared: Shelved
+    own: Mapping[str, Mapping[str, str]]
+
+    def order(self, request: Request, target: str) -> Order:
+        """What is asked of one target."""
+        in_force = self.in_force.atlases.get(target)
+        return Order(
+            target,
+            request.campaigns,
+            in_force,
+            # What the hour itself brought first stands for what there was not when it began.
+            filled(self.compared.atlases.get(target), in_force),
+            self.own.get(target, {}),
+            self.in_force.targets.get(target, {}),
+        )
 
 
 @dataclass(slots=True)
@@ -40,18 +71,22 @@ class Refitter:
     """Runs refits against the store; time comes in with every call.
 
     `left_alone` counts refits of delayed targets that failed: their maps stayed in force, and the
-    other targets' new ones were published.
+    other targets' new ones were published. `held` counts what the guard held back, by decision.
     """
 
     settings: Settings
     bins: BinsStore
     versions: Versions
+    overrides: Overrides | None = None
     delayed: DelayedTargets | None = None
     left_alone: int = 0
+    held: Counter[str] = field(default_factory=Counter)
     shelf: AtlasShelf = field(init=False)
+    methods: Methods = field(init=False)
 
     def __post_init__(self) -> None:
         self.shelf = AtlasShelf(self.versions)
+        self.methods = Methods(self.settings)
 
     def run(
         self, request: Request, lease_token: LeaseToken, now: Callable[[], float]
@@ -63,18 +98,15 @@ class Refitter:
         """
         started = perf_counter()
         self.bins.fold()
-        self._judge(closed_hours(request.as_of))
-        request, carried = self._carried_over(request)
+        self._judge(request)
+        in_force = self._in_force()
+        present = self._present(request, in_force or Shelved())
+        request, carried = self._carried_over(request, in_force)
         atlases, targets = dict(carried.atlases), dict(carried.targets)
         for target in _chosen(request, self.settings.targets):
-            window = self._window(target, request.as_of)
-            fitted = fit_blocks(
-                self.settings, window, window.total, request.campaigns, atlases.get(target)
-            )
-            atlases[target] = fitted.atlas
-            before = targets.get(target, {})
-            targets[target] = self._target_report(request, target, fitted, window, before)
-        self._refit_delayed(request, now(), atlases, targets)
+            order = present.order(request, target)
+            atlases[target], targets[target] = self._refit(request, order)
+        self._refit_delayed(request, now(), present, atlases, targets)
         report = {
             "as_of": max(request.as_of, carried.as_of, *self._moments_of(atlases, targets)),
             "calibrator": self.settings.calibrator,
@@ -97,16 +129,43 @@ class Refitter:
         self.shelf.put(version, Shelved(as_of, atlases, report["targets"]))
         return version
 
+    def _refit(self, request: Request, order: Order) -> tuple[Atlas, dict[str, Any]]:
+        outcome = refit_target(self._fitting, order, self._history(request, order))
+        closed = closed_hours(request.as_of)
+        known = repeated(order.before, closed) if request.between_hours else None
+        quality = known or TargetReport(self.settings, self.bins).of(order.target, closed)
+        # A refit of a few campaigns does not stand for the hour's refit of the target.
+        whole = request.campaigns is None
+        report = {
+            **outcome.report(),
+            "fitted_as_of": request.as_of if whole else order.before.get("fitted_as_of"),
+            **quality,
+            "top": outcome.decided(quality["top"]),
+        }
+        self.held.update(outcome.held)
+        return outcome.atlas, report
+
+    def _history(self, request: Request, order: Order) -> History:
+        behind = begun_hours(request.as_of)
+        first = behind - self._fitting.hours(order.target, order.own)
+        blocks = self.bins.history(order.target, first, behind)
+        return History(request.as_of / SECONDS, blocks)
+
+    @property
+    def _fitting(self) -> Fitting:
+        return Fitting(self.settings, self.methods)
+
     def _refit_delayed(
         self,
         request: Request,
         now: float,
+        present: _Present,
         atlases: dict[str, Atlas],
         targets: dict[str, Any],
     ) -> None:
         """Replace what delayed targets have in force where that works; it never stops the rest."""
         chosen = _chosen(request, self.settings.delayed_targets)
-        if self.delayed is None or not chosen:
+        if self.delayed is None or not chosen or request.between_hours:
             return
         as_of, prepared = request.as_of, False
         with self._leaving_alone("delayed targets", as_of):
@@ -114,13 +173,12 @@ class Refitter:
             prepared = True
         for target in chosen if prepared else ():
             with self._leaving_alone(target, as_of):
-                in_force, before = atlases.get(target), targets.get(target, {})
-                atlas, report = self.delayed.refit(
-                    target, as_of, request.campaigns, in_force, before
-                )
-                targets[target] = report
-                if atlas is not None:
-                    atlases[target] = atlas
+                order = present.order(request, target)
+                refitted = self.delayed.refit(self._fitting, order, as_of)
+                targets[target] = refitted.report
+                if refitted.atlas is not None:
+                    atlases[target] = refitted.atlas
+                self.held.update(refitted.held)
 
     @contextmanager
     def _leaving_alone(self, name: str, as_of: float) -> Iterator[None]:
@@ -138,76 +196,36 @@ class Refitter:
         held = (targets.get(name, {}) for name in self.settings.delayed_targets if name in atlases)
         return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
 
-    def _carried_over(self, request: Request) -> tuple[Request, Shelved]:
-        """What stays of the version in force; with nothing to stay, everything is fitted."""
+    def _judge(self, request: Request) -> None:
+        hours = JudgedHours(self.settings, self.bins, self.shelf, self.versions.history())
+        hours.judge(closed_hours(request.as_of), again=not request.between_hours)
+
+    def _in_force(self) -> Shelved | None:
         version = self.versions.current()
-        in_force = None if version is None else self.shelf.take(version)
+        return None if version is None else self.shelf.take(version)
+
+    def _present(self, request: Request, in_force: Shelved) -> _Present:
+        began = (begun_hours(request.as_of) - 1) * SECONDS
+        kept = self.settings.versions_kept
+        compared = self.shelf.before(began, self.versions.history(), kept)
+        return _Present(in_force, compared or in_force, self._own_calibrators())
+
+    def _own_calibrators(self) -> Mapping[str, Mapping[str, str]]:
+        """Those that there are: one that was stored may have had another name once."""
+        stored = {} if self.overrides is None else self.overrides.read()
+        return {
+            target: {campaign: name for campaign, name in own.items() if name in METHODS}
+            for target, own in stored.items()
+        }
+
+    def _carried_over(self, request: Request, in_force: Shelved | None) -> tuple[Request, Shelved]:
+        """What stays of the version in force; with nothing to stay, everything is fitted."""
         if in_force is None:
-            return Request(request.as_of), Shelved()
+            return replace(request, target=None, campaigns=None), Shelved()
         if request.campaigns is None and request.target is None:
             # Delayed targets may have nothing to be fitted on yet, or any more.
             return request, in_force.only(self.settings.delayed_targets)
         return request, in_force
-
-    def _judge(self, closed: int) -> None:
-        """Bin the closed hours by the probabilities that were in force, each by maps fitted on
-        hours before it."""
-        history = self.versions.history()
-        first = closed - self.settings.window_hours
-        for target in self.settings.targets:
-            judged = self.bins.judged_hours(target, first, closed - _JUDGED_HOURS)
-            for hour in sorted(set(range(first, closed)) - judged):
-                in_force = self.shelf.serving(hour, history, self.settings.versions_kept)
-                if in_force is not None:
-                    self._judge_hour(target, hour, in_force.atlases.get(target, Atlas.empty()))
-
-    def _judge_hour(self, target: str, hour: int, in_force: Atlas) -> None:
-        served = self.bins.shards_of_hour(target, hour)
-        self.bins.write_judged(target, hour, [table.calibrated(in_force) for table in served])
-
-    def _window(self, target: str, as_of: float) -> Window:
-        last = begun_hours(as_of)
-        return Window.of(self.bins.window_blocks(target, last - self.settings.window_hours, last))
-
-    def _target_report(
-        self,
-        request: Request,
-        target: str,
-        fitted: Refit,
-        window: Window,
-        before: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        closed = closed_hours(request.as_of)
-        first = closed - self.settings.window_hours
-        whole = closed == begun_hours(request.as_of)
-        raw = window if whole else self.bins.window_blocks(target, first, closed)
-        # A refit of a few campaigns does not stand for the hour's refit of the target.
-        fitted_as_of = request.as_of if request.campaigns is None else before.get("fitted_as_of")
-        return {
-            **fit_report(fitted),
-            "fitted_as_of": fitted_as_of,
-            "judged_until": closed * SECONDS,
-            "hour": {
-                "raw": judged(self.bins.window_blocks(target, closed - 1, closed)),
-                "calibrated": judged(self.bins.judged_blocks(target, closed - 1, closed)),
-            },
-            **self._window_report(raw, self.bins.judged_blocks(target, first, closed)),
-        }
-
-    def _window_report(
-        self, raw: Iterable[BinsTable], calibrated: Iterable[BinsTable]
-    ) -> dict[str, Any]:
-        """Quality and top campaigns of a window, whose tables come one after the other."""
-        stages = {"raw": Judgement(), "calibrated": Judgement()}
-        top = TopCampaigns(self.settings.top_campaigns)
-        for table in raw:
-            stages["raw"].add(table)
-            top.add(table)
-        for table in calibrated:
-            stages["calibrated"].add(table)
-            top.add_calibrated(table)
-        window = {stage: judgement.row() for stage, judgement in stages.items()}
-        return {"window": window, "top": top.entries}
 
 
 def _chosen(request: Request, targets: Sequence[str]) -> Sequence[str]:

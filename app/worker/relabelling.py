@@ -15,6 +15,7 @@ from app.worker.judging import quality, top_campaigns
 from app.worker.label_source import LabelSource, label_source
 from app.worker.model_shelf import ShelvedModel
 from calibrators import BinsTable
+from calibrators.history import HourTables
 from pccem import Attribution, conversions_due, label
 
 Floats = NDArray[np.float64]
@@ -36,6 +37,12 @@ class Relabelled:
     def raw(self) -> BinsTable:
         """All of them by their scores: what a refit learns from."""
         return self._table(self.clicks.clicks.scores, np.ones(len(self.labels), np.bool_))
+
+    def by_hour(self, newest: int) -> HourTables:
+        """The same by hour, counted back from the end of the span: its last hour is `newest`."""
+        clicks = self.clicks.clicks
+        hours = newest + 1 + np.floor((clicks.clicked_at - self.span[1]) / SECONDS).astype(np.int64)
+        return {int(hour): self._table(clicks.scores, hours == hour) for hour in np.unique(hours)}
 
     def report(self, settings: Settings) -> Report:
         """Quality of raw scores and of the probabilities that were in force, against the labels."""
@@ -88,29 +95,41 @@ class Relabelled:
         )
 
 
-def recent_span(settings: Settings, as_of: float) -> Span:
-    """The newest clicks whose post-click window is over, a window of them."""
+def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:
+    """So many hours of clicks whose post-click window is over, newest first: a window of them,
+    then, since more are never in memory at once, again a window or less."""
     behind = as_of - settings.post_click_seconds
-    return behind - settings.window_hours * SECONDS, behind
+    starts = range(0, hours, settings.window_hours)
+    ends = (min(start + settings.window_hours, hours) for start in starts)
+    return [
+        (behind - end * SECONDS, behind - start * SECONDS)
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def relabelled(
-    log: ClickLog, shelved: ShelvedModel | None, target: str, as_of: float, settings: Settings
+    log: ClickLog,
+    shelved: ShelvedModel | None,
+    target: str,
+    as_of: float,
+    settings: Settings,
+    span: Span | None = None,
 ) -> Relabelled | None:
-    """The recent clicks of a delayed target as of a moment; None while labels have no source.
+    """A span's clicks of a delayed target as of a moment, those of the newest window unless said;
+    None while labels have no source.
 
     None, too, without clicks: an hour of silence, or a folder that is not mounted, must not put the
     identity in the place of the maps in force.
     """
     if shelved is None or (shelved.model is None and shelved.delays is None):
         return None
-    span = recent_span(settings, as_of)
+    chosen = span or spans(settings, as_of, settings.window_hours)[0]
     window = settings.attribution_seconds(target)
-    logged, known = log.known(target, *span, window=window, as_of=as_of)
+    logged, known = log.known(target, *chosen, window=window, as_of=as_of)
     clicks = logged.clicks
     source = label_source(shelved, clicks, settings)
     if source.source == "none" or not len(clicks):
         return None
     p, rules = source.probabilities, source.rules
     labels = label(p, known, shelved.delays, clicks.rows, clicks.campaigns, rules)
-    return Relabelled(span, logged, known, shelved, source, labels)
+    return Relabelled(chosen, logged, known, shelved, source, labels)

@@ -1,4 +1,4 @@
-"""The hourly schedule: what is due now, and a pause after what failed."""
+"""The schedule: which refits are due now, and a pause after what failed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.settings import Settings
 from app.storage.versions import Versions
 from app.worker.atlas_shelf import AtlasShelf
-from app.worker.hours import SECONDS, closed_hours, due_refits
+from app.worker.hours import SECONDS, closed_hours, due_between, due_refits
 
 _RETRY_SECONDS = 60.0
 
@@ -20,18 +20,33 @@ class Schedule:
     shelf: AtlasShelf
     now: Callable[[], float]
     _not_before: float = 0.0
-    _reached: int = 0
+    _reached: float = 0.0
 
     def due(self) -> list[float]:
-        """Moments to refit as of, oldest first."""
+        """Moments to refit as of, oldest first: whole hours, a window of them at most, and of the
+        moments between them the newest only."""
         now = self.now()
-        newest = closed_hours(now - self.settings.refit_delay_seconds)
+        hour, between = self._newest(now)
+        newest = between or float(hour * SECONDS)
         if self.settings.clock == "event" or now < self._not_before or newest <= self._reached:
             return []
-        hours = due_refits(self._last_as_of(), newest, self.settings.window_hours)
-        if not hours:
+        last = self._last_as_of()
+        hours = due_refits(last, hour, self.settings.window_hours)
+        due = [float(missed * SECONDS) for missed in hours]
+        if between is not None and (last is None or last < between):
+            due.append(between)
+        if not due:
             self._reached = newest
-        return [float(hour * SECONDS) for hour in hours]
+        return due
+
+    def _newest(self, now: float) -> tuple[int, float | None]:
+        """The newest whole hour whose refit is due, and the newest moment after it.
+
+        The wait for late events must not outlast the pause between refits.
+        """
+        pause = self.settings.refit_minutes * 60.0
+        hour = closed_hours(now - min(self.settings.refit_delay_seconds, pause))
+        return hour, due_between(hour, now, self.settings.refit_minutes)
 
     def failed(self) -> None:
         """Leave a failing refit alone for a minute."""

@@ -159,3 +159,11 @@ def test_judged_bins_are_not_what_is_learnt_from(
 
     assert store.hour("click", HOUR) == before
     assert store.hours("click") == [HOUR]
+
+
+def test_judged_bins_live_as_long_as_is_said_for_them(redis_client: redis.Redis) -> None:
+    """They are read over the window only, which may be shorter than what is learnt from."""
+    for seconds, expected in ((None, 5000), (700, 700)):
+        judged = BinsStore(redis_client, 5000, judged_seconds=seconds)
+        judged.write_judged("click", HOUR, by_shard(table()))
+        assert expected - 60 < redis_client.ttl(PLACE.judged) <= expected

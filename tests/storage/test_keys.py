@@ -43,7 +43,7 @@ def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
     of_clicks = (keys.click(7, "1"), keys.open_clicks(7), keys.waiting(7), keys.clicked(7, 500_000))
     of_logs = (conversions.log, conversions.converted, keys.conversion_logs(7))
     of_maps = (keys.CURRENT, keys.HISTORY, keys.version("v"), keys.lease("l"), keys.fence("l"))
-    of_all = (keys.job("1"), keys.FEATURES, keys.CLICK_COUNTERS)
+    of_all = (keys.job("1"), keys.FEATURES, keys.CLICK_COUNTERS, keys.OVERRIDES)
     of_jobs = (keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME, keys.JOBS_SEQUENCE)
 
     assert all(name.startswith("sirocco:{07}:") for name in (*of_shard, *of_clicks, *of_logs))

@@ -215,3 +215,28 @@ def test_an_unknown_version_is_an_error_of_its_own(versions: Versions) -> None:
     for read in (versions.load, versions.manifest):
         with pytest.raises(UnknownVersion, match="'000009-00000000' is not kept"):
             read("000009-00000000")
+
+
+def test_refits_within_an_hour_do_not_push_out_what_the_hours_before_are_judged_by(
+    redis_client: redis.Redis, token: LeaseToken
+) -> None:
+    """Five-minute refits would leave two hours of versions otherwise."""
+    versions = Versions(redis_client, kept=6)
+    minutes = range(0, 4 * 60 + 1, 5)
+    for minute in minutes:
+        versions.publish(token, minute * 60.0, minute * 60.0, {}, {})
+
+    kept = [entry["as_of"] / 60 for entry in versions.history()]
+
+    assert kept == [240, 235, 230, 180, 120, 60]
+    assert len(stored_versions(redis_client)) == 6
+
+
+def test_without_a_superseded_version_the_oldest_goes(
+    redis_client: redis.Redis, token: LeaseToken
+) -> None:
+    versions = Versions(redis_client, kept=6)
+    for hour in range(9):
+        versions.publish(token, hour * 3600.0, hour * 3600.0, {}, {})
+
+    assert [entry["as_of"] / 3600 for entry in versions.history()] == [8, 7, 6, 5, 4, 3]

@@ -33,8 +33,15 @@ def clock() -> Clock:
 
 @pytest.fixture
 def settings() -> Settings:
+    """Of maps that are known to the last bit: the guard has tests of its own."""
     return Settings(
-        window_hours=4, bin_size=100, min_samples=50, min_positives=5, fold_seconds=0.01
+        window_hours=4,
+        calibrator="sir",
+        guard=False,
+        bin_size=100,
+        min_samples=50,
+        min_positives=5,
+        fold_seconds=0.01,
     )
 
 

@@ -1,6 +1,15 @@
 """Which refits are due, and which version may judge an hour."""
 
-from app.worker.hours import SECONDS, begun_hours, closed_hours, due_refits, version_before
+import pytest
+
+from app.worker.hours import (
+    SECONDS,
+    begun_hours,
+    closed_hours,
+    due_between,
+    due_refits,
+    version_as_of,
+)
 
 
 def test_an_hour_is_closed_only_when_it_is_over():
@@ -40,12 +49,26 @@ def test_an_hour_is_judged_by_maps_of_earlier_hours_only():
         {"version": "b", "as_of": 10 * SECONDS + 60},
         {"version": "a", "as_of": 10 * SECONDS},
     ]
-    assert version_before(history, 10) == "a"
-    assert version_before(history, 11) == "b"
-    assert version_before(history, 12) == "c"
-    assert version_before(history, 9) is None
+    assert version_as_of(history, 10 * SECONDS) == "a"
+    assert version_as_of(history, 11 * SECONDS) == "b"
+    assert version_as_of(history, 12 * SECONDS) == "c"
+    assert version_as_of(history, 9 * SECONDS) is None
 
 
 def test_of_two_versions_as_of_one_moment_the_newer_judges():
     history = [{"version": "again", "as_of": 0}, {"version": "first", "as_of": 0}]
-    assert version_before(history, 1) == "again"
+    assert version_as_of(history, 1 * SECONDS) == "again"
+
+
+@pytest.mark.parametrize(
+    ("minute", "due"), [(2, None), (5, 5), (9.9, 5), (55, 55), (59.9, 55), (60, None), (64, None)]
+)
+def test_between_hours_the_newest_moment_is_due(minute, due):
+    """At the hour itself, and while the hour's own refit waits for late events, none is."""
+    found = due_between(newest_hour=7, now=7 * SECONDS + minute * 60, minutes=5)
+
+    assert found == (None if due is None else 7 * SECONDS + due * 60)
+
+
+def test_with_hourly_refits_nothing_is_due_between_hours():
+    assert due_between(newest_hour=7, now=7 * SECONDS + 3599, minutes=60) is None

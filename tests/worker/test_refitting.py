@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from app.storage import Batch, BinsStore, Lease, LeaseLost, Versions
-from app.worker.fitting import configured_calibrator
 from app.worker.hours import SECONDS
 from app.worker.refitting import Refitter, Request
-from calibrators import Atlas, BinsTable, Sufficiency, refit
+from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
 from tests.worker.conftest import HOUR
 
 
@@ -46,7 +45,7 @@ def test_published_maps_are_those_of_the_offline_refit(
 
     window = table_of(log, range(HOUR + 2, HOUR + 6))
     sufficiency = Sufficiency(settings.min_samples, settings.min_positives)
-    expected = refit(window, configured_calibrator(settings), sufficiency)
+    expected = refit(window, make_calibrator(settings.calibrator, settings.bin_size), sufficiency)
     published = refitter.versions.load(report["version"])
     assert published.atlases["click"] == expected.atlas.to_bytes()
     assert report["targets"]["click"]["fitted"] == len(expected.atlas) > 0

@@ -2,14 +2,14 @@
 --
 -- KEYS: lease, the staged version, pointer to the version in force, history.
 -- ARGV: token of the lease, version, number of versions to keep, prefix of the keys of versions,
---       channel of the notice.
+--       channel of the notice, versions that are dropped before others while there are too many.
 -- Returns 0 published | 1 the lease is lost | 2 the staged version expired.
 --
 -- SET comes first: out of memory, Redis refuses the first write of a script and never a later one.
 -- The notice is a hint, and all is done when it goes out: a user who may not send it still publishes.
 
 local lease, staged, current, history = unpack(KEYS)
-local token, version, kept, prefix, channel = unpack(ARGV)
+local token, version, kept, prefix, channel = unpack(ARGV, 1, 5)
 
 if redis.call('GET', lease) ~= token then
   return 1
@@ -21,6 +21,13 @@ end
 redis.call('SET', current, version)
 redis.call('PERSIST', staged)
 redis.call('LPUSH', history, version)
+for argument = 6, #ARGV do
+  if redis.call('LLEN', history) <= tonumber(kept) then
+    break
+  end
+  redis.call('LREM', history, 1, ARGV[argument])
+  redis.call('UNLINK', prefix .. ARGV[argument])
+end
 for _, dropped in ipairs(redis.call('LRANGE', history, kept, -1)) do
   redis.call('UNLINK', prefix .. dropped)
 end

@@ -18,8 +18,11 @@ CAMPAIGNS = ("big", "small")
 
 
 def delayed_settings(**changes: object) -> Settings:
-    """A service whose attribution window is a day, quick to learn."""
+    """A service whose attribution window is a day, quick to learn, of maps that are known to the
+    last bit."""
     values: dict[str, object] = {
+        "calibrator": "sir",
+        "guard": False,
         "attribution_hours": {TARGET: 24},
         "window_hours": 6,
         "training_days": 2,

@@ -9,12 +9,11 @@ import pytest
 from app.storage import BinsStore, Versions
 from app.storage.models import Trained
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import configured_calibrator
 from app.worker.label_source import label_source, score
 from app.worker.refitting import Refitter, Request
 from app.worker.relabelling import relabelled
 from app.worker.training import NothingToTrain
-from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, refit
+from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_calibrator, refit
 from evaluation.click_windows import ClickWindows
 from evaluation.post_click_history import PostClickHistory
 from pccem import Features, LabelRules, TrainingRules
@@ -75,7 +74,7 @@ def expected_atlas(settings, stream, labels, chosen):
     counts = np.ones(len(clicks))
     window = BinsTable.from_columns(clicks.campaigns, rows, clicks.scores, counts, labels)
     sufficiency = Sufficiency(settings.min_samples, settings.min_positives)
-    return refit(window, configured_calibrator(settings), sufficiency).atlas
+    return refit(window, make_calibrator(settings.calibrator, settings.bin_size), sufficiency).atlas
 
 
 def history_of(stream):

@@ -1,0 +1,43 @@
+"""Tables of one shard by hour, unpacked a block of campaigns at a time."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+
+from calibrators.bins_table import BinsTable
+from calibrators.history import HourTables
+from calibrators.packed_table import PackedTable
+
+CAMPAIGNS = 1024
+"""Campaigns of a block at most: bounds the memory of a refit, however many there are."""
+
+
+def hour_blocks(
+    tables: Mapping[int, PackedTable], campaigns: int = CAMPAIGNS
+) -> Iterator[HourTables]:
+    """The same tables in blocks, none with a campaign of another's; an hour in which none of a
+    block's campaigns has bins is left out."""
+    names = sorted({name for table in tables.values() for name in table.campaigns})
+    if not names:
+        return
+    blocks = ceil(len(names) / campaigns)
+    # Even blocks: a small one at the end would cost as much as the others.
+    bounds = [len(names) * block // blocks for block in range(blocks)]
+    edges: list[str | None] = [*(names[bound] for bound in bounds), None]
+    for first, behind in pairwise(edges):
+        found = ((hour, _between(table, first or "", behind)) for hour, table in tables.items())
+        yield {hour: table for hour, table in found if len(table)}
+
+
+def _between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
+    """The campaigns of first <= name < behind."""
+    names = table.campaigns
+    start = bisect_left(names, first)
+    stop = len(names) if behind is None else bisect_left(names, behind)
+    offsets = table.offsets[start : stop + 1]
+    span = slice(offsets[0], offsets[-1])
+    sums = np.array([column.values(span) for column in table.sums])
+    return BinsTable(names[start:stop], offsets - offsets[0], table.cells.values(span), sums)

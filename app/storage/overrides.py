@@ -1,0 +1,45 @@
+"""Calibrators of single campaigns, which win over that of their target."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import redis
+
+from app.storage import keys
+from app.storage.errors import TooManyOverrides, reaching_the_store
+from app.storage.replies import as_text
+from app.storage.scripts import lua
+
+MOST = 10_000
+"""Each refit reads all of them, and fits what they name on its own."""
+
+
+class Overrides:
+    """A calibrator's name by target and campaign; in force from the next refit on."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._put = client.register_script(lua("put_override"))
+
+    @reaching_the_store()
+    def read(self) -> Mapping[str, Mapping[str, str]]:
+        """All of them, by target and then by campaign; a target without any is not named."""
+        found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for name, calibrator in self._client.hgetall(keys.OVERRIDES).items():
+            # No target has a colon, and a campaign may.
+            target, _, campaign = as_text(name).partition(":")
+            found[target][campaign] = as_text(calibrator)
+        return dict(found)
+
+    @reaching_the_store()
+    def put(self, target: str, campaign: str, calibrator: str, most: int = MOST) -> None:
+        """Set one, in the place of an older one; raises TooManyOverrides beyond `most` of all
+        targets together. The caller has checked the names."""
+        arguments: list[str | int] = [f"{target}:{campaign}", calibrator, most]
+        if not self._put(keys=[keys.OVERRIDES], args=arguments):
+            raise TooManyOverrides(most)
+
+    @reaching_the_store()
+    def delete(self, target: str, campaign: str) -> bool:
+        """Leave the campaign to its target's calibrator; False if it was already."""
+        return bool(self._client.hdel(keys.OVERRIDES, f"{target}:{campaign}"))

@@ -1,0 +1,73 @@
+"""Calibrators of single campaigns: bounded, and each put or deleted as a whole."""
+
+import pytest
+import redis
+
+from app.storage import Overrides, StorageUnavailable, TooManyOverrides
+
+
+@pytest.fixture
+def overrides(redis_client: redis.Redis) -> Overrides:
+    return Overrides(redis_client)
+
+
+def test_before_the_first_there_are_none(overrides: Overrides) -> None:
+    assert overrides.read() == {}
+
+
+def test_they_are_read_as_they_were_put_whatever_the_campaign_is_called(
+    overrides: Overrides,
+) -> None:
+    overrides.put("click", "a:b", "sir")
+    overrides.put("click", "Größe", "pooled")
+    overrides.put("view", "a:b", "beta")
+
+    assert overrides.read() == {"click": {"a:b": "sir", "Größe": "pooled"}, "view": {"a:b": "beta"}}
+
+
+def test_a_later_one_takes_the_place_of_an_older_one(overrides: Overrides) -> None:
+    overrides.put("click", "a", "sir")
+    overrides.put("click", "a", "platt")
+
+    assert overrides.read() == {"click": {"a": "platt"}}
+
+
+def test_what_was_deleted_is_gone_and_nothing_else(overrides: Overrides) -> None:
+    overrides.put("click", "a", "sir")
+    overrides.put("view", "a", "sir")
+
+    deleted = [overrides.delete("click", name) for name in ("a", "a", "b")]
+
+    assert deleted == [True, False, False]
+    assert overrides.read() == {"view": {"a": "sir"}}
+
+
+def test_no_more_are_taken_than_the_most_of_all_targets_together(overrides: Overrides) -> None:
+    overrides.put("click", "a", "sir", most=2)
+    overrides.put("view", "a", "sir", most=2)
+
+    with pytest.raises(TooManyOverrides, match="2 campaigns have calibrators of their own"):
+        overrides.put("click", "b", "sir", most=2)
+
+    assert overrides.read() == {"click": {"a": "sir"}, "view": {"a": "sir"}}
+
+
+def test_one_that_is_there_can_be_changed_when_there_are_the_most(overrides: Overrides) -> None:
+    overrides.put("click", "a", "sir", most=1)
+    overrides.put("click", "a", "beta", most=1)
+
+    assert overrides.read() == {"click": {"a": "beta"}}
+
+
+def test_a_store_that_is_full_refuses_and_keeps_what_it_has(
+    overrides: Overrides, redis_client: redis.Redis
+) -> None:
+    overrides.put("click", "a", "sir")
+    redis_client.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(StorageUnavailable):
+            overrides.put("click", "a", "beta")
+    finally:
+        redis_client.config_set("maxmemory", "0")
+
+    assert overrides.read() == {"click": {"a": "sir"}}

@@ -1,0 +1,44 @@
+"""Versions by the moment that they knew of: what an hour was served by, and when nobody knows."""
+
+import pytest
+
+from app.storage import Lease, Versions
+from app.worker.atlas_shelf import AtlasShelf, Shelved
+from calibrators import Atlas
+
+
+@pytest.fixture
+def versions(redis_client):
+    return Versions(redis_client, kept=3)
+
+
+@pytest.fixture
+def publish(redis_client, versions):
+    lease = Lease(redis_client, "worker", "test", 60)
+    assert lease.acquire()
+    packed = {"click": Atlas.empty().to_bytes()}
+    return lambda as_of: versions.publish(lease.token, as_of, as_of, packed, {"targets": {}})
+
+
+def test_the_newest_that_saw_nothing_after_the_moment_is_found(versions, publish):
+    for as_of in (3600.0, 5400.0, 7200.0):
+        publish(as_of)
+    shelf, history = AtlasShelf(versions), versions.history()
+
+    found = [shelf.before(moment, history, 4).as_of for moment in (3600.0, 7199.0, 9999.0)]
+
+    assert found == [3600.0, 5400.0, 7200.0]
+    assert shelf.serving(2, history, 4).as_of == 7200.0
+
+
+def test_before_the_first_version_nothing_served(versions, publish):
+    publish(3600.0)
+
+    assert AtlasShelf(versions).before(3599.0, versions.history(), 3) == Shelved()
+
+
+def test_what_was_dropped_is_not_known(versions, publish):
+    for hour in range(5):
+        publish(hour * 3600.0)
+
+    assert AtlasShelf(versions).before(3600.0, versions.history(), 3) is None

@@ -1,0 +1,146 @@
+"""The guard in a refit: what it holds back, what it is told, and where that can be read."""
+
+import numpy as np
+import pytest
+
+from app.storage import BinsStore, Jobs, Lease, Versions
+from app.worker.hours import SECONDS
+from app.worker.loop import Worker
+from app.worker.refitting import Refitter, Request
+from calibrators import Atlas
+from evaluation import EventTable
+from tests.worker.conftest import HOUR
+
+BROKEN = HOUR + 4
+"""In this hour every impression of the big campaign counts as clicked."""
+
+COUNTS = ("passed", "kept", "parent", "bounded")
+
+
+@pytest.fixture
+def token(redis_client):
+    lease = Lease(redis_client, "worker", "test", 60)
+    assert lease.acquire()
+    return lease.token
+
+
+@pytest.fixture
+def broken_hour(outcomes, append_log):
+    """Six hours of events, one of them with a broken tracker."""
+    log = outcomes(hours=6)
+    wrong = (log.hours == BROKEN) & (log.rows == 0)
+    found = np.where(wrong, 1.0, log.outcomes)
+    append_log(EventTable(log.times, log.campaigns, log.rows, log.scores, found, None))
+
+
+@pytest.fixture
+def refitter(redis_client, settings):
+    def make(guard=True):
+        changed = settings.model_copy(update={"guard": guard})
+        return Refitter(changed, BinsStore(redis_client, 3600), Versions(redis_client, 8))
+
+    return make
+
+
+def atlas_of(refitter, report):
+    return Atlas.from_bytes(refitter.versions.load(report["version"]).atlases["click"])
+
+
+def refits(refitter, token, clock, *hours, **request):
+    """Refits as of these hours; the report and atlas of each."""
+    found = [refitter.run(Request(hour * SECONDS, **request), token, clock) for hour in hours]
+    return [(report["targets"]["click"], atlas_of(refitter, report)) for report in found]
+
+
+def test_a_map_that_the_newest_hour_speaks_against_is_kept_back(
+    broken_hour, refitter, token, clock
+):
+    """It was learnt from a broken tracker, which the newest hour, whole again, gives away."""
+    (_, good), (report, after) = refits(refitter(), token, clock, BROKEN, BROKEN + 2)
+
+    assert report["guard"]["kept"] >= 1
+    assert after.map_of("big") == good.map_of("big")
+    decided = {entry["campaign"]: entry["decision"] for entry in report["top"]}
+    assert decided["big"] == "kept"
+
+
+def test_every_campaign_with_a_map_is_counted_once(broken_hour, refitter, token, clock):
+    *_, (report, _) = refits(refitter(), token, clock, BROKEN, BROKEN + 2)
+
+    assert report["guard"].keys() == {*COUNTS, "target"}
+    assert sum(report["guard"][name] for name in COUNTS) == 3
+
+
+def test_without_the_guard_nothing_is_held_back(broken_hour, refitter, token, clock):
+    (_, good), (report, after) = refits(refitter(False), token, clock, BROKEN, BROKEN + 2)
+
+    assert report["guard"] is None
+    assert after.at("big", 0.05) > 2 * good.at("big", 0.05)
+    assert {entry["decision"] for entry in report["top"]} == {"passed"}
+
+
+def test_the_first_maps_of_all_pass(broken_hour, refitter, token, clock):
+    ((report, _),) = refits(refitter(), token, clock, BROKEN + 2)
+
+    assert report["guard"] == {
+        "passed": 3,
+        "kept": 0,
+        "parent": 0,
+        "bounded": 0,
+        "target": "passed",
+    }
+
+
+def test_what_is_compared_served_when_the_newest_hour_began(broken_hour, refitter, token, clock):
+    """A refit inside the hour has seen a part of what the guard judges on."""
+    made = refitter()
+    refits(made, token, clock, BROKEN, BROKEN + 0.5, BROKEN + 0.75)
+
+    for as_of in (BROKEN + 0.9, BROKEN + 1):
+        in_force = made._in_force()
+        compared = made._present(Request(as_of * SECONDS), in_force).compared
+        assert (in_force.as_of, compared.as_of) == ((BROKEN + 0.75) * SECONDS, BROKEN * SECONDS)
+
+
+def test_the_guard_holds_back_a_campaign_that_was_named_and_looks_at_no_other(
+    broken_hour, refitter, token, clock
+):
+    made = refitter()
+    ((_, good),) = refits(made, token, clock, BROKEN)
+
+    named = {"target": "click", "campaigns": ["big"]}
+    ((report, after),) = refits(made, token, clock, BROKEN + 2, **named)
+
+    assert [report["guard"][name] for name in COUNTS] == [0, 1, 0, 0]
+    assert after.to_bytes() == good.to_bytes()
+    decided = {entry["campaign"]: entry["decision"] for entry in report["top"]}
+    assert decided == {"big": "kept", "medium": "passed", "thin": "passed"}
+
+
+def test_a_named_refit_leaves_what_was_decided_of_the_others(broken_hour, refitter, token, clock):
+    made = refitter()
+    refits(made, token, clock, BROKEN, BROKEN + 2)
+
+    named = {"target": "click", "campaigns": ["medium"]}
+    ((report, _),) = refits(made, token, clock, BROKEN + 2, **named)
+
+    decided = {entry["campaign"]: entry["decision"] for entry in report["top"]}
+    assert decided["big"] == "kept"
+
+
+def test_a_jobs_result_tells_what_was_held_back(broken_hour, redis_client, settings, clock):
+    changed = settings.model_copy(update={"guard": True, "clock": "event"})
+    worker = Worker(changed, redis_client, clock, "test")
+    assert worker._lease.acquire()
+    jobs = Jobs(redis_client)
+    ids = [
+        jobs.submit("refit", {"as_of": hour * SECONDS}, clock()).id for hour in (BROKEN, BROKEN + 2)
+    ]
+
+    while worker.step():
+        pass
+
+    target = jobs.get(ids[1]).result["targets"]["click"]
+    assert worker._heartbeat.read()["guard"]["kept"] == target["guard"]["kept"]
+    assert target["guard"]["kept"] >= 1
+    assert (target["calibrator"], target["overridden"]) == ("sir", {})
