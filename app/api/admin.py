@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
 from app.api.body import JSON, read_body
+from app.api.map_calibrators import target_fit
 from app.api.openapi import request_body
 from app.api.problems import not_found
 from app.api.resources import Given
@@ -61,7 +62,7 @@ _RULES: Final = {
 )
 async def retrain(request: Request, given: Given) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
-    body = await _body(request, given)
+    body = await given_body(request, given)
     wanted = decode(body or b"{}", _RETRAIN, _RULES)
     content = _moment(wanted.as_of, given.settings)
     if wanted.target is not None:
@@ -78,7 +79,7 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
 )
 async def train(request: Request, given: Given) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
-    body = await _body(request, given)
+    body = await given_body(request, given)
     wanted = decode(body or b"{}", _TRAIN, _RULES)
     content = _moment(wanted.as_of, given.settings)
     if wanted.target is not None:
@@ -98,11 +99,18 @@ def show_job(given: Given, job_id: str) -> dict[str, Any]:
 
 @router.get("/versions")
 def list_versions(given: Given) -> dict[str, Any]:
-    """The versions kept, newest first, and the one that this process serves."""
-    return {"serving": given.refresher.current.version, "versions": given.versions.history()}
+    """The versions kept, newest first; the one that this process serves, and what made its maps."""
+    snapshot = given.refresher.current
+    made = {target: target_fit(snapshot, target)["calibrator"] for target in snapshot.atlases}
+    return {
+        "serving": snapshot.version,
+        "calibrators": made,
+        "versions": given.versions.history(),
+    }
 
 
-async def _body(request: Request, given: Given) -> bytes:
+async def given_body(request: Request, given: Given) -> bytes:
+    """The body of an operator's request, within the bounds of all bodies."""
     headers = dict(request.scope["headers"])
     return await read_body(headers, request.receive, given.settings.max_body_bytes)
 

@@ -8,15 +8,15 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import admin, calibrate, campaigns, events, health, maps
-from app.api.hot_path import Endpoint, HotPath
+from app.api import admin, calibrate, campaigns, events, health, maps, overrides
+from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.measured import Measured
 from app.api.place import Place
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
 from app.settings import Settings
 
-_ROUTERS: Final = (calibrate, events, campaigns, maps, admin, health)
+_ROUTERS: Final = (calibrate, events, campaigns, maps, admin, overrides, health)
 _DESCRIPTION: Final = (
     "Scores in, probabilities that come true out; refitted every hour. "
     "Every error is problem JSON (RFC 9457) with a stable `type`."
@@ -32,6 +32,7 @@ _HOT: Final[dict[str, Endpoint]] = {
     calibrate.PATH: calibrate.calibrate,
     events.PATH: events.post_events,
 }
+_PROMPT: Final[dict[str, PromptEndpoint]] = {calibrate.PATH: calibrate.calibrate_whole}
 
 
 def create_app(settings: Settings, redis_url: str, place: Place | None = None) -> HotPath:
@@ -53,7 +54,7 @@ def create_app(settings: Settings, redis_url: str, place: Place | None = None) -
         app.include_router(module.router)
     answer_with_problems(app)
     app.add_middleware(Measured, metrics=resources.metrics)
-    return HotPath(app, _HOT, resources)
+    return HotPath(app, _HOT, resources, _PROMPT)
 
 
 def _paths() -> list[str]:

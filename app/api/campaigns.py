@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from app.api.map_calibrators import map_calibrator, reports_of, target_fit
 from app.api.resources import Given
 from app.api.snapshot import Snapshot
 from app.api.targets import known_target
@@ -28,12 +29,20 @@ async def list_campaigns(
     names = snapshot.atlases[chosen].campaigns
     start = bisect_right(names, after)
     page = names[start : start + limit]
-    reports = _reports(snapshot, chosen)
+    reports = reports_of(snapshot, chosen)
     return {
         "target": chosen,
         "version": snapshot.version,
+        **target_fit(snapshot, chosen),
         "total": len(names),
-        "campaigns": [{"campaign": name, "report": reports.get(name)} for name in page],
+        "campaigns": [
+            {
+                "campaign": name,
+                "calibrator": map_calibrator(snapshot, chosen, name),
+                "report": reports.get(name),
+            }
+            for name in page
+        ],
         "next": page[-1] if start + limit < len(names) else None,
     }
 
@@ -51,13 +60,10 @@ async def show_campaign(given: Given, campaign: str) -> dict[str, Any]:
 
 
 def _served(snapshot: Snapshot, target: str, campaign: str) -> Report:
-    atlas = snapshot.atlases[target]
+    atlas, reports = snapshot.atlases[target], reports_of(snapshot, target)
     return {
         "level": atlas.level(campaign),
         "knots": len(atlas.map_of(campaign).knots),
-        "report": _reports(snapshot, target).get(campaign),
+        "calibrator": map_calibrator(snapshot, target, campaign),
+        "report": reports.get(campaign),
     }
-
-
-def _reports(snapshot: Snapshot, target: str) -> dict[str, Report]:
-    return {row["campaign"]: row for row in snapshot.report_of(target).get("top", [])}

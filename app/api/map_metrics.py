@@ -7,6 +7,7 @@ from typing import Any, Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from app.api.calibrator_metrics import calibrator_families
 from app.api.delayed_metrics import delayed_families
 from app.api.refresher import Refresher
 from app.api.snapshot import Snapshot
@@ -51,6 +52,7 @@ class MapCollector(Collector):
         yield from _quality(snapshot)
         yield from _fits(snapshot)
         yield _top_campaigns(snapshot)
+        yield from calibrator_families(snapshot, heartbeat)
         yield from delayed_families(snapshot, self._delayed_targets, heartbeat, now)
 
 

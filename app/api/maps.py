@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from app.api.body import JSON
 from app.api.map_age import age_headers
+from app.api.map_calibrators import map_calibrator
 from app.api.resources import Given
 from app.api.snapshot import Snapshot
 from app.api.targets import known_target
@@ -42,6 +43,7 @@ async def show_map(given: Given, target: str, campaign: str) -> dict[str, Any]:
         "version": snapshot.version,
         "as_of": snapshot.as_of,
         "level": atlas.level(campaign),
+        "calibrator": map_calibrator(snapshot, target, campaign),
         **atlas.map_of(campaign).to_json(),
     }
 

@@ -10,7 +10,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from app.storage.errors import IdempotencyConflict, QueueFull, StorageUnavailable, UnknownVersion
+from app.storage.errors import (
+    IdempotencyConflict,
+    QueueFull,
+    StorageUnavailable,
+    TooManyOverrides,
+    UnknownVersion,
+)
 from app.strict_json import BrokenRule, MalformedJson
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -102,6 +108,8 @@ def _of_storage(error: Exception) -> Problem:
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
         case QueueFull():
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", str(error), _RETRY)
+        case TooManyOverrides():
+            return Problem(HTTPStatus.CONFLICT, "too-many-overrides", str(error))
         case IdempotencyConflict():
             return Problem(HTTPStatus.CONFLICT, "idempotency-conflict", str(error))
         case UnknownVersion():
@@ -120,6 +128,7 @@ HANDLED: Final = (
     StorageUnavailable,
     QueueFull,
     IdempotencyConflict,
+    TooManyOverrides,
     UnknownVersion,
 )
 """Errors that are answers; any other is a fault of ours: answered 500, and logged."""

@@ -27,6 +27,7 @@ from app.storage.event_log import EventLog
 from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Jobs
 from app.storage.notices import Notices
+from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 
 
@@ -41,6 +42,7 @@ class Resources:
     event_log: EventLog
     versions: Versions
     jobs: Jobs
+    overrides: Overrides
     metrics: Metrics
     presence: Presence
 
@@ -67,9 +69,10 @@ class Resources:
             client,
             async_client,
             refresher,
-            EventLog(async_client, settings.ttl_seconds, _click_rules(settings)),
+            EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
             versions,
             Jobs(client),
+            Overrides(client),
             metrics,
             presence,
         )
@@ -108,7 +111,7 @@ def _click_rules(settings: Settings) -> ClickRules:
         settings.max_features,
         settings.max_waiting,
         settings.waiting_hours * SECONDS_PER_HOUR,
-        settings.ttl_seconds + int(longest),
+        settings.event_ttl_seconds + int(longest),
     )
 
 

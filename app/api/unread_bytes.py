@@ -16,6 +16,9 @@ def unread_bytes(transport: Transport) -> int:
 
 def _in_kernel(transport: Transport) -> int:
     socket = transport.get_extra_info("socket")
+    if socket is None:
+        # So says uvloop of a closed one whose socket nobody asked for before.
+        return 0
     try:
         return int(unpack("i", ioctl(socket.fileno(), TIOCOUTQ, bytes(4)))[0])
     except (OSError, ValueError):

@@ -189,4 +189,13 @@ def test_versions_are_listed_newest_first(service, atlas):
 def test_before_the_first_version_the_list_is_empty(service):
     content = service.http.get("/v1/admin/versions").json()
 
-    assert content == {"serving": "none", "versions": []}
+    none = {"click": None, "conversion": None}
+    assert content == {"serving": "none", "calibrators": none, "versions": []}
+
+
+def test_the_calibrators_of_the_version_that_serves_are_told(service, atlas):
+    service.publish({"click": atlas}, {"targets": {"click": {"calibrator": "pooled"}}})
+
+    content = service.http.get("/v1/admin/versions").json()
+
+    assert content["calibrators"] == {"click": "pooled", "conversion": None}

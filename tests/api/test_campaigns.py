@@ -14,6 +14,13 @@ SHOES = {
     "pcoc_calibrated": None,
 }
 REPORT = {"targets": {"click": {"top": [SHOES]}}}
+UNTOLD = {"calibrator": None, "overridden": None, "guard": None, "method": None, "held": {}}
+TOLD = {
+    "calibrator": "pooled",
+    "overridden": {},
+    "guard": {"passed": 1, "kept": 1, "parent": 0, "bounded": 0, "target": "passed"},
+    "method": {"frozen": False, "jumps": 0},
+}
 
 
 def test_campaigns_with_maps_are_listed_by_name(service, atlas):
@@ -22,10 +29,11 @@ def test_campaigns_with_maps_are_listed_by_name(service, atlas):
     assert service.http.get(PATH).json() == {
         "target": "click",
         "version": version,
+        **UNTOLD,
         "total": 2,
         "campaigns": [
-            {"campaign": "hats", "report": None},
-            {"campaign": "shoes", "report": SHOES},
+            {"campaign": "hats", "calibrator": None, "report": None},
+            {"campaign": "shoes", "calibrator": None, "report": SHOES},
         ],
         "next": None,
     }
@@ -37,6 +45,7 @@ def test_a_target_without_maps_has_no_campaigns(service, version):
     assert answer.json() == {
         "target": "conversion",
         "version": version,
+        **UNTOLD,
         "total": 0,
         "campaigns": [],
         "next": None,
@@ -62,7 +71,7 @@ def test_pages_hold_every_campaign_once(service, limit):
 
 def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
     version = service.publish({"click": atlas}, REPORT)
-    identity = {"level": "identity", "knots": 2, "report": None}
+    identity = {"level": "identity", "knots": 2, "calibrator": None, "report": None}
 
     shoes = service.http.get(f"{PATH}/shoes").json()
     unseen = service.http.get(f"{PATH}/un/seen").json()
@@ -71,12 +80,65 @@ def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
         "campaign": "shoes",
         "version": version,
         "targets": {
-            "click": {"level": "campaign", "knots": 3, "report": SHOES},
+            "click": {"level": "campaign", "knots": 3, "calibrator": None, "report": SHOES},
             "conversion": identity,
         },
     }
     assert unseen["campaign"] == "un/seen"
-    assert unseen["targets"]["click"] == {"level": "target", "knots": 3, "report": None}
+    assert unseen["targets"]["click"] == {
+        "level": "target",
+        "knots": 3,
+        "calibrator": None,
+        "report": None,
+    }
+
+
+def shown_calibrators(service):
+    """By campaign: in the list, on the campaign's own page, and with its map."""
+    listed = service.http.get(PATH).json()["campaigns"]
+    rows = {row["campaign"]: row["calibrator"] for row in listed}
+    for name, calibrator in rows.items():
+        page = service.http.get(f"{PATH}/{name}").json()["targets"]["click"]
+        shown_map = service.http.get(f"/v1/maps/click/{name}").json()
+        assert page["calibrator"] == shown_map["calibrator"] == calibrator
+    return rows
+
+
+def test_what_made_the_maps_of_a_target_is_told(service, atlas):
+    service.publish({"click": atlas}, {"targets": {"click": {**TOLD, "top": []}}})
+
+    page = service.http.get(PATH).json()
+
+    assert {name: page[name] for name in TOLD} == TOLD
+    assert page["held"] == {}
+    assert shown_calibrators(service) == {"hats": "pooled", "shoes": "pooled"}
+
+
+def test_a_campaign_with_a_calibrator_of_its_own_says_so(service, atlas):
+    """Also one that is not among the largest."""
+    top = [{**SHOES, "calibrator": "pooled", "decision": "kept"}]
+    click = {**TOLD, "overridden": {"sir": 1}, "overrides": {"hats": "sir"}, "top": top}
+    service.publish({"click": atlas}, {"targets": {"click": click}})
+
+    assert shown_calibrators(service) == {"hats": "sir", "shoes": "pooled"}
+    page = service.http.get(f"{PATH}/shoes").json()
+    assert page["targets"]["click"]["report"]["decision"] == "kept"
+
+
+def test_the_targets_map_is_made_by_the_targets_calibrator(service, atlas):
+    """Also for a campaign that has a calibrator, but no map, of its own."""
+    top = [
+        {**SHOES, "calibrator": "pooled", "decision": "passed"},
+        {**SHOES, "campaign": "unseen", "calibrator": "sir", "decision": "parent"},
+    ]
+    click = {**TOLD, "overridden": {"sir": 1}, "overrides": {"unseen": "sir"}, "top": top}
+    service.publish({"click": atlas}, {"targets": {"click": click}})
+
+    served = service.http.get(f"{PATH}/unseen").json()["targets"]
+
+    assert service.http.get(PATH).json()["held"] == {"unseen": "parent"}
+    assert (served["click"]["level"], served["click"]["calibrator"]) == ("target", "pooled")
+    assert (served["conversion"]["level"], served["conversion"]["calibrator"]) == ("identity", None)
 
 
 @pytest.mark.parametrize("limit", ["0", "1001", "-1", "x", "1.5", "x" * 10_000])

@@ -15,6 +15,7 @@ def test_a_map_is_shown_with_its_knots(service, atlas):
         "version": version,
         "as_of": 1_767_225_600.0,
         "level": "campaign",
+        "calibrator": None,
         "schema_version": 1,
         "knots": [0.0, 0.2, 1.0],
         "values": [0.0, 0.1, 0.9],
