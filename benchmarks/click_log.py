@@ -36,7 +36,8 @@ from app.storage.open_click import OpenClick
 from app.storage.open_clicks import OpenClicks
 from app.worker.atlas_shelf import AtlasShelf
 from app.worker.closing import Closing
-from app.worker.fitting import fit_window
+from app.worker.fitting import Fitting
+from app.worker.methods import Methods
 from app.worker.model_shelf import ShelvedModel
 from app.worker.relabelling import relabelled
 from benchmarks.clicks import DAY, HOUR, WINDOW, Span
@@ -46,6 +47,7 @@ from benchmarks.parts import Part, main
 from benchmarks.stopwatch import Stages, stage_seconds
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
 from calibrators import Atlas
+from calibrators.history import History
 from evaluation import ClickStream
 from pccem import Categorical, DelayDistribution, PostClickModel, TrainingRules, train
 
@@ -218,9 +220,10 @@ def _relabel_and_fit(log: ClickLog, shelved: ShelvedModel, as_of: float) -> dict
     if found is None:
         raise RuntimeError("the labels have no source")
     started = perf_counter()
-    table = found.raw
+    last = int(as_of // HOUR)
+    history = History(last + 1.0, [found.by_hour(last)])
     binned = perf_counter()
-    fit_window(settings, table, None, None)
+    Fitting(settings, Methods(settings)).whole(TARGET, history, {})
     return {"bins s": binned - started, "fit s": perf_counter() - binned}
 
 

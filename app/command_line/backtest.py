@@ -6,18 +6,21 @@ from typing import Annotated
 
 import typer
 
-from app.command_line import options
+from app.command_line import contest_options, options
 from app.command_line.backtest_log import LogBacktest
+from app.command_line.backtest_methods import COMPARED, NAMES, Methods, chosen_methods
 from app.command_line.canvas import check_picture
 from app.command_line.click_files import ClickColumns
+from app.command_line.contest_command import Asked, run_contest
+from app.command_line.contest_report import Outlets
 from app.command_line.delayed_run import DelayedRun, Read, files_of, simulated
 from app.command_line.errors import CommandError
 from app.command_line.judged_hours import RAW
 from app.command_line.log_files import LogColumns
+from app.command_line.refused_options import refuse
 from app.command_line.report import report_backtest
 from app.command_line.service_settings import settings_with
 from app.reports.page import check_report
-from calibrators import CALIBRATORS, Calibrator, make_calibrator
 
 _RawSamples = Annotated[
     bool,
@@ -26,14 +29,12 @@ _RawSamples = Annotated[
     ),
 ]
 _DRAWS = 1000
-# The identity is the row `raw`.
-_COMPARED = ",".join(name for name in CALIBRATORS if name != "identity")
 _Calibrators = Annotated[
     str,
     typer.Option(
         "--calibrators",
         metavar="NAMES",
-        help=f"Some of {', '.join(CALIBRATORS)}.",
+        help=f"Some of {', '.join(NAMES)}.",
         show_default="all but identity",
     ),
 ]
@@ -70,8 +71,9 @@ _Seeds = Annotated[
     typer.Option(
         "--seeds",
         min=1,
-        help="Instead of logs, this many synthetic ones.",
-        show_default=False,
+        help="Without a log: this many synthetic ones with --delayed, seeds of each regime with"
+        " --compare.",
+        show_default="1 with --compare",
         rich_help_panel=options.DELAYED,
     ),
 ]
@@ -79,11 +81,18 @@ _Seeds = Annotated[
 
 def backtest(
     logs: options.Logs = None,
-    calibrators: _Calibrators = _COMPARED,
+    calibrators: _Calibrators = COMPARED,
     raw_samples: _RawSamples = False,
     delayed: _Delayed = False,
     seeds: _Seeds = None,
     judged: options.JudgedHours = None,
+    compare: contest_options.Compare = False,
+    regimes: contest_options.Regimes = None,
+    contenders: contest_options.Contenders = None,
+    drift: contest_options.Drift = False,
+    processes: contest_options.Processes = None,
+    kept: contest_options.Kept = None,
+    write: contest_options.Write = None,
     against: _Against = None,
     draws: _Draws = None,
     seed: _Seed = None,
@@ -91,6 +100,7 @@ def backtest(
     picture: options.OptionalPicture = None,
     json: options.Json = False,
     window: options.Window = None,
+    calibrator: options.Calibrator = None,
     bin_size: options.BinSize = None,
     min_samples: options.MinSamples = None,
     min_positives: options.MinPositives = None,
@@ -104,7 +114,8 @@ def backtest(
     """Compare calibrators on a log, without a service.
 
     Each hour is judged by maps fitted on the window before it, with the very
-    code the service runs: the row `sir` is what `sirocco replay` prints.
+    code the service runs: the row `sir` is what `sirocco replay` prints for it.
+    pooled learns from all campaigns at once, over a window of its own.
     Differences from the raw scores, and from sir, come with intervals over
     campaign-days drawn again and again: which of them are beyond chance?
 
@@ -114,18 +125,49 @@ def backtest(
     [italic]pccem[/italic]: what the post-click model expects. [italic]pccem_posterior[/italic]:
     that, and what has been seen. [italic]oracle[/italic]: the future.
 
+    With --compare every method plays against every other, refitted hour by hour:
+    without a log in regimes of synthetic traffic, where the truth is known and so
+    is how far each method stays from it; with a log on what happened. --picture
+    draws how far. --json keeps the result of a long run, --from shows it again.
+
     [bold]Examples[/bold]
 
       sirocco backtest log.parquet --window 6h
-      sirocco backtest log.parquet --calibrators sir,isotonic --bin-size 200
+      sirocco backtest log.parquet --calibrators pooled,sir --bin-size 200
       sirocco backtest log.parquet --against beta --report backtest.html
       sirocco backtest clicks.parquet --delayed
-      sirocco backtest --delayed --seeds 5
+      sirocco backtest --delayed --seeds 5 --calibrator pooled
+      sirocco backtest --compare --regimes mixed,sparse --judged 6h
+      sirocco backtest --compare --seeds 5 --processes 2 --json > result.json
+      sirocco backtest --compare --from result.json --report result.html
+      sirocco backtest log.parquet --compare --contenders identity,sir,pooled
     """
+    plain: dict[str, object] = {"--against": against, "--seed": seed}
+    of_contest = {
+        "--regimes": regimes, "--contenders": contenders, "--drift": drift or None,
+        "--processes": processes, "--from": kept, "--write": write,
+    }  # fmt: skip
+    if compare:
+        others = {"--delayed": delayed or None, "--raw-samples": raw_samples or None, **plain}
+        others |= {"--calibrators": None if calibrators == COMPARED else calibrators}
+        others |= {"--min-samples": min_samples, "--min-positives": min_positives}
+        others |= {"--calibrator": calibrator}
+        refuse(others, "does not go with --compare")
+        run_contest(
+            Asked(
+                logs or [], regimes, seeds, contenders, judged, drift, processes, kept or [],
+                window, bin_size, draws,
+            ),
+            LogColumns(score, outcome, campaign, time, bid),
+            Outlets(picture, report, write, json),
+        )  # fmt: skip
+        return
+    refuse(of_contest, "goes with --compare only")
     settings = settings_with(
         {
             "window_hours": window,
             "bin_size": bin_size,
+            "calibrator": calibrator,
             "min_samples": min_samples,
             "min_positives": min_positives,
         }
@@ -135,14 +177,17 @@ def backtest(
     if report is not None:
         check_report(report)
     if delayed:
-        plain = {"--against": against, "--draws": draws, "--seed": seed, "--report": report}
+        plain |= {"--draws": draws, "--report": report}
         _check_delayed(calibrators, plain, raw_samples=raw_samples)
         columns = ClickColumns(time, campaign, score, converted)
         run = DelayedRun(settings, judged or options.WEEK_HOURS)
         run.run(_clicks(logs or [], seeds, columns), picture=picture, as_json=json)
         return
-    log = _one_log(logs or [], {"--seeds": seeds, "--judged": judged})
-    chosen = _chosen(calibrators, settings.bin_size)
+    of_delayed = {"--seeds": seeds, "--judged": judged}
+    refuse(of_delayed, "goes with --delayed or --compare only")
+    refuse({"--calibrator": calibrator}, "goes with --delayed only: give --calibrators")
+    log = _one_log(logs or [])
+    chosen = chosen_methods(calibrators, settings, raw_samples=raw_samples)
     found = LogBacktest(
         settings,
         chosen,
@@ -155,41 +200,26 @@ def backtest(
     report_backtest(found, picture=picture, page=report, as_json=json)
 
 
-def _reference(against: str | None, chosen: Mapping[str, Calibrator]) -> str | None:
+def _reference(against: str | None, chosen: Methods) -> str | None:
     if against is None or against in (RAW, *chosen):
         return against
     raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
 
 
-def _one_log(logs: Sequence[Path], of_delayed: Mapping[str, object]) -> Path:
-    given = [option for option, value in of_delayed.items() if value is not None]
-    if given:
-        raise CommandError(f"{given[0]} goes with --delayed only")
+def _one_log(logs: Sequence[Path]) -> Path:
     if len(logs) != 1:
         raise CommandError(f"{len(logs)} logs are given: give one (several go with --delayed)")
     return logs[0]
 
 
 def _check_delayed(calibrators: str, plain: Mapping[str, object], *, raw_samples: bool) -> None:
-    if raw_samples or calibrators != _COMPARED:
+    if raw_samples or calibrators != COMPARED:
         option = "--raw-samples" if raw_samples else "--calibrators"
         raise CommandError(f"{option} does not go with --delayed: its rows differ in their labels")
-    given = [option for option, value in plain.items() if value is not None]
-    if given:
-        raise CommandError(f"{given[0]} does not go with --delayed")
+    refuse(plain, "does not go with --delayed")
 
 
 def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> dict[str, Read]:
     if bool(logs) == (seeds is not None):
         raise CommandError("--delayed: give click logs, or --seeds, not both")
     return files_of(logs, columns) if seeds is None else simulated(seeds)
-
-
-def _chosen(names: str, bin_size: int) -> dict[str, Calibrator]:
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in CALIBRATORS]
-    if unknown or not wanted:
-        raise CommandError(
-            f"--calibrators {names!r}: give some of {', '.join(CALIBRATORS)}, comma-separated"
-        )
-    return {name: make_calibrator(name, bin_size) for name in wanted}

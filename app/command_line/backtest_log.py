@@ -1,12 +1,12 @@
 """The backtest of one log, without a service."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import evaluation
+from app.command_line.backtest_methods import Methods
 from app.command_line.backtested import Backtested
 from app.command_line.errors import CommandError
 from app.command_line.event_batches import MOST_ROWS, read_events
@@ -17,7 +17,7 @@ from app.command_line.percent_bar import percent_bar
 from app.command_line.progress import progress
 from app.command_line.tables import Rows
 from app.settings import Settings
-from calibrators import Calibrator, Sufficiency
+from calibrators import Sufficiency
 from evaluation import EventTable
 from evaluation.significance import Significance, significance
 
@@ -40,7 +40,7 @@ class LogBacktest:
     """
 
     settings: Settings
-    calibrators: Mapping[str, Calibrator]
+    calibrators: Methods
     raw_samples: bool
     against: str | None
     draws: int

@@ -76,6 +76,7 @@ class DelayedReplay:
         options = {
             **self.given,
             **of_delayed(target, hours),
+            "calibrator": self.given.get("calibrator") or ours.calibrator_of(target),
             "behaviours": _behaviours(stream),
             # The row of the backtest is the paper's, which has none.
             "drift_correction": ours.drift_correction and ours.labels != "paper",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app.command_line.backtest_methods import method_of
 from app.command_line.click_files import ClickColumns, ClickFile, read_click_log
 from app.command_line.console import note
 from app.command_line.delayed_picture import draw_delayed
@@ -18,7 +19,7 @@ from app.command_line.errors import CommandError
 from app.command_line.playback import SECONDS_PER_HOUR
 from app.command_line.progress import progress
 from app.settings import SECONDS_PER_DAY, Settings
-from calibrators import Sufficiency, make_calibrator
+from calibrators import Sufficiency
 from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, delayed_backtest
 from pccem import LabelRules, TrainingRules
 
@@ -86,7 +87,7 @@ class DelayedRun:
         with progress(f"backtesting {name}", hours, "hours", shown=not quiet) as advance:
             return delayed_backtest(
                 file.stream,
-                make_calibrator(settings.calibrator, settings.bin_size),
+                method_of(settings.calibrator_of(settings.delayed_targets[0]), settings),
                 judged_from=first,
                 judged_until=until,
                 windows=self.windows,

@@ -14,7 +14,7 @@ from app.command_line.console import note
 from app.command_line.errors import CommandError
 from app.command_line.event_messages import impressions_and_clicks
 from app.command_line.judged import Judged
-from app.command_line.judged_hours import after, play_and_judge
+from app.command_line.judged_hours import after, learnt_hours, play_and_judge
 from app.command_line.playback import SECONDS_PER_HOUR, Hour, Playback
 from app.command_line.private_service import HOST, of_immediate, private_service
 from app.command_line.progress import progress
@@ -22,7 +22,6 @@ from app.command_line.report import report
 from app.command_line.service_client import ServiceClient
 from app.command_line.service_settings import settings_with
 from app.command_line.whole_service import WholeService
-from app.settings import Settings
 from evaluation import Platform
 
 _DEFAULT_PORT = 8080
@@ -69,6 +68,7 @@ def demo(
     """
     fit = {"window_hours": window or _WINDOW_HOURS, "bin_size": bin_size, "calibrator": calibrator}
     settings = settings_with(fit)
+    fit["calibrator"] = calibrator = calibrator or settings.calibrator_of(_TARGET)
     _require_judged_hours(hours, settings.window_hours)
     shown = None if no_picture else picture
     if shown is not None:
@@ -78,8 +78,10 @@ def demo(
         with private_service(
             {**fit, **of_immediate(_TARGET)}, _port() if stay else None
         ) as service:
-            judged = _play(service.url, platform, hours, settings, quiet=json)
-            how = after(settings.window_hours)
+            judged = _play(
+                service.url, platform, hours, settings.window_hours, calibrator, quiet=json
+            )
+            how = after(learnt_hours(settings, calibrator))
             report(judged, f"{campaigns} synthetic campaigns", how, picture=shown, as_json=json)
             if stay:
                 _stay_up(service)
@@ -115,7 +117,9 @@ def _port() -> int:
     return _DEFAULT_PORT if is_free(HOST, _DEFAULT_PORT) else free_port(HOST)
 
 
-def _play(url: str, platform: Platform, hours: int, settings: Settings, *, quiet: bool) -> Judged:
+def _play(
+    url: str, platform: Platform, hours: int, window_hours: int, calibrator: str, *, quiet: bool
+) -> Judged:
     start = int(platform.start // SECONDS_PER_HOUR)
     traffic = [platform.hour(hour) for hour in range(hours)]
     numbered = [Hour(number, hour.events) for number, hour in enumerate(traffic, start)]
@@ -124,7 +128,7 @@ def _play(url: str, platform: Platform, hours: int, settings: Settings, *, quiet
         progress("playing", hours, "hours", shown=not quiet) as advance,
     ):
         playback = Playback(client, _TARGET, impressions_and_clicks)
-        first = start + settings.window_hours
-        judged = play_and_judge(playback, numbered, first, settings.calibrator, advance)
-    truth = np.concatenate([hour.truth for hour in traffic[settings.window_hours :]])
+        first = start + window_hours
+        judged = play_and_judge(playback, numbered, first, calibrator, advance)
+    truth = np.concatenate([hour.truth for hour in traffic[window_hours:]])
     return Judged(judged.events, {**judged.predictions, _TRUTH: truth})

@@ -8,6 +8,8 @@ from app.command_line.errors import CommandError
 from app.command_line.judged import Floats, Judged
 from app.command_line.playback import Hour, Playback
 from app.command_line.progress import Advance
+from app.settings import Settings
+from calibrators.methods import POOLED
 from evaluation import EventTable
 
 RAW = "raw"
@@ -27,6 +29,11 @@ def first_judged_hour(events: EventTable, window_hours: int) -> int:
 def after(window_hours: int) -> str:
     """How hours are judged, for a table's title."""
     return f"each hour judged by maps of the {window_hours} h before it"
+
+
+def learnt_hours(settings: Settings, calibrator: str) -> int:
+    """How many hours before the moment the maps of a service learn from, at most."""
+    return settings.history_hours if calibrator == POOLED else settings.window_hours
 
 
 def play_and_judge(

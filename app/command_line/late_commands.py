@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from typer import Typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command_from_info
-from typer.models import CommandInfo
+from typer.main import get_command_from_info, get_group_from_info
+from typer.models import CommandInfo, TyperInfo
 
 _PANELS: Final = {
     "demo": "Look",
@@ -24,17 +25,25 @@ _PANELS: Final = {
     "serve": "Run",
     "worker": "Run",
     "retrain": "Operate",
+    "overrides": "Operate",
 }
 
 
-class LateCommands(Mapping[str, TyperCommand]):
-    """Each command is the function of its own name in the module of that name."""
+class LateCommands(Mapping[str, TyperCommand | TyperGroup]):
+    """Each command is the function, or the group, of its own name in the module of that name."""
 
-    def __getitem__(self, name: str) -> TyperCommand:
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         panel = _PANELS[name]
-        callback = getattr(import_module(f"app.command_line.{name}"), name)
+        found = getattr(import_module(f"app.command_line.{name}"), name)
+        if isinstance(found, Typer):
+            return get_group_from_info(
+                TyperInfo(found, name=name, rich_help_panel=panel),
+                pretty_exceptions_short=True,
+                rich_markup_mode="rich",
+                suggest_commands=True,
+            )
         command: TyperCommand = get_command_from_info(  # type: ignore[assignment]
-            CommandInfo(callback=callback, rich_help_panel=panel),
+            CommandInfo(callback=found, rich_help_panel=panel),
             pretty_exceptions_short=True,
             rich_markup_mode="rich",
         )

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command_line.durations import hours
+from app.command_line.durations import hours, minutes_of_an_hour
+from app.settings import Settings
 
 _COLUMNS = "Columns of the log"
 _FIT = "How maps are fitted"
@@ -63,7 +64,8 @@ def _window(default: str) -> Any:
         "--window",
         parser=hours,
         metavar="DURATION",
-        help="Hours of events a refit learns from, such as 6h or 2d.",
+        help="Hours of events a refit learns from, such as 6h or 2d; pooled has hours of its"
+        " own, SIROCCO_HISTORY_HOURS.",
         rich_help_panel=_FIT,
         show_default=default,
     )
@@ -86,9 +88,31 @@ Calibrator = Annotated[
     typer.Option(
         "--calibrator",
         metavar="NAME",
-        help="sir, or another monotone calibrator.",
+        help="pooled, sir, or another monotone calibrator.",
         rich_help_panel=_FIT,
-        show_default="sir",
+        show_default=Settings.model_fields["calibrator"].default,
+    ),
+]
+RefitEvery = Annotated[
+    int | None,
+    typer.Option(
+        "--refit-every",
+        parser=lambda text: minutes_of_an_hour(text, "--refit-every"),
+        metavar="DURATION",
+        help="Time from refit to refit, such as 5m; it must divide an hour.",
+        rich_help_panel=_FIT,
+        show_default="1h",
+    ),
+]
+CampaignGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="REGEX",
+        help="Names the group of a campaign, such as '^([^/]+)/'; pooled lets campaigns of one"
+        " group learn from each other.",
+        rich_help_panel=_FIT,
+        show_default=False,
     ),
 ]
 MinSamples = Annotated[
@@ -118,8 +142,9 @@ JudgedHours = Annotated[
         "--judged",
         parser=lambda text: hours(text, "--judged"),
         metavar="DURATION",
-        help="With --delayed: how much of a log's end is judged, such as 2d.",
-        show_default="7d",
+        help="With --delayed: how much of a log's end is judged, such as 2d. With --compare: how"
+        " many hours of each regime.",
+        show_default="7d; with --compare the regime's own",
         rich_help_panel=DELAYED,
     ),
 ]

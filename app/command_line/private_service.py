@@ -19,7 +19,12 @@ _MOST_FEATURES = 1_000
 
 def of_immediate(target: str) -> dict[str, Any]:
     """The settings of a service for one immediate target."""
-    return {"targets": (target,), "delayed_targets": (), "attribution_hours": {}}
+    return {
+        "targets": (target,),
+        "delayed_targets": (),
+        "attribution_hours": {},
+        "target_calibrators": {},
+    }
 
 
 def of_delayed(target: str, attribution_hours: int) -> dict[str, Any]:
@@ -28,6 +33,7 @@ def of_delayed(target: str, attribution_hours: int) -> dict[str, Any]:
         "targets": (_OTHER if target == _CLICK else _CLICK,),
         "delayed_targets": (target,),
         "attribution_hours": {target: attribution_hours},
+        "target_calibrators": {},
         "max_features": _MOST_FEATURES,
     }
 

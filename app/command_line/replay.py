@@ -14,7 +14,12 @@ from app.command_line.delayed_replay import DelayedReplay
 from app.command_line.errors import CommandError
 from app.command_line.event_messages import outcomes
 from app.command_line.judged import Judged
-from app.command_line.judged_hours import after, first_judged_hour, play_and_judge
+from app.command_line.judged_hours import (
+    after,
+    first_judged_hour,
+    learnt_hours,
+    play_and_judge,
+)
 from app.command_line.log_files import LogColumns, read_log
 from app.command_line.playback import Playback, hours_of
 from app.command_line.private_service import of_immediate, private_service
@@ -83,7 +88,7 @@ def replay(
         "min_samples": min_samples,
         "min_positives": min_positives,
     }
-    window_hours = settings_with(fit).window_hours
+    settings = settings_with(fit)
     shown = None if no_picture else picture
     if shown is not None:
         check_picture(shown)
@@ -97,9 +102,12 @@ def replay(
     if judged is not None:
         raise CommandError("--judged goes with --delayed only")
     events = read_log(log, LogColumns(score, outcome, campaign, time, bid))
-    first = first_judged_hour(events, window_hours)
-    found = _replay(events, first, target or _CLICK, url, fit, quiet=json)
-    report(found, log.name, after(window_hours), picture=shown, as_json=json)
+    first = first_judged_hour(events, settings.window_hours)
+    target = target or _CLICK
+    fit["calibrator"] = name = calibrator or settings.calibrator_of(target)
+    found = _replay(events, first, target, url, fit, quiet=json)
+    how = after(learnt_hours(settings, name) if url is None else settings.window_hours)
+    report(found, log.name, how, picture=shown, as_json=json)
 
 
 def _replay(
@@ -130,7 +138,7 @@ def _running(
         return
     settings = {**fit, **of_immediate(target)}
     with private_service(settings) as service, ServiceClient(service.url) as client:
-        yield client, settings_with(fit).calibrator
+        yield client, fit["calibrator"]
 
 
 def _refuse_foreign(url: str, fit: Mapping[str, Any]) -> None:

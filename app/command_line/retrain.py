@@ -35,6 +35,9 @@ _Timeout = Annotated[
     float, typer.Option("--timeout", min=0, help="Seconds to wait for it; 0 does not wait.")
 ]
 
+_PASSED = "passed"
+_HELD = ("kept", "parent", "bounded")
+
 
 def retrain(
     url: options.RunningUrl = "http://127.0.0.1:8080",
@@ -84,6 +87,26 @@ def _show(job: dict[str, Any], *, as_json: bool) -> None:
         _show_models(job["result"]["targets"])
     else:
         results().print(f"version {job['result']['version']} is out")
+        _show_fits(job["result"]["targets"])
+
+
+def _show_fits(targets: dict[str, dict[str, Any]]) -> None:
+    """What made the maps of each target, and what the guard held back of them."""
+    for target, fitted in targets.items():
+        if "calibrator" in fitted:
+            note(f"{target}: {fitted['fitted']:,} maps by {fitted['calibrator']}")
+        for calibrator, number in (fitted.get("overridden") or {}).items():
+            note(f"{target}: campaigns with {calibrator} of their own: {number:,}")
+        held = _held(fitted.get("guard") or {})
+        if held:
+            note(f"{target}: held back by the guard: {held}")
+
+
+def _held(guarded: dict[str, Any]) -> str:
+    told = [f"{guarded[name]:,} {name}" for name in _HELD if guarded.get(name)]
+    if guarded.get("target", _PASSED) != _PASSED:
+        told.append(f"and the target's own map {guarded['target']}")
+    return ", ".join(told)
 
 
 def _show_models(targets: dict[str, dict[str, Any]]) -> None:

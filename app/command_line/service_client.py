@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote, urlencode
 
 import httpx
 import orjson
@@ -14,6 +15,7 @@ from app.command_line.errors import FAILED, CommandError
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _POLL_SECONDS = 0.01
 _LONGEST_POLL = 0.05
+_OVERRIDES = "/v1/admin/overrides"
 _JSON = {"content-type": "application/json"}
 
 
@@ -64,6 +66,21 @@ class ServiceClient:
         """Ask for a training of post-click models and get its job."""
         return self._call("POST", "/v1/admin/pccem/train", request)
 
+    def overrides(self, **asked: Any) -> dict[str, Any]:
+        """A page of the campaigns that have a calibrator of their own."""
+        return self._call("GET", f"{_OVERRIDES}?{urlencode(asked)}")
+
+    def set_override(
+        self, target: str, campaign: str, calibrator: str, *, retrain: bool
+    ) -> dict[str, Any]:
+        """Give a campaign a calibrator of its own; tells from when it is used."""
+        path = _override(target, campaign, retrain)
+        return self._call("PUT", path, {"calibrator": calibrator})
+
+    def delete_override(self, target: str, campaign: str, *, retrain: bool) -> dict[str, Any]:
+        """Leave a campaign to its target's calibrator; tells from when."""
+        return self._call("DELETE", _override(target, campaign, retrain))
+
     def finished(self, job: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """The job once it is done; waits `seconds` at most."""
         for _ in _polls(seconds):
@@ -105,6 +122,11 @@ class ServiceClient:
                 f"{self.url} does not answer ({error}): is it running?", FAILED
             ) from error
         return _json(answer)
+
+
+def _override(target: str, campaign: str, retrain: bool) -> str:
+    asked = "?retrain=true" if retrain else ""
+    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{asked}"
 
 
 def _name(job: Mapping[str, Any]) -> str:

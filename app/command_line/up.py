@@ -18,6 +18,8 @@ def up(
     window: options.Window = None,
     bin_size: options.BinSize = None,
     calibrator: options.Calibrator = None,
+    refit_every: options.RefitEvery = None,
+    group: options.CampaignGroup = None,
     min_samples: options.MinSamples = None,
     min_positives: options.MinPositives = None,
     json: options.Json = False,
@@ -32,6 +34,7 @@ def up(
 
       sirocco up
       sirocco up --port 9000 --window 6h --bin-size 500
+      sirocco up --calibrator pooled --refit-every 5m
       sirocco up --redis-url redis://cache:6379/0 --workers 4 --json
     """
     given = {
@@ -44,6 +47,8 @@ def up(
         "window_hours": window,
         "bin_size": bin_size,
         "calibrator": calibrator,
+        "refit_minutes": refit_every,
+        "campaign_group": group,
         "min_samples": min_samples,
         "min_positives": min_positives,
     }

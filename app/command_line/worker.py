@@ -13,6 +13,8 @@ def worker(
     window: options.Window = None,
     bin_size: options.BinSize = None,
     calibrator: options.Calibrator = None,
+    refit_every: options.RefitEvery = None,
+    group: options.CampaignGroup = None,
     min_samples: options.MinSamples = None,
     min_positives: options.MinPositives = None,
 ) -> None:
@@ -25,6 +27,7 @@ def worker(
 
       sirocco worker --redis-url redis://cache:6379/0
       sirocco worker --window 6h --bin-size 500
+      sirocco worker --calibrator pooled --refit-every 5m --group '^([^/]+)/'
     """
     settings = settings_with(
         {
@@ -33,6 +36,8 @@ def worker(
             "window_hours": window,
             "bin_size": bin_size,
             "calibrator": calibrator,
+            "refit_minutes": refit_every,
+            "campaign_group": group,
             "min_samples": min_samples,
             "min_positives": min_positives,
         }

@@ -17,9 +17,10 @@ def check_campaign(field: str, campaign: str, longest: int) -> None:
 
 def are_campaigns(names: Collection[str], longest: int) -> bool:
     """Whether all of them have 1 to `longest` bytes; true of none at all."""
-    if "" in names:
+    lengths = set(map(len, names))
+    if 0 in lengths:
         return False
-    if _MOST_BYTES_OF_A_CHARACTER * max(map(len, names), default=0) <= longest:
+    if _MOST_BYTES_OF_A_CHARACTER * max(lengths, default=0) <= longest:
         return True
     return all(_fits(name, longest) for name in names)
 

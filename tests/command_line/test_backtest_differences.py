@@ -49,6 +49,35 @@ def test_every_calibrator_against_raw_and_against_sir(
     assert found["differences"]["draws"] == {"log_loss": 100, "gc_3": 100, "auc": 100}
 
 
+def test_pooled_is_one_of_those_that_are_compared(
+    tmp_path: Path, called: Sirocco, days: EventTable
+) -> None:
+    """By default too; the others are compared with sir."""
+    log = write_log(tmp_path / "log.parquet", days)
+
+    some = answer(called, log, *QUICK, "--calibrators", "pooled,sir")
+    hour = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 8)))
+    every = answer(called, hour, *QUICK, "--draws", "0")
+
+    assert list(some["differences"]["against"]) == ["raw", "sir"]
+    assert some["rows"]["pooled"]["log_loss"] < some["rows"]["raw"]["log_loss"]
+    assert list(every["rows"])[:3] == ["raw", "pooled", "sir"]
+
+
+def test_raw_samples_leave_out_what_learns_from_bins(
+    tmp_path: Path, called: Sirocco, days: EventTable
+) -> None:
+    log = write_log(tmp_path / "log.parquet", days.select(np.arange(len(days) // 8)))
+    raw_samples = (log, "--window", "6h", "--raw-samples", "--draws", "0")
+
+    found = answer(called, *raw_samples)
+    run = called("backtest", *raw_samples, "--calibrators", "pooled")
+
+    assert "pooled" not in found["rows"]
+    assert run.returncode == 2
+    assert "--raw-samples: pooled learns from bins of all campaigns" in run.stderr
+
+
 def test_the_verdict_is_a_sentence(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
     log = write_log(tmp_path / "log.parquet", days)
 

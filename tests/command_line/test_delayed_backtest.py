@@ -33,6 +33,21 @@ def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) ->
     assert run.stderr == ""
 
 
+def test_the_pooled_method_fits_the_same_rows(tmp_path: Path, called: Sirocco) -> None:
+    """What serves a delayed target can be judged as it serves it."""
+    log = write_short(tmp_path / "clicks.parquet")
+    delayed = (log, "--delayed", "--judged", "1h", *FIT, "--json")
+
+    sir, pooled = (
+        orjson.loads(called("backtest", *delayed, "--calibrator", name, **SHORT).stdout)["rows"]
+        for name in ("sir", "pooled")
+    )
+
+    assert list(pooled) == ROWS
+    assert pooled["none"] == sir["none"]
+    assert pooled["oracle"]["log_loss"] != sir["oracle"]["log_loss"]
+
+
 def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
     logs = [write_short(tmp_path / f"{seed}.parquet", seed) for seed in (1, 2)]
 
@@ -78,8 +93,9 @@ def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None
     [
         (("--delayed",), "--delayed: give click logs, or --seeds, not both"),
         (("a.parquet", "--delayed", "--seeds", 2), "give click logs, or --seeds, not both"),
-        (("--seeds", 2), "--seeds goes with --delayed only"),
-        (("a.parquet", "--judged", "2d"), "--judged goes with --delayed only"),
+        (("a.parquet", "--calibrator", "sir"), "--calibrator goes with --delayed only"),
+        (("--seeds", 2), "--seeds goes with --delayed or --compare only"),
+        (("a.parquet", "--judged", "2d"), "--judged goes with --delayed or --compare only"),
         (("a.parquet", "b.parquet"), "2 logs are given: give one"),
         ((), "0 logs are given: give one"),
         (("a.parquet", "--delayed", "--raw-samples"), "--raw-samples does not go with --delayed"),

@@ -47,9 +47,10 @@ def test_the_service_and_the_backtest_are_one_code(tmp_path: Path) -> None:
     is a delay distribution, at the second, after 32 hours, the first model."""
     log = written(tmp_path / "clicks.parquet", drawn(36))
 
-    online = DelayedReplay(None, FIT, judged_hours=8).run(log, ClickColumns(), quiet=True)
+    fit = {**FIT, "calibrator": "sir", "guard": False}
+    online = DelayedReplay(None, fit, judged_hours=8).run(log, ClickColumns(), quiet=True)
 
-    run = DelayedRun(settings_with(FIT), judged_hours=8)
+    run = DelayedRun(settings_with(fit), judged_hours=8)
     offline = run.backtest(log.name, read_click_log(log), quiet=True)
     assert offline.sources == {"delays": 4, "model": 4}
     assert list(online.predictions) == ["raw", "pccem_posterior"]

@@ -30,7 +30,7 @@ def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Start
     assert [answer.url.path for answer in answers] == ["/docs", "/metrics", "/v1/campaigns"]
     assert "sirocco_pcoc" in answers[1].text
     rows = orjson.loads(printed)["rows"]
-    assert list(rows) == ["raw", "sir", "truth"]
+    assert list(rows) == ["raw", "pooled", "truth"]
     assert rows["raw"]["n"] == rows["truth"]["n"] > 0
     assert rows["truth"]["log_loss"] < rows["raw"]["log_loss"]
     assert (tmp_path / "reliability.png").exists()

@@ -1,6 +1,6 @@
 import pytest
 
-from app.command_line.durations import hours
+from app.command_line.durations import hours, minutes_of_an_hour
 from app.command_line.errors import CommandError
 
 
@@ -15,3 +15,18 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         hours(text)
 
     assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1m", 1), ("5m", 5), (" 30m ", 30), ("60m", 60), ("1h", 60)]
+)
+def test_minutes_that_divide_an_hour_are_whole_minutes(text: str, expected: int) -> None:
+    assert minutes_of_an_hour(text, "--refit-every") == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "0m", "7m", "90m", "2h", "1d", "-5m", "2.5m"])
+def test_other_minutes_are_refused_with_the_options_name(text: str) -> None:
+    with pytest.raises(CommandError, match="divide an hour, such as 5m, 15m or 1h") as caught:
+        minutes_of_an_hour(text, "--refit-every")
+
+    assert f"--refit-every {text!r}" in str(caught.value)

@@ -38,6 +38,8 @@ def test_the_version_is_printed(called: Sirocco) -> None:
         (("replay", "none.parquet", "--calibrator", "bbq"), "SIROCCO_CALIBRATOR = bbq: must be"),
         (("retrain", "--url", "localhost:8080"), "give an address such as http://127.0.0.1:8080"),
         (("up", "--host", "no.such.host.invalid"), "cannot listen on port 8080"),
+        (("up", "--refit-every", "7m"), "--refit-every '7m': give whole minutes that divide"),
+        (("up", "--group", "("), "SIROCCO_CAMPAIGN_GROUP = (: must be a regular expression"),
         (("frobnicate",), "No such command"),
     ],
 )

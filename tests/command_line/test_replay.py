@@ -18,7 +18,8 @@ def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, sirocco: Siro
     table.outcomes[::7] = 0.25
     log = write_log(tmp_path / "log.parquet", table)
 
-    replayed = sirocco("replay", log, *FIT, "--json")
+    by_sir = ("--calibrator", "sir", "--json")
+    replayed = sirocco("replay", log, *FIT, *by_sir, SIROCCO_GUARD="false")
     backtested = sirocco("backtest", log, *FIT, "--calibrators", "sir", "--json")
 
     assert replayed.returncode == 0, replayed.stderr

@@ -1,4 +1,4 @@
-"""`sirocco retrain --pccem` against a running API, with the test as its worker."""
+"""`sirocco retrain` against a running API, with the test as its worker."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,3 +100,32 @@ def test_campaigns_have_no_models_of_their_own(called, service):
 
     assert run.returncode == 2
     assert "leave out --campaign" in run.stderr
+
+
+CLICK = {"fitted": 1200, "skipped": {}, "calibrator": "pooled", "overridden": {"sir": 2}}
+HELD = {"passed": 1190, "kept": 3, "parent": 0, "bounded": 7, "target": "kept"}
+ALL_PASSED = {"passed": 5, "kept": 0, "parent": 0, "bounded": 0, "target": "passed"}
+
+
+def test_what_the_guard_held_back_is_told(called, service, worked):
+    worked(result={"version": "000003-ef", "targets": {"click": {**CLICK, "guard": HELD}}})
+
+    run = called("retrain", "--url", service.url)
+
+    assert run.stdout == "version 000003-ef is out\n"
+    assert run.stderr.splitlines() == [
+        "click: 1,200 maps by pooled",
+        "click: campaigns with sir of their own: 2",
+        "click: held back by the guard: 3 kept, 7 bounded, and the target's own map kept",
+    ]
+
+
+@pytest.mark.parametrize("guarded", [None, ALL_PASSED])
+def test_where_nothing_was_held_back_nothing_is_said(called, service, worked, guarded):
+    fitted = {"fitted": 5, "skipped": {}, "calibrator": "sir", "overridden": {}, "guard": guarded}
+    targets = {"click": fitted, "conversion": {"source": "none"}}
+    worked(result={"version": "000003-ef", "targets": targets})
+
+    run = called("retrain", "--url", service.url)
+
+    assert run.stderr.splitlines() == ["click: 5 maps by sir"]
