@@ -102,6 +102,21 @@ def test_what_is_compared_served_when_the_newest_hour_began(broken_hour, refitte
         assert (in_force.as_of, compared.as_of) == ((BROKEN + 0.75) * SECONDS, BROKEN * SECONDS)
 
 
+def test_a_map_that_the_hour_itself_brought_stays_where_there_was_none_before(
+    broken_hour, refitter, token, clock
+):
+    """Nothing served when the hour began; the first refit inside it is what is kept."""
+    made = refitter()
+    ((_, good),) = refits(made, token, clock, BROKEN + 0.5)
+
+    order = made._present(Request((BROKEN + 1) * SECONDS), made._in_force()).order(
+        Request((BROKEN + 1) * SECONDS), "click"
+    )
+
+    assert order.compared is not None
+    assert order.compared.to_bytes() == good.to_bytes()
+
+
 def test_the_guard_holds_back_a_campaign_that_was_named_and_looks_at_no_other(
     broken_hour, refitter, token, clock
 ):
