@@ -6,6 +6,7 @@ counts metrics and watches Redis for new versions. `columns` and `rows` are JSON
 has interned ids and single precision, `binary, names` has names and doubles; `one campaign` asks
 for scores of one campaign only, as JSON. The echo is a raw ASGI application that sends the same
 bytes back, with our protocol and our options of uvicorn: what is above it is ours to answer for.
+Calibrations are answered without the ASGI task that it needs, so they may come close to it.
 `on uvicorn alone` is the same with uvicorn's own protocol, which costs more and bounds less.
 The naive ones are FastAPI with pydantic and one look-up per score, by numpy.interp or by
 scikit-learn.

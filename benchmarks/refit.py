@@ -5,6 +5,7 @@ folded already, as the worker does every few seconds; all of the last hour still
 logs, which is more than a running worker ever finds. Figures are of the refits after the first,
 which also judges the whole window, once. `CPU` is the worker's and Redis's; `fit` includes reading
 the bins, `read`, and the guard; `grown` is what the refit's peak adds to the memory of the process.
+Columns without a name are of `sir`, the published method; `pooled` is the default.
 
 The alternative keeps one hash per campaign and hour, as the naive endpoint writes them, and goes
 campaign by campaign: 24 HGETALL in one pipeline, scikit-learn's IsotonicRegression on the sums,
@@ -56,17 +57,20 @@ class Sizes:
     sample: int = 200
 
 
+_MOST_POOLED = 10_000
+
 LARGE = Sizes((*Sizes().campaigns, (100_000, 1)))
 
 
 class SiroccoRefits:
     """Our own worker's refits of the platform."""
 
-    def __init__(self, platform: Platform, store: Store) -> None:
+    def __init__(self, platform: Platform, store: Store, calibrator: str) -> None:
         self._platform, self._store = platform, store
         self._token = store.lease().token
-        bins = BinsStore(store.client, load_settings().ttl_seconds)
-        self._refitter = Refitter(load_settings(), bins, Versions(store.client, 3))
+        settings = load_settings(calibrator=calibrator)
+        bins = BinsStore(store.client, settings.ttl_seconds)
+        self._refitter = Refitter(settings, bins, Versions(store.client, 3))
 
     def store_hour(self, hour: int, tables: Sequence[BinsTable]) -> None:
         """The bins of an hour, a table for each shard, as the folds leave them."""
@@ -168,29 +172,42 @@ class Used:
 
 
 def measure(sizes: Sizes | None = None) -> Table:
-    """Two columns for each number of campaigns: sirocco's, and the alternative's."""
+    """For each number of campaigns a column of `sir`, one of the alternative, and one of `pooled`
+    up to as many as `_MOST_POOLED`."""
     sizes = sizes or Sizes()
     refits: Table = {}
     for campaigns, rounds in sizes.campaigns:
-        ours, naive_ = _measure(campaigns, rounds, sizes.sample)
+        ours, naive_, pooled = _measure(campaigns, rounds, sizes.sample)
         refits[f"{campaigns:,} campaigns"] = ours
         refits[f"{campaigns:,}, hashes and scikit-learn, SCALED"] = naive_
+        if pooled:
+            refits[f"{campaigns:,} campaigns, pooled"] = pooled
     return transposed(refits)
 
 
-def _measure(campaigns: int, rounds: int, sample: int) -> tuple[Row, Row]:
+def _measure(campaigns: int, rounds: int, sample: int) -> tuple[Row, Row, Row]:
     platform = Platform(campaigns)
-    with private_store() as store, private_store() as other:
-        ours = SiroccoRefits(platform, store)
-        theirs = NaiveRefits(platform, other, min(sample, campaigns))
+    with private_store() as store, private_store() as other, private_store() as third:
+        refits: list[SiroccoRefits | NaiveRefits] = [
+            SiroccoRefits(platform, store, "sir"),
+            NaiveRefits(platform, other, min(sample, campaigns)),
+        ]
+        if campaigns <= _MOST_POOLED:
+            refits.append(SiroccoRefits(platform, third, "pooled"))
         for hour in HOURS:
             tables = platform.tables(hour)
-            ours.store_hour(hour, tables)
-            theirs.store_hour(hour, tables)
-        ours.begin()
-        theirs.begin()
-        pairs = [(ours.run(), theirs.run()) for _ in range(rounds)]
-    return _row([pair[0] for pair in pairs]), _row([pair[1] for pair in pairs])
+            for each in refits:
+                each.store_hour(hour, tables)
+        for each in refits:
+            each.begin()
+        rows = [_row(found) for found in zip(*_taken_in_turns(refits, rounds), strict=True)]
+    return rows[0], rows[1], rows[2] if len(rows) > 2 else {}
+
+
+def _taken_in_turns(
+    refits: Sequence[SiroccoRefits | NaiveRefits], rounds: int
+) -> list[list[dict[str, float]]]:
+    return [[each.run() for each in refits] for _ in range(rounds)]
 
 
 def _row(rounds: Sequence[dict[str, float]]) -> Row:

@@ -222,6 +222,8 @@ class Transport:
     def __init__(self, closing, unsent):
         self.is_closing = lambda: closing
         self.get_write_buffer_size = lambda: unsent
+        # As uvloop says of a connection that is closed: the kernel holds nothing of it.
+        self.get_extra_info = lambda name: None
 
 
 def protocol(*, closing=False, unsent=0, write_paused=False, read_paused=False):
