@@ -191,10 +191,11 @@ def test_refit_has_the_time_of_its_stages() -> None:
     check(rows)
     assert set(rows) > REFIT
     ours, naive = "10 campaigns", "10, hashes and scikit-learn, SCALED"
-    assert list(rows["CPU s"]) == [ours, naive]
-    assert all(rows[stage][ours] for stage in refit.STAGES)
-    # Both fit every campaign: they do the same work.
-    assert rows["fitted"] == {ours: 10, naive: 10}
+    pooled = "10 campaigns, pooled"
+    assert list(rows["CPU s"]) == [ours, naive, pooled]
+    assert all(rows[stage][column] for stage in refit.STAGES for column in (ours, pooled))
+    # All fit every campaign: they do the same work.
+    assert rows["fitted"] == {ours: 10, naive: 10, pooled: 10}
 
 
 def test_pccem_measures_training_scoring_and_labels() -> None:
