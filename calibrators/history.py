@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from calibrators.bins import Bins
 from calibrators.bins_table import BinsTable
 
 HourTables = Mapping[int, BinsTable]
@@ -39,7 +38,3 @@ class History:
         """The sum over these hours, block after block."""
         for block in self.between(first, behind):
             yield BinsTable.merge(block.values())
-
-    def total(self, first: int, behind: int) -> Bins:
-        """The sum over these hours and all campaigns."""
-        return Bins.merge(window.total() for window in self.windows(first, behind))

@@ -8,6 +8,7 @@ from calibrators.history import History
 from calibrators.method import Fitted
 from calibrators.refit import Refit, refit_blocks
 from calibrators.sufficiency import Sufficiency
+from calibrators.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,5 @@ class PerCampaign:
         return Fitted(fitted.atlas, before, fitted.skipped)
 
     def _of(self, history: History, behind: int) -> Refit:
-        first = behind - self.hours
-        total = history.total(first, behind)
-        windows = history.windows(first, behind)
-        return refit_blocks(windows, total, self.calibrator, self.sufficiency)
+        window = Window.of(history.windows(behind - self.hours, behind))
+        return refit_blocks(window, window.total, self.calibrator, self.sufficiency)

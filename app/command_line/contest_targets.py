@@ -45,6 +45,8 @@ TARGETS: Final = (
     Target("GC-3* of the best of all others", GC_3_TRUE, 1.0, strictly=True),
 )
 NO_WORSE: Final = "log loss less identity's"
+_NOTHING: Final = 1e-12
+"""An excess that is but rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,10 @@ def _ratio_verdict(found: Contested, target: Target) -> Verdict:
 
 
 def _competes(name: str, found: Contested) -> bool:
-    """Nobody can be nearer to the truth than scores that are the truth."""
-    return name != HERO and not (name == IDENTITY and found.already_calibrated)
+    """Nobody can be nearer to the truth than scores that are the truth, and who serves them as they
+    are: the identity, and any other that has learnt nothing."""
+    serves_truth = found.already_calibrated and found.value(name, EXCESS) < _NOTHING
+    return name != HERO and not serves_truth
 
 
 def _met(value: float, target: Target) -> bool | None:

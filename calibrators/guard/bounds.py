@@ -8,12 +8,17 @@ from calibrators.atlas import Atlas
 from calibrators.calibration_map import CalibrationMap
 from calibrators.guard.map_rows import columns_of
 from calibrators.guard.odds_band import lowered, raised
+from calibrators.guard.thinning import thinned
 from calibrators.map_columns import MapColumns
 from calibrators.samples import Floats, Integers
 
 NEAR = 2.0
 """The reach is around what the target's map says of scores up to so many times smaller or larger:
 at the ends of its range, where it has little traffic, it may fall or rise steeply."""
+
+_SKETCH = 16
+"""Knots of the target's map that the reach is drawn around: it may have thousands, each of which
+would become a knot of whatever has to be moved, and a factor of 27 asks for no more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +33,8 @@ class Reach:
     @classmethod
     def around(cls, parent: CalibrationMap, factor: float) -> "Reach":
         """Of the target's map."""
-        return cls(_stretched(parent, NEAR), _stretched(parent, 1.0 / NEAR), factor)
+        drawn = _sketched(parent)
+        return cls(_stretched(drawn, NEAR), _stretched(drawn, 1.0 / NEAR), factor)
 
     @property
     def knots(self) -> Floats:
@@ -71,6 +77,14 @@ class Bounds:
         served = np.clip(served, lowest, highest)
         lower, upper = lowered(served, self.step), raised(served, self.step)
         return np.maximum(lower, lowest), np.minimum(upper, highest)
+
+
+def _sketched(parent: CalibrationMap) -> CalibrationMap:
+    if len(parent.knots) <= _SKETCH:
+        return parent
+    anything = np.zeros_like(parent.values)
+    kept = thinned(parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
+    return CalibrationMap(parent.knots[kept], parent.values[kept])
 
 
 def _stretched(parent: CalibrationMap, factor: float) -> CalibrationMap:
