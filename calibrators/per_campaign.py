@@ -6,9 +6,9 @@ from math import ceil
 from calibrators.calibrator import Calibrator
 from calibrators.history import History
 from calibrators.method import Fitted
+from calibrators.packed_window import PackedWindow
 from calibrators.refit import Refit, refit_blocks
 from calibrators.sufficiency import Sufficiency
-from calibrators.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +38,5 @@ class PerCampaign:
         return Fitted(fitted.atlas, before, fitted.skipped)
 
     def _of(self, history: History, behind: int) -> Refit:
-        window = Window.of(history.windows(behind - self.hours, behind))
+        window = PackedWindow.of(history.windows(behind - self.hours, behind))
         return refit_blocks(window, window.total, self.calibrator, self.sufficiency)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,14 @@ from evaluation.contest.rounds import Round, Sums
 from evaluation.difference import Difference
 
 Pick = Callable[[Sums], Floats]
+
+_losses: Pick = attrgetter("losses")
+_excess: Pick = attrgetter("excess")
+_hour_losses: Pick = attrgetter("hour_losses")
+_hour_excess: Pick = attrgetter("hour_excess")
+_observed: Pick = attrgetter("observed_errors")
+_true: Pick = attrgetter("true_errors")
+_floors: Pick = attrgetter("floors")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,15 +113,15 @@ class Played:
     ) -> Difference:
         """Mean excess of A minus that of B (log loss where the truth is unknown), or their ratio,
         with its interval over paired draws of blocks, see `unit`."""
-        return self.compare_losses(
+        return self._compare_losses(
             a, b, _excess if self.knows_truth else _losses, ratio, draws, seed
         )
 
     def compare_log_loss(self, a: str, b: str, *, draws: int = 1000, seed: int = 0) -> Difference:
         """Mean observed log loss of A minus that of B, over paired draws of blocks."""
-        return self.compare_losses(a, b, _losses, False, draws, seed)
+        return self._compare_losses(a, b, _losses, False, draws, seed)
 
-    def compare_losses(
+    def _compare_losses(
         self, a: str, b: str, pick: Pick, ratio: bool, draws: int, seed: int
     ) -> Difference:
         """See `compare`, of any sum of blocks."""
@@ -190,31 +199,3 @@ def _compared(times: Floats, a: Floats, b: Floats, weights: Floats, ratio: bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         compared: Floats = tops / bottoms if ratio else (tops - bottoms) / (times @ weights)
     return compared
-
-
-def _losses(sums: Sums) -> Floats:
-    return sums.losses
-
-
-def _excess(sums: Sums) -> Floats:
-    return sums.excess
-
-
-def _hour_losses(sums: Sums) -> Floats:
-    return sums.hour_losses
-
-
-def _hour_excess(sums: Sums) -> Floats:
-    return sums.hour_excess
-
-
-def _observed(sums: Sums) -> Floats:
-    return sums.observed_errors
-
-
-def _true(sums: Sums) -> Floats:
-    return sums.true_errors
-
-
-def _floors(sums: Sums) -> Floats:
-    return sums.floors

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable, History
-from calibrators.window import Window
+from calibrators.packed_window import PackedWindow
 
 
 def table(counts: Mapping[str, int]) -> BinsTable:
@@ -41,7 +41,7 @@ def test_a_window_is_the_sum_of_its_hours(first: int, behind: int) -> None:
 def test_a_packed_window_can_be_gone_through_again_and_knows_its_total() -> None:
     tables = list(History(7.0, BLOCKS).windows(4, 7))
 
-    window = Window.of(iter(tables))
+    window = PackedWindow.of(iter(tables))
 
     assert list(window) == list(window) == tables
     assert window.total == BinsTable.merge(tables).total()

@@ -9,7 +9,7 @@ from calibrators.bins_table import BinsTable
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PackedWindow:
     """Tables of which none has a campaign of another's, and the bins of all campaigns together.
 
     Gone through several times by a refit, so it is kept; packed, which is less than half as much,
