@@ -1,7 +1,7 @@
 """Campaigns of equal traffic whose ratio of true to expected positives drifts, and may jump, in
 slots of five minutes; what is lost on them when they are refitted every so often."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,12 +88,21 @@ def _served(seen: Campaigns, now: int, weighted: bool) -> Floats:
     """The ratio of each campaign, (c,): a stand-in for the shape, its level over the window, drawn
     to that of all, and the fast levels on it."""
     expected, observed, ages = seen.hours_until(now)
-    weights = np.ones(expected.shape)
-    if weighted:
-        weights = hour_weights(expected, observed, ages).weights
-    recent = weights * np.exp2(-ages / _SHAPE_HALF_LIFE)
+    hours = hour_weights(expected, observed, ages)
+    if not weighted:
+        hours = replace(hours, weights=np.ones(expected.shape), begun=np.ones(expected.shape))
+    recent = hours.weights * np.exp2(-ages / _SHAPE_HALF_LIFE)
     y, e = (observed * recent).sum(axis=1), (expected * recent).sum(axis=1)
     usual = y.sum() / e.sum()
-    shape = usual * (y + _SHAPE_POSITIVES) / (usual * e + _SHAPE_POSITIVES)
-    found = fit_levels(expected * shape[:, None], observed, ages, weights=weights)
+    own = (y + _SHAPE_POSITIVES) / (usual * e + _SHAPE_POSITIVES)
+    shape = usual * own
+    found = fit_levels(
+        expected * shape[:, None],
+        observed,
+        ages,
+        weights=hours.weights,
+        begun=hours.begun,
+        fitted=np.log(own),
+        variances=np.full(len(own), np.mean(np.log(own) ** 2)),
+    )
     return np.asarray(shape * np.exp(found.shifts))

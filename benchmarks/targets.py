@@ -41,6 +41,14 @@ def _growth(tables: Tables) -> float:
     return large / small
 
 
+def _pooled_growth(tables: Tables) -> float:
+    small, large = (
+        middle(tables["pooled"][f"{count} campaigns, 48 h"]["pooled, cold s"])
+        for count in ("10,000", "100,000")
+    )
+    return large / small
+
+
 def _gc_3_against(row: str, other: str) -> Callable[[Tables], float]:
     return lambda tables: (
         middle(tables["delayed"][row]["GC-3"]) / middle(tables["delayed"][other]["GC-3"])
@@ -155,6 +163,24 @@ TARGETS = (
         _cell("refit", "CPU s", "10,000 campaigns, pooled"),
     ),
     Target("refit of 100,000 campaigns, as a multiple of that of 10,000", LINEAR, "x", _growth),
+    *(
+        Target(
+            f"pooled: memory that a refit of {what} adds",
+            2_000,
+            "MB",
+            _cell("pooled", row, "pooled, cold, grown MB"),
+        )
+        for what, row in (
+            ("10,000 campaigns x 24 h", "10,000 campaigns"),
+            ("100,000 campaigns x 48 h", "100,000 campaigns, 48 h"),
+        )
+    ),
+    Target(
+        "pooled: refit of 100,000 campaigns x 48 h, as a multiple of that of 10,000",
+        LINEAR,
+        "x",
+        _pooled_growth,
+    ),
     *(
         Target(
             f"ingest over HTTP in batches of 1000, {kind}, server and Redis on one core",

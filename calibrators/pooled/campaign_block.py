@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from calibrators.pooled.cells import Cells, sums_by
+from calibrators.pooled.cell_hours import CellHours, sums_by
+from calibrators.pooled.cells import Cells
 from calibrators.pooled.coordinates import Coordinates
 from calibrators.pooled.knots import Knots
 from calibrators.samples import Floats, Integers
@@ -12,9 +13,14 @@ from calibrators.scipy_functions import expit
 class CampaignBlock:
     """Campaigns with their weighted cells and the coordinates of their deviations, (c, k).
 
+    What every Newton step reads is kept, 36 bytes a cell; what the hours hold is packed.
+
     Attributes
     ----------
+    campaigns : their names, (c,).
+    hours : what their cells hold hour by hour.
     groups : the group of each campaign, (c,), -1 for none.
+    log_odds : of the mean score of each cell, (m,).
     offsets : from the centre of all traffic to that of each campaign's own, by the positives that
         scores promise, in log-odds, (c,).
     values : coordinates of the deviations, (c, k).
@@ -24,32 +30,44 @@ class CampaignBlock:
     values: Floats
 
     def __init__(
-        self, cells: Cells, coordinates: Coordinates, groups: Integers, values: Floats
+        self,
+        cells: Cells,
+        coordinates: Coordinates,
+        groups: Integers,
+        values: Floats,
+        weights: Floats,
     ) -> None:
-        self.cells, self.groups, self.values = cells, groups, values
+        """With what their hours weigh, (c, h)."""
+        self.campaigns: tuple[str, ...] = cells.campaigns
+        self.hours: CellHours = cells.hours
+        self.log_odds: Floats = cells.log_odds
+        self.groups, self.values = groups, values
         self._coordinates = coordinates
         self._knots: Knots = coordinates.knots
-        self._before, self._after = self._knots.places(cells.log_odds)
-        self._key = cells.rows * self._knots.count + self._before
-        self.offsets = self._centres() - coordinates.centre
+        rows = cells.hours.rows
+        before, self._after = self._knots.places(cells.log_odds)
+        self._key = (rows * self._knots.count + before).astype(np.int32)
+        self.offsets = self._centres(rows, cells.promised) - coordinates.centre
         self.trust: Floats = np.ones(len(cells))
-        self.weigh(np.ones((len(cells), cells.length)))
+        self.weigh(weights)
+
+    def __len__(self) -> int:
+        return len(self.campaigns)
 
     def weigh(self, weights: Floats) -> None:
         """Count each campaign's hours with these weights, (c, h), from now on."""
-        self._counts, self._positives = self.cells.weighted(weights)
+        self._counts, self._positives = self.hours.weighted(weights)
 
-    def _centres(self) -> Floats:
-        promised = self.cells.promised + np.finfo(float).tiny
-        rows, size = self.cells.rows, len(self.cells)
-        total = sums_by(rows, promised, size)
-        centres = sums_by(rows, promised * self.cells.log_odds, size) / total
+    def _centres(self, rows: Integers, promised: Floats) -> Floats:
+        weights = promised + np.finfo(float).tiny
+        total = sums_by(rows, weights, len(self))
+        centres = sums_by(rows, weights * self.log_odds, len(self)) / total
         positions = self._knots.positions
         return np.clip(centres, positions[0], positions[-1])
 
     def probabilities(self, curves: Floats) -> Floats:
         """Of each cell, (m,), with the log odds ratio of each campaign at the knots, (c, k)."""
-        return expit(self.cells.log_odds + self.at_cells(curves))
+        return expit(self.log_odds + self.at_cells(curves))
 
     def at_cells(self, curves: Floats) -> Floats:
         """The curves, (c, k), at each cell, (m,)."""
@@ -76,7 +94,7 @@ class CampaignBlock:
     def on_knots(self, amounts: Floats) -> Floats:
         """Amounts at the cells, (m,), shared between the knots around each, (c, k)."""
         behind = amounts * self._after
-        size = len(self.cells) * self._knots.count
+        size = len(self) * self._knots.count
         shared = sums_by(self._key, amounts - behind, size)
         shared += sums_by(self._key + 1, behind, size)
         return shared.reshape(-1, self._knots.count)
@@ -84,13 +102,13 @@ class CampaignBlock:
     def _tridiagonal(self, weights: Floats) -> tuple[Floats, Floats]:
         mixed = weights * (1 - self._after) * self._after
         diagonal = self.on_knots(weights) - self.on_knots_both(mixed)
-        size = len(self.cells) * self._knots.count
+        size = len(self) * self._knots.count
         beside = sums_by(self._key, mixed, size).reshape(-1, self._knots.count)
         return diagonal, beside[:, :-1]
 
     def on_knots_both(self, amounts: Floats) -> Floats:
         """Amounts at the cells, (m,), whole to each of both knots around, (c, k)."""
-        size = len(self.cells) * self._knots.count
+        size = len(self) * self._knots.count
         both = sums_by(self._key, amounts, size) + sums_by(self._key + 1, amounts, size)
         return both.reshape(-1, self._knots.count)
 

@@ -10,15 +10,8 @@ from numpy.typing import ArrayLike
 
 from calibrators.pooled.campaign_hours import CampaignHours, check_ages
 from calibrators.pooled.counted_hours import CountedHours
-from calibrators.pooled.stages import (
-    Amounts,
-    Stage,
-    best_stage,
-    ratios_now,
-    ratios_then,
-    stage_gains,
-)
-from calibrators.pooled.strengths import STRENGTHS
+from calibrators.pooled.movement import Courses, Movement
+from calibrators.pooled.stages import Amounts, Stage, best_stage, ratios_now, ratios_then
 from calibrators.samples import Floats
 
 
@@ -30,13 +23,11 @@ class LevelRules:
     ----------
     bound : log ratio; neither the target's shift, nor a group's against the target's, nor a
         campaign's against its group's exceeds it, up or down.
-    half_lives : hours, of the campaigns' stages; how much each of them says, the data choose.
-    target_half_lives : hours, of which the data choose one for the target and one for the groups.
+    half_lives : hours, of which the data choose one for the target and one for the groups.
     """
 
     bound: float = log(3.0)
-    half_lives: Sequence[float] = (24.0, 6.0, 1.5)
-    target_half_lives: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
+    half_lives: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
 
 
 class Course(NamedTuple):
@@ -56,9 +47,9 @@ class Course(NamedTuple):
     @classmethod
     def of(cls, amounts: Amounts, ages: Floats, rules: LevelRules) -> "Course":
         """The best stage's."""
-        stage = best_stage(amounts, ages, rules.target_half_lives, rules.bound)
+        stage = best_stage(amounts, ages, rules.half_lives, rules.bound)
         then = ratios_then(amounts, ages, stage, rules.bound)
-        return cls(stage, then, ratios_now(amounts, ages, [stage], rules.bound))
+        return cls(stage, then, ratios_now(amounts, ages, stage, rules.bound))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,55 +61,62 @@ class Cascade:
     hours : those that count.
     target : its course, n = 1.
     groups : theirs against the target's; the last row is that of campaigns without a group, 1.
-    stages : of the campaigns.
+    campaigns : how they move, against target and group.
     """
 
     rules: LevelRules
     hours: CountedHours
     target: Course
     groups: Course
-    stages: tuple[Stage, ...] = ()
+    campaigns: Movement
 
     @classmethod
     def of(
         cls, blocks: Iterable[CampaignHours], ages: ArrayLike, groups: int, rules: LevelRules
     ) -> "Cascade":
-        """From all blocks: gone through twice for sums, then once for each stage of campaigns."""
+        """From all blocks, which are gone through three times."""
         hours = CountedHours.of(blocks, check_ages(ages))
-        found = cls(rules, hours, *_courses(blocks, hours, groups, rules))
-        for half_life in rules.half_lives:
-            found = found._with_stage(blocks, half_life)
-        return found
+        target, of_groups = _courses(blocks, hours, groups, rules)
+        busiest = _nothing(len(hours.ages))
+        for block in blocks:
+            own = _own(hours.of_block(block), target, of_groups, rules)
+            busiest = busiest.with_more(own)
+        return cls(rules, hours, target, of_groups, Movement.of(busiest, hours.ages))
 
     def shifts(self, block: CampaignHours) -> Floats:
         """Of the campaigns of a block, (c,), with their target's and group's."""
-        own = ratios_now(self._amounts(block), self.hours.ages, self.stages, self.rules.bound)
-        shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups] * own)
+        own = _own(self.hours.of_block(block), self.target, self.groups, self.rules)
+        levels = self.campaigns.levels(own, self.hours.ages) - block.fitted
+        moved = np.clip(levels, -self.rules.bound, self.rules.bound)
+        shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
         return shifts
 
     def strengths(self) -> dict[str, float]:
         """The half-lives and strengths of the stages that say anything."""
         named = {"target": self.target.stage, "group": self.groups.stage}
-        named |= {f"campaign_{stage.half_life:g}h": stage for stage in self.stages}
         spoken = {name: stage for name, stage in named.items() if isfinite(stage.strength)}
-        return {
+        found = {
             f"{name}_{field}": value
             for name, stage in spoken.items()
             for field, value in stage._asdict().items()
         }
+        return found | self.campaigns.strengths()
 
-    def _amounts(self, block: CampaignHours) -> Amounts:
-        """The block's, freed of the course of target and groups."""
-        factors = self.target.then * self.groups.then[block.groups]
-        return Amounts.of(self.hours.of_block(block), factors, self.rules.bound)
 
-    def _with_stage(self, blocks: Iterable[CampaignHours], half_life: float) -> "Cascade":
-        ages, bound = self.hours.ages, self.rules.bound
-        gains = np.zeros(len(STRENGTHS))
-        for block in blocks:
-            gains += stage_gains(self._amounts(block), ages, self.stages, half_life, bound)
-        stage = Stage(half_life, float(STRENGTHS[np.argmax(gains)]))
-        return Cascade(self.rules, self.hours, self.target, self.groups, (*self.stages, stage))
+def _own(block: CampaignHours, target: Course, groups: Course, rules: LevelRules) -> Courses:
+    """What a block's campaigns leave of the course of target and groups, and what they left before
+    the hours told their own levels."""
+    factors = target.then * groups.then[block.groups]
+    in_run = block._replace(weights=block.weights / block.begun)
+    amounts = Amounts.of(in_run, factors, rules.bound)
+    before = amounts.expected * np.exp(-block.fitted)[:, None]
+    earlier = np.concatenate((block.begun[:, :1], block.begun[:, :-1]), axis=1)
+    return Courses(amounts.observed, before, 1 - earlier / block.begun, block.variances)
+
+
+def _nothing(hours: int) -> Courses:
+    observed, expected, jumps = np.empty((3, 0, hours))
+    return Courses(observed, expected, jumps, np.empty(0))
 
 
 def _courses(

@@ -11,6 +11,8 @@ from calibrators.bins_table import BinsTable
 from calibrators.fixed_point import from_fixed
 from calibrators.grid import GRID
 from calibrators.history import HourTables
+from calibrators.pooled.cell_hours import CellHours, sums_by
+from calibrators.pooled.packed_entries import Entries, PackedEntries
 from calibrators.samples import Floats, Integers
 
 FARTHEST = 17.5
@@ -36,35 +38,23 @@ def _coarse() -> Integers:
     return places
 
 
-def sums_by(places: Integers, amounts: Floats, size: int) -> Floats:
-    """The sum of the amounts, (n,), that belong to each of `size` places."""
-    return np.bincount(places, amounts, size).astype(np.float64, copy=False)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """What a fit needs to know of a block of campaigns.
+    """What there is to know of a block of campaigns before a fit.
 
     Attributes
     ----------
     campaigns : those with a sample in the window, ascending, (c,).
-    rows, samples, scores, log_odds : the campaign of each cell that holds samples of the window,
-        ascending, how many these are, their mean score and its log-odds, (m,).
-    places, hours : of each entry, one for a cell and an hour, (e,).
-    counts, positives : samples, and positives of these, of each entry, (e,).
-    length : hours of the window.
+    hours : what their cells hold hour by hour.
+    samples, scores, log_odds : of each cell that holds samples of the window, how many these are,
+        their mean score and its log-odds, (m,).
     """
 
     campaigns: tuple[str, ...]
-    rows: Integers
+    hours: CellHours
     samples: Floats
     scores: Floats
     log_odds: Floats
-    places: Integers
-    hours: Integers
-    counts: Floats
-    positives: Floats
-    length: int
 
     @classmethod
     def of(cls, tables: HourTables, first: int, length: int) -> Self:
@@ -98,20 +88,10 @@ class Cells:
         places = number[keys]
         counts = sums_by(places, sums[0], len(held))
         scores = np.minimum(sums_by(places, sums[1], len(held)) / counts, 1.0)
-        present, rows = np.unique(held // _CELLS, return_inverse=True)
+        present, sizes = np.unique(held // _CELLS, return_counts=True)
         campaigns = tuple(names[place] for place in present.tolist())
-        return cls(
-            campaigns,
-            rows,
-            counts,
-            scores,
-            log_odds(scores),
-            places,
-            hours,
-            sums[0],
-            sums[2],
-            length,
-        )
+        entries = PackedEntries.of(Entries(places, hours, sums[0], sums[2]), length)
+        return cls(campaigns, CellHours(sizes, entries), counts, scores, log_odds(scores))
 
     def __len__(self) -> int:
         return len(self.campaigns)
@@ -120,23 +100,6 @@ class Cells:
     def promised(self) -> Floats:
         """The positives that the scores of each cell promise, (m,)."""
         return self.samples * self.scores
-
-    def weighted(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Samples and positives of each cell, (m,), with weights by campaign and hour, (c, h)."""
-        factor = weights[self.rows[self.places], self.hours]
-        size = len(self.rows)
-        counts = sums_by(self.places, self.counts * factor, size)
-        return counts, sums_by(self.places, self.positives * factor, size)
-
-    def by_hour(self, probabilities: Floats) -> tuple[Floats, Floats]:
-        """Expected positives, given the probability of each cell, (m,), and observed ones, by
-        campaign and hour, (c, h)."""
-        key = self.rows[self.places] * self.length + self.hours
-        size = len(self) * self.length
-        expected = sums_by(key, self.counts * probabilities[self.places], size)
-        observed = sums_by(key, self.positives, size)
-        shape = (len(self), self.length)
-        return expected.reshape(shape), observed.reshape(shape)
 
 
 def _entries(table: BinsTable, numbers: dict[str, int]) -> tuple[Integers, Floats]:

@@ -44,12 +44,15 @@ class HourWeights:
     ----------
     weights : (c, h) in [0, 1], the probability that the hour is neither before the last jump of the
         campaign's ratio nor odd; 0 in an outage, and in an hour that is incomplete (`SHORTEST`).
+    begun : (c, h) in (0, 1], the probability that the last jump was no later than the hour; never
+        falling.
     jumped : (c,), whether there was a jump, more likely than not.
     odd_hours : (c, h), whether the hour is odd, more likely than not.
     outage : (h,), the hours of a tracking outage of all campaigns.
     """
 
     weights: Floats
+    begun: Floats
     jumped: NDArray[np.bool_]
     odd_hours: NDArray[np.bool_]
     outage: NDArray[np.bool_]
@@ -81,19 +84,21 @@ def hour_weights(
     found = _complete(seen.chosen(complete), gone[complete], rules)
     late = ((0, 0), (0, len(gone) - complete.stop))
     weights: Floats = np.pad(found.weights, late)
+    begun: Floats = np.pad(found.begun, late, constant_values=1.0)
     odd: NDArray[np.bool_] = np.pad(found.odd_hours, late)
-    return HourWeights(weights, found.jumped, odd, gone)
+    return HourWeights(weights, begun, found.jumped, odd, gone)
 
 
 def _complete(seen: CampaignHours, out: NDArray[np.bool_], rules: DriftRules) -> HourWeights:
     e, y = _relative(np.where(out, 0.0, seen.expected), np.where(out, 0.0, seen.observed))
-    weights, odd = np.ones(e.shape), np.zeros(e.shape)
+    begun, odd = np.ones(e.shape), np.zeros(e.shape)
     rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & suspicious(e, y))
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
-        weights[some], odd[some] = _of_block(e[some], y[some], rules)
-    jumped = (weights + odd).min(axis=1, initial=1.0) < 0.5
-    return HourWeights(weights * ~out, jumped, odd > 0.5, out)
+        begun[some], odd[some] = _of_block(e[some], y[some], rules)
+    jumped = begun.min(axis=1, initial=1.0) < 0.5
+    weights = np.clip(begun - odd, 0.0, 1.0) * ~out
+    return HourWeights(weights, begun, jumped, odd > 0.5, out)
 
 
 def _outage(seen: CampaignHours) -> NDArray[np.bool_]:
@@ -109,11 +114,10 @@ def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
 
 
 def _of_block(expected: Floats, observed: Floats, rules: DriftRules) -> tuple[Floats, Floats]:
-    """Weights, and probabilities that an hour is odd, (c, h) each."""
+    """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
     implausible = implausible_hours(expected, observed)
     e, y = _relative(np.where(implausible, 0.0, expected), np.where(implausible, 0.0, observed))
     drift = drift_variances(e, y)
     found = runs_of(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
-    odd = np.where(implausible, found.covered(), found.odd_hours())
-    weights = np.clip(found.covered() - odd, 0.0, 1.0)
-    return weights, odd
+    covered = np.clip(found.covered(), np.finfo(float).tiny, 1.0)
+    return covered, np.where(implausible, covered, found.odd_hours())

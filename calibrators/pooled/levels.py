@@ -42,20 +42,34 @@ def fit_levels(
     *,
     groups: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    begun: ArrayLike | None = None,
+    fitted: ArrayLike | None = None,
+    variances: ArrayLike | None = None,
     rules: LevelRules = USUAL,
 ) -> Levels:
     """The levels of c campaigns, from their positives in h hours, oldest hour first.
 
     expected, observed: (c, h), finite, >= 0, what the shape expects and what was seen. ages: (h,),
     hours from the middle of each hour (of what has passed of it) to the moment. groups: (c,),
-    counted from 0, -1 for none. weights: (c, h) in [0, 1], those of `hour_weights` if none are
-    given. Raises ValueError on anything else.
+    counted from 0, -1 for none. weights, begun: (c, h), those of `hour_weights` if no weights are
+    given; without `begun` there was no jump. fitted, variances: (c,), the level of each campaign's
+    own that is in the expected, and its variance before these hours told it; 0 if none are given.
+    Raises ValueError on anything else.
 
     Campaigns that come in blocks go through `cascade_of` and `block_levels`: this in two steps.
     """
     if weights is None:
-        weights = hour_weights(expected, observed, ages).weights
-    block = CampaignHours.checked(expected, observed, weights=weights, groups=groups)
+        found = hour_weights(expected, observed, ages)
+        weights, begun = found.weights, found.begun
+    block = CampaignHours.checked(
+        expected,
+        observed,
+        weights=weights,
+        begun=begun,
+        groups=groups,
+        fitted=fitted,
+        variances=variances,
+    )
     count = int(block.groups.max(initial=-1)) + 1
     return block_levels(cascade_of([block], ages, groups=count, rules=rules), block)
 

@@ -30,7 +30,7 @@ class Memory:
     def of(cls, shape: Shape, groups: Sequence[str]) -> Self:
         """Of a fitted shape."""
         basis = shape.coordinates.basis
-        names = [name for block in shape.blocks for name in block.cells.campaigns]
+        names = [name for block in shape.blocks for name in block.campaigns]
         values = np.vstack([np.empty((0, len(basis))), *(block.values for block in shape.blocks)])
         return cls(
             shape.coordinates.knots,

@@ -10,11 +10,13 @@ from calibrators.campaign_rows import CampaignRows
 from calibrators.history import History
 from calibrators.map_blocks import MapBlocks
 from calibrators.method import Fitted
+from calibrators.pooled.block_hours import OwnLevels, block_weights, in_blocks, levels_of_blocks
 from calibrators.pooled.campaign_block import CampaignBlock
+from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.coordinates import Coordinates
-from calibrators.pooled.drift import hour_weights
-from calibrators.pooled.levels import Levels, fit_levels
+from calibrators.pooled.levels import Levels
 from calibrators.pooled.memory import Memory
+from calibrators.pooled.priors import own_levels
 from calibrators.pooled.served_curves import served_curves, served_target_curve
 from calibrators.pooled.served_maps import ServedKnots
 from calibrators.pooled.shape import Shape
@@ -51,49 +53,37 @@ class Pooled:
         the levels of the one to publish do. Where there was no traffic before that hour, the
         trial is the identity.
         """
-        window = Window.of(history, self.hours, self.groups)
-        return _Refit(window, memory if isinstance(memory, Memory) else None, trial).run()
+        known = memory if isinstance(memory, Memory) else None
+        return _Refit(Window.of(history, self.hours, self.groups), known, trial).run()
 
 
 class _Refit:
-    """One refit in its steps."""
+    """One refit in its steps. Of the window, only what its blocks take from it is kept."""
 
     def __init__(self, window: Window, memory: Memory | None, trial: bool) -> None:
-        self._window = window
         self._trial = trial
-        self._campaigns = window.campaigns
-        self._groups = window.rows_of_groups(self._campaigns)
+        self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
         self._past = slice(0, -1) if trial and window.begun_before_newest else slice(None)
         if self._past.stop:
             self._recency[-1] = 0.0
-        self._shape = self._started(memory)
-        self._drifted = np.ones((len(self._campaigns), len(window.ages)))
+        self._rows = window.rows_of_groups(window.campaigns)
+        self._shape = self._started(window, memory)
+        self._observed = np.vstack([block.hours.observed() for block in self._shape.blocks])
 
     def run(self) -> Fitted:
         """The maps, and what there is to tell of them."""
-        self._weigh()
         self._shape.fit()
-        expected, observed = self._by_hour(
-            [self._shape.curves(block) for block in self._shape.blocks]
-        )
-        past = self._past
-        drift = hour_weights(expected[:, past], observed[:, past], self._window.ages[past])
-        if (drift.weights < 1).any():
-            self._drifted[:, past] = drift.weights
-            self._weigh()
-            self._shape.fit()
-        return self._fitted(int(drift.jumped.sum()))
+        return self._fitted(self._drifted())
 
-    def _started(self, memory: Memory | None) -> Shape:
-        window = self._window
+    def _started(self, window: Window, memory: Memory | None) -> Shape:
         knots = window.knots()
         coordinates = Coordinates.of(knots, window.mass(knots))
         earlier = memory or Memory.nothing(knots)
         starts = window.split(earlier.campaigns_in(coordinates, self._campaigns))
-        groups = window.split(self._groups)
+        groups = window.split(self._rows)
         blocks = [
-            CampaignBlock(cells, coordinates, rows, start)
+            CampaignBlock(cells, coordinates, rows, start, self._recent(np.ones((len(cells), 1))))
             for cells, rows, start in zip(window.blocks, groups, starts, strict=True)
         ]
         tree = Tree(
@@ -103,52 +93,62 @@ class _Refit:
         )
         return Shape(coordinates, tree, blocks, earlier.priors)
 
-    def _weigh(self) -> None:
-        recent = self._drifted * self._recency
-        for block, each in zip(self._shape.blocks, self._window.split(recent), strict=True):
-            block.weigh(each)
+    def _recent(self, weights: Floats) -> Floats:
+        """Weights of campaigns in the first hours, (c, n), the last of them also in the others,
+        times what the hours' age allows."""
+        late = len(self._ages) - weights.shape[1]
+        return np.pad(weights, ((0, 0), (0, late)), mode="edge") * self._recency
 
-    def _by_hour(self, curves: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Positives expected and observed of all campaigns by hour, (c, h) each."""
-        length = len(self._window.ages)
-        parts = [
-            block.cells.by_hour(block.probabilities(each))
-            for block, each in zip(self._shape.blocks, curves, strict=True)
-        ]
-        expected, observed = (
-            np.vstack([np.empty((0, length)), *found]) for found in _unzipped(parts)
-        )
-        return expected, observed
+    def _drifted(self) -> int:
+        """Fits again without the hours that speak no longer, if there are any; the jumps found."""
+        seen = self._hours([self._shape.curves(block) for block in self._shape.blocks])
+        past = [block.chosen(self._past) for block in seen]
+        found = list(block_weights(past, self._ages[self._past]))
+        weights = np.vstack([each.weights for each in found])
+        if (weights < 1).any():
+            self._weigh(weights)
+            self._shape.fit()
+        return sum(int(each.jumped.sum()) for each in found)
+
+    def _weigh(self, weights: Floats) -> None:
+        blocks = self._shape.blocks
+        parts = np.split(weights, np.cumsum([len(block) for block in blocks])[:-1])
+        for block, part in zip(blocks, parts, strict=True):
+            if (part < 1).any():
+                block.weigh(self._recent(part))
+
+    def _hours(self, curves: Sequence[Floats]) -> list[CampaignHours]:
+        """Positives expected under the curves of each block of the shape, and observed."""
+        blocks = zip(self._shape.blocks, curves, strict=True)
+        expected = [block.hours.expected(block.probabilities(each)) for block, each in blocks]
+        return in_blocks(np.vstack(expected), self._observed, self._own_levels())
+
+    def _own_levels(self) -> OwnLevels:
+        shape = self._shape
+        fitted = [own_levels(block.values, block.offsets) for block in shape.blocks]
+        prior = [shape.priors.campaign.level / block.trust for block in shape.blocks]
+        return OwnLevels(self._rows, np.concatenate(fitted), np.concatenate(prior))
 
     def _fitted(self, jumps: int) -> Fitted:
-        shape, window = self._shape, self._window
+        shape = self._shape
         curves = [served_curves(shape, block) for block in shape.blocks]
-        target = served_target_curve(shape)
-        expected, observed = self._by_hour(curves)
-        served = _Served(shape, self._campaigns, np.vstack([target, *curves]))
-        levels = self._levels(expected, observed, window.ages, slice(None))
+        served = _Served(shape, self._campaigns, np.vstack([served_target_curve(shape), *curves]))
+        hours = self._hours(curves)
+        levels = levels_of_blocks(hours, self._ages, len(self._groups))
         return Fitted(
             served.atlas(levels),
-            self._tried(served, expected, observed) if self._trial else None,
-            memory=Memory.of(shape, window.groups),
-            notes=_notes(shape, levels, jumps, len(window.groups)),
+            self._tried(served, hours) if self._trial else None,
+            memory=Memory.of(shape, self._groups),
+            notes=_notes(shape, levels, jumps, len(self._groups)),
         )
 
-    def _tried(self, served: "_Served", expected: Floats, observed: Floats) -> Atlas:
+    def _tried(self, served: "_Served", hours: Sequence[CampaignHours]) -> Atlas:
+        """With levels that know the newest hour neither by its positives nor by its weights."""
         if not self._past.stop:
             return Atlas.empty()
-        ages = self._window.ages
-        before = ages[:-1] - 2 * ages[-1]
-        return served.atlas(self._levels(expected, observed, before, slice(0, -1)))
-
-    def _levels(self, expected: Floats, observed: Floats, ages: Floats, hours: slice) -> Levels:
-        return fit_levels(
-            expected[:, hours],
-            observed[:, hours],
-            ages,
-            groups=self._groups if self._window.groups else None,
-            weights=self._drifted[:, hours],
-        )
+        past = [block.chosen(self._past) for block in hours]
+        ages = self._ages[self._past] - 2 * self._ages[-1]
+        return served.atlas(levels_of_blocks(past, ages, len(self._groups)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,10 +167,6 @@ class _Served:
         maps = ServedKnots(self.shape.coordinates.knots).maps(self.curves[rows], shifts[rows])
         names = CampaignRows([self.campaigns[place] for place in order])
         return Atlas(names, MapBlocks(maps.lengths, maps.knots, maps.values), True)
-
-
-def _unzipped(pairs: Sequence[tuple[Floats, Floats]]) -> tuple[list[Floats], list[Floats]]:
-    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, object]:

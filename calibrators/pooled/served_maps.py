@@ -14,6 +14,9 @@ _BEYOND = np.array([0.35, 0.8, 1.4, 2.2, 3.2, 4.5, 6.0, 8.0, 10.5])
 
 _OUTERMOST = 30.0
 
+_PART = 1024
+"""Maps that are made at once: what it takes meanwhile is a few MB, however many there are."""
+
 
 class ServedKnots:
     """Where the maps of a refit have their knots: at most 64, the same for every campaign."""
@@ -31,8 +34,14 @@ class ServedKnots:
 
     def maps(self, curves: Floats, shifts: Floats) -> MapColumns:
         """Maps of curves, (n, k), each shifted by as much, (n,)."""
-        before, after = curves[:, self._before], curves[:, self._before + 1]
-        table = before + self._after * (after - before) + self._log_odds + shifts[:, None]
-        values = np.maximum.accumulate(expit(np.clip(table, -_OUTERMOST, _OUTERMOST)), axis=1)
+        values = np.empty((len(curves), len(self._scores)))
+        for first in range(0, len(curves), _PART):
+            part = slice(first, first + _PART)
+            values[part] = self._values(curves[part], shifts[part])
         lengths: Integers = np.full(len(curves), len(self._scores))
         return MapColumns(lengths, np.tile(self._scores, len(curves)), values.reshape(-1))
+
+    def _values(self, curves: Floats, shifts: Floats) -> Floats:
+        before, after = curves[:, self._before], curves[:, self._before + 1]
+        table = before + self._after * (after - before) + self._log_odds + shifts[:, None]
+        return np.maximum.accumulate(expit(np.clip(table, -_OUTERMOST, _OUTERMOST)), axis=1)

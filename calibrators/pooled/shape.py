@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from calibrators.pooled.campaign_block import CampaignBlock
 from calibrators.pooled.coordinates import Coordinates
 from calibrators.pooled.elimination import Eliminated
 from calibrators.pooled.priors import Moments, Precisions, trust_in
+from calibrators.pooled.solutions import ROOM, Solutions
 from calibrators.pooled.tree import Priors, Tree, collect, shortened
 from calibrators.samples import Floats
 
@@ -26,13 +28,16 @@ class Shape:
     The curves are linear splines on common knots, the deviations normal with variances that all
     campaigns determine together. `fit` finds the mode of all curves by Newton steps on the whole
     arrowhead system (each campaign is eliminated into its group, each group into the target), and
-    the variances by empirical Bayes with Laplace covariances in between.
+    the variances by empirical Bayes with Laplace covariances in between. A step goes through the
+    blocks twice: to sum up what they tell the tree, and to move them. What is solved in the first
+    pass is kept for the second up to `room` bytes.
     """
 
     coordinates: Coordinates
     tree: Tree
     blocks: Sequence[CampaignBlock]
     priors: Priors
+    room: int = ROOM
     rounds: int = 0
 
     def fit(self) -> None:
@@ -55,13 +60,18 @@ class Shape:
 
     def curves(self, block: CampaignBlock) -> Floats:
         """The log odds ratio of each campaign at the knots, (c, k), at the mode."""
-        coordinates = self.tree.parents[block.groups] + block.values
-        curves: Floats = coordinates @ self.coordinates.basis.T
-        return curves
+        return self._curves(block, self.tree.parents)
 
     def eliminated(self, block: CampaignBlock) -> Eliminated:
         """The campaigns solved for given their parents."""
-        gradients, information = block.linearised(self.curves(block))
+        return self._eliminated(block, self.tree.parents)
+
+    def _curves(self, block: CampaignBlock, parents: Floats) -> Floats:
+        curves: Floats = (parents[block.groups] + block.values) @ self.coordinates.basis.T
+        return curves
+
+    def _eliminated(self, block: CampaignBlock, parents: Floats) -> Eliminated:
+        gradients, information = block.linearised(self._curves(block, parents))
         steepness = self.coordinates.steepness
         prior = Precisions.of(self.priors.campaign, block.offsets, steepness, block.trust)
         return Eliminated.of(gradients, information, prior, block.values)
@@ -69,27 +79,31 @@ class Shape:
     def _step(self, update: bool) -> float:
         """One Newton step of everything; the largest move of a curve at a knot."""
         self.rounds += 1
+        solutions = Solutions(partial(self._eliminated, parents=self.tree.parents), self.room)
         sums = self.tree.gather()
-        solved = [self.eliminated(block) for block in self.blocks]
-        for block, each in zip(self.blocks, solved, strict=True):
-            collect(sums, block.groups, each.gradients, each.information)
+        for block in self.blocks:
+            collect(sums, block.groups, *solutions.first(block).told(block.values))
         steps, of_groups, covariance = self.tree.stepped(*sums, self.priors)
         moved = self._reach(steps)
         of_campaigns = Moments.none(len(self.coordinates.basis))
-        for block, each in zip(self.blocks, solved, strict=True):
-            own = shortened(each.moved(steps[block.groups]), self.coordinates.basis)
+        for block in self.blocks:
+            solved = solutions.taken(block)
+            own = shortened(solved.moved(steps[block.groups]), self.coordinates.basis)
             block.values = block.values + own
             moved = max(moved, self._reach(own))
             if update:
-                parents = self.tree.covariances[block.groups]
-                covariances = each.own_covariances(parents)
-                block.trust = trust_in(block.values, block.offsets, self.priors.campaign)
-                of_campaigns += Moments.of(block.values, covariances, block.offsets, block.trust)
+                of_campaigns += self._moments(block, solved)
         if update:
             target = Moments.of(self.tree.target[None], covariance[None], np.zeros(1), np.ones(1))
             steepness = self.coordinates.steepness
             self.priors = self.priors.updated(of_campaigns, of_groups, target, steepness)
         return moved
+
+    def _moments(self, block: CampaignBlock, solved: Eliminated) -> Moments:
+        """Of campaigns that have just moved, which decide how far each is trusted."""
+        covariances = solved.own_covariances(self.tree.covariances_of(block.groups))
+        block.trust = trust_in(block.values, block.offsets, self.priors.campaign)
+        return Moments.of(block.values, covariances, block.offsets, block.trust)
 
     def _reach(self, steps: Floats) -> float:
         return float(np.abs(steps @ self.coordinates.basis.T).max(initial=0.0))

@@ -76,6 +76,10 @@ class Tree:
         """Coordinates of the parents' curves, (g + 1, k)."""
         return self.target + np.vstack((self.groups, np.zeros_like(self.target)))
 
+    def covariances_of(self, groups: Integers) -> Floats:
+        """Of the curves of parents, (n, k, k), or (1, k, k) where all have the same."""
+        return self.covariances if len(self.covariances) == 1 else self.covariances[groups]
+
     def gather(self) -> tuple[Floats, Floats]:
         """Zeros for `collect` to add to."""
         size = len(self._basis)
@@ -97,9 +101,10 @@ class Tree:
             Precisions.of(priors.group, zeros, self._steepness, zeros + 1),
             self.groups,
         )
+        left, remaining = of_groups.told(self.groups)
         top = Eliminated.of(
-            (gradients[-1] + of_groups.gradients.sum(axis=0))[None],
-            (information[-1] + of_groups.information.sum(axis=0))[None],
+            (gradients[-1] + left.sum(axis=0))[None],
+            (information[-1] + remaining.sum(axis=0))[None],
             Precisions.of(priors.target, np.zeros(1), self._steepness, np.ones(1)),
             self.target[None],
         )

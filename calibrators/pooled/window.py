@@ -1,14 +1,19 @@
-"""The window of a refit: cells of all blocks, and when the hours were."""
+"""The window of a refit as it is read: cells of all blocks, and when the hours were."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Self, TypeVar
 
 import numpy as np
 
 from calibrators.history import History
-from calibrators.pooled.cells import Cells, sums_by
+from calibrators.pooled.campaign_spans import campaign_spans
+from calibrators.pooled.cell_hours import sums_by
+from calibrators.pooled.cells import Cells
 from calibrators.pooled.knots import Knots
+from calibrators.pooled.quantiles import quantile
 from calibrators.samples import Floats, Integers
 
 Rows = TypeVar("Rows", Floats, Integers)
@@ -20,8 +25,8 @@ _LOW, _HIGH = 0.001, 0.999
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Cells block by block, the age in hours of the middle of each hour, oldest first, (h,), and
-    the groups' names, ascending."""
+    """Cells block by block, one at least, the age in hours of the middle of each hour, oldest
+    first, (h,), and the groups' names, ascending."""
 
     blocks: tuple[Cells, ...]
     ages: Floats
@@ -33,7 +38,10 @@ class Window:
         """The last hours of the history, the newest, maybe running one included."""
         first = history.newest + 1 - hours
         chosen = group_of or _none
-        blocks = tuple(Cells.of(tables, first, hours) for tables in history.blocks)
+        # Mapped, so that no block's tables are held while the next block's are read.
+        spans = chain.from_iterable(map(campaign_spans, history.blocks))
+        read = tuple(map(partial(Cells.of, first=first, length=hours), spans))
+        blocks = read or (Cells.of({}, first, hours),)
         names = {chosen(name) for block in blocks for name in block.campaigns}
         ends = np.minimum(np.arange(first, first + hours) + 1.0, history.as_of)
         ages = history.as_of - (np.arange(first, first + hours) + ends) / 2
@@ -47,8 +55,7 @@ class Window:
     @property
     def begun_before_newest(self) -> bool:
         """Whether there was traffic before the newest hour."""
-        newest = len(self.ages) - 1
-        return any((block.hours < newest).any() for block in self.blocks)
+        return any(block.hours.entries.lengths[:-1].any() for block in self.blocks)
 
     def rows_of_groups(self, campaigns: tuple[str, ...]) -> Integers:
         """The group of each campaign by its place in `groups`, (c,), -1 for none."""
@@ -64,14 +71,11 @@ class Window:
 
     def knots(self) -> Knots:
         """Those that span the scores of the window."""
-        if not self.blocks or not any(len(block) for block in self.blocks):
+        if not any(len(block) for block in self.blocks):
             return Knots.between(0.0, 0.0)
-        log_odds = np.concatenate([block.log_odds for block in self.blocks])
-        order = np.argsort(log_odds, kind="stable")
-        samples = np.concatenate([block.samples for block in self.blocks])
-        promised = np.concatenate([block.promised for block in self.blocks])
-        low = _quantile(log_odds[order], samples[order], _LOW)
-        high = _quantile(log_odds[order], promised[order], _HIGH)
+        log_odds = [block.log_odds for block in self.blocks]
+        low = quantile(log_odds, [block.samples for block in self.blocks], _LOW)
+        high = quantile(log_odds, [block.promised for block in self.blocks], _HIGH)
         return Knots.between(low, max(low, high))
 
     def mass(self, knots: Knots) -> Floats:
@@ -86,10 +90,3 @@ class Window:
 
 def _none(campaign: str) -> None:
     return None
-
-
-def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """The first of ascending values up to which lies this share of the weight."""
-    reached = np.cumsum(weights)
-    place = int(np.searchsorted(reached, share * reached[-1]))
-    return float(values[min(place, len(values) - 1)])

@@ -68,6 +68,7 @@ def shape_of(past: History, groups: Callable[[str], str | None], priors: Priors)
             coordinates,
             window.rows_of_groups(cells.campaigns),
             np.zeros((len(cells), knots.count)),
+            np.ones(cells.hours.shape),
         )
         for cells in window.blocks
     ]

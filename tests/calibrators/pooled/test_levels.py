@@ -34,10 +34,18 @@ def platform(seed, campaigns=30, hours=30, positives=20.0, drift=0.05):
 @pytest.mark.parametrize("moment", [0.0, 0.25])
 def test_levels_are_those_of_the_literal_oracle(seed, moment):
     expected, observed = platform(seed, campaigns=4, hours=9, drift=0.2)
-    ages = ages_of(9, moment)
-    found = fit_levels(expected, observed, ages, weights=np.ones(expected.shape))
-    shifts, target = levels(expected.tolist(), observed.tolist(), ages.tolist())
-    assert found.shifts == pytest.approx(shifts, abs=1e-9)
+    ages, rng = ages_of(9, moment), np.random.default_rng(seed)
+    begun = np.sort(rng.uniform(0.01, 1.0, expected.shape), axis=1)
+    given_ = {
+        "weights": begun * rng.uniform(0, 1, expected.shape),
+        "begun": begun,
+        "fitted": np.array([0.3, -0.2, 0.0, 0.1]),
+        "variances": np.array([0.05, 0.4, 0.0, 1e-6]),
+    }
+    found = fit_levels(expected, observed, ages, **given_)
+    plain = {name: values.tolist() for name, values in given_.items()}
+    shifts, target = levels(expected.tolist(), observed.tolist(), ages.tolist(), **plain)
+    assert found.shifts == pytest.approx(shifts, abs=1e-6)
     assert found.target_shift == pytest.approx(target, abs=1e-9)
 
 
@@ -194,6 +202,12 @@ def test_weights_of_zero_leave_an_hour_out():
         ({"groups": [0, -2]}, "groups"),
         ({"weights": np.full((2, 3), 1.5)}, "weights"),
         ({"weights": np.full((2, 3), -0.5)}, "weights[0, 0] = -0.5"),
+        ({"weights": np.ones((2, 3)), "begun": np.zeros((2, 3))}, "begun: must be above 0"),
+        ({"weights": np.ones((2, 3)), "begun": [[1.0, 0.5, 1.0]]}, "begun: must be above 0"),
+        ({"weights": np.ones((2, 3)), "begun": np.full((2, 3), 1.5)}, "begun: 1.5 is above 1"),
+        ({"fitted": [0.0]}, "fitted"),
+        ({"fitted": [0.0, np.inf]}, "fitted[1] = inf: must be finite"),
+        ({"variances": [0.0, -0.1]}, "variances[1] = -0.1: must be finite and >= 0"),
     ],
 )
 def test_what_is_wrong_is_named(change, named):

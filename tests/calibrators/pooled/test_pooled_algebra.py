@@ -93,7 +93,8 @@ def test_elimination_is_the_newton_step_of_the_whole_system() -> None:
     top = np.eye(SIZE)
 
     solved = Eliminated.of(gradients, information, prior, values)
-    parent = np.linalg.solve(top + solved.information.sum(axis=0), solved.gradients.sum(axis=0))
+    told, left = solved.told(values)
+    parent = np.linalg.solve(top + left.sum(axis=0), told.sum(axis=0))
     steps = solved.moved(np.tile(parent, (nodes, 1)))
 
     system = np.zeros(((nodes + 1) * SIZE,) * 2)
@@ -109,7 +110,7 @@ def test_elimination_is_the_newton_step_of_the_whole_system() -> None:
     assert parent == pytest.approx(whole[0], rel=1e-6, abs=1e-8)
     assert steps == pytest.approx(whole[1:], rel=1e-6, abs=1e-8)
     inverse = np.linalg.inv(system)
-    parents = np.linalg.inv(top + solved.information.sum(axis=0))[None]
+    parents = np.linalg.inv(top + left.sum(axis=0))[None]
     own = solved.own_covariances(parents)
     assert own[1] == pytest.approx(inverse[2 * SIZE : 3 * SIZE, 2 * SIZE : 3 * SIZE], abs=1e-8)
 

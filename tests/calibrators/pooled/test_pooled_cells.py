@@ -28,7 +28,7 @@ def test_cells_hold_the_sums_of_the_window() -> None:
     cells = Cells.of(tables, 4, 3)
     weights = RNG.random((len(cells), 3))
 
-    counts, positives = cells.weighted(weights)
+    counts, positives = cells.hours.weighted(weights)
 
     told: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for hour in (5, 6):
@@ -40,8 +40,8 @@ def test_cells_hold_the_sums_of_the_window() -> None:
             told[name][1] += weight * count * outcome
         assert len(scores)
     for row, name in enumerate(cells.campaigns):
-        assert counts[cells.rows == row].sum() == pytest.approx(told[name][0])
-        assert positives[cells.rows == row].sum() == pytest.approx(told[name][1])
+        assert counts[cells.hours.rows == row].sum() == pytest.approx(told[name][0])
+        assert positives[cells.hours.rows == row].sum() == pytest.approx(told[name][1])
 
 
 def test_a_cell_is_at_the_mean_score_of_its_samples() -> None:
@@ -64,10 +64,10 @@ def test_positives_by_hour_are_those_expected_and_observed() -> None:
     tables = {0: table(["a", "b"], [0, 1], [0.1, 0.2], [10, 5], [2, 9]), 1: BinsTable.empty()}
     cells = Cells.of(tables, 0, 2)
 
-    expected, observed = cells.by_hour(np.array([0.3, 0.4]))
+    expected = cells.hours.expected(np.array([0.3, 0.4]))
 
     assert expected.tolist() == [[3.0, 0.0], [2.0, 0.0]]
-    assert observed.tolist() == [[2.0, 0.0], [5.0, 0.0]]
+    assert cells.hours.observed().tolist() == [[2.0, 0.0], [5.0, 0.0]]
 
 
 def test_log_odds_of_the_outermost_scores_are_finite() -> None:

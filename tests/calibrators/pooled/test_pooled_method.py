@@ -139,6 +139,19 @@ def test_the_trial_does_not_know_the_newest_hour() -> None:
     assert largest_change(found.atlas, other.atlas) > 0.1
 
 
+def test_one_absurd_newest_hour_moves_a_busy_campaigns_map_little() -> None:
+    """Though the shape does not know it: the levels judge the hours, the newest one too."""
+    hours = drawn_hours(LEVELS, [500] * 6)
+    scores, outcomes, counts, rows = hours[NEWEST].samples()
+    clicked = np.where(rows == 2, 1.0, outcomes)
+    newest = table(hours[NEWEST].campaigns, rows, scores, counts, clicked * counts)
+    usual = Pooled().refit(history(hours), trial=True).atlas
+    found = Pooled().refit(history({**hours, NEWEST: newest}), trial=True).atlas
+
+    served = [atlas(["a0002"], [0.05])[0] for atlas in (usual, found)]
+    assert served[1] == pytest.approx(served[0], rel=0.1)
+
+
 def test_trial_and_atlas_have_one_shape() -> None:
     """They differ by a shift in log-odds, and by the interpolation between knots."""
     fitted = Pooled().refit(history(drawn_hours(LEVELS, [50] * 6)), trial=True)

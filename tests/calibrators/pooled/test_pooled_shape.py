@@ -26,9 +26,9 @@ def optimum(shape: Shape) -> list[Floats]:
     """Curves of the campaigns at the mode, by minimising the negative log posterior."""
     knots, basis = shape.coordinates.knots, shape.coordinates.basis
     block, groups = shape.blocks[0], len(shape.tree.groups)
-    cells, size, steepness = block.cells, knots.count, shape.coordinates.steepness
-    counts, positives = cells.weighted(np.ones((len(cells), cells.length)))
-    at = np.array([np.interp(cells.log_odds, knots.positions, row) for row in np.eye(size)]).T
+    hours, size, steepness = block.hours, knots.count, shape.coordinates.steepness
+    counts, positives = hours.weighted(np.ones(hours.shape))
+    at = np.array([np.interp(block.log_odds, knots.positions, row) for row in np.eye(size)]).T
 
     def penalty(values: Floats, variances: Variances, offset: float) -> float:
         spread = np.concatenate(([variances.level, variances.slope], variances.of_waves(steepness)))
@@ -42,7 +42,7 @@ def optimum(shape: Shape) -> list[Floats]:
         return np.asarray((rows[0] + parents + rows[1 + groups :]) @ basis.T)
 
     def loss(packed: Floats) -> float:
-        eta = cells.log_odds + np.sum(at * curves(packed)[cells.rows], axis=1)
+        eta = block.log_odds + np.sum(at * curves(packed)[hours.rows], axis=1)
         fit = float(np.sum(counts * np.logaddexp(0, eta) - positives * eta))
         rows = packed.reshape(-1, size)
         total = fit + penalty(rows[0], shape.priors.target, 0.0)
@@ -52,7 +52,7 @@ def optimum(shape: Shape) -> list[Floats]:
 
     found = minimize(
         loss,
-        np.zeros((1 + groups + len(cells)) * size),
+        np.zeros((1 + groups + len(block)) * size),
         method="L-BFGS-B",
         tol=1e-14,
         options={"maxiter": 5000, "maxfun": 10**6, "gtol": 1e-7},
@@ -82,7 +82,7 @@ def test_a_campaign_without_data_has_its_parents_curve() -> None:
 
     parent = shape.tree.target @ shape.coordinates.basis.T
     assert curves[-1] == pytest.approx(parent, abs=1e-4)
-    assert shape.blocks[0].cells.campaigns[-1] == "b"
+    assert shape.blocks[0].campaigns[-1] == "b"
 
 
 def test_a_campaign_with_much_data_has_its_own_rate() -> None:

@@ -1,0 +1,130 @@
+"""How campaigns move, as their own past tells it."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrators.pooled.dynamics import EVERY
+from calibrators.pooled.levels import fit_levels
+from calibrators.pooled.movement import Courses, Movement
+
+HOURS = 48
+AGES = np.arange(HOURS)[::-1] + 0.5
+
+
+def courses(levels, positives=200.0, seed=1, variance=0.05):
+    """Of campaigns with these levels, (c, h), and what is expected of all alike."""
+    expected = np.full(levels.shape, positives)
+    observed = np.random.default_rng(seed).poisson(expected * np.exp(levels)).astype(float)
+    return Courses(observed, expected, np.zeros(levels.shape), np.full(len(levels), variance))
+
+
+def swings(hours, campaigns=30, period=40.0):
+    """Levels that go up and down slowly, each in its own time, (campaigns, hours)."""
+    phases = np.linspace(0, 2 * np.pi, campaigns, endpoint=False)[:, None]
+    return 0.2 * np.sin(2 * np.pi * np.arange(hours) / period + phases)
+
+
+def test_a_slow_swing_is_met_where_it_is_going():
+    """The last hour's level, known for certain, would be further off."""
+    levels = swings(HOURS + 1)
+    seen = courses(levels[:, :-1], positives=50_000.0)
+    found = Movement.of(seen, AGES).levels(seen, AGES)
+    late = np.sqrt(np.mean((levels[:, -2] - levels[:, -1]) ** 2))
+    assert np.sqrt(np.mean((found - levels[:, -1]) ** 2)) < 0.5 * late
+
+
+def test_swings_are_told_as_trends_and_walks_as_steps():
+    rng = np.random.default_rng(2)
+    walks = np.cumsum(rng.normal(0, 0.08, (30, HOURS)), axis=1)
+    trends, steps = (
+        Movement.of(courses(levels, positives=2_000.0), AGES).strengths()
+        for levels in (swings(HOURS), walks)
+    )
+    assert set(trends) == {"campaign_trend", "campaign_persistence"}
+    assert steps == {"campaign_step": pytest.approx(0.08)}
+
+
+def test_levels_that_stay_say_nothing_of_dynamics():
+    still = courses(np.repeat(np.random.default_rng(3).normal(0, 0.2, (50, 1)), HOURS, axis=1))
+    found = Movement.of(still, AGES)
+    assert found.strengths() == {}
+    assert found.belief.sum() == pytest.approx(1.0)
+    assert found.belief[0] == found.belief.max()
+
+
+def test_without_campaigns_half_of_the_belief_is_that_levels_stay():
+    found = Movement.of(Courses(*np.empty((3, 0, HOURS)), np.empty(0)), AGES)
+    assert found.belief[0] == pytest.approx(0.5)
+    assert len(found.belief) == len(EVERY.steps)
+
+
+def test_after_a_certain_jump_the_past_says_nothing():
+    """The level is what one hour's positives and the variance of levels before any make it."""
+    seen = courses(np.zeros((1, HOURS)), positives=100.0, variance=0.09)
+    jumps = np.zeros((1, HOURS))
+    jumps[0, -1] = 1.0
+    observed = seen.observed.copy()
+    observed[0, -1] = 250.0
+    stays = Movement(EVERY.chosen(np.array([0])), np.ones(1))
+    found = stays.levels(seen._replace(observed=observed, jumps=jumps), AGES)[0]
+    assert 250 - 100 * np.exp(found) == pytest.approx(found / 0.09, abs=1e-4)
+
+
+def test_a_jump_that_is_half_sure_is_followed_half_at_least():
+    """It lies between the past's level and the hour's, nearer to the hour's where that is sure."""
+    seen = courses(np.zeros((1, HOURS)), positives=1_000.0, variance=0.3)
+    jumps = np.zeros((1, HOURS))
+    jumps[0, -1] = 0.5
+    observed = seen.observed.copy()
+    observed[0, -1] = 2_000.0
+    stays = Movement(EVERY.chosen(np.array([0])), np.ones(1))
+    found = stays.levels(seen._replace(observed=observed, jumps=jumps), AGES)[0]
+    assert 0.5 * log(2) < found < log(2)
+
+
+@given(own=st.floats(-0.5, 0.5), seed=st.integers(0, 5))
+@settings(max_examples=20)
+def test_what_the_shape_has_of_a_level_changes_nothing(own, seed):
+    """However much of it is in the expected positives, the sum of both is served."""
+    levels = np.random.default_rng(seed).normal(0, 0.2, (200, 1)) * np.ones(HOURS)
+    seen = courses(levels, positives=30.0, seed=seed)
+    given_ = {"variances": seen.variances, "weights": np.ones(levels.shape)}
+    usual = fit_levels(seen.expected, seen.observed, AGES, **given_)
+    fitted = np.zeros(200)
+    fitted[3] = own
+    other = fit_levels(
+        seen.expected * np.exp(fitted)[:, None], seen.observed, AGES, fitted=fitted, **given_
+    )
+    served = other.shifts + fitted
+    assert served[3] - other.target_shift == pytest.approx(
+        usual.shifts[3] - usual.target_shift, abs=0.05
+    )
+
+
+def test_dynamics_are_learnt_of_the_largest_campaigns():
+    """Whatever the order in which they come."""
+    parts = [courses(np.full((800, 3), log(size)), seed=size) for size in (1, 3, 2)]
+    nothing = Courses(*np.empty((3, 0, 3)), np.empty(0))
+    kept = nothing.with_more(parts[0]).with_more(parts[1]).with_more(parts[2])
+    totals = np.sort(np.concatenate([part.observed.sum(axis=1) for part in parts]))
+    assert len(kept.variances) == 1_024
+    assert np.sort(kept.observed.sum(axis=1)).tolist() == totals[-1_024:].tolist()
+
+
+def test_an_hour_of_a_million_positives_is_survived():
+    """Where next to nothing is expected; the filter stays finite."""
+    observed, expected = np.zeros((2, 1, HOURS))
+    observed[0, 20], expected[0, :30] = 1e6, 1e-9
+    seen = Courses(observed, expected, np.zeros((1, HOURS)), np.full(1, 1e4))
+    found = Movement.of(seen, AGES)
+    assert np.isfinite(found.belief).all()
+    assert np.isfinite(found.levels(seen, AGES)).all()
+
+
+def test_strengths_are_standard_deviations():
+    movement = Movement(EVERY.chosen(np.array([3])), np.ones(1))
+    assert movement.strengths() == {"campaign_step": sqrt(4e-4)}
