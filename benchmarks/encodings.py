@@ -58,7 +58,7 @@ class Served:
         """As the service does: a few in plain Python, many in one pass."""
         if len(rows) <= FEW:
             return self.atlas.look_up_few(rows.tolist(), scores.tolist())
-        return self.atlas.look_up(rows, scores.astype(np.float64))
+        return self.atlas.look_up(rows, scores)
 
     def json(self, body: bytes) -> bytes:
         """Columns of JSON."""

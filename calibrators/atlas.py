@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from calibrators.calibration_map import CalibrationMap
 from calibrators.campaign_rows import CampaignRows
 from calibrators.map_blocks import MapBlocks
+from calibrators.map_pivots import Singles
 from calibrators.samples import Floats, Integers, check_unit_interval
 
 SCHEMA_VERSION = 1
@@ -100,7 +101,7 @@ class Atlas:
         """Row of each campaign, shape (n,); 0 for one without a map of its own."""
         return np.fromiter(map(self._row_of.get, campaigns, repeat(0)), np.int64, len(campaigns))
 
-    def look_up(self, rows: Integers, scores: Floats) -> Floats:
+    def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row; scores are already checked."""
         return self._blocks.look_up(rows, scores)
 

@@ -1,21 +1,21 @@
 """The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.map_pivots import PIVOTS, Pivots, pivots_of
+from calibrators.cache_lines import half_lines
+from calibrators.map_pivots import PIVOTS, Singles, pivots_of
 from calibrators.samples import Floats, Integers, check_unit_interval
 from calibrators.segments import segment_slopes
 
-Lines = NDArray[np.complex128]
-
 GROUP = 8
-"""Knots that are compared at once: those of a line of the processor's cache."""
+"""Knots that are compared at once: in single precision half a line of the processor's cache."""
 
-_LINE_BYTES = 64
+# Columns of the segments; the fourth of half a line of the cache holds nothing.
+_KNOT, _VALUE, _SLOPE = range(3)
 _NARROW = GROUP * PIVOTS
 # A piece at a time, so that what a search or a fill writes down stays in the processor's cache,
 # and so that no single step of a fill keeps the other threads of a process waiting.
@@ -42,12 +42,15 @@ class MapBlocks:
     Each map's knots stand in a block of their own, in groups of eight, padded with infinity. A
     batch is searched all values at once, without a branch or a loop per item: how many of eight
     pivots a score has passed says in which group it is, and how many of the group's knots, where.
-    These are two lines of the cache for each score; the value and the slope at the knot, read
-    together as one complex number, are the third. Blocks of more than 64 knots are a power of two
-    long; between the two, they are searched by halving.
+    Blocks of more than 64 knots are a power of two long; between the two, they are searched by
+    halving. The knot, its value and its slope are then read together from one line of the cache.
+
+    The search compares scores and knots in single precision, both rounded to the nearest, which
+    halves what it reads and writes. Rounding keeps their order, so no knot is missed, but a score
+    may seem to have passed one that it only rounds to: it is then below that knot, and goes back.
     """
 
-    __slots__ = ("_firsts", "_groups", "_knots", "_lengths", "_lines", "_pivots", "_spans")
+    __slots__ = ("_firsts", "_groups", "_lengths", "_pivots", "_segments", "_spans")
 
     def __init__(self, lengths: Integers, knots: Floats, values: Floats) -> None:
         """From the maps' knots and values end to end, of `lengths` knots each.
@@ -60,59 +63,74 @@ class MapBlocks:
         self._lengths = lengths
         starts = np.cumsum(widths) - widths
         self._firsts = starts // GROUP
+        self._groups = half_lines(size // GROUP, np.float32)
         # One more in front: how many knots are passed is then the place of the last of them.
-        self._knots = _behind_a_line_of_cache(size)
-        self._lines: Lines = np.zeros(size + 1, np.complex128)
+        self._segments = half_lines(size + 1, np.float64)
+        self._segments[0] = np.inf
+        stops = starts + widths
         for maps, flat in _pieces(lengths):
-            self._fill(maps, starts[maps], knots[flat], values[flat])
-        self._groups = self._knots[1:].reshape(-1, GROUP)
+            block = slice(int(starts[maps.start]), int(stops[maps.stop - 1]))
+            self._fill(block, self._lengths[maps], starts[maps], knots[flat], values[flat])
         steps = np.maximum(widths // PIVOTS, GROUP)
-        self._pivots: Pivots = pivots_of(self._knots[1:], starts, widths, steps)
+        self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps)
         self._spans = steps // GROUP if widths.max() > _NARROW else None
 
-    def _fill(self, maps: slice, starts: Integers, knots: Floats, values: Floats) -> None:
-        lengths = self._lengths[maps]
+    def _fill(
+        self, block: slice, lengths: Integers, starts: Integers, knots: Floats, values: Floats
+    ) -> None:
+        """Writes whole maps to the block that is theirs."""
         ends = np.cumsum(lengths)
         _check_knots(lengths, ends, knots)
-        places = np.repeat(starts + 1 - (ends - lengths), lengths)
+        places = np.repeat(starts - block.start - (ends - lengths), lengths)
         places += np.arange(len(knots))
         # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
         values = values + 0.0
-        self._knots[places] = knots + 0.0
-        self._lines.real[places] = values
-        self._lines.imag[places] = segment_slopes(knots, values)
+        filled = self._segments[block.start + 1 : block.stop + 1]
+        filled[:, _KNOT] = np.inf
+        filled[places, _KNOT] = knots + 0.0
+        filled[places, _VALUE] = values
+        filled[places, _SLOPE] = segment_slopes(knots, values)
+        self._groups.reshape(-1)[block] = filled[:, _KNOT]
 
-    def look_up(self, rows: Integers, scores: Floats) -> Floats:
+    def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row."""
+        if len(rows) <= _SEARCHED:
+            return self._look_up_piece(rows, scores)
         probabilities = np.empty(len(rows))
         for start in range(0, len(rows), _SEARCHED):
             piece = slice(start, start + _SEARCHED)
-            self._look_up_piece(rows[piece], scores[piece], probabilities[piece])
+            probabilities[piece] = self._look_up_piece(rows[piece], scores[piece])
         return probabilities
 
-    def _look_up_piece(self, rows: Integers, scores: Floats, probabilities: Floats) -> None:
-        places = self._places(rows, scores)
-        lines = self._lines.take(places)
-        np.subtract(scores, self._knots.take(places), out=probabilities)
-        probabilities *= lines.imag
-        probabilities += lines.real
+    def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
+        places = self._places(rows, scores.astype(np.float32, copy=False))
+        found = self._segments.take(places, 0)
+        beyond: Floats = scores - found[:, _KNOT]
+        while np.minimum.reduce(beyond, initial=0.0) < 0.0:
+            places -= beyond < 0.0
+            found = self._segments.take(places, 0)
+            beyond = scores - found[:, _KNOT]
+        beyond *= found[:, _SLOPE]
+        beyond += found[:, _VALUE]
+        return beyond
 
-    def _places(self, rows: Integers, scores: Floats) -> Integers:
-        repeated = np.repeat(scores, GROUP)
+    def _places(self, rows: Integers, scores: Singles) -> Integers:
+        """Of the last knot that each score has passed, or of one that it rounds to."""
+        repeated = scores.repeat(GROUP)
         groups: Integers = self._firsts.take(rows)
-        passed = _passed(self._pivots.take(rows, axis=0), repeated)
+        passed = _passed(self._pivots.take(rows, 0), repeated)
         if self._spans is None:
             groups += passed
         else:
             spans = self._spans.take(rows)
             groups += passed * spans
             self._halve(spans, scores, groups)
-        passed = _passed(self._groups.take(groups, axis=0), repeated)
+        passed = _passed(self._groups.take(groups, 0), repeated)
         groups *= GROUP
         groups += passed
         return groups
 
-    def _halve(self, spans: Integers, scores: Floats, groups: Integers) -> None:
+    def _halve(self, spans: Integers, scores: Singles, groups: Integers) -> None:
         """Halve eighths of more groups than one, down to the group."""
         half = int(spans.max()) >> 1
         while half:
@@ -123,36 +141,30 @@ class MapBlocks:
 
     def items(self) -> Items:
         """What a look-up of single scores reads."""
-        # First and last knot side by side, value and slope as well: fewer cache lines to wait for.
+        # First and last knot side by side, as the rest is: fewer cache lines to wait for.
         starts = self._firsts * GROUP
         spans = np.stack((starts, starts + self._lengths - 1), axis=1)
-        knots, lines = self._knots[1:], self._lines[1:]
-        columns = (*spans.T, knots[1:], knots, lines.real, lines.imag)
+        knots, values, slopes, _ = self._segments[1:].T
+        columns = (*spans.T, knots[1:], knots, values, slopes)
         return Items(*map(memoryview, columns))  # type: ignore[arg-type]
 
     def map_at(self, row: int) -> tuple[Floats, Floats]:
         """Knots and values of one row's map."""
         start = int(self._firsts[row]) * GROUP + 1
         span = slice(start, start + int(self._lengths[row]))
-        return self._knots[span], self._lines.real[span]
+        return self._segments[span, _KNOT], self._segments[span, _VALUE]
 
     def flat(self) -> tuple[Integers, Floats, Floats]:
         """Lengths, and knots and values end to end, as they came."""
-        taken = self._knots <= 1.0
-        return self._lengths, self._knots[taken], self._lines.real[taken]
+        knots, values, *_ = self._segments.T
+        taken = knots <= 1.0
+        return self._lengths, knots[taken], values[taken]
 
 
-def _passed(knots: NDArray[Any], repeated: Floats) -> NDArray[np.uint8]:
+def _passed(knots: Singles, repeated: Singles) -> NDArray[np.uint8]:
     """How many of each row's eight knots are at most its score, which is repeated for each."""
     # Eight booleans are the bytes of one integer: its bits count them.
     return np.bitwise_count((knots.reshape(-1) <= repeated).view(np.uint64))
-
-
-def _behind_a_line_of_cache(size: int) -> Floats:
-    """Infinities, one and then `size` of which each group of eight is in one line of the cache."""
-    infinities = np.full(size + 2 * GROUP, np.inf)
-    behind = -infinities.ctypes.data % _LINE_BYTES // infinities.itemsize or GROUP
-    return infinities[behind - 1 : behind + size]
 
 
 def _block_widths(lengths: Integers) -> Integers:

@@ -58,7 +58,8 @@ def _read(body: bytes, settings: Settings) -> ScoresRequest:
     if asked.target not in settings.known_targets:
         known = ", ".join(settings.known_targets)
         raise BrokenRule("target", f"unknown target; known are {known}", asked.target)
-    _check_names(asked, settings.max_campaign_bytes)
+    if asked.names:
+        _check_names(asked, settings.max_campaign_bytes)
     return asked
 
 
@@ -79,7 +80,7 @@ def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
         return Calibrated(asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few)
     if len(rows) < number:
         rows = np.repeat(rows, number)
-    probabilities = atlas.look_up(rows, asked.scores.astype(np.float64))
+    probabilities = atlas.look_up(rows, asked.scores)
     return Calibrated(asked.target, probabilities, atlas, rows)
 
 

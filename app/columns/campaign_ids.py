@@ -114,7 +114,7 @@ def _digest(campaigns: tuple[str, ...]) -> int:
 
 
 def _check(ids: Ids, largest: int) -> None:
-    if ids.max(initial=0) > largest:
+    if np.maximum.reduce(ids, initial=0) > largest:
         place = int(np.argmax(ids > largest))
         rule = f"must be an id of the list, 0 to {largest}"
         raise BrokenRule(f"campaigns[{place}]", rule, int(ids[place]))

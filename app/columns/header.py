@@ -25,7 +25,7 @@ KIND_NAMES: Final = {
 }
 
 LAYOUT: Final = struct.Struct("<4sHBBIIIIQ")
-_MAGIC: Final = b"SCOL"
+MAGIC: Final = b"SCOL"
 HEADER_BYTES: Final = LAYOUT.size
 
 _ALLOWED: Final = {
@@ -61,8 +61,8 @@ def read_header(body: bytes, kinds: Collection[int]) -> Header:
     if len(body) < HEADER_BYTES:
         raise BrokenRule("columns", f"must have at least {HEADER_BYTES} bytes, has {len(body)}")
     magic, version, *fields = LAYOUT.unpack_from(body)
-    if magic != _MAGIC:
-        raise BrokenRule("columns.magic", f"must be {_MAGIC.decode()}", magic.decode("latin-1"))
+    if magic != MAGIC:
+        raise BrokenRule("columns.magic", f"must be {MAGIC.decode()}", magic.decode("latin-1"))
     if version not in VERSIONS:
         raise UnknownColumnsVersion(f"columns.version = {version}: not understood here")
     header = Header(*fields)
@@ -76,7 +76,7 @@ def read_header(body: bytes, kinds: Collection[int]) -> Header:
 
 def pack_probabilities_header(rows: int, flags: int, dictionary: int) -> bytes:
     """The header of an answer."""
-    return LAYOUT.pack(_MAGIC, VERSIONS[-1], PROBABILITIES, flags, rows, 0, 0, 0, dictionary)
+    return LAYOUT.pack(MAGIC, VERSIONS[-1], PROBABILITIES, flags, rows, 0, 0, 0, dictionary)
 
 
 def _check_flags(kind: int, flags: int) -> None:

@@ -1,22 +1,39 @@
 """A calibrate request in binary columns."""
 
-from typing import Final, NamedTuple
+import struct
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.columns.campaigns import Ids, check_indices, read_campaigns, read_target
-from app.columns.header import FLOAT32, INTERNED, SCORES, Header, read_header
-from app.columns.sections import F4, F8, Sections
+from app.columns.header import (
+    FLOAT32,
+    HEADER_BYTES,
+    INTERNED,
+    LAYOUT,
+    MAGIC,
+    SCORES,
+    VERSIONS,
+    Header,
+    read_header,
+)
+from app.columns.sections import F4, F8, U4, Sections, padded
 from app.strict_json import BrokenRule
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
 
-_BITS: Final[dict[int, tuple[str, int]]] = {
-    4: ("<u4", 0x3F80_0000),
-    8: ("<u8", 0x3FF0_0000_0000_0000),
+_BITS: Final[dict[int, tuple[np.dtype[Any], int]]] = {
+    4: (np.dtype("<u4"), 0x3F80_0000),
+    8: (np.dtype("<u8"), 0x3FF0_0000_0000_0000),
 }
 """By the bytes of a score: integers of that size, and 1.0 as one of them."""
+
+# Magic, version and kind as one, and both counts of names, which must be 0 here.
+_PLAIN: Final = struct.Struct("<7sBIQIQ")
+_PLAIN_START: Final = LAYOUT.pack(MAGIC, VERSIONS[-1], SCORES, 0, 0, 0, 0, 0, 0)[:7]
+_PLAIN_SCORES: Final[dict[int, np.dtype[Any]]] = {INTERNED: F8, INTERNED | FLOAT32: F4}
 
 
 class ScoresRequest(NamedTuple):
@@ -32,6 +49,59 @@ class ScoresRequest(NamedTuple):
 
 def read_scores(body: bytes, most: int) -> ScoresRequest:
     """The request of at most `most` scores; UnknownColumnsVersion, or BrokenRule for a bad one."""
+    asked = _read_plain(body, most) or _read_any(body, most)
+    _check_scores(asked.scores)
+    return asked
+
+
+class _Plain(NamedTuple):
+    """What follows a header that announces an id for each score: where sections start and end."""
+
+    header: Header
+    dtype: np.dtype[Any]
+    target_end: int
+    numbers: int
+    numbers_end: int
+    scores: int
+    scores_end: int
+    end: int
+
+
+def _read_plain(body: bytes, most: int) -> ScoresRequest | None:
+    """The request if it has an id for each score and nothing is wrong with it, as with most that
+    come. None of any other: `_read_any` knows all shapes, and the words for what is wrong."""
+    plain = _plain(body[:HEADER_BYTES])
+    if plain is None or len(body) != plain.end or not 1 <= plain.header.rows <= most:
+        return None
+    _, dtype, target_end, numbers, numbers_end, scores, scores_end, _ = plain
+    padding = body[target_end:numbers] + body[numbers_end:scores] + body[scores_end:]
+    target = body[HEADER_BYTES:target_end]
+    if any(padding) or not target.isascii():
+        return None
+    ids = np.frombuffer(body, U4, plain.header.rows, numbers)
+    found = np.frombuffer(body, dtype, plain.header.rows, scores)
+    return ScoresRequest(plain.header, target.decode(), [], ids, found)
+
+
+@lru_cache(256)
+def _plain(head: bytes) -> _Plain | None:
+    """Remembered: who asks for batches of one size sends the same header again and again."""
+    if len(head) < HEADER_BYTES:
+        return None
+    start, flags, rows, names, size, dictionary = _PLAIN.unpack(head)
+    dtype = _PLAIN_SCORES.get(flags)
+    if start != _PLAIN_START or dtype is None or names:
+        return None
+    target_end = HEADER_BYTES + size
+    numbers = padded(target_end)
+    scores = padded(numbers + 4 * rows)
+    end = scores + dtype.itemsize * rows
+    header = Header(SCORES, flags, rows, 0, 0, size, dictionary)
+    sections = (target_end, numbers, numbers + 4 * rows, scores, end, padded(end))
+    return _Plain(header, dtype, *sections)
+
+
+def _read_any(body: bytes, most: int) -> ScoresRequest:
     header = read_header(body, (SCORES,))
     if not 1 <= header.rows <= most:
         raise BrokenRule("scores", f"has {header.rows} items; must have 1 to {most}")
@@ -42,7 +112,6 @@ def read_scores(body: bytes, most: int) -> ScoresRequest:
     sections.end()
     if not header.flags & INTERNED:
         check_indices(numbers, len(names))
-    _check_scores(scores)
     return ScoresRequest(header, target, names, numbers, scores)
 
 
@@ -50,7 +119,7 @@ def _check_scores(scores: Scores) -> None:
     # As integers, all numbers above 1 are above its bits, and so are NaN and whatever has a sign:
     # one pass where the comparison of numbers needs two.
     integers, bits_of_one = _BITS[scores.itemsize]
-    if scores.view(integers).max() <= bits_of_one:
+    if np.maximum.reduce(scores.view(integers)) <= bits_of_one:
         return
     # NaN is the smallest of any that holds it, and fails the comparison; -0.0 does not.
     if scores.min() >= 0.0 and scores.max() <= 1.0:

@@ -16,6 +16,11 @@ F4: Final = np.dtype("<f4")
 F8: Final = np.dtype("<f8")
 
 
+def padded(end: int) -> int:
+    """Where the section behind one that ends there starts."""
+    return end + (-end & 7)
+
+
 class Sections:
     """A walk over the sections. Nothing is allocated: whoever announces more than there is gets an
     error, and arrays are views of the body."""
