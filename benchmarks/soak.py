@@ -3,9 +3,15 @@
 `sirocco serve` has a core to itself; `sirocco worker` at a low priority, Redis and the load
 share the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100,
 in binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating
-rate is that of the same mix with every connection always busy. Then requests are sent at random
-moments (open loop), at half that rate; latency counts from the moment a request was due, so that
-no stall hides those that wait behind it. How late the load itself was is told apart.
+rate is that of the same mix with every connection always busy, which takes all of the server's
+core (`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
+rate.
+
+Latency is what the service takes: from when a request was sent until the kernel had its answer. A
+request that finds every connection waiting for an answer counts from when it was due, so that no
+stall hides those that wait behind it. The load is Python, and shares its core with the worker and
+Redis: where the system permits it (root), it is run before them (`SCHED_FIFO`), and how late it
+still was to send or to read is told apart. Nothing gives the server more than its core.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
@@ -33,7 +39,7 @@ from benchmarks.maps import campaign_names, random_scores
 from benchmarks.parts import Part, arguments, keep, run, say, show
 from benchmarks.soak_answers import BINARY_FORM, JSON_FORM, Calibration, wrong_answers
 from benchmarks.soak_figures import Run, rows_of
-from benchmarks.soak_load import Kind, Load
+from benchmarks.soak_load import Kind, Load, first_in_line
 from benchmarks.soak_service import OTHER_CORE, TARGET, Service, running_service, witnessed
 
 SEED = 17
@@ -60,7 +66,7 @@ class Sizes:
     campaigns: int = 10_000
     hours: int = 24
     messages: int = 200
-    connections: int = 32
+    connections: int = 64
     ramp_seconds: float = 5.0
     refit_seconds: float = 60.0
 
@@ -90,19 +96,30 @@ def _load(service: Service, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Loa
 
 
 def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
-    load.saturate(sizes.ramp_seconds / 2)
-    saturating = load.saturate(sizes.ramp_seconds)
+    saturating, most_busy = _saturation(service, load, sizes)
     seconds = sizes.minutes * 60
     say(
-        f"soak: {saturating:,.0f} requests/s saturate it; {sizes.minutes:g} minutes at half of that"
+        f"soak: {saturating:,.0f} requests/s saturate it, {most_busy:.2f} of its core; "
+        f"{sizes.minutes:g} minutes at half of that"
     )
-    with witnessed(service, sizes.refit_seconds) as told:
+    with witnessed(service, sizes.refit_seconds) as told, first_in_line() as is_first:
+        if not is_first:
+            say("soak: the load may not be run before the worker: see how late it is")
         before = service.cpu_seconds
         load.run(saturating / 2, seconds)
         busy = (service.cpu_seconds - before) / seconds
     for error in load.first_errors:
         say(f"soak: {error}")
-    return Run(sizes.minutes, saturating, busy, told)
+    return Run(sizes.minutes, saturating, busy, told, most_busy)
+
+
+def _saturation(service: Service, load: Load, sizes: Sizes) -> tuple[float, float]:
+    """Requests per second that the server can answer, and the cores that it uses for them."""
+    with first_in_line():
+        load.saturate(sizes.ramp_seconds / 2)
+        before = service.cpu_seconds
+        saturating = load.saturate(sizes.ramp_seconds)
+        return saturating, (service.cpu_seconds - before) / sizes.ramp_seconds
 
 
 def _calibration(sizes: Sizes, name: str, form: str, scores: int, share: float) -> Calibration:

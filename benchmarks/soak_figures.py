@@ -22,12 +22,16 @@ _EVENTS = "events"
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen beside the requests; `busy` is cores of the server, `told` the witness's."""
+    """What was seen beside the requests; `told` is the witness's.
+
+    `busy` is the cores of the server meanwhile, `most_busy` while it was saturated.
+    """
 
     minutes: float
     saturating: float
     busy: float
     told: Sequence[Mapping[str, Any]]
+    most_busy: float = 1.0
     wrong: int = 0
     versions: int = 0
 
@@ -64,7 +68,6 @@ def rows_of(run: Run, load: Load, kinds: Sequence[Kind]) -> Table:
 
 def _whole(run: Run, load: Load) -> dict[str, Cell]:
     requests = sum(len(record.latencies) for record in load.records)
-    lateness = np.percentile(load.lateness, 99) if load.lateness else 0.0
     _, memory = run.memory()
     return {
         "minutes": run.minutes,
@@ -76,13 +79,19 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
         "refits": len(run.moments("done")),
         "versions": run.versions,
         "server cores": run.busy,
+        "server cores, saturated": run.most_busy,
         "server MB": float(memory[-1, 0]),
         "worker MB": float(memory[-1, 1]),
         "server MB grown, %": _growth(memory[:, 0]),
         "worker MB grown, %": _growth(memory[:, 1]),
-        "load late, p99 ms": float(lateness) * _MS,
+        "load late, p99 ms": _p99(load.lateness),
+        "load slow to read, p99 ms": _p99(load.read_lateness),
         "no free connection": load.waited,
     }
+
+
+def _p99(seconds: Sequence[float]) -> float:
+    return float(np.percentile(seconds, 99)) * _MS if len(seconds) else 0.0
 
 
 def _growth(memory: Floats) -> float:

@@ -1,19 +1,25 @@
 """Open-loop load: requests are sent when their time has come, whether or not answers are back.
 
-Latency counts from the scheduled moment, so a server that stalls is charged with everything that
-had to wait. One thread, plain sockets and `select`, whose timeout is exact to microseconds; how
-late the requests themselves were sent is kept apart.
+Latency is the server's: from the moment a request was sent, or was due where it found every
+connection waiting for an answer, until the kernel had its answer. So a server that stalls is
+charged with everything that had to wait, and with nothing else: how late this process was, which
+has a core to share, is kept apart, for sending and for reading. One thread, plain sockets and
+`select`, whose timeout is exact to microseconds.
 """
 
 import ctypes
+import os
 import re
 import select
 import socket
+import struct
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
+from math import inf
+from time import monotonic, time_ns
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +29,11 @@ from benchmarks.load import HOST, TIMEOUT_SECONDS
 _CHUNK = 500
 _READ_BYTES = 1 << 18
 _PR_SET_TIMERSLACK = 29
+_SO_TIMESTAMPNS = 35
+_STAMP = struct.Struct("@qq")
+_NS = 1e-9
 _KEPT_ERRORS = 5
+_ABOUT_BYTES = socket.CMSG_SPACE(_STAMP.size)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _VERSION = re.compile(rb"\r\nsirocco-version: *([^\r]*)", re.IGNORECASE)
 
@@ -63,6 +73,7 @@ class Load:
         self.records = [Record() for _ in kinds]
         self.answers: Counter[Answer] = Counter()
         self.lateness = array("d")
+        self.read_lateness = array("d")
         self.waited = 0
         """Requests that found no free connection when their time came."""
         self.errors = 0
@@ -72,6 +83,8 @@ class Load:
         self._port = port
         self._sent = 0
         self._free_since = 0.0
+        # When the last connection was taken, since requests were last sent in time.
+        self._full_since = inf
         self._idle = [_Connection(port) for _ in range(connections)]
         self._busy: dict[socket.socket, _Connection] = {}
         # Linux delays a sleeping thread by 50 us otherwise.
@@ -82,7 +95,8 @@ class Load:
         plan, end, answered = self._drawn(None, 0.0), monotonic() + seconds, 0
         while monotonic() < end:
             while self._idle:
-                self._send(*next(plan))
+                _, kind, place = next(plan)
+                self._send(self._message(kind, place), 0.0, kind, place)
             answered += len(self._receive(None))
         while self._busy:
             answered += len(self._receive(None))
@@ -96,10 +110,12 @@ class Load:
         while (due := request[0]) < end:
             now = monotonic()
             if now >= due and self._idle:
-                self._note_lateness(now, due)
-                self._send(*request)
+                message = self._message(*request[1:])
+                self._send(message, self._begin(monotonic(), due), *request[1:])
                 request = next(plan)
                 continue
+            if self._idle:
+                self._full_since = inf
             self._record(self._receive(max(0.0, due - now) if self._idle else None))
         while self._busy:
             self._record(self._receive(None))
@@ -122,23 +138,33 @@ class Load:
                 yield moment, kind, int(place * len(self._kinds[kind].messages))
             at = moments[-1]
 
-    def _note_lateness(self, now: float, due: float) -> None:
-        if due < self._free_since:
+    def _begin(self, now: float, due: float) -> float:
+        """From when on a request that was due is the server's.
+
+        Where every connection waits because we were late and sent much at once, what was due until
+        then had to wait for us, and not for the server.
+        """
+        if due < self._free_since and self._full_since < inf:
             self.waited += 1
-        else:
-            self.lateness.append(now - due)
+            return max(due, self._full_since)
+        self.lateness.append(now - due)
+        return now
 
-    def _send(self, due: float, kind: int, place: int) -> None:
-        connection, about = self._idle.pop(), self._kinds[kind]
-        message = about.messages[place]
-        if about.varied is not None:
-            message = about.varied(message, self._sent)
+    def _message(self, kind: int, place: int) -> bytes:
+        about, number = self._kinds[kind], self._sent
         self._sent += 1
-        self._busy[connection.socket] = connection
-        connection.send(message, (due, kind, place))
+        message = about.messages[place]
+        return message if about.varied is None else about.varied(message, number)
 
-    def _receive(self, timeout: float | None) -> list[tuple["_Connection", float]]:
-        """The connections whose answer is whole now, and when it was."""
+    def _send(self, message: bytes, begun: float, kind: int, place: int) -> None:
+        connection = self._idle.pop()
+        self._busy[connection.socket] = connection
+        if not self._idle:
+            self._full_since = min(self._full_since, monotonic())
+        connection.send(message, (begun, kind, place))
+
+    def _receive(self, timeout: float | None) -> list["_Connection"]:
+        """The connections whose answer is whole now."""
         patience = TIMEOUT_SECONDS if timeout is None else timeout
         readable, _, _ = select.select(list(self._busy), (), (), patience)
         if not readable and timeout is None:
@@ -148,7 +174,7 @@ class Load:
             connection = self._busy[ready]
             if connection.receive():
                 del self._busy[ready]
-                done.append((connection, monotonic()))
+                done.append(connection)
                 self._put_back(connection)
         return done
 
@@ -160,15 +186,16 @@ class Load:
             connection.socket.close()
             connection = _Connection(self._port)
         if not self._idle:
-            self._free_since = monotonic()
+            self._free_since = connection.arrived
         self._idle.append(connection)
 
-    def _record(self, done: Sequence[tuple["_Connection", float]]) -> None:
-        for connection, at in done:
-            due, kind, place = connection.asked
+    def _record(self, done: Sequence["_Connection"]) -> None:
+        for connection in done:
+            begun, kind, place = connection.asked
             record = self.records[kind]
-            record.scheduled.append(due)
-            record.latencies.append(at - due)
+            record.scheduled.append(begun)
+            record.latencies.append(connection.arrived - begun)
+            self.read_lateness.append(connection.read - connection.arrived)
             if not connection.error:
                 self.answers[Answer(kind, place, connection.version, connection.body)] += 1
 
@@ -179,10 +206,12 @@ class _Connection:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection((HOST, port), TIMEOUT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.asked = (0.0, 0, 0)
         self.body = self.version = b""
         self.error = ""
         self.is_broken = False
+        self.arrived = self.read = monotonic()
         self._data = b""
 
     def send(self, message: bytes, asked: tuple[float, int, int]) -> None:
@@ -197,9 +226,11 @@ class _Connection:
         if self.is_broken:
             return True
         try:
-            data = self.socket.recv(_READ_BYTES)
+            data, about, _, _ = self.socket.recvmsg(_READ_BYTES, _ABOUT_BYTES)
         except OSError as error:
             return self._break(f"not received: {error}")
+        self.read = monotonic()
+        self.arrived = self.read - _age(about)
         if not data:
             return self._break("the server closed the connection")
         self._data += data
@@ -218,4 +249,29 @@ class _Connection:
 
     def _break(self, error: str) -> bool:
         self.error, self.is_broken = error, True
+        self.read = self.arrived = monotonic()
         return True
+
+
+def _age(about: Sequence[tuple[int, int, bytes]]) -> float:
+    """Seconds since the kernel received what was read; 0 where it does not say."""
+    for _, kind, stamp in about:
+        if kind == _SO_TIMESTAMPNS:
+            seconds, nanoseconds = _STAMP.unpack(stamp)
+            age: float = (time_ns() - seconds * 1_000_000_000 - nanoseconds) * _NS
+            return max(0.0, age)
+    return 0.0
+
+
+@contextmanager
+def first_in_line() -> Iterator[bool]:
+    """This process is run before all others on its core, where the system permits it."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -30,7 +30,6 @@ SEED = 29
 TARGET = "click"
 IMPRESSIONS_PER_HOUR = 50
 API_CORE, OTHER_CORE = 0, 1
-LOW_PRIORITY = 10
 READY_SECONDS, REFIT_SECONDS, STOP_SECONDS = 60.0, 300.0, 15.0
 _HOUR_SECONDS = 3600
 
@@ -75,8 +74,6 @@ def running_service(campaigns: int, hours: int, versions: int) -> Iterator[Servi
             _running("serve", environment, Path(folder), API_CORE) as server,
             _running("worker", environment, Path(folder), OTHER_CORE) as worker,
         ):
-            # Load and store have to be in time; the refit has a minute.
-            _give_way(worker)
             service = Service(url_of(HOST, port), port, store, server, worker)
             _await_first_version(service)
             yield service
@@ -104,21 +101,15 @@ def _hour(names: list[str], rng: np.random.Generator) -> BinsTable:
 
 @contextmanager
 def _running(name: str, environment: dict[str, str], folder: Path, core: int) -> Iterator[int]:
-    child = Child(name, (name,), environment, folder / f"{name}.log")
+    log = folder / f"{name}.log"
+    # As `sirocco up` has it.
+    child = Child(name, (name,), environment, log, gives_way=name == "worker")
     with on_core(core):
         child.start()
     try:
         yield child.process_id or 0
     finally:
         child.stop()
-
-
-def _give_way(worker: int) -> None:
-    """Let it have a tenth of a core that others want: itself, and the session that it leads."""
-    os.setpriority(os.PRIO_PROCESS, worker, LOW_PRIORITY)
-    # Where Linux groups processes by session, only the group's priority counts between sessions.
-    with suppress(OSError):
-        Path(f"/proc/{worker}/autogroup").write_text(str(LOW_PRIORITY))
 
 
 def _await_first_version(service: Service) -> None:

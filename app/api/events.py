@@ -1,5 +1,6 @@
 """`POST /v1/events`: checked, packed and stored in one round trip; the answer means stored."""
 
+from asyncio import sleep
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -16,7 +17,7 @@ from app.api.answer import JSON_TYPE, Answer
 from app.api.body import JSON, NDJSON, media_type, read_body
 from app.api.columns_events import admit
 from app.api.hot_path import declare
-from app.api.large_bodies import LARGE, LARGE_DENSE
+from app.api.large_bodies import LARGE, LARGE_DENSE, SLICED
 from app.api.metrics import Metrics
 from app.api.openapi import request_body
 from app.api.rejections import listed, refuse_if_all_are_broken, too_many_events
@@ -39,6 +40,7 @@ router = APIRouter(tags=["events"])
 
 PATH: Final = "/v1/events"
 KEY_HEADER: Final = "Idempotency-Key"
+_Admitted = tuple[Admission, list[Rejection]]
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
 _EXAMPLE: Final = [
     {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.01}}
@@ -57,12 +59,8 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> A
     key = _idempotency_key(headers)
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
     kind = media_type(headers.get(b"content-type", b""))
-    if kind == COLUMNS:
-        work, large = partial(admit, body, resources), LARGE_DENSE
-    else:
-        lines = kind == NDJSON or not is_array(body)
-        work, large = partial(_admit, body, lines, resources), LARGE
-    admission, rejections = await run_in_threadpool(work) if len(body) >= large else work()
+    admission, rejections = await _admitted(body, kind, resources)
+    await _give_way(body)
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
     appended = await resources.event_log.append(admission.batch, key, fingerprint)
     rejections += admission.reject_refused(appended.refused)
@@ -85,15 +83,26 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
     return key
 
 
-def _admit(body: bytes, lines: bool, resources: Resources) -> tuple[Admission, list[Rejection]]:
-    parsed = _parse(body, resources.settings.max_events, lines)
-    admission = Admission(resources.settings, open_times(resources))
-    rejections = admission.admit_all(parsed)
-    refuse_if_all_are_broken(len(parsed), rejections)
-    return admission, rejections
+async def _admitted(body: bytes, kind: str, resources: Resources) -> _Admitted:
+    if kind == COLUMNS:
+        work = partial(admit, body, resources)
+        return await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
+    lines = kind == NDJSON or not is_array(body)
+    if len(body) >= LARGE:
+        return await run_in_threadpool(lambda: _admit(_parse(body, lines, resources), resources))
+    parsed = _parse(body, lines, resources)
+    await _give_way(body)
+    return _admit(parsed, resources)
 
 
-def _parse(body: bytes, most: int, lines: bool) -> Parsed:
+async def _give_way(body: bytes) -> None:
+    """Lets other requests have a turn, unless there is too little to do for them to notice."""
+    if len(body) >= SLICED:
+        await sleep(0)
+
+
+def _parse(body: bytes, lines: bool, resources: Resources) -> Parsed:
+    most = resources.settings.max_events
     try:
         parsed = parse_all(body, most, lines=lines)
         if parsed is None:
@@ -103,6 +112,13 @@ def _parse(body: bytes, most: int, lines: bool) -> Parsed:
     if not len(parsed):
         raise BrokenRule("events", "must be at least one")
     return parsed
+
+
+def _admit(parsed: Parsed, resources: Resources) -> _Admitted:
+    admission = Admission(resources.settings, open_times(resources))
+    rejections = admission.admit_all(parsed)
+    refuse_if_all_are_broken(len(parsed), rejections)
+    return admission, rejections
 
 
 def _count(

@@ -9,3 +9,6 @@ from typing import Final
 LARGE: Final = 256 * 1024
 LARGE_DENSE: Final = 32 * 1024
 """For events in binary columns."""
+
+SLICED: Final = 4 * 1024
+"""From so many bytes on, other requests have a turn between the steps of the work on a body."""

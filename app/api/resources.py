@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 import redis
 import redis.asyncio
@@ -29,6 +29,9 @@ from app.storage.jobs import Jobs
 from app.storage.notices import Notices
 from app.storage.overrides import Overrides
 from app.storage.versions import Versions
+
+_COLLECTED_AT: Final = 20_000
+"""So many objects more than at the last collection bring on the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,11 @@ def _freeze() -> None:
     imported and loaded at start is most of them, and none is garbage before the end. A version that
     is replaced still goes at once: it is in no cycle. A server in a thread is a guest in somebody
     else's process, where the objects are not ours to freeze.
+
+    A request with a hundred events has a thousand objects while it lasts, and leaves none. Python's
+    own limit of 700 would have them walked, a pause for all others in which nothing is found.
     """
     if threading.current_thread() is threading.main_thread():
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECTED_AT)

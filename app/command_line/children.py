@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from app.command_line.priority import give_way
+
 STOP_SECONDS = 15.0
 _LAST_LINES = 8
 
@@ -18,7 +20,8 @@ class Child:
     """`sirocco` with `arguments`, under our environment and `environment`.
 
     Its output goes into the file `log`, or where ours goes. It has our open files of `inherited`
-    under the same numbers, and `stop_seconds` to end when it is told to.
+    under the same numbers, and `stop_seconds` to end when it is told to. One that `gives_way` runs
+    at a lower priority than we do.
     """
 
     name: str
@@ -27,6 +30,7 @@ class Child:
     log: Path | None = None
     inherited: tuple[int, ...] = ()
     stop_seconds: float = STOP_SECONDS
+    gives_way: bool = False
     _asked_at: float | None = None
     _process: subprocess.Popen[bytes] | None = None
 
@@ -44,6 +48,8 @@ class Child:
             pass_fds=self.inherited,
         )
         self._asked_at = None
+        if self.gives_way:
+            give_way(self._process.pid)
         if output is not None:
             output.close()
 

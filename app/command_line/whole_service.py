@@ -41,12 +41,14 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
     with Supervision() as supervision:
         store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
         environment = environment_of({**options, "port": port, "redis_url": store_url})
-        for name, command, seconds in (
-            ("worker", "worker", STOP_SECONDS),
-            ("API", "serve", seconds_to_end(settings)),
+        # A refit has minutes, and a caller milliseconds: on the core they may share, the API first.
+        for name, command, seconds, gives_way in (
+            ("worker", "worker", STOP_SECONDS, True),
+            ("API", "serve", seconds_to_end(settings), False),
         ):
             log = logs / f"{command}.log" if logs is not None else None
-            supervision.add(Child(name, (command,), environment, log, stop_seconds=seconds))
+            child = Child(name, (command,), environment, log, (), seconds, gives_way)
+            supervision.add(child)
         _await_ready(url, supervision)
         yield WholeService(url, supervision)
 

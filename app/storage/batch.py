@@ -1,18 +1,22 @@
 """What one request stores, gathered event by event into blocks, one per log."""
 
+import struct
 from array import array
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.storage.blocks import LARGEST_WEIGHT, Block
+from app.storage.blocks import LARGEST_WEIGHT, PackedRows
 from app.storage.click_events import ClickEvents
 from app.storage.conversion_block import Conversion
 from app.storage.event_columns import Entry, EventColumns
 from app.storage.event_ids import stored_id
 from app.storage.keys import TargetHour, shard_of
 from app.storage.open_click import OpenClick
+
+_ZERO: Final = struct.pack("<d", 0.0)
+_ONE: Final = struct.pack("<d", 1.0)
 
 
 class Cell(NamedTuple):
@@ -174,41 +178,38 @@ class _Columns:
         self._click_scores.append(score)
         self.numbers.append(number)
 
-    def block(self) -> Block:
-        return self._with_clicks() if self.numbers else self._without_clicks()
+    def block(self) -> PackedRows:
+        clicks = len(self.numbers)
+        return PackedRows(
+            tuple(self.campaigns),
+            _numbers([*self.rows, *self._click_rows]),
+            _values([*self.scores, *self._click_scores]),
+            _values(self.counts) + _ZERO * clicks,
+            _values(self.positives) + _ONE * clicks,
+        )
 
     def behind(self, entry: Entry) -> Entry:
         """The entry, all rows of which have ids, with our clicks behind them."""
-        block, clicks = entry.block, self._with_clicks()
-        rows = {name: row for row, name in enumerate(block.campaigns)}
-        numbers = [rows.setdefault(name, len(rows)) for name in clicks.campaigns]
-        joined = Block(
-            tuple(rows),
-            np.concatenate((block.rows, np.array(numbers, np.uint32)[clicks.rows])),
-            np.concatenate((block.scores, clicks.scores)),
-            np.concatenate((block.counts, clicks.counts)),
-            np.concatenate((block.positives, clicks.positives)),
+        names, rows, scores, counts, positives = entry.block
+        places = {name: place for place, name in enumerate(names)}
+        numbers = [places.setdefault(name, len(places)) for name in self.campaigns]
+        clicks = len(self.numbers)
+        joined = PackedRows(
+            tuple(places),
+            rows + _numbers([numbers[row] for row in self._click_rows]),
+            scores + _values(self._click_scores),
+            counts + _ZERO * clicks,
+            positives + _ONE * clicks,
         )
         return Entry(entry.log, entry.ids, joined, self.numbers)
 
-    def _without_clicks(self) -> Block:
-        return Block(
-            tuple(self.campaigns),
-            np.array(self.rows, np.uint32),
-            np.frombuffer(self.scores),
-            np.frombuffer(self.counts),
-            np.frombuffer(self.positives),
-        )
 
-    def _with_clicks(self) -> Block:
-        clicks = len(self.numbers)
-        return Block(
-            tuple(self.campaigns),
-            np.array(self.rows + array("L", self._click_rows), np.uint32),
-            np.frombuffer(self.scores + array("d", self._click_scores)),
-            np.frombuffer(self.counts + array("d", [0.0]) * clicks),
-            np.frombuffer(self.positives + array("d", [1.0]) * clicks),
-        )
+def _numbers(numbers: Sequence[int]) -> bytes:
+    return np.array(numbers, "<u4").tobytes()
+
+
+def _values(values: Sequence[float]) -> bytes:
+    return np.array(values, "<f8").tobytes()
 
 
 def _complaint(score: float, count: float, positive: float) -> str:

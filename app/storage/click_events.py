@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ MOST_BEHAVIOURS: Final = 256
 """Behaviours that one click may gather."""
 
 _HOUR_SECONDS: Final = 3600
+_KNOWN_RULES: Final = 16
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
@@ -129,7 +131,7 @@ class ClickEvents:
         """The bytes that append.lua takes; ids of clicks are looked for in the hours remembered."""
         return _ENCODER.encode(
             {
-                "rules": {**asdict(rules), **_NAMES, "remembered_hours": remembered_hours},
+                "rules": _packed_rules(rules, remembered_hours),
                 "clicks": self._clicks,
                 "behaviours": self._behaviours,
                 "conversions": self._conversions,
@@ -147,6 +149,13 @@ class ClickEvents:
         """The places of all of them."""
         gathered = (self._clicks, self._behaviours, self._conversions)
         return {row[0] for rows in gathered for row in rows}
+
+
+@lru_cache(_KNOWN_RULES)
+def _packed_rules(rules: ClickRules, remembered_hours: int) -> msgspec.Raw:
+    return msgspec.Raw(
+        _ENCODER.encode({**asdict(rules), **_NAMES, "remembered_hours": remembered_hours})
+    )
 
 
 _NAMES: Final = {

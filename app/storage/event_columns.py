@@ -3,20 +3,23 @@
 What an event at a time takes some dozen Python calls is done here over all of them at once.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.storage.blocks import LARGEST_WEIGHT, Block
+from app.storage.blocks import LARGEST_WEIGHT, NUMBER_BYTES, VALUE_BYTES, PackedRows
 from app.storage.event_ids import stored_ids
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_ONE: Final = struct.pack("<d", 1.0)
 
 
 class Entry(NamedTuple):
@@ -28,7 +31,7 @@ class Entry(NamedTuple):
 
     log: TargetHour
     ids: Sequence[bytes]
-    block: Block
+    block: PackedRows
     numbers: Sequence[int]
 
 
@@ -84,9 +87,8 @@ class EventColumns:
         logs = self._logs()
         pairs = logs * len(self.campaigns) + self.rows
         order = np.argsort(pairs, kind="stable")
-        begins = np.flatnonzero(np.diff(pairs[order], prepend=-1))
-        logs_of_pairs = logs[order[begins]]
-        firsts = np.flatnonzero(np.diff(logs_of_pairs, prepend=-1))
+        begins = _starts(pairs[order])
+        firsts = _starts(logs[order[begins]])
         yield from self._cut(target, order, begins, firsts)
 
     def _cut(
@@ -96,17 +98,24 @@ class EventColumns:
         firsts: which of those is the first of its log.
         """
         names = [self.campaigns[row] for row in self.rows[order[begins]].tolist()]
-        sizes = np.diff(begins, append=len(order))
-        numbers = np.repeat(np.arange(len(begins), dtype=np.uint32), sizes)
-        columns = (self.scores[order], np.ones(len(order)), self.positives[order])
         ids = None if self.ids is None else stored_ids([self.ids[at] for at in order.tolist()])
-        campaigns_at = [*firsts.tolist(), len(begins)]
-        rows_at = [*begins[firsts].tolist(), len(order)]
-        for campaigns, rows in zip(pairwise(campaigns_at), pairwise(rows_at), strict=True):
-            some, cut = names[slice(*campaigns)], slice(*rows)
-            block = Block(tuple(some), numbers[cut] - campaigns[0], *(c[cut] for c in columns))
-            log = TargetHour(shard_of(some[0]), target, int(self.hours[order[rows[0]]]))
-            yield Entry(log, ids[cut] if ids else (), block, ())
+        hours = self.hours[order[begins[firsts]]].tolist()
+        numbers = _numbers(len(order), begins, firsts)
+        scores, positives = _packed(self.scores[order]), _packed(self.positives[order])
+        campaigns_at = pairwise([*firsts.tolist(), len(begins)])
+        rows_at = pairwise([*begins[firsts].tolist(), len(order)])
+        for hour, (one, other), (start, stop) in zip(hours, campaigns_at, rows_at, strict=True):
+            some = names[one:other]
+            values = slice(start * VALUE_BYTES, stop * VALUE_BYTES)
+            block = PackedRows(
+                some,
+                numbers[start * NUMBER_BYTES : stop * NUMBER_BYTES],
+                scores[values],
+                _ONE * (stop - start),
+                positives[values],
+            )
+            log = TargetHour(shard_of(some[0]), target, hour)
+            yield Entry(log, ids[start:stop] if ids else (), block, ())
 
     def _logs(self) -> Integers:
         """Numbers (n,) of the logs of the events, by hour and shard."""
@@ -118,3 +127,25 @@ class EventColumns:
         if len(self.campaigns) <= len(self):
             return shards_of(self.campaigns)[self.rows]
         return shards_of([self.campaigns[row] for row in self.rows.tolist()])
+
+
+def _starts(values: Integers) -> Integers:
+    """Where in values (n,), n > 0, each run of equal ones begins."""
+    differs = np.empty(len(values), np.bool_)
+    differs[0] = True
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    starts: Integers = differs.nonzero()[0]
+    return starts
+
+
+def _numbers(length: int, begins: Integers, firsts: Integers) -> bytes:
+    """Of each of `length` rows, in order, the number of its campaign within its log."""
+    steps = np.zeros(length, "<i4")
+    steps[begins] = 1
+    steps[begins[firsts[1:]]] = 1 - np.diff(firsts)
+    steps[0] = 0
+    return np.cumsum(steps, dtype="<i4").tobytes()
+
+
+def _packed(values: Floats) -> bytes:
+    return values.astype("<f8", copy=False).tobytes()

@@ -4,8 +4,11 @@ One script touches the logs of all shards of the request, so that it is stored a
 needs a single Redis server (and its replicas), not a cluster of several.
 """
 
+from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import redis.asyncio
@@ -16,6 +19,7 @@ from app.storage.blocks import encode_block
 from app.storage.click_events import ClickRules, Refusal, Refused
 from app.storage.errors import IdempotencyConflict, reaching_the_store
 from app.storage.event_ids import pack_ids
+from app.storage.keys import TargetHour
 from app.storage.scripts import lua
 
 LONGEST_IDEMPOTENCY_KEY = 255
@@ -23,6 +27,9 @@ LONGEST_IDEMPOTENCY_KEY = 255
 _STORED, _REPLAYED, _CONFLICT = range(3)
 _HOUR_SECONDS = 3600
 _DEFAULT_RULES = ClickRules()
+_KNOWN_LOGS: Final = 1024
+_MANY: Final = 32
+"""From so many events on, other requests have a turn between packing and sending them."""
 
 _Arguments = list[str | bytes | int]
 
@@ -68,6 +75,8 @@ class EventLog:
         if not len(batch):
             return Appended(0, 0)
         names, arguments = self._request(batch, idempotency_key, fingerprint)
+        if len(batch) >= _MANY:
+            await sleep(0)
         with reaching_the_store():
             status, duplicates, refused = await self._append(keys=names, args=arguments)
         if status == _CONFLICT:
@@ -101,9 +110,14 @@ def _add_blocks(batch: Batch, names: list[str], arguments: _Arguments) -> None:
     arguments.append(0)
     for number, (log, ids, block, clicks) in enumerate(batch.entries(), start=1):
         arguments[counted] = number
-        names += (log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard))
+        names += _keys_of(log)
         arguments += (log.member, encode_block(block))
         arguments += (_packed(clicks), pack_ids(ids)) if ids or clicks else (b"", b"")
+
+
+@lru_cache(_KNOWN_LOGS)
+def _keys_of(log: TargetHour) -> tuple[str, ...]:
+    return log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard)
 
 
 def _add_conversions(batch: Batch, names: list[str], arguments: _Arguments) -> None:
@@ -113,6 +127,8 @@ def _add_conversions(batch: Batch, names: list[str], arguments: _Arguments) -> N
 
 
 def _packed(numbers: Sequence[int]) -> bytes:
+    if not numbers:
+        return b""
     return np.array(numbers, "<u4").tobytes()
 
 

@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from time import sleep
 
 import numpy as np
 import orjson
@@ -24,29 +25,31 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nsirocco-version: 7\r\n\r\nok"
 REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
 KINDS = (Kind("calibrate 1", 0.5, [b""]), Kind("events 100", 0.5, [b""]))
 MEGABYTE = 1_000_000
+BUSY_SECONDS = 0.005
 
 
 @contextmanager
-def scripted(answer: bytes | None) -> Iterator[int]:
-    """The port of a server that answers each message so, or hangs up."""
+def scripted(answer: bytes | None, seconds: float = 0.0) -> Iterator[int]:
+    """The port of a server that answers each message so, after so long, or hangs up."""
     with socket.create_server((HOST, 0)) as listener:
-        thread = Thread(target=serve, args=(listener, answer), daemon=True)
+        thread = Thread(target=serve, args=(listener, answer, seconds), daemon=True)
         thread.start()
         yield listener.getsockname()[1]
 
 
-def serve(listener: socket.socket, answer: bytes | None) -> None:
+def serve(listener: socket.socket, answer: bytes | None, seconds: float) -> None:
     while True:
         try:
             connection, _ = listener.accept()
         except OSError:
             return
-        Thread(target=converse, args=(connection, answer), daemon=True).start()
+        Thread(target=converse, args=(connection, answer, seconds), daemon=True).start()
 
 
-def converse(connection: socket.socket, answer: bytes | None) -> None:
+def converse(connection: socket.socket, answer: bytes | None, seconds: float) -> None:
     with connection:
         while connection.recv(1 << 16) and answer is not None:
+            sleep(seconds)
             # In two pieces, as answers may come.
             connection.sendall(answer[:10])
             connection.sendall(answer[10:])
@@ -73,6 +76,31 @@ def test_every_answer_is_kept_with_its_version_and_its_latency() -> None:
     assert load.answers.total() == len(load.records[0].latencies) > 0
     assert min(load.records[0].latencies) > 0
     assert len(load.lateness) + load.waited == load.answers.total()
+
+
+def test_answers_that_lie_there_unread_are_not_the_servers_latency() -> None:
+    """The load is busy for longer than a server takes, each time before it sends."""
+
+    def late(message: bytes, number: int) -> bytes:
+        sleep(BUSY_SECONDS)
+        return message
+
+    load = loaded(OK, (Kind("events 100", 1.0, [post("/", b"x")], late),))
+
+    assert len(load.read_lateness) == load.answers.total()
+    assert max(load.read_lateness) > BUSY_SECONDS / 2
+    assert min(load.records[0].latencies) < BUSY_SECONDS / 2
+
+
+def test_what_waits_for_a_busy_connection_counts_from_when_it_was_due() -> None:
+    """Ten times as many requests as the server can answer: each waits for all before it."""
+    with scripted(OK, BUSY_SECONDS) as port:
+        load = Load(port, kinds_of(b"question"), 1, 1)
+        load.run(10 / BUSY_SECONDS, 10 * BUSY_SECONDS)
+        load.close()
+
+    assert load.waited > len(load.lateness)
+    assert max(load.records[0].latencies) > 10 * BUSY_SECONDS
 
 
 @pytest.mark.parametrize("answer", [REFUSED, None], ids=["refused", "hung up"])
@@ -164,14 +192,17 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
     told += [{"kind": "asked", "at": 99.99}]
     load = Load.__new__(Load)
     load.records, load.lateness, load.waited, load.errors = records, array("d", [0.5]), 3, 2
+    load.read_lateness = array("d", [0.25])
 
-    rows = rows_of(Run(100 / 60, 20.0, 0.5, told, wrong=1, versions=4), load, KINDS)
+    rows = rows_of(Run(100 / 60, 20.0, 0.5, told, 0.9, wrong=1, versions=4), load, KINDS)
 
     whole, all_of = rows["whole run"], rows["all calibrations"]
     assert (whole["errors"], whole["wrong answers"], whole["versions"]) == (3, 1, 4)
     assert whole["server MB grown, %"] == pytest.approx(1)
     assert whole["worker MB grown, %"] == 0
     assert (whole["load late, p99 ms"], whole["no free connection"]) == (500, 3)
+    assert whole["load slow to read, p99 ms"] == 250
+    assert whole["server cores, saturated"] == 0.9
     assert all_of == rows["calibrate 1"]
     assert all_of["p99 in refits, ms"] == pytest.approx(3)
     assert all_of["p99 otherwise, ms"] == pytest.approx(2)

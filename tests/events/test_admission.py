@@ -8,6 +8,7 @@ from app.events.parsing import Parsed, Rejection
 from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings
 from app.strict_json import BrokenRule
+from tests.storage.packing import unpacked
 
 HOUR = 470_000
 NOW = HOUR * 3600.0
@@ -22,7 +23,8 @@ def admission_of(**changes):
 def entries(admission):
     """(target, hour, campaign, score, count, positive, has ids) of all that counts in bins."""
     found = []
-    for log, ids, block, numbers in admission.batch.entries():
+    for log, ids, packed, numbers in admission.batch.entries():
+        block = unpacked(packed)
         columns = (block.rows, block.scores, block.counts, block.positives)
         for row, score, count, positive in zip(*columns, strict=True):
             campaign = block.campaigns[row]

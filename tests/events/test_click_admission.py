@@ -10,6 +10,7 @@ from app.settings import Settings
 from app.storage.click_events import ClickRules, Refusal, Refused
 from app.storage.conversion_block import decode_conversions
 from app.strict_json import BrokenRule
+from tests.storage.packing import unpacked
 
 HOUR = 470_000
 NOW = HOUR * 3600.0
@@ -35,7 +36,7 @@ def packed(admission):
 
 
 def counted(admission):
-    return sum(len(entry.block) for entry in admission.batch.entries())
+    return sum(len(unpacked(entry.block)) for entry in admission.batch.entries())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from itertools import chain, repeat
 
 from app.storage import Batch
 from app.storage.keys import TargetHour
+from tests.storage.packing import unpacked
 
 Row = tuple[str, float, float, float, bytes | int | None]
 
@@ -12,7 +13,7 @@ def rows_by_log(batch: Batch) -> dict[TargetHour, list[Row]]:
     """Of each log the sorted rows: campaign, score, count, positive, and id, number or neither."""
     found: dict[TargetHour, list[Row]] = {}
     for entry in batch.entries():
-        block = entry.block
+        block = unpacked(entry.block)
         assert len(set(block.campaigns)) == len(block.campaigns)
         campaigns = (block.campaigns[row] for row in block.rows.tolist())
         values = (block.scores.tolist(), block.counts.tolist(), block.positives.tolist())

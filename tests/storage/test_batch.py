@@ -3,7 +3,6 @@
 from collections import Counter
 from math import nan
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +13,13 @@ from app.storage.blocks import LARGEST_WEIGHT
 from app.storage.event_ids import LONGEST_ID
 from app.storage.keys import TargetHour, shard_of
 from app.storage.open_click import OpenClick
+from tests.storage.packing import unpacked
 
 HOUR = 500_000
 
 
 def rows_of(batch: Batch) -> int:
-    return sum(len(entry.block) for entry in batch.entries())
+    return sum(len(unpacked(entry.block)) for entry in batch.entries())
 
 
 def test_events_of_one_log_share_a_block() -> None:
@@ -30,9 +30,10 @@ def test_events_of_one_log_share_a_block() -> None:
     (entry,) = batch.entries()
 
     assert entry.log == TargetHour(shard_of("a"), "click", HOUR)
-    assert entry.block.campaigns == ("a",)
-    assert entry.block.rows.tolist() == [0, 0, 0]
-    assert entry.block.scores.tolist() == [0.1, 0.2, 0.1]
+    block = unpacked(entry.block)
+    assert block.campaigns == ("a",)
+    assert block.rows.tolist() == [0, 0, 0]
+    assert block.scores.tolist() == [0.1, 0.2, 0.1]
     assert not entry.ids
 
 
@@ -45,7 +46,7 @@ def test_events_with_and_without_ids_are_kept_apart() -> None:
 
     entries = list(batch.entries())
 
-    assert [(len(entry.ids), len(entry.block)) for entry in entries] == [(0, 1), (2, 2)]
+    assert [(len(entry.ids), len(unpacked(entry.block))) for entry in entries] == [(0, 1), (2, 2)]
     assert len({entry.log for entry in entries}) == 1
 
 
@@ -125,10 +126,11 @@ def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events() -> None
 
     entry = places[shard_of("a")]
     assert list(entry.numbers) == [2]
-    assert (entry.block.campaigns, entry.block.rows.tolist()) == (("a",), [0, 0])
-    assert entry.block.scores.tolist() == [0.25, 0.5]
-    assert entry.block.counts.tolist() == [1.0, 0.0]
-    assert entry.block.positives.tolist() == [0.0, 1.0]
+    block = unpacked(entry.block)
+    assert (block.campaigns, block.rows.tolist()) == (("a",), [0, 0])
+    assert block.scores.tolist() == [0.25, 0.5]
+    assert block.counts.tolist() == [1.0, 0.0]
+    assert block.positives.tolist() == [0.0, 1.0]
     assert list(places[shard_of("b")].numbers) == [1]
     assert (len(batch), len(batch.click_events)) == (4, 3)
 
@@ -170,8 +172,9 @@ def test_every_event_but_repeats_lands_in_the_log_of_its_campaign(
 
     stored: Counter[tuple[TargetHour, str]] = Counter()
     for entry in batch.entries():
-        for row in np.asarray(entry.block.rows):
-            stored[entry.log, entry.block.campaigns[row]] += 1
+        block = unpacked(entry.block)
+        for row in block.rows.tolist():
+            stored[entry.log, block.campaigns[row]] += 1
 
     assert stored == +expected
     assert batch.repeats == len(batch) - stored.total()

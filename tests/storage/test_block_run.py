@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.block_run import decode_blocks
-from app.storage.blocks import Block, decode_block, encode_block
+from app.storage.blocks import Block, decode_block
+from tests.storage.packing import encoded
 
 Event = tuple[str, float, float, float]
 NAMES = st.sampled_from(["a", "b", "spring sale", "été", "广告", ""])
@@ -19,7 +20,7 @@ def block(events: list[Event], marks: list[bool] | None = None) -> bytes:
     names = sorted({name for name, *_ in events})
     rows = np.array([names.index(name) for name, *_ in events], np.uint32)
     columns = np.array([columns for _, *columns in events], float).reshape(-1, 3).T
-    return encode_block(Block(tuple(names), rows, *columns)) + bytes(marks or [])
+    return encoded(Block(tuple(names), rows, *columns)) + bytes(marks or [])
 
 
 def events_of(blocks: list[Block]) -> list[Event]:
@@ -80,4 +81,4 @@ def test_one_damaged_byte_among_many_blocks_is_refused(place):
 def test_what_no_writer_would_write_is_refused_among_many_blocks(wrong):
     """A row of one block must not reach a campaign of the next."""
     with pytest.raises(ValueError, match=r"of the block|the block's"):
-        decode_blocks([encode_block(wrong), WHOLE])
+        decode_blocks([encoded(wrong), WHOLE])

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.blocks import LARGEST_WEIGHT, SCHEMA_VERSION, Block, decode_block, encode_block
+from app.storage.blocks import LARGEST_WEIGHT, SCHEMA_VERSION, Block, decode_block
 from calibrators.names import pack_names
+from tests.storage.packing import encoded
 
 HEADER = struct.Struct("<4sHII")
 
@@ -57,7 +58,7 @@ def test_a_block_is_read_as_it_was_written(
     campaigns, events = drawn
     written = block(campaigns, *(zip(*events, strict=True) if events else ((), (), (), ())))
 
-    read = decode_block(encode_block(written))
+    read = decode_block(encoded(written))
 
     assert read.campaigns == campaigns
     assert len(read) == len(events)
@@ -68,7 +69,7 @@ def test_a_block_is_read_as_it_was_written(
 def test_rows_that_are_marked_as_duplicates_are_left_out(marks: list[bool]) -> None:
     size = len(marks)
     scores = tuple(np.linspace(0, 1, size))
-    data = encode_block(block(("a",), (0,) * size, scores, (1.0,) * size, (0.0,) * size))
+    data = encoded(block(("a",), (0,) * size, scores, (1.0,) * size, (0.0,) * size))
 
     read = decode_block(data + bytes(marks))
 
@@ -82,18 +83,18 @@ def test_the_layout_is_the_documented_one() -> None:
     body = struct.pack("<II", 1, 2) + pack_names(["é"]) + struct.pack("<2I6d", 0, 0, *[0.5] * 6)
     half = (0.5, 0.5)
 
-    assert encode_block(block(("é",), (0, 0), half, half, half)) == sealed(body)
+    assert encoded(block(("é",), (0, 0), half, half, half)) == sealed(body)
 
 
 def test_a_block_that_is_cut_short_anywhere_is_refused() -> None:
-    data = encode_block(block())
+    data = encoded(block())
     for length in range(len(data)):
         with pytest.raises(ValueError, match="block"):
             decode_block(data[:length])
 
 
 def test_any_changed_byte_is_noticed() -> None:
-    data = bytearray(encode_block(block()))
+    data = bytearray(encoded(block()))
     for place in range(len(data)):
         for flipped in (0x01, 0x80, 0xFF):
             data[place] ^= flipped
@@ -108,22 +109,22 @@ def test_any_changed_byte_is_noticed() -> None:
         (b"SBLK", "at least 14 bytes, not 4"),
         (sealed(b"", magic=b"JUNK"), "begins with b'SBLK', not b'JUNK'"),
         (sealed(b"", version=2), "schema_version 2: only 1 is known"),
-        (encode_block(block())[:-1], "cut short"),
+        (encoded(block())[:-1], "cut short"),
         (sealed(b"1234567"), "at least 8 bytes, not 7"),
         (sealed(struct.pack("<II", 0, 1) + pack_names([])), "1 rows of 28 bytes do not fill"),
         (sealed(struct.pack("<II", 0, 0) + pack_names([]) + b"more"), "do not fill"),
         (sealed(struct.pack("<II", 2**32 - 1, 0)), "names at byte|column at byte"),
-        (encode_block(block(rows=(0, 2, 0))), "beyond the block's 2"),
-        (encode_block(block(scores=(0.0, 1.5, 0.0))), "a score above 1"),
-        (encode_block(block(scores=(0.0, nan, 0.0))), "negative, or a score above 1"),
-        (encode_block(block(counts=(0.0, -1.0, 0.0))), "negative"),
-        (encode_block(block(counts=(0.0, nan, 0.0))), "negative"),
-        (encode_block(block(counts=(0.0, 2e6, 0.0))), "above 1000000"),
-        (encode_block(block(positives=(0.0, inf, 0.0))), "above 1000000"),
-        (encode_block(block(positives=(0.0, nan, 0.0))), "negative"),
-        (encode_block(block()) + b"\0\1", "3 rows needs as many marks"),
-        (encode_block(block()) + b"\0\1\2", "marks of 0 or 1"),
-        (encode_block(block()) + b"\0\1\0\0", "3 rows needs as many marks"),
+        (encoded(block(rows=(0, 2, 0))), "beyond the block's 2"),
+        (encoded(block(scores=(0.0, 1.5, 0.0))), "a score above 1"),
+        (encoded(block(scores=(0.0, nan, 0.0))), "negative, or a score above 1"),
+        (encoded(block(counts=(0.0, -1.0, 0.0))), "negative"),
+        (encoded(block(counts=(0.0, nan, 0.0))), "negative"),
+        (encoded(block(counts=(0.0, 2e6, 0.0))), "above 1000000"),
+        (encoded(block(positives=(0.0, inf, 0.0))), "above 1000000"),
+        (encoded(block(positives=(0.0, nan, 0.0))), "negative"),
+        (encoded(block()) + b"\0\1", "3 rows needs as many marks"),
+        (encoded(block()) + b"\0\1\2", "marks of 0 or 1"),
+        (encoded(block()) + b"\0\1\0\0", "3 rows needs as many marks"),
     ],
 )
 def test_what_no_writer_would_write_is_refused_with_its_rule(data: bytes, rule: str) -> None:

@@ -8,17 +8,18 @@ import pytest
 import redis
 
 from app.storage import BinsStore, CorruptBins, open_redis
-from app.storage.blocks import Block, encode_block
+from app.storage.blocks import Block
 from app.storage.keys import SHARDS, TargetHour, logs, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
+from tests.storage.packing import encoded
 
 CAMPAIGN = "campaign-0"
 LOG = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
 ONE = np.ones(1)
-BLOCK = encode_block(Block((CAMPAIGN,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE))
+BLOCK = encoded(Block((CAMPAIGN,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE))
 
 
 def counted(store: BinsStore) -> float:
