@@ -4,7 +4,8 @@ Traffic is Zipf-like over the campaigns, 100 impressions an hour each on average
 folded already, as the worker does every few seconds; all of the last hour still lies in the
 logs, which is more than a running worker ever finds. Figures are of the refits after the first,
 which also judges the whole window, once. `CPU` is the worker's and Redis's; `fit` includes reading
-the bins, `read`, and the guard; `grown` is what the refit's peak adds to the memory of the process.
+the bins, `read`, the guard, and what the report tells of the same bins, which go by once; `report`
+is the rest of it; `grown` is what the refit's peak adds to the memory of the process.
 Columns without a name are of `sir`, the published method; `pooled` is the default.
 
 The alternative keeps one hash per campaign and hour, as the naive endpoint writes them, and goes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrators.bins import Bins, cell_means, fixed_sums
 from calibrators.campaign_order import blocks_in_order, sorted_rows
 from calibrators.columns import PackedColumn
-from calibrators.fixed_point import LIMIT, group_totals, sum_by_key, sum_parts
+from calibrators.fixed_point import group_totals, sum_by_key, sum_parts
 from calibrators.grid import GRID
 from calibrators.packed_table import PackedTable
 from calibrators.samples import (
@@ -22,18 +22,15 @@ from calibrators.samples import (
     check_not_negative,
     check_unit_interval,
 )
-from calibrators.table_sum import sum_packed
+from calibrators.table_sum import fit_in_place, new_rows, sum_packed
 
 if TYPE_CHECKING:
     from calibrators.atlas import Atlas
 
 _CELLS = GRID.size
 
-_BLOCK = 1024
+_BLOCK = 256
 """Campaigns of a table out of many, by `merge_in_blocks`."""
-
-_SPARSEST = 4
-"""Tables are summed in place up to this many slots for each of their cells, others by sorting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,22 +89,22 @@ class BinsTable:
             return cls.empty()
         if len(listed) == 1:
             return cls._made(listed[0].campaigns, *listed[0].columns())
-        names, rows = _new_rows(listed)
-        if _in_place(listed, names):
-            return cls._of_all(names, *sum_packed(listed, rows, range(len(names))))
+        names, rows = new_rows(listed)
+        if fit_in_place(listed, names):
+            return cls.of_all(names, *sum_packed(listed, rows, range(len(names))))
         return cls._summed(listed, names, rows)
 
     @classmethod
     def merge_in_blocks(cls, tables: Iterable[PackedTable]) -> Iterator["BinsTable"]:
         """`merge_packed`, a few campaigns at a time where there are many."""
         listed = [table for table in tables if table.campaigns]
-        names, rows = _new_rows(listed)
-        if len(listed) < 2 or not _in_place(listed, names):
+        names, rows = new_rows(listed)
+        if len(listed) < 2 or not fit_in_place(listed, names):
             yield cls.merge_packed(listed)
             return
         for first in range(0, len(names), _BLOCK):
             block = range(first, min(first + _BLOCK, len(names)))
-            yield cls._of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
+            yield cls.of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
 
     @classmethod
     def _summed(
@@ -127,10 +124,10 @@ class BinsTable:
         """From ascending keys row * _CELLS + cell; names without a cell are dropped."""
         offsets = np.searchsorted(keys, np.arange(len(names) + 1) * _CELLS)
         cells = keys - np.repeat(np.arange(len(names)) * _CELLS, np.diff(offsets))
-        return cls._of_all(names, offsets, cells, sums)
+        return cls.of_all(names, offsets, cells, sums)
 
     @classmethod
-    def _of_all(
+    def of_all(
         cls, names: tuple[str, ...], offsets: Integers, cells: Integers, sums: Integers
     ) -> Self:
         """From columns of all names; those without a cell are dropped."""
@@ -273,19 +270,6 @@ class BinsTable:
         """The table that `to_bytes` wrote; ValueError on any other bytes."""
         table = PackedTable.from_bytes(data)
         return cls._made(table.campaigns, *table.columns())
-
-
-def _new_rows(tables: Sequence[PackedTable]) -> tuple[tuple[str, ...], list[Integers]]:
-    """The names of all tables, and the rows of each table's campaigns among them."""
-    names, rows = sorted_rows([name for table in tables for name in table.campaigns])
-    return names, np.split(rows, np.cumsum([len(table.campaigns) for table in tables])[:-1])
-
-
-def _in_place(tables: Sequence[PackedTable], names: Sequence[str]) -> bool:
-    """Whether the tables are dense enough to be summed in place, and no sum can overflow."""
-    disjoint = len(names) == sum(len(table.campaigns) for table in tables)
-    dense = len(names) * _CELLS <= _SPARSEST * sum(map(len, tables))
-    return dense and not disjoint and sum(table.largest for table in tables) < LIMIT
 
 
 def _check_rows(rows: Integers, campaigns: int) -> None:

@@ -1,6 +1,7 @@
 """What every calibrator can do."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
@@ -10,6 +11,9 @@ from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
 from calibrators.map_columns import MapColumns
 from calibrators.tally import Tally
+
+BegunFits = Callable[[CalibrationMap | None], MapColumns]
+"""From the prior to the maps of campaigns whose bins were seen before it was known."""
 
 
 class Calibrator(ABC):
@@ -22,6 +26,8 @@ class Calibrator(ABC):
     name: ClassVar[str]
     monotone: ClassVar[bool] = True
     """Whether its maps keep the order of scores; only such calibrators may serve."""
+    leans: ClassVar[bool] = False
+    """Whether its maps depend on the prior."""
 
     def fit(
         self, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
@@ -42,6 +48,15 @@ class Calibrator(ABC):
     def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
         """`fit_bins` of each campaign of a table, in its order, to the last bit."""
         return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
+
+    def begin_table(self, table: BinsTable) -> BegunFits:
+        """`fit_table`, as far as it can be done before the prior is known: only what the rest
+        needs is kept of the table."""
+        if self.leans:
+            packed = table.to_bytes()
+            return lambda prior: self.fit_table(BinsTable.from_bytes(packed), prior)
+        maps = self.fit_table(table)
+        return lambda _: maps
 
     @abstractmethod
     def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:

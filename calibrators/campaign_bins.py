@@ -1,5 +1,6 @@
 """Equal-frequency bins of many campaigns at once, from the cells of a table of bins."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,16 @@ class CampaignBins:
             bin_size
         )
 
+    @classmethod
+    def end_to_end(cls, parts: Sequence["CampaignBins"]) -> "CampaignBins":
+        """The bins of all parts, one part behind the other."""
+        counts = [np.diff(part.offsets) for part in parts]
+        offsets = np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts]))
+        return cls(ScoreBins.end_to_end([part.bins for part in parts]), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
     def pooled(self, starts: Integers) -> "CampaignBins":
         """Adjacent bins put together; no pool reaches over two campaigns."""
         return CampaignBins(self.bins.pooled(starts), np.searchsorted(starts, self.offsets))
@@ -52,7 +63,8 @@ class _Cells:
         means = np.clip(self.means, lower, upper)
         spread = np.minimum(means - lower, upper - means)
         first, last = self.offsets[:-1], self.offsets[1:] - 1
-        reached = running_sums(self.weights, self.offsets)
+        columns = np.stack((self.weights, self.weights * means, self.weights * self.outcomes))
+        reached, score_sums, positives = running_sums(columns, self.offsets)
         counts = bin_counts(reached[last], bin_size, last - first + 1)
         campaigns, cuts = inner_cuts(reached[last], counts)
         cell = reaching(reached, self.offsets, campaigns, cuts)
@@ -68,10 +80,8 @@ class _Cells:
             ends.after((means - spread)[first], following),
             ends.before(edges, (means + spread)[last]),
             ends.steps(cuts, reached[last]),
-            ends.sums(running_sums(self.weights * means, self.offsets), cell, above, last),
-            ends.sums(
-                running_sums(self.weights * self.outcomes, self.offsets), cell, clicked, last
-            ),
+            ends.sums(score_sums, cell, above, last),
+            ends.sums(positives, cell, clicked, last),
         )
         return CampaignBins(bins, offsets)
 

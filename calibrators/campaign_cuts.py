@@ -33,14 +33,14 @@ def _whole_cuts(totals: Floats, bins: Integers, edges: Integers) -> Floats:
 
 
 def running_sums(values: Floats, offsets: Integers) -> Floats:
-    """Running sums, (m,), that begin anew with each campaign, offsets[i]:offsets[i + 1].
+    """Running sums of columns, (k, m), that begin anew with each campaign.
 
-    One campaign after the other: a sum over all of them would be rounded by those before.
+    Campaign i stands at offsets[i]:offsets[i + 1]. One after the other: a sum over all of them
+    would be rounded by those before.
     """
-    sums = np.empty(len(values))
-    bounds = offsets.tolist()
-    for first, last in pairwise(bounds):
-        np.add.accumulate(values[first:last], out=sums[first:last])
+    sums = np.empty_like(values)
+    for first, last in pairwise(offsets.tolist()):
+        np.add.accumulate(values[:, first:last], axis=1, out=sums[:, first:last])
     return sums
 
 

@@ -27,7 +27,16 @@ class CampaignMaps:
 
     def fit(self, table: BinsTable, prior: CalibrationMap | None) -> MapColumns:
         """The maps in the order of the table's campaigns; ValueError where one has no samples."""
-        pools = _pooled(CampaignBins.of_table(table, self.bin_size))
+        return self.finish(self.begin(table), prior)
+
+    def begin(self, table: BinsTable) -> CampaignBins:
+        """What comes before the prior: bins of equal frequency, the violators pooled."""
+        return _pooled(CampaignBins.of_table(table, self.bin_size))
+
+    def finish(self, pools: CampaignBins, prior: CalibrationMap | None) -> MapColumns:
+        """The maps of pools that were begun."""
+        if not len(pools):
+            return MapColumns.of_maps([])
         if prior is not None:
             leaning = pools.bins.leaning_on(prior, self.prior_strength)
             pools = _pooled(CampaignBins(leaning, pools.offsets))

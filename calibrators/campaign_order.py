@@ -11,7 +11,18 @@ def sorted_rows(campaigns: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
     """The distinct names ascending, and the place of each of these, (n,), among them."""
     names = tuple(sorted(set(campaigns)))
     row_of = {name: row for row, name in enumerate(names)}
-    return names, np.fromiter((row_of[name] for name in campaigns), np.int64, len(campaigns))
+    return names, np.fromiter(map(row_of.__getitem__, campaigns), np.int64, len(campaigns))
+
+
+def merged_rows(
+    parts: Sequence[tuple[str, ...]],
+) -> tuple[tuple[str, ...], list[Integers]]:
+    """The names of all parts, each of which ascends, and the rows of each part's names in them."""
+    if len(parts) == 1:
+        return parts[0], [np.arange(len(parts[0]))]
+    names, rows = sorted_rows([name for part in parts for name in part])
+    ends = np.cumsum([len(part) for part in parts])
+    return names, np.split(rows, ends[:-1]) if parts else []
 
 
 def blocks_in_order(rows: Integers, lengths: Integers) -> Integers:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from calibrators.bins_table import BinsTable
+from calibrators.span_sums import sums_of_block
 
 HourTables = Mapping[int, BinsTable]
 """Bins of some campaigns by hour, counted since 1970."""
@@ -38,3 +39,13 @@ class History:
         """The sum over these hours, block after block."""
         for block in self.between(first, behind):
             yield BinsTable.merge(block.values())
+
+    def sums(self, *spans: range) -> Iterator[tuple[BinsTable, ...]]:
+        """The sums over several spans of hours, block after block; what the spans share is summed
+        once."""
+        if len(spans) == 1:
+            yield from ((table,) for table in self.windows(spans[0].start, spans[0].stop))
+            return
+        first, behind = min(span.start for span in spans), max(span.stop for span in spans)
+        for block in self.between(first, behind):
+            yield sums_of_block(block, spans)

@@ -40,12 +40,21 @@ class MapColumns:
         )
 
     def taken(self, order: Integers) -> "MapColumns":
-        """These maps, (n,), in this order."""
+        """These maps, (n,), in this order; a view where they are neighbours."""
+        if len(order) and (np.diff(order) == 1).all():
+            return self.run(int(order[0]), int(order[-1]) + 1)
         starts = np.cumsum(self.lengths) - self.lengths
         lengths = self.lengths[order]
         shifts = starts[order] - (np.cumsum(lengths) - lengths)
         places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
         return MapColumns(lengths, self.knots[places], self.values[places])
+
+    def run(self, first: int, behind: int) -> "MapColumns":
+        """A view of the maps of first <= number < behind."""
+        start = int(self.lengths[:first].sum())
+        lengths = self.lengths[first:behind]
+        span = slice(start, start + int(lengths.sum()))
+        return MapColumns(lengths, self.knots[span], self.values[span])
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -27,23 +27,26 @@ class PackedTable:
     """The columns of a `BinsTable` as they stand in its bytes, checked and not unpacked.
 
     The cells of campaign i stand at offsets[i]:offsets[i + 1] of `cells`, and of the three `sums`:
-    counts, score sums, positives.
+    counts, score sums, positives. `named` are the bytes of the names where it was read from some.
     """
 
     campaigns: tuple[str, ...]
     offsets: Integers
     cells: PackedColumn
     sums: tuple[PackedColumn, ...]
+    named: bytes = b""
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` wrote, which it keeps; ValueError on any other bytes."""
+    def from_bytes(cls, data: bytes, like: Self | None = None) -> Self:
+        """What `to_bytes` wrote, which it keeps; ValueError on any other bytes. Shares the
+        campaigns with `like` where they are the same."""
         if len(data) < _HEADER.size:
             raise ValueError(f"a bins table needs {_HEADER.size} bytes, got {len(data)}")
         magic, version, octaves, bits, campaigns, length = _HEADER.unpack_from(data)
         check_grid("a bins table", magic == _MAGIC, version, octaves, bits)
         view = memoryview(data)
-        names, offset = unpack_names(view, _HEADER.size, campaigns)
+        names, named = _read_names(data, campaigns, like)
+        offset = _HEADER.size + len(named)
         lengths, offset = unpack_column(view, offset, campaigns)
         # Each length on its own first: a sum of huge ones could wrap around to the right total.
         if not ((lengths >= 1) & (lengths <= length)).all() or lengths.sum() != length:
@@ -56,8 +59,8 @@ class PackedTable:
             raise ValueError(f"a bins table ends at byte {offset}, there are {len(data)}")
         cells, *sums = columns
         offsets = np.concatenate(([0], np.cumsum(lengths)))
-        _check_order(names, offsets, cells)
-        return cls(names, offsets, cells, tuple(sums))
+        _check_order(offsets, cells)
+        return cls(names, offsets, cells, tuple(sums), named)
 
     def to_bytes(self) -> bytes:
         """Little-endian bytes: magic "SBTB", schema_version u2, octaves u1, log2 of the cells in
@@ -94,10 +97,20 @@ class PackedTable:
         return np.repeat(rows[chosen] * _CELLS, np.diff(offsets)) + cells
 
 
-def _check_order(names: tuple[str, ...], offsets: Integers, cells: PackedColumn) -> None:
+def _read_names(data: bytes, count: int, like: PackedTable | None) -> tuple[tuple[str, ...], bytes]:
+    # The hours of a shard mostly have the same campaigns: comparing bytes is far cheaper.
+    known = b"" if like is None or len(like.campaigns) != count else like.named
+    if like is not None and known and data.startswith(known, _HEADER.size):
+        return like.campaigns, known
+    names, end = unpack_names(memoryview(data), _HEADER.size, count)
+    if not all(map(lt, names, names[1:])):
+        raise ValueError("campaigns of a bins table must ascend")
+    return names, data[_HEADER.size : end]
+
+
+def _check_order(offsets: Integers, cells: PackedColumn) -> None:
     if cells.largest >= _CELLS:
         raise ValueError(f"cell {cells.largest}: the grid has cells 0 to {_CELLS - 1}")
     falls = np.flatnonzero(cells.entries[1:] <= cells.entries[:-1]) + 1
-    ascend = (offsets[np.searchsorted(offsets, falls)] == falls).all()
-    if not all(map(lt, names, names[1:])) or not ascend:
-        raise ValueError("campaigns of a bins table, and their cells, must ascend")
+    if not (offsets[np.searchsorted(offsets, falls)] == falls).all():
+        raise ValueError("cells of a bins table must ascend with each campaign")

@@ -3,17 +3,18 @@
 from dataclasses import dataclass, field
 from math import ceil
 
+from calibrators.bins import Bins
+from calibrators.bins_table import BinsTable
 from calibrators.calibrator import Calibrator
 from calibrators.history import History
 from calibrators.method import Fitted
-from calibrators.packed_window import PackedWindow
-from calibrators.refit import Refit, refit_blocks
+from calibrators.refit import BegunRefit, Refit
 from calibrators.sufficiency import Sufficiency
 
 
 @dataclass(frozen=True, slots=True)
 class PerCampaign:
-    """The sum over a window, `refit_blocks` of it.
+    """The sum over a window, `refit` of it.
 
     Source: the hourly update of Deng et al., section 5.1.
 
@@ -33,10 +34,25 @@ class PerCampaign:
     def refit(self, history: History, *, memory: object = None, trial: bool = False) -> Fitted:
         """See `Method`; the trial is the refit of an hour before."""
         behind = ceil(history.as_of)
-        fitted = self._of(history, behind)
-        before = self._of(history, behind - 1).atlas if trial else None
-        return Fitted(fitted.atlas, before, fitted.skipped)
+        ends = (behind, behind - 1) if trial else (behind,)
+        windows = [_Window(BegunRefit(self.calibrator, self.sufficiency)) for _ in ends]
+        for tables in history.sums(*(range(end - self.hours, end) for end in ends)):
+            for window, table in zip(windows, tables, strict=True):
+                window.add(table)
+        fitted, *before = (window.refit() for window in windows)
+        return Fitted(fitted.atlas, before[0].atlas if before else None, fitted.skipped)
 
-    def _of(self, history: History, behind: int) -> Refit:
-        window = PackedWindow.of(history.windows(behind - self.hours, behind))
-        return refit_blocks(window, window.total, self.calibrator, self.sufficiency)
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A refit as the blocks of its window go by, and their totals."""
+
+    begun: BegunRefit
+    totals: list[Bins] = field(default_factory=list)
+
+    def add(self, table: BinsTable) -> None:
+        self.begun.add(table)
+        self.totals.append(table.total())
+
+    def refit(self) -> Refit:
+        return self.begun.finish(Bins.merge(self.totals))

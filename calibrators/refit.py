@@ -3,7 +3,7 @@
 The service's worker and the offline backtest both call this one function.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -14,10 +14,11 @@ from calibrators.atlas import Atlas
 from calibrators.bins import Bins
 from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
-from calibrators.calibrator import Calibrator
+from calibrators.calibrator import BegunFits, Calibrator
 from calibrators.campaign_rows import CampaignRows
 from calibrators.map_blocks import MapBlocks
 from calibrators.map_columns import MapColumns
+from calibrators.samples import Floats
 from calibrators.sufficiency import Reason, Sufficiency
 
 
@@ -30,13 +31,36 @@ class Refit:
     skipped: Mapping[str, Reason]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """Maps of campaigns in the order of their names, and those that got none."""
+class BegunRefit:
+    """`refit` of a window that comes in blocks, none with a campaign of another's: of each only
+    what the maps need is kept, and one need be in memory at a time."""
 
-    campaigns: tuple[str, ...]
-    maps: MapColumns
-    skipped: dict[str, Reason]
+    def __init__(self, calibrator: Calibrator, sufficiency: Sufficiency) -> None:
+        self._calibrator, self._sufficiency = calibrator, sufficiency
+        self._names: list[str] = []
+        self._begun: list[BegunFits] = []
+        self._skipped: dict[str, Reason] = {}
+
+    def add(self, block: BinsTable) -> None:
+        """Take in a block."""
+        totals = block.totals()
+        enough = self._sufficiency.enough(*totals)
+        if not enough.all():
+            self._skipped |= _reasons(block.campaigns, totals, ~enough, self._sufficiency)
+            block = block.chosen(enough)
+        self._names.extend(block.campaigns)
+        self._begun.append(self._calibrator.begin_table(block))
+
+    def finish(self, total: Bins) -> Refit:
+        """The maps; `total` are the bins of all campaigns of the window together."""
+        target_map = _target_map(total, self._calibrator, self._sufficiency)
+        first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
+        columns = MapColumns.end_to_end([first, *(finish(target_map) for finish in self._begun)])
+        order = sorted(range(len(self._names)), key=self._names.__getitem__)
+        in_order = columns.taken(np.array([0, *(place + 1 for place in order)], np.int64))
+        blocks = MapBlocks(in_order.lengths, in_order.knots, in_order.values)
+        names = CampaignRows([self._names[place] for place in order])
+        return Refit(Atlas(names, blocks, target_map is not None), self._skipped)
 
 
 def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Refit:
@@ -52,13 +76,10 @@ def refit_blocks(
 ) -> Refit:
     """`refit` of a window that comes in blocks, none with a campaign of another's: only one of
     them needs to be in memory at a time. `total` are the bins of all campaigns together."""
-    target_map = _target_map(total, calibrator, sufficiency)
-    fitted = _fitted(blocks, target_map, calibrator, sufficiency)
-    first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
-    columns = MapColumns.end_to_end([first, fitted.maps])
-    blocks_of_maps = MapBlocks(columns.lengths, columns.knots, columns.values)
-    atlas = Atlas(CampaignRows(fitted.campaigns), blocks_of_maps, target_map is not None)
-    return Refit(atlas, fitted.skipped)
+    begun = BegunRefit(calibrator, sufficiency)
+    for block in blocks:
+        begun.add(block)
+    return begun.finish(total)
 
 
 def refit_campaigns(
@@ -101,32 +122,15 @@ def _campaign_maps(
     return maps, skipped
 
 
-def _fitted(
-    blocks: Iterable[BinsTable],
-    target_map: CalibrationMap | None,
-    calibrator: Calibrator,
-    sufficiency: Sufficiency,
-) -> _Fitted:
-    names: list[str] = []
-    maps: list[MapColumns] = []
-    skipped: dict[str, Reason] = {}
-    for block in blocks:
-        enough = sufficiency.enough(*block.totals())
-        skipped |= _reasons(block, ~enough, sufficiency)
-        chosen = block if enough.all() else block.chosen(enough)
-        names.extend(chosen.campaigns)
-        maps.append(calibrator.fit_table(chosen, target_map))
-    order = sorted(range(len(names)), key=names.__getitem__)
-    in_order = MapColumns.end_to_end(maps).taken(np.array(order, np.int64))
-    return _Fitted(tuple(names[place] for place in order), in_order, skipped)
-
-
 def _reasons(
-    block: BinsTable, without: NDArray[np.bool_], sufficiency: Sufficiency
+    campaigns: Sequence[str],
+    totals: tuple[Floats, Floats],
+    without: NDArray[np.bool_],
+    sufficiency: Sufficiency,
 ) -> dict[str, Reason]:
-    totals = (column[without].tolist() for column in block.totals())
-    names = compress(block.campaigns, without.tolist())
-    found = ((name, sufficiency.missing(*has)) for name, *has in zip(names, *totals, strict=True))
+    lacking = (column[without].tolist() for column in totals)
+    names = compress(campaigns, without.tolist())
+    found = ((name, sufficiency.missing(*has)) for name, *has in zip(names, *lacking, strict=True))
     return {name: reason for name, reason in found if reason is not None}
 
 

@@ -1,6 +1,7 @@
 """Bins of scores as the smoothed isotonic regression sees them, and how they are pooled."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,12 @@ class ScoreBins:
     weights: Floats
     score_sums: Floats
     positives: Floats
+
+    @classmethod
+    def end_to_end(cls, parts: Sequence["ScoreBins"]) -> "ScoreBins":
+        """The bins of all parts, one part behind the other."""
+        columns = ([getattr(part, column.name) for part in parts] for column in fields(ScoreBins))
+        return cls(*(np.concatenate([np.empty(0), *column]) for column in columns))
 
     @property
     def values(self) -> Floats:

@@ -1,6 +1,7 @@
 """Smoothed Isotonic Regression: equal-frequency bins, pooled where they violate, interpolated."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +9,8 @@ import numpy as np
 from calibrators.bins import Bins
 from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
-from calibrators.calibrator import Calibrator
+from calibrators.calibrator import BegunFits, Calibrator
+from calibrators.campaign_bins import CampaignBins
 from calibrators.campaign_maps import CampaignMaps
 from calibrators.equal_frequency import bin_count, bin_starts, equal_cuts
 from calibrators.grid import GRID, Grid
@@ -48,6 +50,7 @@ class SmoothedIsotonic(Calibrator):
     """
 
     name: ClassVar[str] = "sir"
+    leans: ClassVar[bool] = True
 
     bin_size: float = 1000
     anchor: Anchor = "mean"
@@ -81,8 +84,15 @@ class SmoothedIsotonic(Calibrator):
         """Maps of all campaigns in one go; other tails than proportional ones one by one."""
         if self.tails != "proportional":
             return Calibrator.fit_table(self, table, prior)
+        return self.begin_table(table)(prior)
+
+    def begin_table(self, table: BinsTable) -> BegunFits:
+        """Only the pools wait for the prior: few, however many cells they are of."""
+        if self.tails != "proportional":
+            return Calibrator.begin_table(self, table)
         maps = CampaignMaps(self.bin_size, self.anchor, self.prior_strength)
-        return MapColumns.end_to_end([maps.fit(part, prior) for part in table.slices(_CELLS)])
+        parts = [maps.begin(part) for part in table.slices(_CELLS)]
+        return partial(maps.finish, CampaignBins.end_to_end(parts))
 
     def interpolate(self, bins: ScoreBins, prior: CalibrationMap | None) -> CalibrationMap:
         """Phases 2 and 3: pool the violators, draw the line through the anchors, add the tails."""

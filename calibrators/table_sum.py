@@ -1,16 +1,37 @@
-"""The sum of many tables of bins, a few campaigns at a time and without unpacking the tables."""
+"""Sums of many tables of bins, a few campaigns at a time and without unpacking the tables."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import chain
 
 import numpy as np
 
+from calibrators.campaign_order import merged_rows
+from calibrators.fixed_point import LIMIT
 from calibrators.grid import GRID
 from calibrators.packed_table import Columns, PackedTable
 from calibrators.samples import Integers
 
+_SPARSEST = 4
+"""Tables are summed in place up to this many slots for each of their cells, others by sorting."""
+
 _ROWS = 64
 """Campaigns in hand at once: their sums stay in the processor's cache."""
+
+
+def new_rows(tables: Sequence[PackedTable]) -> tuple[tuple[str, ...], list[Integers]]:
+    """The names of all tables, and the rows of each table's campaigns among them."""
+    # Many tables share their campaigns, which are gone through once.
+    distinct = {id(table.campaigns): table.campaigns for table in tables}
+    names, rows = merged_rows(list(distinct.values()))
+    rows_of = dict(zip(distinct, rows, strict=True))
+    return names, [rows_of[id(table.campaigns)] for table in tables]
+
+
+def fit_in_place(tables: Sequence[PackedTable], names: Sequence[str]) -> bool:
+    """Whether the tables are dense enough to be summed in place, and no sum can overflow."""
+    disjoint = len(names) == sum(len(table.campaigns) for table in tables)
+    dense = len(names) * GRID.size <= _SPARSEST * sum(map(len, tables))
+    return dense and not disjoint and sum(table.largest for table in tables) < LIMIT
 
 
 def sum_packed(
@@ -20,33 +41,70 @@ def sum_packed(
 
     Cells whose sums are all 0 are left out. No sum may overflow: the caller looks.
     """
+    return sums_packed(tables, rows, campaigns, [set(range(len(tables)))])[0]
+
+
+def sums_packed(
+    tables: Sequence[PackedTable],
+    rows: Sequence[Integers],
+    campaigns: range,
+    choices: Sequence[Set[int]],
+) -> list[Columns]:
+    """`sum_packed` of several choices of the tables, by their numbers.
+
+    From one choice to the next only what differs is added or taken away, so windows that slide by
+    an hour cost little more than one of them.
+    """
     edges = [*range(campaigns.start, campaigns.stop, _ROWS), campaigns.stop]
     bounds = [np.searchsorted(row, edges).tolist() for row in rows]
     sums = np.zeros((3, min(_ROWS, len(campaigns)) * GRID.size), np.int64)
-    # As long as the result can be; what is not written to takes no memory.
-    spans = [table.offsets[[b[0], b[-1]]] for table, b in zip(tables, bounds, strict=True)]
-    longest = min(len(campaigns) * GRID.size, sum(int(end - start) for start, end in spans))
-    columns = np.empty((4, longest), np.int64)
-    offsets = [np.zeros(1, np.int64)]
+    # What the tables hold of the rows: as long as a result can be.
+    held = [int(t.offsets[b[-1]] - t.offsets[b[0]]) for t, b in zip(tables, bounds, strict=True)]
+    found = [_Found(sum(held[number] for number in choice), campaigns) for choice in choices]
     for block, first in enumerate(edges[:-1]):
-        for table, row, bound in zip(tables, rows, bounds, strict=True):
-            _add(sums, table, row - first, slice(bound[block], bound[block + 1]))
-        starts = _take(sums, columns[:, offsets[-1][-1] :], edges[block + 1] - first)
-        offsets.append(offsets[-1][-1] + starts)
+        summed: Set[int] = set()
+        for choice, columns in zip(choices, found, strict=True):
+            for number in sorted(summed ^ choice):
+                chosen = slice(bounds[number][block], bounds[number][block + 1])
+                change = np.subtract if number in summed else np.add
+                _change(change, sums, tables[number], rows[number] - first, chosen)
+            columns.take(sums, edges[block + 1] - first)
+            summed = choice
         sums.fill(0)
-    ends = np.fromiter(chain.from_iterable(offsets), np.int64, len(campaigns) + 1)
-    return ends, columns[0, : ends[-1]], columns[1:, : ends[-1]]
+    return [columns.all() for columns in found]
 
 
-def _add(sums: Integers, table: PackedTable, rows: Integers, chosen: slice) -> None:
+class _Found:
+    """The columns of a sum, as they grow."""
+
+    def __init__(self, cells: int, campaigns: range) -> None:
+        # What is not written to takes no memory.
+        longest = min(len(campaigns) * GRID.size, cells)
+        self._columns = np.empty((4, longest), np.int64)
+        self._offsets = [np.zeros(1, np.int64)]
+        self._campaigns = len(campaigns)
+
+    def take(self, sums: Integers, campaigns: int) -> None:
+        """Add what the sums of the next campaigns hold."""
+        end = self._offsets[-1][-1]
+        self._offsets.append(end + _take(sums, self._columns[:, end:], campaigns))
+
+    def all(self) -> Columns:
+        ends = np.fromiter(chain.from_iterable(self._offsets), np.int64, self._campaigns + 1)
+        return ends, self._columns[0, : ends[-1]], self._columns[1:, : ends[-1]]
+
+
+def _change(
+    change: np.ufunc, sums: Integers, table: PackedTable, rows: Integers, chosen: slice
+) -> None:
     span = slice(table.offsets[chosen.start], table.offsets[chosen.stop])
     places = table.places(rows, chosen)
     for total, column in zip(sums, table.sums, strict=True):
-        np.add.at(total, places, column.values(span))
+        change.at(total, places, column.values(span))
 
 
 def _take(sums: Integers, into: Integers, campaigns: int) -> Integers:
-    """Move what the sums hold into the columns; returns where each campaign's cells end."""
+    """Write what the sums hold into the columns; returns where each campaign's cells end."""
     held = np.flatnonzero(np.bitwise_or.reduce(sums) != 0)
     firsts = np.arange(campaigns + 1) * GRID.size
     bounds = np.searchsorted(held, firsts)

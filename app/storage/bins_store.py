@@ -13,6 +13,7 @@ from app.storage.keys import TargetHour
 from calibrators.bins_table import BinsTable
 from calibrators.history import HourTables
 from calibrators.packed_table import PackedTable
+from calibrators.span_sums import sums_of_block, sums_of_packed
 
 TABLES_AT_ONCE = 32
 
@@ -99,11 +100,13 @@ class BinsStore:
         """One shard's tables by hour, packed as they are stored; hours without one are left out."""
         held = [TargetHour(shard, target, hour) for hour in hours]
         tables: dict[int, PackedTable] = {}
+        last = None
         for at in range(0, len(held), TABLES_AT_ONCE):
             places = held[at : at + TABLES_AT_ONCE]
             for place, (key, data) in zip(places, self._read(places, judged=False), strict=True):
                 if data is not None:
-                    tables[place.hour] = _table(key, data)
+                    last = _table(key, data, last)
+                    tables[place.hour] = last
         return tables
 
     @reaching_the_store()
@@ -148,7 +151,9 @@ class BinsStore:
             if tables:
                 tables = [BinsTable.merge_packed(tables).packed]
             stored = self._read(held[at : at + TABLES_AT_ONCE], judged)
-            tables += (_table(key, data) for key, data in stored if data is not None)
+            for key, data in stored:
+                if data is not None:
+                    tables.append(_table(key, data, tables[-1] if tables else None))
         return tables
 
     def _read(self, held: list[TargetHour], judged: bool) -> list[tuple[str, bytes | None]]:
@@ -174,9 +179,22 @@ class HourBlocks:
         for shard in range(keys.SHARDS):
             yield from hour_blocks(self.store.hour_tables(shard, self.target, self.hours))
 
+    def between(self, first: int, behind: int) -> "HourBlocks":
+        """Those of first <= hour < behind; no others are read."""
+        hours = range(max(first, self.hours.start), min(behind, self.hours.stop))
+        return HourBlocks(self.store, self.target, hours)
 
-def _table(key: str, data: bytes) -> PackedTable:
+    def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
+        """The sums over spans of hours, all of a block at once."""
+        for shard in range(keys.SHARDS):
+            tables = self.store.hour_tables(shard, self.target, self.hours)
+            found = sums_of_packed(tables, spans)
+            blocks = (sums_of_block(block, spans) for block in hour_blocks(tables))
+            yield from blocks if found is None else found
+
+
+def _table(key: str, data: bytes, like: PackedTable | None) -> PackedTable:
     try:
-        return PackedTable.from_bytes(data)
+        return PackedTable.from_bytes(data, like)
     except ValueError as error:
         raise CorruptBins(key, str(error)) from error

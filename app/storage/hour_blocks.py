@@ -20,7 +20,9 @@ def hour_blocks(
 ) -> Iterator[HourTables]:
     """The same tables in blocks, none with a campaign of another's; an hour in which none of a
     block's campaigns has bins is left out."""
-    names = sorted({name for table in tables.values() for name in table.campaigns})
+    # Many hours share their campaigns, which are gone through once.
+    distinct = {id(table.campaigns): table.campaigns for table in tables.values()}
+    names = sorted(set().union(*distinct.values()))
     if not names:
         return
     blocks = ceil(len(names) / campaigns)

@@ -37,6 +37,8 @@ class Judgement:
 
     def row(self) -> Row:
         """The numbers; what is undefined is None, so that no gauge shows it."""
+        if not self._totals:
+            self.add(BinsTable.empty())
         pooled = Predictions.check(*Bins.merge(self._totals).samples())
         row = {
             **pooled_scores(pooled),

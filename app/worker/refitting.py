@@ -21,6 +21,8 @@ from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.judged_hours import JudgedHours
 from app.worker.map_choice import filled
 from app.worker.methods import Methods
+from app.worker.raw_window import RawWindow
+from app.worker.stored_history import ReadBlocks, StoredHistory
 from app.worker.target_refit import Order, refit_target
 from app.worker.target_report import TargetReport, repeated
 from calibrators import Atlas
@@ -130,10 +132,12 @@ class Refitter:
         return version
 
     def _refit(self, request: Request, order: Order) -> tuple[Atlas, dict[str, Any]]:
-        outcome = refit_target(self._fitting, order, self._history(request, order))
-        closed = closed_hours(request.as_of)
+        closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
         known = repeated(order.before, closed) if request.between_hours else None
-        quality = known or TargetReport(self.settings, self.bins).of(order.target, closed)
+        window = target_report.window(closed) if known is None else RawWindow.none()
+        history = self._history(request, order, window)
+        outcome = refit_target(self._fitting, order, history)
+        quality = known or target_report.of(order.target, closed, window)
         # A refit of a few campaigns does not stand for the hour's refit of the target.
         whole = request.campaigns is None
         report = {
@@ -145,11 +149,11 @@ class Refitter:
         self.held.update(outcome.held)
         return outcome.atlas, report
 
-    def _history(self, request: Request, order: Order) -> History:
+    def _history(self, request: Request, order: Order, window: RawWindow) -> History:
         behind = begun_hours(request.as_of)
         first = behind - self._fitting.hours(order.target, order.own)
         blocks = self.bins.history(order.target, first, behind)
-        return History(request.as_of / SECONDS, blocks)
+        return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window))
 
     @property
     def _fitting(self) -> Fitting:

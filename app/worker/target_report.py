@@ -7,7 +7,8 @@ from typing import Any
 from app.settings import Settings
 from app.storage.bins_store import BinsStore
 from app.worker.hours import SECONDS
-from app.worker.judging import Judgement, TopCampaigns, judged
+from app.worker.judging import Judgement, judged
+from app.worker.raw_window import RawScores, RawWindow
 from calibrators import BinsTable
 
 _OF_CLOSED_HOURS = ("judged_until", "hour", "window", "top")
@@ -20,34 +21,36 @@ class TargetReport:
     settings: Settings
     bins: BinsStore
 
-    def of(self, target: str, closed: int) -> dict[str, Any]:
-        """Quality of the newest closed hour and of the window, and the top campaigns; hours below
-        `closed` are closed."""
+    def window(self, closed: int) -> RawWindow:
+        """The window that ends with the hours below `closed`, which are closed."""
+        hours = range(closed - self.settings.window_hours, closed)
+        return RawWindow(hours, self.settings.top_campaigns)
+
+    def of(self, target: str, closed: int, window: RawWindow) -> dict[str, Any]:
+        """Quality of the newest closed hour and of the window, and the top campaigns."""
         first = closed - self.settings.window_hours
+        raw = window.found
+        if raw is None:
+            tables = self.bins.window_blocks(target, first, closed)
+            raw = RawScores.of(tables, self.settings.top_campaigns)
         return {
             "judged_until": closed * SECONDS,
             "hour": {
                 "raw": judged(self.bins.window_blocks(target, closed - 1, closed)),
                 "calibrated": judged(self.bins.judged_blocks(target, closed - 1, closed)),
             },
-            **self._window(
-                self.bins.window_blocks(target, first, closed),
-                self.bins.judged_blocks(target, first, closed),
-            ),
+            **_window(raw, self.bins.judged_blocks(target, first, closed)),
         }
 
-    def _window(self, raw: Iterable[BinsTable], calibrated: Iterable[BinsTable]) -> dict[str, Any]:
-        """Quality and top campaigns of a window, whose tables come one after the other."""
-        stages = {"raw": Judgement(), "calibrated": Judgement()}
-        top = TopCampaigns(self.settings.top_campaigns)
-        for table in raw:
-            stages["raw"].add(table)
-            top.add(table)
-        for table in calibrated:
-            stages["calibrated"].add(table)
-            top.add_calibrated(table)
-        window = {stage: judgement.row() for stage, judgement in stages.items()}
-        return {"window": window, "top": top.entries}
+
+def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
+    """Quality and top campaigns of a window, whose tables come one after the other."""
+    after = Judgement()
+    for table in calibrated:
+        after.add(table)
+        raw.top.add_calibrated(table)
+    window = {"raw": raw.quality.row(), "calibrated": after.row()}
+    return {"window": window, "top": raw.top.entries}
 
 
 def repeated(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:

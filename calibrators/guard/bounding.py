@@ -1,6 +1,5 @@
 """Maps that leave their bounds are moved inside."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +13,9 @@ from calibrators.map_columns import MapColumns
 from calibrators.samples import Floats, Integers
 
 _ROUNDING = 1e-12
+
+_MAPS = 256
+"""Maps looked at in one go: what is worked out for each of their knots stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +38,8 @@ class _Points:
     own: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, chosen: MapColumns, bounds: Bounds) -> "_Points":
-        numbers, served, reach = np.arange(len(chosen)), bounds.served_maps, bounds.knots
+    def of(cls, chosen: MapColumns, served: MapColumns, reach: Floats) -> "_Points":
+        numbers = np.arange(len(chosen))
         lengths = (chosen.lengths, served.lengths, np.full(len(chosen), len(reach)))
         scores = np.concatenate((chosen.knots, served.knots, np.tile(reach, len(chosen))))
         maps = np.concatenate([np.repeat(numbers, each) for each in lengths])
@@ -71,9 +73,18 @@ def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
     starts and ends between them never leaves them. Increasing maps stay increasing, as the bounds
     around increasing maps increase.
     """
-    if not len(chosen):
-        return _NONE
-    points = _Points.of(chosen, bounds)
+    served, reach = bounds.served_maps, bounds.knots
+    parts = [_NONE]
+    for first in range(0, len(chosen), _MAPS):
+        run = slice(first, first + _MAPS)
+        points = _Points.of(chosen.run(run.start, run.stop), served.run(run.start, run.stop), reach)
+        moved = _bounded(chosen.run(run.start, run.stop), points, bounds.of(run), most)
+        parts.append(Moved(first + moved.numbers, moved.maps))
+    numbers = np.concatenate([part.numbers for part in parts])
+    return Moved(numbers, MapColumns.end_to_end([part.maps for part in parts]))
+
+
+def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> Moved:
     blocks = MapBlocks(chosen.lengths, chosen.knots, chosen.values)
     outside = _outside(blocks.look_up(points.maps, points.scores), *_limits(points, bounds))
     if not outside.any():
@@ -88,11 +99,11 @@ def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Mo
     before = blocks.look_up(points.maps, points.scores)
     values = _levelled(np.clip(before, lower, upper), points.maps)
     needed = points.needed(_outside(before, lower, upper))
-    for piece in _too_long(points.maps, needed, most):
-        knots = points.scores[piece]
-        drawn = thinned(knots, values[piece], lower[piece], upper[piece], most)
-        needed[piece] = False
-        needed[piece.start + drawn] = True
+    long = (np.bincount(points.maps, needed) > most)[points.maps]
+    if long.any():
+        of_long = points.taken(long)
+        limits = (values[long], lower[long], upper[long])
+        needed[long] = thinned(of_long.maps, of_long.scores, *limits, most)
     numbers, lengths = np.unique(points.maps[needed], return_counts=True)
     return Moved(numbers, MapColumns(lengths, points.scores[needed], values[needed]))
 
@@ -105,15 +116,6 @@ def _levelled(values: Floats, maps: Integers) -> Floats:
         if not falls.size:
             return values
         values[falls + 1] = values[falls]
-
-
-def _too_long(maps: Integers, needed: NDArray[np.bool_], most: int) -> Iterator[slice]:
-    """Where the points of maps stand that need more knots than `most`."""
-    starts = np.flatnonzero(np.append(True, np.diff(maps) > 0))
-    stops = np.append(starts[1:], len(maps))
-    long = np.add.reduceat(needed.astype(np.int64), starts) > most
-    for start, stop in zip(starts[long].tolist(), stops[long].tolist(), strict=True):
-        yield slice(start, stop)
 
 
 def _limits(points: _Points, bounds: Bounds) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
 """How far maps may lie from what has served so far, and from the target's map."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class Bounds:
     step: float
     reach: Reach | None = None
 
+    def of(self, maps: slice) -> "Bounds":
+        """Those of some of the maps, which are counted from 0 again."""
+        return replace(self, served=self.served[maps])
+
     @property
     def served_maps(self) -> MapColumns:
         """What has served so far in the place of each map."""
@@ -83,7 +87,8 @@ def _sketched(parent: CalibrationMap) -> CalibrationMap:
     if len(parent.knots) <= _SKETCH:
         return parent
     anything = np.zeros_like(parent.values)
-    kept = thinned(parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
+    one = np.zeros(len(parent.knots), np.int64)
+    kept = thinned(one, parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
     return CalibrationMap(parent.knots[kept], parent.values[kept])
 
 

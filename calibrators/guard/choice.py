@@ -1,6 +1,6 @@
 """The maps of all campaigns after the verdicts, and the atlas they make."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
 from typing import Self
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.atlas import Atlas
-from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
 from calibrators.campaign_rows import CampaignRows
 from calibrators.guard.bounding import Moved
 from calibrators.guard.felt import felt_by
 from calibrators.guard.map_rows import columns_of
+from calibrators.guard.newest_hour import NewestHour
 from calibrators.guard.verdict import Verdict
 from calibrators.map_blocks import MapBlocks
 from calibrators.map_columns import MapColumns
@@ -52,7 +52,7 @@ class Choice:
         sources = (MapColumns.of_maps([parent]), ours, columns_of(in_force))
         return cls(campaigns, MapColumns.end_to_end(sources).taken(places), own, served)
 
-    def felt(self, hour: Iterable[BinsTable], moved: Moved) -> set[str]:
+    def felt(self, hour: NewestHour, moved: Moved) -> set[str]:
         """Of the campaigns whose maps were moved, those to which that makes a difference."""
         names = [self.campaigns[place] for place in moved.numbers.tolist()]
         return felt_by(hour, names, self.maps.taken(moved.numbers), moved.maps)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrators.bins import Bins
-from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
-from calibrators.guard.evidence import Evidence, log_odds_of
+from calibrators.guard.evidence import log_odds_of
+from calibrators.guard.newest_hour import NewestHour
 from calibrators.guard.rules import GuardRules
 from calibrators.samples import Floats
 
@@ -18,12 +17,12 @@ _WIDEST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The hour's bins, in blocks of campaigns, and the rules.
+    """The hour and the rules.
 
     Nothing is said of two maps here that a single campaign decides: its tracker may be broken.
     """
 
-    hour: Sequence[BinsTable]
+    hour: NewestHour
     rules: GuardRules
 
     def beats(self, better: CalibrationMap, worse: CalibrationMap) -> bool:
@@ -31,7 +30,7 @@ class Contest:
         the tolerance, for all campaigns but the one that speaks most for the first."""
         if better == worse:
             return False
-        evidence = self._all_but({self._gains(better, worse).loudest[0]})
+        evidence = self.hour.without({self._gains(better, worse).loudest[0]})
         won = evidence.log_likelihood(log_odds_of(better(evidence.scores)))
         best = evidence.best_log_likelihood(
             log_odds_of(worse(evidence.scores)), self.rules.tolerance
@@ -47,23 +46,12 @@ class Contest:
         gains = self._gains(candidate, in_force)
         if gains.of_all_others > -self.rules.evidence:
             return False
-        rest = self._all_but({gains.loudest[0], gains.quietest[0]})
+        rest = self.hour.without({gains.loudest[0], gains.quietest[0]})
         shift = rest.best_shifts(log_odds_of(candidate(rest.scores)), _WIDEST)
         return bool(np.abs(shift).max() > self.rules.creep)
 
     def _gains(self, better: CalibrationMap, worse: CalibrationMap) -> "_Gains":
-        parts = [_gains(Evidence.of_table(table), better, worse) for table in self.hour]
-        names = [name for table in self.hour for name in table.campaigns]
-        return _Gains(names, np.concatenate([np.empty(0), *parts]))
-
-    def _all_but(self, campaigns: set[str]) -> Evidence:
-        """Of all campaigns but these, as if they were one."""
-        rest = (
-            table.chosen(np.array([name not in campaigns for name in table.campaigns], bool))
-            for table in self.hour
-        )
-        scores, outcomes, weights = Bins.merge(table.total() for table in rest).samples()
-        return Evidence(scores, outcomes, weights, np.zeros(len(scores), np.int64), 1)
+        return _Gains(self.hour.campaigns, self.hour.gains(better, worse))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,10 +78,3 @@ class _Gains:
 
     def _at(self, place: int) -> tuple[str, float]:
         return self.campaigns[place], float(self.nats[place])
-
-
-def _gains(evidence: Evidence, better: CalibrationMap, worse: CalibrationMap) -> Floats:
-    ours, theirs = (
-        evidence.log_likelihood(log_odds_of(each(evidence.scores))) for each in (better, worse)
-    )
-    return ours - theirs

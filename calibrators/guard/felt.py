@@ -1,11 +1,11 @@
 """Whether maps that had to be moved make a difference where there is traffic."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins_table import BinsTable
+from calibrators.guard.newest_hour import NewestHour
 from calibrators.map_blocks import MapBlocks
 from calibrators.map_columns import MapColumns
 from calibrators.samples import Floats, Integers
@@ -15,7 +15,7 @@ LEAST = 0.01
 
 
 def felt_by(
-    hour: Iterable[BinsTable], campaigns: Sequence[str], chosen: MapColumns, moved: MapColumns
+    hour: NewestHour, campaigns: Sequence[str], chosen: MapColumns, moved: MapColumns
 ) -> set[str]:
     """Those of the campaigns, (k,), whose scores of the hour have other probabilities by the map
     that was moved, (k,), than by the one that was chosen, (k,)."""
@@ -24,12 +24,11 @@ def felt_by(
     row_of = {name: row for row, name in enumerate(campaigns)}
     before, after = (MapBlocks(each.lengths, each.knots, each.values) for each in (chosen, moved))
     found: set[str] = set()
-    for table in hour:
+    for table, evidence in zip(hour.tables, hour.evidence, strict=True):
         of_table = [row_of.get(name, -1) for name in table.campaigns]
-        scores, _, weights, owners = table.samples()
-        rows = np.array(of_table, np.int64)[owners]
+        rows = np.array(of_table, np.int64)[evidence.rows]
         ours = rows >= 0
-        rows, scores, weights = rows[ours], scores[ours], weights[ours]
+        rows, scores, weights = rows[ours], evidence.scores[ours], evidence.weights[ours]
         was, now = before.look_up(rows, scores), after.look_up(rows, scores)
         changed = felt(was, now, weights, rows, len(campaigns))
         found.update(campaigns[row] for row in np.flatnonzero(changed).tolist())

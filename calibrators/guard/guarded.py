@@ -10,6 +10,7 @@ from calibrators.bins_table import BinsTable
 from calibrators.guard.bounding import bounded
 from calibrators.guard.bounds import Bounds, Reach
 from calibrators.guard.choice import Choice
+from calibrators.guard.newest_hour import NewestHour
 from calibrators.guard.rules import GuardRules
 from calibrators.guard.target import TargetMap, shared
 from calibrators.guard.verdict import campaign_verdicts
@@ -57,7 +58,7 @@ def guard(
     """
     if in_force is None:
         return _guarded(candidate, candidate, {}, "passed")
-    hour = tuple(newest)
+    hour = NewestHour.of(newest)
     target = TargetMap.of(hour, candidate, trial, in_force, rules)
     judged_parent = shared(trial) if target.verdict == "passed" else target.serving
     refused = campaign_verdicts(hour, trial, in_force, judged_parent, rules)

@@ -1,19 +1,17 @@
 """The target's own map: the one that serves all campaigns without a map of their own."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from calibrators.atlas import Atlas
-from calibrators.bins import Bins
-from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
 from calibrators.guard.bounding import bounded
 from calibrators.guard.bounds import Bounds
 from calibrators.guard.contest import Contest
 from calibrators.guard.felt import felt
+from calibrators.guard.newest_hour import NewestHour
 from calibrators.guard.rules import GuardRules
 from calibrators.guard.verdict import Verdict, verdicts_of
 from calibrators.map_columns import MapColumns
@@ -30,7 +28,7 @@ class TargetMap:
     @classmethod
     def of(
         cls,
-        hour: Sequence[BinsTable],
+        hour: NewestHour,
         candidate: Atlas,
         trial: Atlas,
         in_force: Atlas,
@@ -57,12 +55,12 @@ class TargetMap:
         """Whether it had to be moved."""
         return self.map is not self.chosen
 
-    def decision(self, hour: Iterable[BinsTable]) -> str:
+    def decision(self, hour: NewestHour) -> str:
         """The verdict, or "bounded" where a candidate was moved at a score of the hour."""
         if self.verdict != "passed" or not self.moved:
             return self.verdict
         chosen = self.chosen or CalibrationMap.identity()
-        scores, _, weights = Bins.merge(table.total() for table in hour).samples()
+        scores, _, weights = hour.total.samples()
         rows = np.zeros(len(scores), np.int64)
         changed = felt(chosen(scores), self.serving(scores), weights, rows, 1)
         return "bounded" if changed.any() else "passed"
@@ -74,7 +72,7 @@ def shared(atlas: Atlas) -> CalibrationMap:
 
 
 def _verdict(
-    hour: Sequence[BinsTable], candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
+    hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
 ) -> Verdict:
     contest = Contest(hour, rules)
     tried, served, identity = shared(trial), shared(in_force), CalibrationMap.identity()

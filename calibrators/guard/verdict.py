@@ -1,6 +1,5 @@
 """Which of the maps at hand is worse than another beyond noise."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -10,6 +9,7 @@ from calibrators.atlas import Atlas
 from calibrators.bins_table import BinsTable
 from calibrators.calibration_map import CalibrationMap
 from calibrators.guard.evidence import Evidence, log_odds_of
+from calibrators.guard.newest_hour import NewestHour
 from calibrators.guard.rules import GuardRules
 from calibrators.samples import Floats
 
@@ -26,7 +26,7 @@ def verdicts_of(
 
 
 def campaign_verdicts(
-    hour: Iterable[BinsTable],
+    hour: NewestHour,
     trial: Atlas,
     in_force: Atlas,
     parent: CalibrationMap,
@@ -34,8 +34,9 @@ def campaign_verdicts(
 ) -> dict[str, Verdict]:
     """Of the campaigns of the hour whose candidate does not pass."""
     refused: dict[str, Verdict] = {}
-    for table in hour:
-        verdicts = _verdicts(Evidence.of_table(table), table, (trial, in_force), parent, rules)
+    by_parent = hour.log_likelihoods(parent)
+    for table, evidence, nats in zip(hour.tables, hour.evidence, by_parent, strict=True):
+        verdicts = _verdicts(evidence, table, (trial, in_force), nats, rules)
         for row in np.flatnonzero(verdicts != "passed").tolist():
             refused[table.campaigns[row]] = verdicts[row].item()
     return refused
@@ -45,13 +46,12 @@ def _verdicts(
     evidence: Evidence,
     table: BinsTable,
     atlases: tuple[Atlas, Atlas],
-    parent: CalibrationMap,
+    by_parent: Floats,
     rules: GuardRules,
 ) -> NDArray[np.str_]:
     trial, served = (log_odds_of(_forecast(evidence, table, atlas)) for atlas in atlases)
     trial_best = evidence.best_log_likelihood(trial, rules.tolerance)
     served_best = evidence.best_log_likelihood(served, rules.tolerance)
-    by_parent = evidence.log_likelihood(log_odds_of(parent(evidence.scores)))
     return verdicts_of(
         evidence.log_likelihood(served) - trial_best >= rules.evidence,
         by_parent - trial_best >= rules.evidence,

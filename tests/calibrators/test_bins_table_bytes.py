@@ -11,6 +11,7 @@ from calibrators import BinsTable
 from calibrators.columns import pack_column
 from calibrators.grid import GRID
 from calibrators.names import pack_names
+from calibrators.packed_table import PackedTable
 from tests.calibrators.damage import assert_refused_or_sound
 from tests.calibrators.grid_oracle import cell_of
 
@@ -37,6 +38,30 @@ def assert_sound(table: BinsTable) -> None:
     assert (table.totals()[0] >= 0).all()
     assert not table.cells.flags.writeable
     assert BinsTable.from_bytes(table.to_bytes()) == table
+
+
+@pytest.mark.parametrize(
+    ("names", "shared"),
+    [("ab", True), ("ac", False), ("abc", False), ("a", False), (["a", "bé"], False)],
+)
+def test_tables_of_the_same_campaigns_share_them(names: list[str], shared: bool) -> None:
+    first = PackedTable.from_bytes(written(["a", "b"], [1, 1], [5, 5]))
+    data = written(list(names), [1] * len(names), [7] * len(names))
+
+    found = PackedTable.from_bytes(data, first)
+
+    assert found.campaigns == tuple(names)
+    assert (found.campaigns is first.campaigns) == shared
+    assert BinsTable.merge_packed([found]) == BinsTable.from_bytes(data)
+
+
+def test_campaigns_are_shared_with_bytes_only() -> None:
+    """A table that was not read from any has none to compare."""
+    table = BinsTable.from_bytes(written(["a"], [1], [5]))
+
+    found = PackedTable.from_bytes(written(["a"], [1], [7]), table.packed)
+
+    assert found.campaigns == ("a",)
 
 
 def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_table() -> None:

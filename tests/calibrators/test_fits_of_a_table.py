@@ -119,3 +119,23 @@ def test_tails_in_proportion_are_those_of_each_campaign(campaigns):
     pairs = zip(anchors, values, strict=True)
     expected = [knots_with_tails(at, to, "proportional") for at, to in pairs]
     assert_same(found, MapColumns.of_maps(expected))
+
+
+@pytest.mark.parametrize("name", sorted(CALIBRATORS))
+@pytest.mark.parametrize("prior", [None, CalibrationMap.proportional(1.4)])
+def test_what_begins_before_the_prior_is_known_ends_as_the_fit_of_the_table(name, prior):
+    rng = np.random.default_rng(6)
+    scores = rng.beta(1.0, 10.0, 6000)
+    outcomes = (rng.random(6000) < scores).astype(float)
+    rows = np.sort(rng.integers(0, 3, 6000))
+    table = BinsTable.from_columns("abc", rows, scores, np.ones(6000), outcomes)
+    calibrator = CALIBRATORS[name]()
+
+    assert_same(calibrator.begin_table(table)(prior), calibrator.fit_table(table, prior))
+
+
+@given(tables(), BIN_SIZES, st.sampled_from(["proportional", "clip", "unit", "extend"]), PRIORS)
+def test_smoothed_isotonic_begins_before_the_prior_is_known(table, bin_size, tails, prior):
+    calibrator = SmoothedIsotonic(bin_size, tails=tails)
+
+    assert_same(calibrator.begin_table(table)(prior), calibrator.fit_table(table, prior))

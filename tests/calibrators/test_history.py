@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable, History
-from calibrators.packed_window import PackedWindow
 
 
 def table(counts: Mapping[str, int]) -> BinsTable:
@@ -36,12 +35,3 @@ def test_a_window_is_the_sum_of_its_hours(first: int, behind: int) -> None:
         BinsTable.merge(each for hour, each in block.items() if first <= hour < behind)
         for block in BLOCKS
     ]
-
-
-def test_a_packed_window_can_be_gone_through_again_and_knows_its_total() -> None:
-    tables = list(History(7.0, BLOCKS).windows(4, 7))
-
-    window = PackedWindow.of(iter(tables))
-
-    assert list(window) == list(window) == tables
-    assert window.total == BinsTable.merge(tables).total()

@@ -24,6 +24,16 @@ def test_parts_stand_one_behind_the_other(first: list, second: list) -> None:
     assert unpacked(MapColumns.end_to_end(parts)) == first + second
 
 
+@given(MAPS, st.integers(0, 5), st.integers(0, 5))
+def test_neighbours_are_taken_without_a_copy(maps: list, first: int, behind: int) -> None:
+    columns = MapColumns.of_maps(maps)
+
+    run = columns.taken(np.arange(len(maps))[first:behind])
+
+    assert unpacked(run) == maps[first:behind]
+    assert not len(run) or np.shares_memory(run.knots, columns.knots)
+
+
 @given(MAPS.flatmap(lambda maps: st.tuples(st.just(maps), st.permutations(range(len(maps))))))
 def test_maps_are_taken_in_any_order(drawn: tuple[list, list[int]]) -> None:
     maps, order = drawn

@@ -94,7 +94,7 @@ def test_many_campaigns_come_in_blocks_and_are_the_sum() -> None:
 
     blocks = list(BinsTable.merge_in_blocks([hour.packed for hour in hours]))
 
-    assert [len(block) for block in blocks] == [1024, 76]
+    assert [len(block) for block in blocks] == [256, 256, 256, 256, 76]
     assert BinsTable.merge(blocks) == BinsTable.merge(hours)
 
 
