@@ -58,8 +58,6 @@ class Sizes:
     sample: int = 200
 
 
-_MOST_POOLED = 10_000
-
 LARGE = Sizes((*Sizes().campaigns, (100_000, 1)))
 
 
@@ -173,16 +171,14 @@ class Used:
 
 
 def measure(sizes: Sizes | None = None) -> Table:
-    """For each number of campaigns a column of `sir`, one of the alternative, and one of `pooled`
-    up to as many as `_MOST_POOLED`."""
+    """For each number of campaigns a column of `sir`, of the alternative, and of `pooled`."""
     sizes = sizes or Sizes()
     refits: Table = {}
     for campaigns, rounds in sizes.campaigns:
         ours, naive_, pooled = _measure(campaigns, rounds, sizes.sample)
         refits[f"{campaigns:,} campaigns"] = ours
         refits[f"{campaigns:,}, hashes and scikit-learn, SCALED"] = naive_
-        if pooled:
-            refits[f"{campaigns:,} campaigns, pooled"] = pooled
+        refits[f"{campaigns:,} campaigns, pooled"] = pooled
     return transposed(refits)
 
 
@@ -192,17 +188,16 @@ def _measure(campaigns: int, rounds: int, sample: int) -> tuple[Row, Row, Row]:
         refits: list[SiroccoRefits | NaiveRefits] = [
             SiroccoRefits(platform, store, "sir"),
             NaiveRefits(platform, other, min(sample, campaigns)),
+            SiroccoRefits(platform, third, "pooled"),
         ]
-        if campaigns <= _MOST_POOLED:
-            refits.append(SiroccoRefits(platform, third, "pooled"))
         for hour in HOURS:
             tables = platform.tables(hour)
             for each in refits:
                 each.store_hour(hour, tables)
         for each in refits:
             each.begin()
-        rows = [_row(found) for found in zip(*_taken_in_turns(refits, rounds), strict=True)]
-    return rows[0], rows[1], rows[2] if len(rows) > 2 else {}
+        ours, naive_, pooled = zip(*_taken_in_turns(refits, rounds), strict=True)
+    return _row(ours), _row(naive_), _row(pooled)
 
 
 def _taken_in_turns(
