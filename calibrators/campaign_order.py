@@ -31,3 +31,13 @@ def blocks_in_order(rows: Integers, lengths: Integers) -> Integers:
     taken = lengths[order]
     before = np.cumsum(lengths) - lengths
     return np.repeat(before[order] - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())
+
+
+def even_spans(names: Sequence[str], most: int) -> list[tuple[str, str | None]]:
+    """As few spans of ascending names as hold at most so many each: the first name of each, and the
+    one behind it, None behind the last. They are even, because a small one at the end would cost as
+    much as the others."""
+    count = -(-len(names) // most)
+    firsts = [names[len(names) * span // count] for span in range(count)]
+    behind: list[str | None] = [*firsts[1:], None]
+    return list(zip(firsts, behind, strict=False))

@@ -2,12 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from math import ceil
 
 import numpy as np
 
 from calibrators.bins_table import BinsTable
+from calibrators.campaign_order import even_spans
 from calibrators.history import HourTables
 from calibrators.packed_table import PackedTable
 
@@ -23,14 +22,8 @@ def hour_blocks(
     # Many hours share their campaigns, which are gone through once.
     distinct = {id(table.campaigns): table.campaigns for table in tables.values()}
     names = sorted(set().union(*distinct.values()))
-    if not names:
-        return
-    blocks = ceil(len(names) / campaigns)
-    # Even blocks: a small one at the end would cost as much as the others.
-    bounds = [len(names) * block // blocks for block in range(blocks)]
-    edges: list[str | None] = [*(names[bound] for bound in bounds), None]
-    for first, behind in pairwise(edges):
-        found = ((hour, _between(table, first or "", behind)) for hour, table in tables.items())
+    for first, behind in even_spans(names, campaigns):
+        found = ((hour, _between(table, first, behind)) for hour, table in tables.items())
         yield {hour: table for hour, table in found if len(table)}
 
 

@@ -2,9 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
 
 from calibrators.bins_table import BinsTable
+from calibrators.campaign_order import even_spans
 from calibrators.history import HourTables
 
 MOST = 1024
@@ -18,11 +18,8 @@ def campaign_spans(tables: HourTables, most: int = MOST) -> Iterator[HourTables]
         yield tables
         return
     names = sorted({name for table in tables.values() for name in table.campaigns})
-    # Even spans: a small one at the end would cost as much as the others.
-    spans = -(-len(names) // most)
-    edges = [*(names[len(names) * span // spans] for span in range(spans)), None]
-    for first, behind in pairwise(edges):
-        yield {hour: _between(table, first or "", behind) for hour, table in tables.items()}
+    for first, behind in even_spans(names, most):
+        yield {hour: _between(table, first, behind) for hour, table in tables.items()}
 
 
 def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:

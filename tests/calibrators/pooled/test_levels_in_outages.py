@@ -73,7 +73,7 @@ def test_an_outage_that_has_ended_leaves_no_trace():
     assert out_of(expected, observed).tolist() == (broken(38, 44) == 0).tolist()
     assert found.target_shift == pytest.approx(clean.target_shift, abs=0.1)
     assert np.median(np.abs(found.shifts - clean.shifts)) < 0.15
-    assert np.abs(found.shifts - clean.shifts).max() < 0.75
+    assert np.abs(found.shifts - clean.shifts).max() < 0.65
 
 
 def test_an_outage_weighs_nothing_and_is_no_jump():

@@ -62,27 +62,25 @@ def test_without_campaigns_half_of_the_belief_is_that_levels_stay():
     assert len(found.belief) == len(EVERY.steps)
 
 
+def after_a_jump(chance, positives, seen, variance):
+    """The level of a campaign that stayed where it was until its last hour, which has begun after a
+    jump with this chance, and in which so many positives were seen."""
+    before = courses(np.zeros((1, HOURS)), positives=positives, variance=variance)
+    observed, jumps = before.observed.copy(), np.zeros((1, HOURS))
+    observed[0, -1], jumps[0, -1] = seen, chance
+    stays = Movement(EVERY.chosen(np.array([0])), np.ones(1))
+    return stays.levels(before._replace(observed=observed, jumps=jumps), AGES)[0]
+
+
 def test_after_a_certain_jump_the_past_says_nothing():
     """The level is what one hour's positives and the variance of levels before any make it."""
-    seen = courses(np.zeros((1, HOURS)), positives=100.0, variance=0.09)
-    jumps = np.zeros((1, HOURS))
-    jumps[0, -1] = 1.0
-    observed = seen.observed.copy()
-    observed[0, -1] = 250.0
-    stays = Movement(EVERY.chosen(np.array([0])), np.ones(1))
-    found = stays.levels(seen._replace(observed=observed, jumps=jumps), AGES)[0]
+    found = after_a_jump(1.0, positives=100.0, seen=250.0, variance=0.09)
     assert 250 - 100 * np.exp(found) == pytest.approx(found / 0.09, abs=1e-4)
 
 
 def test_a_jump_that_is_half_sure_is_followed_half_at_least():
     """It lies between the past's level and the hour's, nearer to the hour's where that is sure."""
-    seen = courses(np.zeros((1, HOURS)), positives=1_000.0, variance=0.3)
-    jumps = np.zeros((1, HOURS))
-    jumps[0, -1] = 0.5
-    observed = seen.observed.copy()
-    observed[0, -1] = 2_000.0
-    stays = Movement(EVERY.chosen(np.array([0])), np.ones(1))
-    found = stays.levels(seen._replace(observed=observed, jumps=jumps), AGES)[0]
+    found = after_a_jump(0.5, positives=1_000.0, seen=2_000.0, variance=0.3)
     assert 0.5 * log(2) < found < log(2)
 
 
