@@ -45,7 +45,7 @@ from calibrators import Atlas, CalibrationMap
 
 SEED = 17
 BODIES = 16
-ALONE = ("columns", "binary, ids")
+ALONE = ("columns", "rows", "binary, ids")
 """What is asked over one connection too."""
 ROUNDS = Rounds(seconds=0.2, most_requests=4_000)
 EXACT, SINGLE = 1e-9, 1e-6

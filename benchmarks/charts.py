@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 
 from app.reports.charts import bars_chart, lines_chart
 from app.reports.page import Chart
 from benchmarks.calibrate_ratios import BATCH, ECHO, FRAMEWORKS, column_of, size_of
-from benchmarks.figures import Table, middle, transposed
+from benchmarks.figures import Cell, Table, middle, transposed
 from benchmarks.pictures import picture
 from benchmarks.results import Result
 
@@ -124,6 +125,41 @@ def _refits(rows: Table) -> Points:
     return Points(tuple(ours), series)
 
 
+def _ingests(rows: Table) -> Points:
+    ways: dict[str, dict[float, float]] = {}
+    for name, row in rows.items():
+        way, _, size = name.partition(f", {BATCH}")
+        ways.setdefault(way, {})[_count(size)] = middle(row["events/s of a core"])
+    # The alternatives were asked with one size only.
+    swept = {way: found for way, found in ways.items() if len(found) > 1}
+    places = tuple(dict.fromkeys(size for found in swept.values() for size in found))
+    return Points(
+        places,
+        {
+            way.replace("sirocco, ", ""): [found[size] for size in places]
+            for way, found in swept.items()
+        },
+    )
+
+
+def _fits(rows: Table) -> Points:
+    ending = " raw samples"
+    raw = {
+        _count(name.removeprefix("from ")): row
+        for name, row in rows.items()
+        if name.endswith(ending)
+    }
+    names = dict.fromkeys(name for row in raw.values() for name in row)
+    return Points(
+        tuple(raw), {name: [_known(row.get(name, "")) for row in raw.values()] for name in names}
+    )
+
+
+def _known(cell: Cell) -> float:
+    """Nothing is drawn where a text says that there is no number."""
+    return nan if isinstance(cell, str) else middle(cell)
+
+
 def _publishes(rows: Table) -> Points:
     ways = ("by notice, p50 ms", "by notice, p99 ms", "by polling, p50 ms", "by polling, p99 ms")
     named = {way.removesuffix(" ms"): [middle(row[way]) for row in rows.values()] for way in ways}
@@ -164,6 +200,20 @@ DRAWINGS = (
         "One map, best setting of each, CPU per request",
         _of_frameworks,
         ("", "µs"),
+    ),
+    Drawing(
+        "ingest",
+        "ingest",
+        "Ingest, events per second of one core",
+        _ingests,
+        ("events in a request", "events/s of a core"),
+    ),
+    Drawing(
+        "fit",
+        "fit",
+        "Fit of one campaign from raw samples",
+        _fits,
+        ("samples", "µs of CPU"),
     ),
     Drawing(
         "refresh",

@@ -1,14 +1,14 @@
 """Ingest of events in requests of 1 to 10,000: CPU per event, and events per second of one core.
 
 `over HTTP` counts the CPU of the server process and of Redis together, for events that are
-stored when the answer comes. Impressions without ids of their own are the plain case; `ids and
-clicks` gives every impression an id, which is checked for repeats, and makes 2 % of the events
-clicks. A body of binary columns holds one kind of event: there `ids` are impressions with ids.
-`into Redis` leaves HTTP and parsing out: check, pack, append. The naive endpoint is FastAPI with
-pydantic, and for each event its HINCRBYs (two for an impression, one for a click), a request's in
-one pipeline; it checks no repeats, and forgets nothing. All write to a Redis with an append-only
-file that is synchronised before the answer, on a unix socket. Over HTTP 16 requests are on their
-way at a time, into Redis one.
+stored when the answer comes; `wall` is the time until then, by the event. Impressions without ids
+of their own are the plain case; `ids and clicks` gives every impression an id, which is checked for
+repeats, and makes 2 % of the events clicks. A body of binary columns holds one kind of event: there
+`ids` are impressions with ids. `into Redis` leaves HTTP and parsing out: check, pack, append. The
+naive endpoint is FastAPI with pydantic, and for each event its HINCRBYs (two for an impression, one
+for a click), a request's in one pipeline; it checks no repeats, and forgets nothing. All write to a
+Redis with an append-only file that is synchronised before the answer, on a unix socket. Over HTTP
+16 requests are on their way at a time, into Redis one.
 
     python -m benchmarks.ingest [--json] [--write]
 """
@@ -17,8 +17,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from time import process_time
-from typing import NamedTuple
+from time import perf_counter, process_time
+from typing import NamedTuple, Self
 
 import orjson
 
@@ -60,11 +60,28 @@ class Sizes:
     rounds: int = 7
 
 
+class Clocks(NamedTuple):
+    """Seconds of our process's CPU, and of the wall clock."""
+
+    cpu: float
+    wall: float
+
+    @classmethod
+    def now(cls) -> Self:
+        """What both show."""
+        return cls(process_time(), perf_counter())
+
+    def since(self, before: Self) -> "Clocks":
+        """What has gone by."""
+        return Clocks(self.cpu - before.cpu, self.wall - before.wall)
+
+
 class Used(NamedTuple):
-    """Seconds of CPU of one round."""
+    """Seconds of one round: of CPU of who takes the events and of Redis, and of the wall clock."""
 
     server: float
     redis: float
+    wall: float
 
 
 Send = Callable[[Requests], Used]
@@ -127,9 +144,10 @@ def _round(sizes: Sizes, number: int) -> Iterator[tuple[Case, Requests]]:
 def _row(rounds: Sequence[Used], case: Case, sizes: Sizes) -> dict[str, Figure]:
     events = case.batch * sizes.batches[case.batch]
     return {
-        "events/s of a core": Figure.of([events / sum(used) for used in rounds]),
+        "events/s of a core": Figure.of([events / (used.server + used.redis) for used in rounds]),
         "server us": Figure.of([used.server / events * 1e6 for used in rounds]),
         "Redis us": Figure.of([used.redis / events * 1e6 for used in rounds]),
+        "wall us": Figure.of([used.wall / events * 1e6 for used in rounds]),
     }
 
 
@@ -143,55 +161,55 @@ def _over_http(
             messages = [post("/v1/events", body(events), content_type) for events in requests.all]
             # Opened anew: a server closes what idles while the others have their turn.
             with Connections(server.port) as connections:
-                before = Used(server.cpu_seconds, store.cpu_seconds)
+                before = Used(server.cpu_seconds, store.cpu_seconds, perf_counter())
                 answer = orjson.loads(connections.send(messages))
-                used = Used(server.cpu_seconds - before.server, store.cpu_seconds - before.redis)
+                after = Used(server.cpu_seconds, store.cpu_seconds, perf_counter())
             _check_accepted(answer["accepted"], requests.all[-1])
-            return used
+            return Used(*(b - a for a, b in zip(before, after, strict=True)))
 
         yield send
 
 
 @contextmanager
-def _into_redis(append: Callable[[Store, Requests], Awaitable[float]]) -> Iterator[Send]:
+def _into_redis(append: Callable[[Store, Requests], Awaitable[Clocks]]) -> Iterator[Send]:
     with private_store() as store:
 
         def send(requests: Requests) -> Used:
             before = store.cpu_seconds
-            client_seconds = asyncio.run(_awaited(append(store, requests)))
-            return Used(client_seconds, store.cpu_seconds - before)
+            spent = asyncio.run(_awaited(append(store, requests)))
+            return Used(spent.cpu, store.cpu_seconds - before, spent.wall)
 
         yield send
 
 
-async def _awaited(work: Awaitable[float]) -> float:
+async def _awaited(work: Awaitable[Clocks]) -> Clocks:
     return await work
 
 
-async def _append(store: Store, requests: Requests) -> float:
-    """Our process's CPU seconds."""
+async def _append(store: Store, requests: Requests) -> Clocks:
+    """What it took."""
     settings = load_settings()
     parsed = [parse_all(json_body(some), len(some), lines=False) for some in requests.all]
     async with open_async_redis(store.url) as client:
         log = EventLog(client, settings.ttl_seconds)
-        started_at = process_time()
+        before = Clocks.now()
         for events in parsed:
             admission = Admission(settings, OpenTimes.since(None, settings))
             assert events is not None
             admission.admit_all(events)
             appended = await log.append(admission.batch)
             _check_accepted(appended.accepted, events.events)
-        return process_time() - started_at
+        return Clocks.now().since(before)
 
 
-async def _increment(store: Store, requests: Requests) -> float:
-    """Our process's CPU seconds."""
+async def _increment(store: Store, requests: Requests) -> Clocks:
+    """What it took."""
     parsed = [[_model(event) for event in request] for request in requests.all]
     async with open_async_redis(store.url) as client:
-        started_at = process_time()
+        before = Clocks.now()
         for events in parsed:
             await naive.increment(client, events)
-        return process_time() - started_at
+        return Clocks.now().since(before)
 
 
 def _model(event: Event) -> naive.Impression | naive.Click:

@@ -13,13 +13,14 @@ from benchmarks.results import Result, plain_rows
 
 
 def print_json(results: Sequence[Result]) -> None:
-    """`{"machine", "versions", "parts": {part: rows}, "ratios": {part: rows}}`.
+    """`{"machine", "versions", "measured_at", "parts", "ratios"}`, the last three by part.
 
     Rows are `{row: {column: number, text or figure}}`.
     """
     answer = {
         "machine": machine(),
         "versions": versions(),
+        "measured_at": {result.part: result.measured_at.isoformat() for result in results},
         "parts": {result.part: plain_rows(result.rows) for result in results},
         "ratios": {result.part: plain_rows(result.ratios) for result in results if result.ratios},
     }

@@ -1,6 +1,7 @@
 """A `sirocco` command in a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -62,6 +63,11 @@ class Child:
     def exit_code(self) -> int | None:
         """How it ended; None while it runs."""
         return self._process.poll() if self._process is not None else None
+
+    def ask_to_reload(self) -> None:
+        """Pass a SIGHUP on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
 
     def ask_to_end(self) -> None:
         """Tell it once to end, without waiting until it has."""

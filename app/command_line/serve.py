@@ -1,5 +1,6 @@
 """`sirocco serve`."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from socket import socket
@@ -10,10 +11,13 @@ import typer
 from app.api.public_address import PublicAddressRefused
 from app.command_line import options
 from app.command_line.errors import FAILED, CommandError
+from app.command_line.hang_ups import hang_ups
 from app.command_line.logs import log_to_stderr
 from app.command_line.service_settings import settings_with
 from app.command_line.store import opened_store
 from app.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 # How a parent tells a worker: numbers of its socket, its file, the file's rows and the row.
 _AsWorker = Annotated[str | None, typer.Option("--as-worker", hidden=True)]
@@ -33,7 +37,8 @@ def serve(
     Run as many as you like on one Redis, beside at least one `sirocco worker`.
     With --workers, a parent starts so many processes that share the port, and
     starts again what dies. SIGHUP to the parent replaces one after the other
-    without refusing a connection. SIGTERM ends all when they have answered.
+    without refusing a connection; one process alone goes on as it is. SIGTERM
+    ends all when they have answered.
 
     [bold]Examples[/bold]
 
@@ -65,8 +70,12 @@ def serve(
 def _serve_alone(settings: Settings) -> None:
     from app.api.server import run_server
 
-    with opened_store(settings) as store_url:
+    with hang_ups(_goes_on), opened_store(settings) as store_url:
         run_server(settings, store_url)
+
+
+def _goes_on() -> None:
+    _log.warning("SIGHUP replaces no process that is alone: its port would close")
 
 
 def _serve_as_parent(settings: Settings, given: Mapping[str, Any]) -> None:

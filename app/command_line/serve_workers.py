@@ -5,13 +5,10 @@ after the other without refusing a connection.
 """
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from socket import socket
-from types import FrameType
 from typing import Any, NamedTuple
 
 from app.api.public_address import refuse_public_address
@@ -20,6 +17,7 @@ from app.command_line.addresses import listener
 from app.command_line.children import STOP_SECONDS, Child
 from app.command_line.console import note
 from app.command_line.errors import FAILED, CommandError
+from app.command_line.hang_ups import Reload, hang_ups
 from app.command_line.service_settings import environment_of
 from app.command_line.store import EmbeddedStore
 from app.command_line.supervision import Supervision
@@ -151,12 +149,13 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
     PublicAddressRefused before anything is opened.
     """
     refuse_public_address(settings)
-    with _hang_ups() as hung_up, _listening(settings) as listening, Supervision() as supervision:
+    reload = Reload()
+    with hang_ups(reload.ask), _listening(settings) as listening, Supervision() as supervision:
         store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
         environment = environment_of({**options, "redis_url": store_url})
         workers = ApiWorkers(supervision, settings.workers, listening, environment)
         try:
-            _tend(workers, hung_up)
+            _tend(workers, reload)
         except KeyboardInterrupt:
             workers.drain(settings.drain_seconds)
         finally:
@@ -168,11 +167,10 @@ def seconds_to_end(settings: Settings) -> float:
     return settings.drain_seconds + _PARENT_SECONDS
 
 
-def _tend(workers: ApiWorkers, hung_up: threading.Event) -> None:
+def _tend(workers: ApiWorkers, reload: Reload) -> None:
     while True:
         workers.look()
-        if hung_up.is_set():
-            hung_up.clear()
+        if reload.taken():
             workers.replace_all()
 
 
@@ -185,18 +183,3 @@ def _listening(settings: Settings) -> Iterator[socket]:
         raise CommandError(
             f"cannot listen on port {settings.port} of {settings.host}: {error.strerror}", FAILED
         ) from None
-
-
-@contextmanager
-def _hang_ups() -> Iterator[threading.Event]:
-    """Set by every SIGHUP inside."""
-    hung_up = threading.Event()
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        hung_up.set()
-
-    before = signal.signal(signal.SIGHUP, remember)
-    try:
-        yield hung_up
-    finally:
-        signal.signal(signal.SIGHUP, before)

@@ -5,7 +5,8 @@ import orjson
 from app.command_line import options
 from app.command_line.addresses import addresses, show_addresses
 from app.command_line.console import note, results
-from app.command_line.whole_service import whole_service
+from app.command_line.hang_ups import Reload, hang_ups
+from app.command_line.whole_service import WholeService, whole_service
 
 
 def up(
@@ -27,8 +28,9 @@ def up(
     """Run the whole service: Redis, API and worker, until Ctrl-C.
 
     Without --redis-url it brings its own Redis, whose data survive a restart.
-    A process that dies is started again. Every setting is also an environment
-    variable, such as SIROCCO_PORT.
+    A process that dies is started again. SIGHUP replaces the API's processes as
+    `sirocco serve --workers` does, and starts the worker again. Every setting is
+    also an environment variable, such as SIROCCO_PORT.
 
     [bold]Examples[/bold]
 
@@ -52,12 +54,20 @@ def up(
         "min_samples": min_samples,
         "min_positives": min_positives,
     }
+    reload = Reload()
     try:
-        with whole_service(given) as service:
+        with hang_ups(reload.ask), whole_service(given) as service:
             _announce(service.url, as_json=json)
-            service.supervision.tend()
+            _tend(service, reload)
     except KeyboardInterrupt:
         note("sirocco is down")
+
+
+def _tend(service: WholeService, reload: Reload) -> None:
+    while True:
+        service.supervision.look()
+        if reload.taken():
+            service.reload()
 
 
 def _announce(url: str, *, as_json: bool) -> None:

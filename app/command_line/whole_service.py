@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.command_line.addresses import free_port, is_free, url_of
-from app.command_line.children import STOP_SECONDS, Child
+from app.command_line.children import Child
 from app.command_line.errors import FAILED, CommandError
 from app.command_line.serve_workers import seconds_to_end
 from app.command_line.service_client import ServiceClient
@@ -26,6 +26,13 @@ class WholeService:
 
     url: str
     supervision: Supervision
+    worker: Child
+    api: Child
+
+    def reload(self) -> None:
+        """Pass a SIGHUP on to the API, and end the worker, which the supervision starts again."""
+        self.api.ask_to_reload()
+        self.worker.ask_to_end()
 
 
 @contextmanager
@@ -42,20 +49,22 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
         store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
         environment = environment_of({**options, "port": port, "redis_url": store_url})
         # A refit has minutes, and a caller milliseconds: on the core they may share, the API first.
-        for name, command, seconds, gives_way in (
-            ("worker", "worker", STOP_SECONDS, True),
-            ("API", "serve", seconds_to_end(settings), False),
-        ):
-            log = logs / f"{command}.log" if logs is not None else None
-            child = Child(name, (command,), environment, log, (), seconds, gives_way)
+        worker = Child("worker", ("worker",), environment, _log(logs, "worker"), gives_way=True)
+        seconds = seconds_to_end(settings)
+        api = Child("API", ("serve",), environment, _log(logs, "serve"), stop_seconds=seconds)
+        for child in (worker, api):
             supervision.add(child)
         _await_ready(url, supervision)
-        yield WholeService(url, supervision)
+        yield WholeService(url, supervision, worker, api)
 
 
 def _require_free(host: str, port: int) -> None:
     if not is_free(host, port):
         raise CommandError(f"cannot listen on port {port} of {host}: choose another with --port")
+
+
+def _log(logs: Path | None, command: str) -> Path | None:
+    return logs / f"{command}.log" if logs is not None else None
 
 
 def _await_ready(url: str, supervision: Supervision) -> None:

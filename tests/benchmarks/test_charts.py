@@ -1,5 +1,6 @@
 """Charts are files of their own: well formed, named, with a key, in colours for light and dark."""
 
+from math import nan
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -78,6 +79,32 @@ def test_peers_are_shown_in_their_best_setting_and_left_out_where_they_do_not_ru
     points = {drawing.name: points for drawing, points in found.items()}["peers"]
     assert list(points.places) == ["sirocco", "LitServe"]
     assert points.series == {"batch of 1": [40.0, 800.0], "batch of 100": [40.0, 800.0]}
+
+
+def test_only_what_was_stored_in_several_sizes_is_a_line() -> None:
+    rate = "events/s of a core"
+    rows: Table = {
+        "over HTTP: sirocco, binary, ids, batch of 1": {rate: 3.0},
+        "over HTTP: sirocco, binary, ids, batch of 1,000": {rate: 900.0},
+        "over HTTP: naive, impressions, batch of 1,000": {rate: 9.0},
+    }
+    ((_, points),) = drawings_of(result_of("ingest", rows))
+    assert points.places == (1, 1000)
+    assert points.series == {"over HTTP: binary, ids": [3.0, 900.0]}
+
+
+def test_a_fit_that_was_not_run_is_a_gap_in_its_line() -> None:
+    rows: Table = {
+        "from bins of 100": {"cells": 7.0},
+        "from 100 raw samples": {"sirocco": 2.0, "netcal": 5.0},
+        "from 1,000 raw samples": {"sirocco": 3.0, "netcal": "over 8 s"},
+    }
+    ((_, points),) = drawings_of(result_of("fit", rows))
+    assert points.places == (100, 1000)
+    assert points.series == {
+        "sirocco": [2.0, 3.0],
+        "netcal": [5.0, pytest.approx(nan, nan_ok=True)],
+    }
 
 
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)

@@ -4,6 +4,7 @@ import json
 import math
 from argparse import Namespace
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ from benchmarks.ways import Rounds
 from pccem import TrainingRules
 
 LOOK_UPS = {"sirocco: all", "sirocco: rows", "sirocco: look-up", "numpy.interp", "scikit-learn"}
-STORING = {"events/s of a core", "server us", "Redis us"}
+STORING = {"events/s of a core", "server us", "Redis us", "wall us"}
 REFIT = {"CPU s", "wall s", "fold s", "judge s", "read s", "fit s", "report s", "publish s"}
 
 
@@ -279,6 +280,7 @@ def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
     figure = {"median": 2.0, "low": 1.0, "high": 3.0}
     assert said["parts"] == {"look_up": {"row": {"number": 2.0, "figure": figure, "text": "none"}}}
     assert said["ratios"] == {"look_up": {"half": {"number": 1.0}}}
+    assert datetime.fromisoformat(said["measured_at"]["look_up"]).tzinfo == UTC
 
 
 def test_tables_hold_every_cell(capsys: pytest.CaptureFixture[str]) -> None:

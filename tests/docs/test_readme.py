@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.calibrate_ratios import FRAMEWORKS, column_of
+from benchmarks.figures import middle
+from benchmarks.results import saved
 from tests.docs.pages import ROOT, code_blocks, text_of
 
 README = text_of("README.md")
@@ -45,3 +48,33 @@ def test_two_commands_are_targets_of_make() -> None:
 def test_picture_is_small() -> None:
     """The picture above the fold must not weigh more than the page's patience."""
     assert (ROOT / "docs/images/reliability.png").stat().st_size < 150_000
+
+
+def number_after(words: str) -> float:
+    """The number that follows the words of the page, wherever its lines end."""
+    found = re.search(re.escape(words) + r" ([\d,.]+)( million)?", " ".join(README.split()))
+    assert found is not None, words
+    return float(found[1].replace(",", "")) * (1e6 if found[2] else 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "form", "size"),
+    [
+        ("a small cloud machine answered more than", "columns", 1),
+        ("of one score, more than", "columns", 100),
+        ("batches of 100, and more than", "binary, ids", 1_000),
+    ],
+)
+def test_it_is_as_fast_as_it_was_measured_to_be(words: str, form: str, size: int) -> None:
+    """No faster, and not so much slower that the page is out of date."""
+    rates = saved()["calibrate"].ratios[f"predictions/s of a core, {form}"]
+
+    assert 0.7 < number_after(words) / middle(rates[column_of(size)]) <= 1
+
+
+def test_model_servers_are_no_nearer_than_it_says() -> None:
+    ratios = saved()["calibrate"].ratios
+    settings = [ratios[f"{name} over sirocco, its best setting"] for name in FRAMEWORKS]
+    nearest = min(middle(row[column_of(size)]) for row in settings for size in (1, 100))
+
+    assert 0.7 < number_after("single map took more than") / nearest <= 1
