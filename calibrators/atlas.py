@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Self
 
@@ -163,9 +163,12 @@ class Atlas:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes, like: Self | None = None) -> Self:
+    def from_bytes(
+        cls, data: bytes, like: Self | None = None, pause: Callable[[], None] = lambda: None
+    ) -> Self:
         """The atlas that `to_bytes` wrote; ValueError on any other bytes, and on maps that
-        `CalibrationMap` would refuse. Shares the campaigns with `like` where they are the same."""
+        `CalibrationMap` would refuse. Shares the campaigns with `like` where they are the same.
+        `pause` is called between pieces of the work."""
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
             raise ValueError("these are not the bytes of an atlas")
         _, version, has_target_map, count = _HEADER.unpack_from(data)
@@ -173,10 +176,11 @@ class Atlas:
             raise ValueError(f"atlas: schema_version {version}, this reads {SCHEMA_VERSION}")
         known = None if like is None else like._campaign_rows
         campaign_rows, offset = CampaignRows.read(data, _HEADER.size, count, known)
-        return cls(campaign_rows, _read_blocks(data, offset, count + 1), bool(has_target_map))
+        blocks = _read_blocks(data, offset, count + 1, pause)
+        return cls(campaign_rows, blocks, bool(has_target_map))
 
 
-def _read_blocks(data: bytes, offset: int, count: int) -> MapBlocks:
+def _read_blocks(data: bytes, offset: int, count: int, pause: Callable[[], None]) -> MapBlocks:
     if len(data) < offset + 4 * count:
         raise ValueError("atlas: the bytes end early")
     lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)
@@ -185,4 +189,5 @@ def _read_blocks(data: bytes, offset: int, count: int) -> MapBlocks:
     if len(data) != offset + 16 * total:
         raise ValueError(f"atlas: {total} knots need {offset + 16 * total} bytes")
     knots = np.frombuffer(data, "<f8", total, offset)
-    return MapBlocks(lengths, knots, np.frombuffer(data, "<f8", total, offset + 8 * total))
+    values = np.frombuffer(data, "<f8", total, offset + 8 * total)
+    return MapBlocks(lengths, knots, values, pause)

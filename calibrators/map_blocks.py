@@ -1,6 +1,6 @@
 """The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +52,17 @@ class MapBlocks:
 
     __slots__ = ("_firsts", "_groups", "_lengths", "_pivots", "_segments", "_spans")
 
-    def __init__(self, lengths: Integers, knots: Floats, values: Floats) -> None:
+    def __init__(
+        self,
+        lengths: Integers,
+        knots: Floats,
+        values: Floats,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
         """From the maps' knots and values end to end, of `lengths` knots each.
 
-        Raises ValueError on maps that `CalibrationMap` would refuse.
+        `pause` is called between pieces of the work. Raises ValueError on maps that
+        `CalibrationMap` would refuse.
         """
         _check_values(lengths, knots, values)
         widths = _block_widths(lengths)
@@ -69,6 +76,7 @@ class MapBlocks:
         self._segments[0] = np.inf
         stops = starts + widths
         for maps, flat in _pieces(lengths):
+            pause()
             block = slice(int(starts[maps.start]), int(stops[maps.stop - 1]))
             self._fill(block, self._lengths[maps], starts[maps], knots[flat], values[flat])
         steps = np.maximum(widths // PIVOTS, GROUP)

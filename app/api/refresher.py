@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from app.api.pace import Pace
 from app.api.snapshot import Snapshot
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.notices import Notices
@@ -76,8 +77,9 @@ class Refresher:
         if version is None or version in (self.current.version, self._refused):
             return
         try:
-            published = self._versions.load(version, self._published)
-            self.current = Snapshot.of(published, self._targets, self.current)
+            pause = Pace()
+            published = self._versions.load(version, self._published, pause)
+            self.current = Snapshot.of(published, self._targets, self.current, pause)
             self._published = published
         except UnknownVersion:
             # It was dropped between the two reads: the next look finds its successor.

@@ -1,6 +1,6 @@
 """What an API process serves: one published version, whole, until the next replaces it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -24,23 +24,27 @@ class Snapshot:
     @classmethod
     def before_the_first(cls, targets: Iterable[str]) -> Self:
         """Serves the identity for every target: nothing has been published yet."""
-        return cls(**_complete({}, targets, None))
+        return cls(**_complete({}, targets, None, lambda: None))
 
     @classmethod
     def of(
-        cls, published: Published, targets: Iterable[str], before: "Snapshot | None" = None
+        cls,
+        published: Published,
+        targets: Iterable[str],
+        before: "Snapshot | None" = None,
+        pause: Callable[[], None] = lambda: None,
     ) -> Self:
         """The published version; targets without an atlas are served by the identity.
 
-        What did not change since the snapshot `before` is shared with it. Raises ValueError on an
-        atlas whose bytes cannot be read.
+        What did not change since the snapshot `before` is shared with it. `pause` is called between
+        pieces of the work. Raises ValueError on an atlas whose bytes cannot be read.
         """
         return cls(
             version=published.version,
             as_of=published.as_of,
             published_at=published.published_at,
             report=published.report,
-            **_complete(published.atlases, targets, before),
+            **_complete(published.atlases, targets, before, pause),
         )
 
     def age(self, now: float) -> float | None:
@@ -54,10 +58,13 @@ class Snapshot:
 
 
 def _complete(
-    packed: Mapping[str, bytes], targets: Iterable[str], before: Snapshot | None
+    packed: Mapping[str, bytes],
+    targets: Iterable[str],
+    before: Snapshot | None,
+    pause: Callable[[], None],
 ) -> dict[str, Any]:
     everywhere = Atlas.empty()
-    read = {target: _read(data, target, before) for target, data in packed.items()}
+    read = {target: _read(data, target, before, pause) for target, data in packed.items()}
     atlases = {target: read.get(target, everywhere) for target in targets}
     known = {} if before is None else before.ids
     return {
@@ -67,9 +74,9 @@ def _complete(
     }
 
 
-def _read(data: bytes, target: str, before: Snapshot | None) -> Atlas:
+def _read(data: bytes, target: str, before: Snapshot | None, pause: Callable[[], None]) -> Atlas:
     if before is None or target not in before.atlases:
-        return Atlas.from_bytes(data)
+        return Atlas.from_bytes(data, None, pause)
     if data is before.packed[target]:
         return before.atlases[target]
-    return Atlas.from_bytes(data, before.atlases[target])
+    return Atlas.from_bytes(data, before.atlases[target], pause)

@@ -8,7 +8,7 @@ behind.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
@@ -118,13 +118,19 @@ class Versions:
         return _manifest(version, self._field(version, "manifest"))
 
     @reaching_the_store()
-    def load(self, version: str, before: Published | None = None) -> Published:
+    def load(
+        self,
+        version: str,
+        before: Published | None = None,
+        pause: Callable[[], None] = lambda: None,
+    ) -> Published:
         """The whole version, every byte of it checked; raises UnknownVersion, CorruptVersion.
 
         Atlases that are those of the version `before` are not read again: they are its objects.
+        `pause` is called between pieces of the work.
         """
         try:
-            return self._load(version, self.manifest(version), before)
+            return self._load(version, self.manifest(version), before, pause)
         except CorruptVersion:
             if self._client.exists(keys.version(version)):
                 raise
@@ -141,12 +147,18 @@ class Versions:
         stored = zip(versions, pipeline.execute(), strict=True)
         return list(_readable(stored))
 
-    def _load(self, version: str, manifest: dict[str, Any], before: Published | None) -> Published:
+    def _load(
+        self,
+        version: str,
+        manifest: dict[str, Any],
+        before: Published | None,
+        pause: Callable[[], None],
+    ) -> Published:
         digests = {name: about["sha256"] for name, about in manifest["atlases"].items()}
         held = {} if before is None else before.atlases_by_digest()
         for target, described in manifest["atlases"].items():
             if digests[target] not in held:
-                held[digests[target]] = self._atlas(version, target, described)
+                held[digests[target]] = self._atlas(version, target, described, pause)
         atlases = {target: held[digest] for target, digest in digests.items()}
         report = self._field(version, "report") or b""
         check_digest(version, "report", report, manifest["report_sha256"])
@@ -192,11 +204,14 @@ class Versions:
         if status == _STAGING_EXPIRED:
             raise StorageUnavailable(f"version {version!r} expired before it was published")
 
-    def _atlas(self, version: str, target: str, described: dict[str, Any]) -> bytes:
+    def _atlas(
+        self, version: str, target: str, described: dict[str, Any], pause: Callable[[], None]
+    ) -> bytes:
         # Written chunk by chunk, into memory that is there: one join of all, or one copy to where
         # there is more room, would hold up the other threads.
         joined = BytesIO(bytes(described["bytes"]))
         for place in range(described["chunks"]):
+            pause()
             joined.write(self._field(version, f"{target}:{place}") or b"")
         data = joined.getvalue()
         check_digest(version, f"atlas of {target!r}", data, described["sha256"])

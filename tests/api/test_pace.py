@@ -1,0 +1,79 @@
+"""The pace of long work beside the requests."""
+
+import threading
+from dataclasses import dataclass
+from time import thread_time
+
+import pytest
+
+from app.api.pace import Pace, seconds_of_others
+
+PIECE = 0.001
+
+
+@dataclass
+class Core:
+    """A core of which others need a share, and get it whenever we sleep; nothing piles up."""
+
+    share: float
+    others: float = 0.0
+    slept: float = 0.0
+    most: float = 0.0
+
+    def seconds_of_others(self) -> float:
+        return self.others
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.most = max(self.most, seconds)
+        self.others += self.share * seconds
+
+    def work(self) -> None:
+        """A piece of ours, during which their work waits."""
+        self.others += self.share * PIECE
+
+
+def share_of_work(core: Core, pieces: int = 300) -> float:
+    """What share of the time goes to our own work."""
+    pace = Pace(core.seconds_of_others, core.sleep)
+    for _ in range(pieces):
+        core.work()
+        pace()
+    return pieces * PIECE / (pieces * PIECE + core.slept)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.75])
+def test_work_takes_what_the_others_leave(share: float) -> None:
+    """Of a core that is not all in use, long work gets the rest."""
+    assert share_of_work(Core(share)) == pytest.approx(1 - share, rel=0.05)
+
+
+def test_work_does_not_wait_where_nobody_else_works() -> None:
+    """A process without requests takes up a new version at once."""
+    core = Core(0.05)
+    assert share_of_work(core) == 1.0
+    assert core.slept == 0.0
+
+
+def test_work_goes_on_where_all_of_the_core_is_needed() -> None:
+    """A pause has a bound: a version is taken up under any load."""
+    core = Core(1.0)
+    assert share_of_work(core) > 0.15
+    assert core.most <= 4 * PIECE
+
+
+def test_only_other_threads_count() -> None:
+    """What a thread works itself is no reason for it to wait."""
+    before = seconds_of_others()
+    _spin()
+    alone = seconds_of_others() - before
+    thread = threading.Thread(target=_spin)
+    thread.start()
+    thread.join()
+    assert alone < 0.04 <= seconds_of_others() - before
+
+
+def _spin() -> None:
+    end = thread_time() + 0.05
+    while thread_time() < end:
+        pass
