@@ -21,6 +21,7 @@ bit, those of the maps of exactly the version that it names.
     python -m benchmarks.soak [--minutes 30] [--json] [--write]
 """
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,9 +38,10 @@ from benchmarks.load import post
 from benchmarks.machine import on_core
 from benchmarks.maps import campaign_names, random_scores
 from benchmarks.parts import Part, arguments, keep, run, say, show
+from benchmarks.precedence import first_in_line
 from benchmarks.soak_answers import BINARY_FORM, JSON_FORM, Calibration, wrong_answers
 from benchmarks.soak_figures import Run, rows_of
-from benchmarks.soak_load import Kind, Load, first_in_line
+from benchmarks.soak_load import Kind, Load
 from benchmarks.soak_service import OTHER_CORE, TARGET, Service, running_service, witnessed
 
 SEED = 17
@@ -102,9 +104,10 @@ def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
         f"soak: {saturating:,.0f} requests/s saturate it, {most_busy:.2f} of its core; "
         f"{sizes.minutes:g} minutes at half of that"
     )
-    with witnessed(service, sizes.refit_seconds) as told, first_in_line() as is_first:
+    in_line = (service.server, os.getpid(), service.store.process_id)
+    with witnessed(service, sizes.refit_seconds) as told, first_in_line(*in_line) as is_first:
         if not is_first:
-            say("soak: the load may not be run before the worker: see how late it is")
+            say("soak: server and load may not be run before others: see how late the load is")
         before = service.cpu_seconds
         load.run(saturating / 2, seconds)
         busy = (service.cpu_seconds - before) / seconds
@@ -115,7 +118,7 @@ def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
 
 def _saturation(service: Service, load: Load, sizes: Sizes) -> tuple[float, float]:
     """Requests per second that the server can answer, and the cores that it uses for them."""
-    with first_in_line():
+    with first_in_line(os.getpid(), service.store.process_id):
         load.saturate(sizes.ramp_seconds / 2)
         before = service.cpu_seconds
         saturating = load.saturate(sizes.ramp_seconds)

@@ -8,7 +8,6 @@ has a core to share, is kept apart, for sending and for reading. One thread, pla
 """
 
 import ctypes
-import os
 import re
 import select
 import socket
@@ -16,7 +15,6 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic, time_ns
@@ -261,17 +259,3 @@ def _age(about: Sequence[tuple[int, int, bytes]]) -> float:
             age: float = (time_ns() - seconds * 1_000_000_000 - nanoseconds) * _NS
             return max(0.0, age)
     return 0.0
-
-
-@contextmanager
-def first_in_line() -> Iterator[bool]:
-    """This process is run before all others on its core, where the system permits it."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    except PermissionError:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
