@@ -1,17 +1,22 @@
 """A soak: mixed load at half the saturating rate, with a refit every minute.
 
-`sirocco serve` has a core to itself; `sirocco worker` at a low priority, Redis and the load
-share the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100,
-in binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating
-rate is that of the same mix with every connection always busy, which takes all of the server's
-core (`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
+`sirocco serve` has a core to itself; the load, Redis and `sirocco worker` at a low priority share
+the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100, in
+binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating rate
+is that of the same mix with every connection always busy, which takes all of the server's core
+(`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
 rate.
 
 Latency is what the service takes: from when a request was sent until the kernel had its answer. A
 request that finds every connection waiting for an answer counts from when it was due, so that no
-stall hides those that wait behind it. The load is Python, and shares its core with the worker and
-Redis: where the system permits it (root), it is run before them (`SCHED_FIFO`), and how late it
-still was to send or to read is told apart. Nothing gives the server more than its core.
+stall hides those that wait behind it. Where the system permits it (root, `SCHED_FIFO`), what else
+the machine runs waits for the server on its core, and on the other for the load, then for Redis.
+How late the load still was to send or to read is told apart.
+
+`raw ASGI echo` says what machine, network and uvicorn alone come to: the same calibrations, sent
+back as they came, at half of the rate that saturates the echo, before the soak and without refits.
+`work` is a fixed piece of Python on the server's core with nothing else to do, and its CPU time:
+how steady the processor itself is.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
@@ -33,16 +38,25 @@ import numpy as np
 from benchmarks.bodies import FORMS, Ids, Question
 from benchmarks.bodies import PATH as CALIBRATE
 from benchmarks.event_bodies import json_body, random_events
-from benchmarks.figures import Table
+from benchmarks.figures import Cell, Table
 from benchmarks.load import post
 from benchmarks.machine import on_core
 from benchmarks.maps import campaign_names, random_scores
 from benchmarks.parts import Part, arguments, keep, run, say, show
 from benchmarks.precedence import first_in_line
+from benchmarks.servers import Server, started
 from benchmarks.soak_answers import BINARY_FORM, JSON_FORM, Calibration, wrong_answers
-from benchmarks.soak_figures import Run, rows_of
+from benchmarks.soak_figures import Run, echo_row, rows_of, work_row
 from benchmarks.soak_load import Kind, Load
-from benchmarks.soak_service import OTHER_CORE, TARGET, Service, running_service, witnessed
+from benchmarks.soak_service import (
+    API_CORE,
+    OTHER_CORE,
+    TARGET,
+    Service,
+    running_service,
+    witnessed,
+)
+from benchmarks.steadiness import work_seconds
 
 SEED = 17
 EVENTS = 100
@@ -69,42 +83,65 @@ class Sizes:
     hours: int = 24
     messages: int = 200
     connections: int = 64
-    ramp_seconds: float = 5.0
+    ramp_seconds: float = 20.0
     refit_seconds: float = 60.0
+    aside_seconds: float = 60.0
+    """For the echo, and for the fixed piece of work."""
 
 
 def measure(sizes: Sizes | None = None) -> Table:
-    """A row of the whole, one for each kind of request, and one for each minute."""
+    """A row of the whole, one for each kind of request and one for each minute, the echo's, and the
+    machine's."""
     sizes = sizes or Sizes()
     versions = int(sizes.minutes * 60 / sizes.refit_seconds) + 8
     with running_service(sizes.campaigns, sizes.hours, versions) as service, on_core(OTHER_CORE):
         calibrations = [_calibration(sizes, *asked) for asked in ASKED]
-        events = _events(sizes)
-        kinds = [*(calibration.kind for calibration in calibrations), events]
-        with _load(service, kinds, sizes) as load:
+        asked = [calibration.kind for calibration in calibrations]
+        aside = {"work": _work(sizes), "raw ASGI echo": _echoed(service.store.url, asked, sizes)}
+        kinds = [*asked, _events(sizes)]
+        with _load(service.port, kinds, sizes) as load:
             run = _soak(service, load, sizes)
         wrong, named = wrong_answers(calibrations, load.answers, service.store, TARGET)
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
-    return rows_of(replace(run, wrong=wrong, versions=named), load, kinds)
+    rows = rows_of(replace(run, wrong=wrong, versions=named), load, kinds)
+    return rows | aside
 
 
 @contextmanager
-def _load(service: Service, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Load]:
-    load = Load(service.port, kinds, sizes.connections, SEED)
+def _load(port: int, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Load]:
+    load = Load(port, kinds, sizes.connections, SEED)
     try:
         yield load
     finally:
         load.close()
 
 
+def _work(sizes: Sizes) -> dict[str, Cell]:
+    with on_core(API_CORE), first_in_line(os.getpid()):
+        return work_row(work_seconds(sizes.aside_seconds / 2))
+
+
+def _echoed(store_url: str, calibrations: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
+    total = sum(kind.share for kind in calibrations)
+    kinds = [replace(kind, share=kind.share / total) for kind in calibrations]
+    with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
+        saturating, most_busy = _saturation(echo, load, sizes)
+        before = echo.cpu_seconds
+        with first_in_line(echo.process_id, os.getpid()):
+            load.run(saturating / 2, sizes.aside_seconds)
+        busy = (echo.cpu_seconds - before) / sizes.aside_seconds
+        return echo_row(load, saturating, busy, most_busy)
+
+
 def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
-    saturating, most_busy = _saturation(service, load, sizes)
+    store = service.store.process_id
+    saturating, most_busy = _saturation(service, load, sizes, store)
     seconds = sizes.minutes * 60
     say(
         f"soak: {saturating:,.0f} requests/s saturate it, {most_busy:.2f} of its core; "
         f"{sizes.minutes:g} minutes at half of that"
     )
-    in_line = (service.server, os.getpid(), service.store.process_id)
+    in_line = (service.server, os.getpid(), store)
     with witnessed(service, sizes.refit_seconds) as told, first_in_line(*in_line) as is_first:
         if not is_first:
             say("soak: server and load may not be run before others: see how late the load is")
@@ -116,13 +153,15 @@ def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
     return Run(sizes.minutes, saturating, busy, told, most_busy)
 
 
-def _saturation(service: Service, load: Load, sizes: Sizes) -> tuple[float, float]:
+def _saturation(
+    server: Service | Server, load: Load, sizes: Sizes, *behind: int
+) -> tuple[float, float]:
     """Requests per second that the server can answer, and the cores that it uses for them."""
-    with first_in_line(os.getpid(), service.store.process_id):
-        load.saturate(sizes.ramp_seconds / 2)
-        before = service.cpu_seconds
+    with first_in_line(os.getpid(), *behind):
+        load.saturate(sizes.ramp_seconds / 4)
+        before = server.cpu_seconds
         saturating = load.saturate(sizes.ramp_seconds)
-        return saturating, (service.cpu_seconds - before) / sizes.ramp_seconds
+        return saturating, (server.cpu_seconds - before) / sizes.ramp_seconds
 
 
 def _calibration(sizes: Sizes, name: str, form: str, scores: int, share: float) -> Calibration:

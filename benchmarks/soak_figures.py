@@ -66,6 +66,31 @@ def rows_of(run: Run, load: Load, kinds: Sequence[Kind]) -> Table:
     return rows | _minutes(run, calibrations)
 
 
+def echo_row(load: Load, saturating: float, busy: float, most_busy: float) -> dict[str, Cell]:
+    """The same of a server that only sends back, without refits."""
+    _, latencies = _joined(load.records)
+    return {
+        "saturating requests/s": saturating,
+        "requests": len(latencies),
+        "errors": load.errors,
+        "server cores": busy,
+        "server cores, saturated": most_busy,
+        "no free connection": load.waited,
+        **_tail(latencies),
+    }
+
+
+def work_row(seconds: Floats) -> dict[str, Cell]:
+    """CPU time of a piece of work that is always the same, (n,)."""
+    return {**_tail(seconds)}
+
+
+def _tail(latencies: Floats) -> dict[str, float]:
+    row = _percentiles(latencies)
+    row["p99.9 / p50"] = row["p99.9 ms"] / row["p50 ms"] if row["p50 ms"] else 0.0
+    return row
+
+
 def _whole(run: Run, load: Load) -> dict[str, Cell]:
     requests = sum(len(record.latencies) for record in load.records)
     _, memory = run.memory()
@@ -103,9 +128,8 @@ def _growth(memory: Floats) -> float:
 
 def _kind_row(run: Run, records: Sequence[Record]) -> dict[str, Cell]:
     scheduled, latencies = _joined(records)
-    row = _percentiles(latencies)
+    row = _tail(latencies)
     row["requests"] = len(latencies)
-    row["p99.9 / p50"] = row["p99.9 ms"] / row["p50 ms"] if row["p50 ms"] else 0.0
     refitting = _refitting(run, scheduled)
     inside, outside = latencies[refitting], latencies[~refitting]
     if len(inside) and len(outside):

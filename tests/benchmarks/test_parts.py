@@ -147,10 +147,12 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
         connections=4,
         ramp_seconds=0.2,
         refit_seconds=1.0,
+        aside_seconds=0.2,
     )
     rows = soak.measure(sizes)
     kinds = [*(name for name, *_ in soak.ASKED), f"events {soak.EVENTS}"]
-    assert list(rows) == ["whole run", *kinds, "all calibrations", "minute 1"]
+    aside = ["work", "raw ASGI echo"]
+    assert list(rows) == ["whole run", *kinds, "all calibrations", "minute 1", *aside]
     signed = {"server MB grown, %", "worker MB grown, %", "refits move p99, %"}
     check({name: {k: v for k, v in row.items() if k not in signed} for name, row in rows.items()})
     whole = rows["whole run"]
@@ -158,6 +160,7 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     assert middle(whole["versions"]) >= 1
     assert middle(rows["calibrate 1"]["p50 ms"]) <= middle(rows["calibrate 1"]["p99.9 ms"])
     assert {"p50 ms", "p99 ms", "p99.9 ms", "server MB"} < set(rows["minute 1"])
+    assert rows["raw ASGI echo"]["errors"] == 0
 
 
 def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None:

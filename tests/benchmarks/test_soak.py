@@ -1,5 +1,6 @@
 """What a soak must not miss: wrong answers, errors, waiting, growth, and the effect of refits."""
 
+import os
 import socket
 from array import array
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from benchmarks.bodies import Ids, Question
 from benchmarks.figures import middle
 from benchmarks.load import HOST, post
 from benchmarks.maps import random_maps
+from benchmarks.precedence import first_in_line
 from benchmarks.soak_answers import JSON_FORM, Calibration, wrong_answers
-from benchmarks.soak_figures import Run, rows_of
+from benchmarks.soak_figures import Run, echo_row, rows_of, work_row
 from benchmarks.soak_load import Answer, Kind, Load, Record
+from benchmarks.steadiness import work_seconds
 from benchmarks.store import Store, private_store
 from calibrators import Atlas
 
@@ -211,3 +214,41 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
     assert rows["events 100"]["requests"] == 0
     assert middle(rows["minute 1"]["worst 10 s, p99 ms"]) == pytest.approx(3)
     assert middle(rows["minute 2"]["p99 ms"]) == pytest.approx(2)
+
+
+def test_the_echo_has_a_row_of_its_own() -> None:
+    load = loaded(OK, kinds_of(b"question"))
+
+    row = echo_row(load, saturating=2_000.0, busy=0.5, most_busy=1.0)
+
+    assert row["requests"] == load.answers.total()
+    assert row["errors"] == 0
+    assert middle(row["p99.9 / p50"]) == pytest.approx(
+        middle(row["p99.9 ms"]) / middle(row["p50 ms"])
+    )
+
+
+def test_a_fixed_piece_of_work_tells_how_steady_the_core_is() -> None:
+    """One repetition in a hundred that takes ten times as long shows in the tail."""
+    taken = work_seconds(0.05)
+    assert taken.size > 0
+    assert (taken > 0).all()
+
+    row = work_row(np.repeat([0.001, 0.010], [990, 10]))
+    assert (row["p50 ms"], row["p99.9 / p50"]) == pytest.approx((1.0, 10.0))
+
+
+def test_who_is_first_in_line_stands_where_it_stood_afterwards() -> None:
+    before = os.sched_getscheduler(0)
+    with first_in_line(os.getpid()) as is_first:
+        assert (os.sched_getscheduler(0) != before) is is_first
+    assert os.sched_getscheduler(0) == before
+
+
+def test_without_permission_nobody_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(process_id: int, policy: int, place: os.sched_param) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    with first_in_line(os.getpid()) as is_first:
+        assert not is_first
