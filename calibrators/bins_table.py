@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import chain, compress, pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrators.bins import Bins, cell_means, fixed_sums
 from calibrators.campaign_order import blocks_in_order, sorted_rows
 from calibrators.columns import PackedColumn
-from calibrators.fixed_point import group_totals, sum_by_key, sum_parts
+from calibrators.fixed_point import group_totals, sum_by_key
 from calibrators.grid import GRID
 from calibrators.packed_table import PackedTable
 from calibrators.samples import (
@@ -22,7 +22,7 @@ from calibrators.samples import (
     check_not_negative,
     check_unit_interval,
 )
-from calibrators.table_sum import fit_in_place, new_rows, sum_packed
+from calibrators.table_sum import fit_in_place, new_rows, sum_in_spans, sum_packed
 
 if TYPE_CHECKING:
     from calibrators.atlas import Atlas
@@ -31,6 +31,9 @@ _CELLS = GRID.size
 
 _BLOCK = 256
 """Campaigns of a table out of many, by `merge_in_blocks`."""
+
+_CALIBRATED = 1 << 15
+"""Cells that are calibrated at once: what is worked out for each stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +116,7 @@ class BinsTable:
         keys = [table.places(row) for table, row in zip(tables, rows, strict=True)]
         sums = [table.columns()[2] for table in tables]
         if len(names) < sum(map(len, rows)):
-            return cls._of(names, *sum_parts(list(zip(keys, sums, strict=True))))
+            return cls._of(names, *sum_in_spans(list(zip(keys, sums, strict=True)), len(names)))
         # Tables without a campaign in common, such as shards, need no sum, only their order.
         lengths = np.concatenate([np.diff(table.offsets) for table in tables])
         order = blocks_in_order(np.concatenate(rows), lengths)
@@ -246,8 +249,23 @@ class BinsTable:
             group_totals(matched, starts),
         )
 
+    @classmethod
+    def in_a_row(cls, tables: Iterable["BinsTable"]) -> Self:
+        """The table of all tables' campaigns, which ascend from each table to the next."""
+        parts: list[BinsTable] = [cls.empty(), *tables]
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls._made(
+            tuple(chain.from_iterable(part.campaigns for part in parts)),
+            np.append(0, np.cumsum(lengths)),
+            np.concatenate([part.cells for part in parts]),
+            np.hstack([part.sums for part in parts]),
+        )
+
     def calibrated(self, atlas: "Atlas") -> "BinsTable":
         """The same events, binned by the probability that the atlas gives their scores."""
+        return BinsTable.in_a_row(part._calibrated(atlas) for part in self.slices(_CALIBRATED))
+
+    def _calibrated(self, atlas: "Atlas") -> "BinsTable":
         scores, outcomes, weights, rows = self.samples()
         probabilities = atlas.look_up(atlas.rows(self.campaigns)[rows], scores)
         return BinsTable.from_columns(

@@ -9,7 +9,8 @@ from calibrators.samples import Integers
 
 def sorted_rows(campaigns: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
     """The distinct names ascending, and the place of each of these, (n,), among them."""
-    names = tuple(sorted(set(campaigns)))
+    # Distinct in the order they come in, which is often that of their names, and then soon sorted.
+    names = tuple(sorted(dict.fromkeys(campaigns)))
     row_of = {name: row for row, name in enumerate(names)}
     return names, np.fromiter(map(row_of.__getitem__, campaigns), np.int64, len(campaigns))
 

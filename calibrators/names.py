@@ -1,10 +1,13 @@
 """Campaign names as bytes: a column of UTF-8 lengths, then the UTF-8 text without separators."""
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count, islice
 
 import numpy as np
 
 from calibrators.columns import pack_column, unpack_column
+from calibrators.samples import Integers
 
 _PIECE = 4096
 
@@ -27,6 +30,21 @@ def unpack_names(data: memoryview, offset: int, count: int) -> tuple[tuple[str, 
         raise ValueError(f"names at byte {offset}: need {end} bytes, there are {len(data)}")
     text = bytes(data[start:end])
     return _cut(text, (ends - lengths).tolist(), ends.tolist()), end
+
+
+def numbered(lengths: Integers, text: bytes) -> tuple[tuple[str, ...], Integers]:
+    """The distinct ones of n names, whose lengths in bytes, (n,), and text these are, in the order
+    of their first; and the number of each, (n,), among them. ValueError on bytes that are no text.
+
+    For names of which most come often: each is decoded once.
+    """
+    edges = np.append(0, np.cumsum(lengths)).tolist()
+    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
+    # Nothing but C is called, and no list of the names is made.
+    spans = map(slice, edges, islice(edges, 1, None))
+    found = map(number_of.__getitem__, map(text.__getitem__, spans))
+    numbers = np.fromiter(found, np.int64, len(lengths))
+    return tuple(name.decode() for name in number_of), numbers
 
 
 def _cut(text: bytes, starts: list[int], ends: list[int]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 
 from calibrators.campaign_order import merged_rows
-from calibrators.fixed_point import LIMIT
+from calibrators.fixed_point import LIMIT, Part, sum_parts
 from calibrators.grid import GRID
 from calibrators.packed_table import Columns, PackedTable
 from calibrators.samples import Integers
@@ -16,6 +16,9 @@ _SPARSEST = 4
 
 _ROWS = 64
 """Campaigns in hand at once: their sums stay in the processor's cache."""
+
+_SPAN = 1024
+"""Campaigns whose cells are sorted at once, where tables are too sparse to be summed in place."""
 
 
 def new_rows(tables: Sequence[PackedTable]) -> tuple[tuple[str, ...], list[Integers]]:
@@ -92,6 +95,20 @@ class _Found:
     def all(self) -> Columns:
         ends = np.fromiter(chain.from_iterable(self._offsets), np.int64, self._campaigns + 1)
         return ends, self._columns[0, : ends[-1]], self._columns[1:, : ends[-1]]
+
+
+def sum_in_spans(parts: Sequence[Part], campaigns: int) -> Part:
+    """`sum_parts` of parts each of which ascends, a span of campaigns after the other; the keys are
+    row * GRID.size + cell, the rows below `campaigns`."""
+    edges = np.arange(0, campaigns + _SPAN, _SPAN) * GRID.size
+    cuts = [np.searchsorted(keys, edges) for keys, _ in parts]
+    found = []
+    for span, edge in enumerate(edges[:-1]):
+        spans = [slice(cut[span], cut[span + 1]) for cut in cuts]
+        both = zip(parts, spans, strict=True)
+        keys, sums = sum_parts([(keys[some] - edge, sums[:, some]) for (keys, sums), some in both])
+        found.append((keys + edge, sums))
+    return np.concatenate([keys for keys, _ in found]), np.hstack([sums for _, sums in found])
 
 
 def _change(

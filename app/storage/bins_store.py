@@ -1,6 +1,6 @@
 """Bins by target and hour, kept in Redis as one table per shard."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import redis
@@ -16,6 +16,13 @@ from calibrators.packed_table import PackedTable
 from calibrators.span_sums import sums_of_block, sums_of_packed
 
 TABLES_AT_ONCE = 32
+
+_FIRST_TABLES = 4
+_REPLY_BYTES = 16 * 1024 * 1024
+"""Tables are asked for together up to about so many bytes: far longer replies take Redis several
+times as long a byte, for memory that neither it nor the processor's cache has at hand."""
+_WRITE_BYTES = 1024 * 1024
+"""Tables are written together up to so many bytes."""
 
 
 class BinsStore:
@@ -110,13 +117,17 @@ class BinsStore:
         return tables
 
     @reaching_the_store()
-    def write_judged(self, target: str, hour: int, blocks: Sequence[BinsTable]) -> None:
-        """Store the bins of calibrated probabilities of one hour, a table for each shard, in the
-        place of older ones."""
-        pipeline = self._client.pipeline(transaction=True)
+    def write_judged(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:
+        """Store the bins of calibrated probabilities of one hour, a table for each shard in turn,
+        in the place of older ones. `judged_hours` has the hour once the last of them is stored."""
+        pipeline, size = self._client.pipeline(transaction=True), 0
         for shard, table in enumerate(blocks):
             data = table.to_bytes()
             pipeline.set(TargetHour(shard, target, hour).judged, data, ex=self._judged_seconds)
+            size += len(data)
+            if size > _WRITE_BYTES:
+                pipeline.execute()
+                size = 0
         pipeline.execute()
 
     @reaching_the_store()
@@ -125,8 +136,8 @@ class BinsStore:
         hours = range(first_hour, last_hour_exclusive)
         pipeline = self._client.pipeline(transaction=False)
         for hour in hours:
-            # All shards of an hour are written in one transaction: the first speaks for all.
-            pipeline.exists(TargetHour(0, target, hour).judged)
+            # The shards of an hour are written one after the other: the last speaks for all.
+            pipeline.exists(TargetHour(keys.SHARDS - 1, target, hour).judged)
         return {hour for hour, held in zip(hours, pipeline.execute(), strict=True) if held}
 
     def judged_window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
@@ -156,7 +167,17 @@ class BinsStore:
                     tables.append(_table(key, data, tables[-1] if tables else None))
         return tables
 
-    def _read(self, held: list[TargetHour], judged: bool) -> list[tuple[str, bytes | None]]:
+    def _read(self, held: list[TargetHour], judged: bool) -> Iterator[tuple[str, bytes | None]]:
+        at, count = 0, _FIRST_TABLES
+        while some := held[at : at + count]:
+            found = self._read_together(some, judged)
+            yield from found
+            largest = max(len(data or b"") for _, data in found)
+            at, count = at + count, max(1, _REPLY_BYTES // max(largest, 1))
+
+    def _read_together(
+        self, held: list[TargetHour], judged: bool
+    ) -> list[tuple[str, bytes | None]]:
         pipeline = self._client.pipeline(transaction=False)
         for hour in held:
             if judged:

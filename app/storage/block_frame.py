@@ -15,8 +15,10 @@ def framed(magic: bytes, version: int, body: bytes) -> bytes:
     return _HEADER.pack(magic, version, len(body), crc32(body)) + body
 
 
-def opened(magic: bytes, version: int, data: bytes) -> tuple[memoryview, memoryview]:
+def opened(magic: bytes, version: int, data: bytes) -> tuple[bytes, bytes]:
     """Body and marks; ValueError on bytes of another kind or version, and on any damage."""
+    # Copies of the bytes, not views of them: the garbage collector walks over views, and folds hold
+    # those of thousands of blocks.
     if len(data) < _HEADER.size:
         raise ValueError(f"a block has at least {_HEADER.size} bytes, not {len(data)}")
     found, schema_version, length, checksum = _HEADER.unpack_from(data)
@@ -25,7 +27,7 @@ def opened(magic: bytes, version: int, data: bytes) -> tuple[memoryview, memoryv
     if schema_version != version:
         raise ValueError(f"block schema_version {schema_version}: only {version} is known")
     end = _HEADER.size + length
-    body = memoryview(data)[_HEADER.size : end]
+    body = data[_HEADER.size : end]
     if len(body) != length or crc32(body) != checksum:
         raise ValueError("the block is cut short or its checksum is wrong")
-    return body, memoryview(data)[end:]
+    return body, data[end:]

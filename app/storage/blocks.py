@@ -28,9 +28,9 @@ LARGEST_WEIGHT = 1_000_000.0
 """What one event may count or add: a bin holds the sum of 9,000 such events."""
 
 _MAGIC = b"SBLK"
-_SIZES = struct.Struct("<II")
+SIZES = struct.Struct("<II")
 # How `calibrators.columns` begins a column of numbers of one byte.
-_COLUMN_OF_BYTES, _LONGEST_OF_ONE_BYTE = b"\1\0", 255
+COLUMN_OF_BYTES, _LONGEST_OF_ONE_BYTE = b"\1\0", 255
 NUMBER_BYTES, VALUE_BYTES = 4, 8
 ROW_BYTES = NUMBER_BYTES + 3 * VALUE_BYTES
 """Bytes of one row in a block's columns."""
@@ -73,7 +73,7 @@ class PackedRows(NamedTuple):
 def encode_block(packed: PackedRows) -> bytes:
     """The block's bytes."""
     campaigns, rows, *columns = packed
-    sizes = _SIZES.pack(len(campaigns), len(rows) // NUMBER_BYTES)
+    sizes = SIZES.pack(len(campaigns), len(rows) // NUMBER_BYTES)
     body = b"".join((sizes, _packed_names(campaigns), rows, *columns))
     return framed(_MAGIC, SCHEMA_VERSION, body)
 
@@ -84,8 +84,8 @@ def decode_block(data: bytes) -> Block:
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
     body, marks = opened_block(data)
-    campaigns, length = _SIZES.unpack_from(body)
-    names, start = unpack_names(body, _SIZES.size, campaigns)
+    campaigns, length = SIZES.unpack_from(body)
+    names, start = unpack_names(memoryview(body), SIZES.size, campaigns)
     if start + length * ROW_BYTES != len(body):
         raise ValueError(f"{length} rows of {ROW_BYTES} bytes do not fill the block")
     rows = np.frombuffer(body, "<u4", length, start)
@@ -96,11 +96,11 @@ def decode_block(data: bytes) -> Block:
     return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
 
 
-def opened_block(data: bytes) -> tuple[memoryview, memoryview]:
+def opened_block(data: bytes) -> tuple[bytes, bytes]:
     """Body and marks of a block; ValueError on bytes of another kind or version, and on damage."""
     body, marks = opened(_MAGIC, SCHEMA_VERSION, data)
-    if len(body) < _SIZES.size:
-        raise ValueError(f"the body of a block has at least {_SIZES.size} bytes, not {len(body)}")
+    if len(body) < SIZES.size:
+        raise ValueError(f"the body of a block has at least {SIZES.size} bytes, not {len(body)}")
     return body, marks
 
 
@@ -125,7 +125,7 @@ def _packed_names(names: Sequence[str]) -> bytes:
     lengths = [len(name) for name in encoded]
     if max(lengths, default=0) > _LONGEST_OF_ONE_BYTE:
         return pack_names(names)
-    return _COLUMN_OF_BYTES + bytes(lengths) + b"".join(encoded)
+    return COLUMN_OF_BYTES + bytes(lengths) + b"".join(encoded)
 
 
 def _without_duplicates(block: Block, marks: NDArray[np.uint8]) -> Block:

@@ -1,13 +1,15 @@
 """Folding: the blocks of a log become bins, each event exactly once.
 
-A fold reads blocks, the stored bins and the counter of folds as of one moment, adds outside of
-Redis, and commits with one script that refuses when the counter has moved since. Two folders at
-work at once, or one that dies between the two steps, can therefore neither double nor lose events.
+A fold reads the stored bins, the counter of folds and, page by page, the first blocks of the log,
+adds outside of Redis, and commits with one script that refuses when the counter has moved since.
+Two folders at work at once, or one that dies between the two steps, can therefore neither double
+nor lose events. Of a page only its table of bins is kept, and the stored bins are written once for
+many pages; both have a bound, however long the log is.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import redis
@@ -20,7 +22,11 @@ from app.storage.keys import TargetHour
 from app.storage.scripts import lua
 from calibrators.bins_table import BinsTable
 
-BYTES_AT_ONCE = 8 * 1024 * 1024
+BYTES_AT_ONCE = 32 * 1024 * 1024
+"""Blocks of one commit at most, but for its last page."""
+
+_PAGE_BYTES = 8 * 1024 * 1024
+"""Blocks that are read at once: Redis answers nobody else meanwhile."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,20 +53,28 @@ class Folding:
         """Fold one log until it is empty; returns the number of rows folded."""
         rows = 0
         while (step := self._read(log)).blocks:
-            readable, damaged = _decoded(log, step.blocks)
-            table = BinsTable.merge((_stored_table(log, step.table), _table(readable)))
-            if self._commit(log, step, table, damaged):
-                rows += sum(map(len, readable))
+            table = BinsTable.merge((_stored_table(log, step.table), *step.tables))
+            if self._commit(log, step, table):
+                rows += step.rows
         return rows
 
     def _read(self, log: TargetHour) -> "_Step":
-        names = [log.log, log.bins, keys.logs(log.shard)]
-        folds, table, blocks = self._read_log(keys=names, args=[log.member, self._bytes_at_once])
-        return _Step(folds, table, blocks)
+        most = min(_PAGE_BYTES, self._bytes_at_once)
+        folds, table, blocks = self._page(log, 0, most)
+        step = _Step(log, folds, table)
+        # A page that is not full was the log's last.
+        while step.take(blocks) >= most and step.size < self._bytes_at_once:
+            _, _, blocks = self._page(log, step.blocks, most)
+        return step
 
-    def _commit(
-        self, log: TargetHour, step: "_Step", table: BinsTable, damaged: list[bytes]
-    ) -> bool:
+    def _page(self, log: TargetHour, first: int, most: int) -> tuple[bytes, bytes, list[bytes]]:
+        """Counter of folds, stored table and blocks from the first on; were there another fold
+        between two pages of a step, the commit would be refused."""
+        names = [log.log, log.bins, keys.logs(log.shard)]
+        folds, table, blocks = self._read_log(keys=names, args=[log.member, most, first])
+        return folds, table, blocks
+
+    def _commit(self, log: TargetHour, step: "_Step", table: BinsTable) -> bool:
         names = [
             log.log,
             log.bins,
@@ -68,18 +82,35 @@ class Folding:
             keys.hours(log.shard),
             keys.damaged(log.shard),
         ]
-        seen: list[bytes | int] = [step.folds, len(step.blocks)]
-        arguments = (log.member, self._ttl_seconds, *seen, table.to_bytes(), *damaged)
+        seen: list[bytes | int] = [step.folds, step.blocks]
+        arguments = (log.member, self._ttl_seconds, *seen, table.to_bytes(), *step.damaged)
         return bool(self._commit_fold(keys=names, args=arguments))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Step:
-    """What one commit replaces, as of one moment."""
+    """What one commit replaces: so many blocks of so many bytes, their rows in tables and those
+    that are damaged; and what the counter of folds and the stored table were at its beginning."""
 
+    log: TargetHour
     folds: bytes
     table: bytes
-    blocks: list[bytes]
+    tables: list[BinsTable] = field(default_factory=list)
+    damaged: list[bytes] = field(default_factory=list)
+    blocks: int = 0
+    size: int = 0
+    rows: int = 0
+
+    def take(self, blocks: list[bytes]) -> int:
+        """Take in a page; returns how many bytes it has."""
+        readable, damaged = _decoded(self.log, blocks)
+        self.tables.append(_table(readable))
+        self.damaged += damaged
+        self.rows += sum(map(len, readable))
+        self.blocks += len(blocks)
+        size = sum(map(len, blocks))
+        self.size += size
+        return size
 
 
 def _decoded(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:

@@ -2,13 +2,14 @@
 
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators import Atlas, Bins, BinsTable, CalibrationMap
+from calibrators import Atlas, Bins, BinsTable, CalibrationMap, bins_table
 from tests.calibrators import strategies
 
 Event = tuple[str, float, float, float]
@@ -117,6 +118,17 @@ def test_calibrated_keeps_every_count_and_positive(
         own, before = moved.bins(campaign), table.bins(campaign)
         assert own.counts.tolist() == before.counts[before.counts > 0].tolist()
     assert moved.totals()[1].sum() == pytest.approx(table.totals()[1].sum(), abs=1e-6)
+
+
+@given(st.lists(events, max_size=30), strategies.maps(), st.integers(1, 5))
+def test_calibrated_is_the_same_however_many_cells_are_worked_out_at_once(
+    listed: list[Event], calibration_map: CalibrationMap, cells: int
+) -> None:
+    table, atlas = table_of(listed), Atlas.build({"b": calibration_map})
+    whole = table.calibrated(atlas)
+
+    with patch.object(bins_table, "_CALIBRATED", cells):
+        assert table.calibrated(atlas) == whole
 
 
 def test_the_empty_table() -> None:

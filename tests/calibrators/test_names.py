@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators.columns import pack_column
-from calibrators.names import pack_names, unpack_names
+from calibrators.names import numbered, pack_names, unpack_names
 from tests.calibrators.strategies import names
 
 
@@ -18,6 +18,21 @@ def test_names_come_back_from_any_place(listed: list[str], before: bytes) -> Non
         tuple(listed),
         len(data),
     )
+
+
+@given(st.lists(st.sampled_from(["a", "b", "spring sale", "été", "广告", ""])))
+def test_numbers_of_names_say_which_of_the_distinct_ones_stands_where(listed: list[str]) -> None:
+    encoded = [name.encode() for name in listed]
+
+    distinct, numbers = numbered(np.array([len(name) for name in encoded], int), b"".join(encoded))
+
+    assert distinct == tuple(dict.fromkeys(listed))
+    assert [distinct[number] for number in numbers.tolist()] == listed
+
+
+def test_numbers_of_names_that_are_not_utf_8_are_refused() -> None:
+    with pytest.raises(ValueError, match="utf-8"):
+        numbered(np.array([1, 1]), b"a\xff")
 
 
 @pytest.mark.parametrize(

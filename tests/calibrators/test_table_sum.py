@@ -1,13 +1,14 @@
 """Sums of tables: those of a dictionary, packed or not, in place or by sorting."""
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators import BinsTable
+from calibrators import BinsTable, table_sum
 from calibrators.grid import GRID
 from calibrators.packed_table import PackedTable
 from calibrators.table_sum import sum_packed
@@ -52,6 +53,16 @@ def test_the_sum_of_tables_is_that_of_a_dictionary(hours: list[list]) -> None:
         assert list(total.campaigns) == sorted(
             {name for table in tables for name in table.campaigns}
         )
+
+
+@given(st.lists(EVENTS, max_size=5), st.sampled_from([1, 2, 7, 150]))
+def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(
+    hours: list[list], span: int
+) -> None:
+    tables = [table_of(events) for events in hours]
+
+    with patch.object(table_sum, "_SPAN", span):
+        assert held(BinsTable.merge(tables)) == sums_of(tables)
 
 
 @settings(max_examples=40)
@@ -126,7 +137,7 @@ def test_slices_are_the_table(events: list, cells: int) -> None:
 
     parts = list(table.slices(cells))
 
-    assert BinsTable.merge(parts) == table
+    assert BinsTable.merge(parts) == BinsTable.in_a_row(parts) == table
     assert all(len(part) for part in parts)
     for part in parts:
         largest = max(len(bins.cells) for _, bins in part)

@@ -1,10 +1,12 @@
 """Bins by target and hour: what the worker reads and writes."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import redis
 
-from app.storage import Batch, BinsStore, CorruptBins
+from app.storage import Batch, BinsStore, CorruptBins, bins_store
 from app.storage.bins_store import TABLES_AT_ONCE
 from app.storage.keys import SHARDS, TargetHour, hours, shard_of
 from calibrators import BinsTable
@@ -146,6 +148,36 @@ def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
     assert store.judged_hours("click", HOUR, HOUR + 3) == {HOUR + 1}
     assert store.judged_hours("click", HOUR, HOUR + 4) == {HOUR + 1, HOUR + 3}
     assert store.judged_hours("view", HOUR, HOUR + 4) == set()
+
+
+def test_an_hour_whose_judging_was_cut_short_is_not_judged(
+    store: BinsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables of its shards are written a few at a time."""
+
+    def until_the_worker_dies() -> Iterator[BinsTable]:
+        yield from by_shard(table(campaigns=40))[:-1]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bins_store, "_WRITE_BYTES", 1)
+    with pytest.raises(KeyboardInterrupt):
+        store.write_judged("click", HOUR, until_the_worker_dies())
+
+    assert len(store.judged_window("click", HOUR, HOUR + 1)) > 0
+    assert store.judged_hours("click", HOUR, HOUR + 1) == set()
+
+
+def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
+    store: BinsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bins_store, "_REPLY_BYTES", 1)
+    monkeypatch.setattr(bins_store, "_WRITE_BYTES", 1)
+    for seed in range(9):
+        store.write_judged("click", HOUR + seed, by_shard(table(seed)))
+
+    window = store.judged_window("click", HOUR - 1, HOUR + 9)
+
+    assert window == BinsTable.merge(map(table, range(9)))
 
 
 def test_judged_bins_are_not_what_is_learnt_from(

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.storage.block_frame import framed
 from app.storage.block_run import decode_blocks
 from app.storage.blocks import Block, decode_block
 from tests.storage.packing import encoded
@@ -44,13 +45,41 @@ def test_blocks_hold_the_same_events_together_as_one_by_one(drawn):
     assert sorted(events_of(found)) == sorted(events_of([decode_block(data) for data in packed]))
 
 
-def test_blocks_without_duplicates_become_one():
+def test_blocks_without_duplicates_become_one_that_names_each_campaign_once():
     packed = [block([("a", 0.5, 1.0, 0.0), ("b", 0.5, 1.0, 0.0)])] * 3
 
     (found,) = decode_blocks(packed)
 
-    assert found.campaigns == ("a", "b") * 3
-    assert found.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert found.campaigns == ("a", "b")
+    assert found.rows.tolist() == [0, 1, 0, 1, 0, 1]
+
+
+def test_a_block_with_a_name_of_more_than_255_bytes_stands_apart():
+    """The lengths of its names take more than a byte each."""
+    packed = [block([("a" * length, 0.5, 1.0, 0.0)]) for length in (255, 256, 3)]
+
+    found = decode_blocks(packed)
+
+    assert [read.campaigns for read in found] == [("a" * 255, "aaa"), ("a" * 256,)]
+
+
+@pytest.mark.parametrize("lengths", [b"\x00", b"\x02", b"\xff"])
+def test_names_that_do_not_fill_their_place_are_refused_among_many_blocks(lengths):
+    """They must not take letters of the next block, whatever the checksum says."""
+    with pytest.raises(ValueError, match="do not fill"):
+        decode_blocks([with_lengths(lengths), WHOLE])
+
+
+def test_more_rows_than_a_block_has_room_for_are_refused_among_many_blocks():
+    with pytest.raises(ValueError, match="do not fill the block"):
+        decode_blocks([with_lengths(b"\x01", rows=2), WHOLE])
+
+
+def with_lengths(lengths: bytes, rows: int = 1) -> bytes:
+    """A block of one row, its campaign named "a", that says these lengths and rows."""
+    values = np.array([0.5, 1.0, 0.0]).tobytes()
+    sizes = np.array([1, rows], "<u4").tobytes()
+    return framed(b"SBLK", 1, sizes + b"\1\0" + lengths + b"a" + bytes(4) + values)
 
 
 def test_nothing_is_no_block():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, CorruptBins, open_redis
+from app.storage import BinsStore, CorruptBins, folding, open_redis
 from app.storage.blocks import Block
 from app.storage.keys import SHARDS, TargetHour, logs, shard_of
 from calibrators import BinsTable
@@ -57,6 +57,85 @@ def test_folds_of_any_size_give_the_same_bytes(
 
     assert len(whole) == 1
     assert int(redis_client.hget(LOG.bins, "folds") or 0) == 3
+
+
+def test_a_commit_takes_many_pages_of_a_long_log(
+    append: Append,
+    redis_client: redis.Redis,
+    impressions: Impressions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stored bins are written once for them, and the last page need not be full."""
+    whole = set()
+    for bytes_of_a_page, times in ((1, 70), (1, 64), (8_000_000, 70)):
+        monkeypatch.setattr(folding, "_PAGE_BYTES", bytes_of_a_page)
+        redis_client.flushall()
+        for _ in range(times):
+            append(impressions(20))
+        store = BinsStore(redis_client, TTL_SECONDS)
+
+        assert store.fold() == 20 * times
+
+        assert redis_client.hget(LOG.bins, "folds") == b"1"
+        whole.add((times, store.hour("click", HOUR).to_bytes()))
+    assert len(whole) == 2
+
+
+def test_a_commit_takes_no_more_pages_than_its_bytes_allow(
+    append: Append,
+    redis_client: redis.Redis,
+    impressions: Impressions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    append(impressions(50))
+    block = max(len(each) for each in redis_client.lrange(LOG.log, 0, -1))
+    for _ in range(127):
+        append(impressions(50))
+    monkeypatch.setattr(folding, "_PAGE_BYTES", 1)
+
+    assert BinsStore(redis_client, TTL_SECONDS, fold_bytes=40 * block).fold() == 6400
+
+    assert redis_client.hget(LOG.bins, "folds") == b"2"
+
+
+def test_another_fold_between_two_pages_makes_the_fold_begin_anew(
+    append: Append,
+    store: BinsStore,
+    redis_url: str,
+    impressions: Impressions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the second page holds does not follow the first any more."""
+
+    def another_folds_and_more_arrives() -> None:
+        assert store.fold() == 140
+        for _ in range(80):
+            append(impressions(1))
+
+    for _ in range(70):
+        append(impressions(2))
+    monkeypatch.setattr(folding, "_PAGE_BYTES", 1)
+    late = interrupted(redis_url, "read_log", after=another_folds_and_more_arrives)
+
+    assert late.fold() == 80
+    assert counted(store) == 220
+
+
+def test_a_damaged_block_of_a_later_page_is_set_aside(
+    append: Append,
+    store: BinsStore,
+    redis_client: redis.Redis,
+    impressions: Impressions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in range(40):
+        append(impressions(20))
+    redis_client.rpush(LOG.log, b"junk")
+    monkeypatch.setattr(folding, "_PAGE_BYTES", 1)
+
+    assert store.fold() == 800
+
+    assert redis_client.lrange(f"sirocco:{{{LOG.shard:02d}}}:damaged", 0, -1) == [b"junk"]
 
 
 def test_a_fold_that_read_before_another_fold_committed_must_not_double(
