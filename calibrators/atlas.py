@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from calibrators.calibration_map import CalibrationMap
 from calibrators.campaign_rows import CampaignRows
 from calibrators.map_blocks import MapBlocks
-from calibrators.map_pivots import Singles
 from calibrators.samples import Floats, Integers, check_unit_interval
+from calibrators.search_room import Singles
 
 SCHEMA_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")

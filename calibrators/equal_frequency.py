@@ -17,7 +17,7 @@ def bin_count(total_weight: float, bin_size: float, distinct: int = 1) -> int:
     Never more than the number of distinct scores or 2**20, whichever is more: weights of 1e12
     must not ask for more bins than memory holds.
     """
-    return int(np.clip(total_weight // bin_size, 1, max(MOST_BINS, distinct)))
+    return int(min(max(total_weight // bin_size, 1), max(MOST_BINS, distinct)))
 
 
 def equal_cuts(total_weight: float, bins: int) -> Floats:

@@ -1,18 +1,15 @@
 """The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.cache_lines import half_lines
-from calibrators.map_pivots import PIVOTS, Singles, pivots_of
+from calibrators.map_pivots import PIVOTS, pivots_of
 from calibrators.samples import Floats, Integers, check_unit_interval
+from calibrators.search_room import GROUP, SearchRoom, Singles, spare_rooms
 from calibrators.segments import segment_slopes
-
-GROUP = 8
-"""Knots that are compared at once: in single precision half a line of the processor's cache."""
 
 # Columns of the segments; the fourth of half a line of the cache holds nothing.
 _KNOT, _VALUE, _SLOPE = range(3)
@@ -21,6 +18,10 @@ _NARROW = GROUP * PIVOTS
 # and so that no single step of a fill keeps the other threads of a process waiting.
 _SEARCHED = 4096
 _FILLED = 16_384
+# As an array, which spares each multiplication the making of one.
+_GROUP_AS_ARRAY = np.array(GROUP)
+_ABOVE_ALL = np.float32(2.0)
+_SINGLE_BYTES = 4
 
 
 class Items(NamedTuple):
@@ -45,9 +46,10 @@ class MapBlocks:
     Blocks of more than 64 knots are a power of two long; between the two, they are searched by
     halving. The knot, its value and its slope are then read together from one line of the cache.
 
-    The search compares scores and knots in single precision, both rounded to the nearest, which
-    halves what it reads and writes. Rounding keeps their order, so no knot is missed, but a score
-    may seem to have passed one that it only rounds to: it is then below that knot, and goes back.
+    The search compares scores and knots in single precision, which halves what it reads and writes.
+    Knots are rounded up, so that a score which is a single itself has passed a knot if and only if
+    it has passed the rounded one. For a double stands a single above it: no knot is missed, but it
+    may seem to have passed one between the two: it is then below that knot, and goes back.
     """
 
     __slots__ = ("_firsts", "_groups", "_lengths", "_pivots", "_segments", "_spans")
@@ -98,7 +100,7 @@ class MapBlocks:
         filled[places, _KNOT] = knots + 0.0
         filled[places, _VALUE] = values
         filled[places, _SLOPE] = segment_slopes(knots, values)
-        self._groups.reshape(-1)[block] = filled[:, _KNOT]
+        self._groups.reshape(-1)[block] = _singles_not_below(filled[:, _KNOT])
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row."""
@@ -111,31 +113,47 @@ class MapBlocks:
         return probabilities
 
     def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
-        places = self._places(rows, scores.astype(np.float32, copy=False))
-        found = self._segments.take(places, 0)
-        beyond: Floats = scores - found[:, _KNOT]
-        while np.minimum.reduce(beyond, initial=0.0) < 0.0:
-            places -= beyond < 0.0
-            found = self._segments.take(places, 0)
-            beyond = scores - found[:, _KNOT]
-        beyond *= found[:, _SLOPE]
-        beyond += found[:, _VALUE]
-        return beyond
+        spare = spare_rooms(len(rows))
+        # Taken out at once: another thread may search as many scores meanwhile.
+        room = spare.pop() if spare else SearchRoom(len(rows))
+        if scores.itemsize == _SINGLE_BYTES:
+            self._read_segments(self._places(rows, cast(Singles, scores), room), room)
+        else:
+            self._search_doubles(rows, scores, room)
+        probabilities: Floats = scores - room.starts
+        probabilities *= room.slopes
+        probabilities += room.values
+        if not spare:
+            spare.append(room)
+        return probabilities
 
-    def _places(self, rows: Integers, scores: Singles) -> Integers:
-        """Of the last knot that each score has passed, or of one that it rounds to."""
+    def _search_doubles(self, rows: Integers, scores: Floats | Singles, room: SearchRoom) -> None:
+        above = np.nextafter(scores.astype(np.float32), _ABOVE_ALL)
+        places = self._places(rows, above, room)
+        self._read_segments(places, room)
+        while (below := scores < room.starts).any():
+            places -= below
+            self._read_segments(places, room)
+
+    def _read_segments(self, places: Integers, room: SearchRoom) -> None:
+        # What is written to given room is looked for within bounds: "clip" spares a check and copy.
+        self._segments.take(places, 0, room.segments, "clip")
+
+    def _places(self, rows: Integers, scores: Singles, room: SearchRoom) -> Integers:
+        """Of the last knot that each score has passed; IndexError on a row beyond the last."""
         repeated = scores.repeat(GROUP)
         groups: Integers = self._firsts.take(rows)
-        passed = _passed(self._pivots.take(rows, 0), repeated)
+        self._pivots.take(rows, 0, room.knots, "clip")
+        passed = room.passed(repeated)
         if self._spans is None:
             groups += passed
         else:
             spans = self._spans.take(rows)
             groups += passed * spans
             self._halve(spans, scores, groups)
-        passed = _passed(self._groups.take(groups, 0), repeated)
-        groups *= GROUP
-        groups += passed
+        self._groups.take(groups, 0, room.knots, "clip")
+        groups *= _GROUP_AS_ARRAY
+        groups += room.passed(repeated)
         return groups
 
     def _halve(self, spans: Integers, scores: Singles, groups: Integers) -> None:
@@ -169,10 +187,11 @@ class MapBlocks:
         return self._lengths, knots[taken], values[taken]
 
 
-def _passed(knots: Singles, repeated: Singles) -> NDArray[np.uint8]:
-    """How many of each row's eight knots are at most its score, which is repeated for each."""
-    # Eight booleans are the bytes of one integer: its bits count them.
-    return np.bitwise_count((knots.reshape(-1) <= repeated).view(np.uint64))
+def _singles_not_below(knots: Floats) -> Singles:
+    singles = knots.astype(np.float32)
+    low = np.flatnonzero(singles < knots)
+    singles[low] = np.nextafter(singles[low], _ABOVE_ALL)
+    return singles
 
 
 def _block_widths(lengths: Integers) -> Integers:

@@ -1,15 +1,13 @@
 """Where the search for a score begins: the first knot of each eighth of a map's block."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.cache_lines import half_lines
 from calibrators.samples import Integers
+from calibrators.search_room import Singles
 
 PIVOTS = 8
 """Columns; the last one is infinity, because the first eighth needs no pivot."""
-
-Singles = NDArray[np.float32]
 
 _ROWS = 4096
 

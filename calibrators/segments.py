@@ -16,9 +16,10 @@ def segment_slopes(knots: Floats, values: Floats) -> Floats:
     0, that does not: what lies between two knots then never leaves their values. Maps may stand
     end to end: the seam, where the knots fall back to 0, is no segment and its slope is 0.
     """
-    rise, run = np.diff(values), np.diff(knots)
+    rise, run = values[1:] - values[:-1], knots[1:] - knots[:-1]
     with np.errstate(over="ignore"):
-        slopes = np.where(run > 0, np.clip(rise / run, -_STEEPEST, _STEEPEST), 0.0)
+        slopes = rise / run
+    slopes = np.where(run > 0, np.minimum(np.maximum(slopes, -_STEEPEST), _STEEPEST), 0.0)
     while (over := _overshoots(values, run, slopes)).any():
         slopes[over] = np.nextafter(slopes[over], 0.0)
     return np.append(slopes, 0.0)

@@ -43,19 +43,19 @@ def respond(
     It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
     BrokenRule for a bad request.
     """
-    asked = _read(body, resources.settings)
     snapshot = resources.refresher.current
+    asked = _read(body, resources.settings, snapshot)
     part = _calibrated(asked, snapshot)
     pack = _json if accept is not None and _wants_json(accept) else _columns
     return pack(asked, part, snapshot), [part]
 
 
-def _read(body: bytes, settings: Settings) -> ScoresRequest:
+def _read(body: bytes, settings: Settings, snapshot: Snapshot) -> ScoresRequest:
     try:
         asked = read_scores(body, settings.max_scores)
     except UnknownColumnsVersion as error:
         raise unsupported_version(error) from None
-    if asked.target not in settings.known_targets:
+    if asked.target not in snapshot.atlases:
         known = ", ".join(settings.known_targets)
         raise BrokenRule("target", f"unknown target; known are {known}", asked.target)
     if asked.names:
@@ -72,6 +72,15 @@ def _check_names(asked: ScoresRequest, longest: int) -> None:
 
 
 def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
+    try:
+        return _looked_up(asked, snapshot)
+    except IndexError:
+        # The look-up meets an id beyond the list anyway; only then is it sought for the words.
+        snapshot.ids[asked.target].check(asked.header.dictionary, asked.numbers)
+        raise
+
+
+def _looked_up(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
     atlas = snapshot.atlases[asked.target]
     rows = _rows(asked, atlas, snapshot)
     number = len(asked.scores)

@@ -68,25 +68,30 @@ class CampaignIds:
     def rows(self, dictionary: int, ids: Ids) -> Rows:
         """The row of each id in the atlas in force, shape (n,).
 
-        Raises UnknownDictionary for a list that is not known, BrokenRule for an id beyond it.
+        Raises UnknownDictionary for a list that is not known. An id beyond the list raises
+        IndexError, here or in the look-up by its row: then ask `check`.
         """
         if dictionary == self.dictionary:
-            _check(ids, len(self.campaigns))
             return ids.astype(np.int64)
-        former = self._former(dictionary)
-        _check(ids, len(former.campaigns))
-        return former.rows[ids]
+        return self._former(dictionary).rows[ids]
+
+    def check(self, dictionary: int, ids: Ids) -> None:
+        """Raises BrokenRule for an id beyond the list, UnknownDictionary for a list not known."""
+        _check(ids, len(self._campaigns_of(dictionary)))
 
     def names(self, dictionary: int, ids: Ids) -> tuple[list[str], NDArray[np.intp]]:
         """The distinct campaigns of the ids, "" for id 0, and the place of each id's in them, (n,).
 
-        Raises as `rows` does.
+        Raises as `check` does.
         """
-        in_force = dictionary == self.dictionary
-        campaigns = self.campaigns if in_force else self._former(dictionary).campaigns
+        campaigns = self._campaigns_of(dictionary)
         _check(ids, len(campaigns))
         distinct, places = np.unique(ids, return_inverse=True)
         return [campaigns[number - 1] if number else "" for number in distinct.tolist()], places
+
+    def _campaigns_of(self, dictionary: int) -> tuple[str, ...]:
+        in_force = dictionary == self.dictionary
+        return self.campaigns if in_force else self._former(dictionary).campaigns
 
     def _former(self, dictionary: int) -> _Former:
         found = self.former.get(dictionary)

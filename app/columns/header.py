@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from app.strict_json import BrokenRule
@@ -74,8 +75,9 @@ def read_header(body: bytes, kinds: Collection[int]) -> Header:
     return header
 
 
+@lru_cache(256)
 def pack_probabilities_header(rows: int, flags: int, dictionary: int) -> bytes:
-    """The header of an answer."""
+    """The header of an answer; remembered, for answers of one size have the same."""
     return LAYOUT.pack(MAGIC, VERSIONS[-1], PROBABILITIES, flags, rows, 0, 0, 0, dictionary)
 
 

@@ -23,6 +23,10 @@ def rows(ids, dictionary, *numbers):
     return ids.rows(dictionary, np.array(numbers, np.uint32)).tolist()
 
 
+def check(ids, dictionary, *numbers):
+    ids.check(dictionary, np.array(numbers, np.uint32))
+
+
 def names(ids, dictionary, *numbers):
     found, places = ids.names(dictionary, np.array(numbers, np.uint32))
     return [found[place] for place in places.tolist()]
@@ -121,14 +125,28 @@ def test_the_dictionary_zero_is_never_known():
         rows(ids, 0, 0)
 
 
-@pytest.mark.parametrize("look_up", [rows, names])
+@pytest.mark.parametrize("look_up", [check, names])
 def test_an_id_beyond_the_list_is_named(look_up):
     """Of the list that it is of: the former one is shorter here."""
     before = CampaignIds.of(atlas_of("a"))
     now = CampaignIds.of(atlas_of("a", "b"), before)
 
-    assert look_up(now, now.dictionary, 2)
+    look_up(now, now.dictionary, 2)
     with pytest.raises(BrokenRule, match=r"^campaigns\[1\] = 2: must be an id of the list, 0 to 1"):
         look_up(now, before.dictionary, 1, 2)
     with pytest.raises(BrokenRule, match=r"^campaigns\[0\] = 4294967295: must be an id"):
         look_up(now, now.dictionary, 2**32 - 1)
+
+
+@pytest.mark.parametrize("number", [3, 2**32 - 1])
+def test_an_id_beyond_the_list_has_no_row_that_can_be_looked_up(number):
+    """Whichever list it is of: so nothing is served by the map of another campaign."""
+    before = CampaignIds.of(atlas_of("a", "b"))
+    atlas = atlas_of("b", "c")
+    now = CampaignIds.of(atlas, before)
+
+    for dictionary in (now.dictionary, before.dictionary):
+        with pytest.raises(IndexError):
+            atlas.look_up(now.rows(dictionary, np.array([0, number], np.uint32)), np.full(2, 0.5))
+        with pytest.raises(IndexError):
+            atlas.look_up_few(rows(now, dictionary, 0, number), [0.5, 0.5])
