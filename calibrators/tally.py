@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from calibrators.bins import Bins
-from calibrators.samples import Floats, check_samples
+from calibrators.samples import Floats, Samples, check_samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +28,8 @@ class Tally:
         """The tally of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
         samples = check_samples(scores, outcomes, sample_weight)
         check_some(float(samples.weights.sum()))
+        if _are_plain(samples):
+            return cls._of_plain(samples.scores + 0.0, samples.outcomes > 0)
         # Sorted by all three, so that float sums do not depend on the order of the samples.
         order = np.lexsort((samples.outcomes, samples.weights, samples.scores))
         held = order[samples.weights[order] > 0]
@@ -37,6 +39,20 @@ class Tally:
             distinct,
             np.bincount(place, samples.weights[held]).astype(np.float64),
             np.bincount(place, weighted).astype(np.float64),
+        )
+
+    @classmethod
+    def _of_plain(cls, scores: Floats, positive: NDArray[np.bool_]) -> Self:
+        """Of samples that are counted: sorting them costs a third of sorting their places."""
+        ordered = np.sort(scores)
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        distinct = ordered[starts]
+        # What is sought in order is found without a jump.
+        places = np.searchsorted(distinct, np.sort(scores[positive]))
+        return cls(
+            distinct,
+            np.diff(starts, append=len(ordered)).astype(np.float64),
+            np.bincount(places, minlength=len(distinct)).astype(np.float64),
         )
 
     @classmethod
@@ -55,6 +71,12 @@ class Tally:
     def total_positives(self) -> float:
         """Sum of the positives."""
         return float(self.positives.sum())
+
+
+def _are_plain(samples: Samples) -> bool:
+    """Whether all outcomes are 0 or 1 and all weights 1: then sums are counts, in any order."""
+    outcomes = samples.outcomes
+    return bool((samples.weights == 1.0).all() and ((outcomes == 0.0) | (outcomes == 1.0)).all())
 
 
 def check_some(weight: float) -> None:

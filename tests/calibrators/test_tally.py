@@ -36,6 +36,24 @@ def test_the_order_of_samples_does_not_change_a_bit(
     assert columns(tallies[0]) == columns(tallies[1])
 
 
+@given(st.lists(st.tuples(st.sampled_from([-0.0, 0.0, 0.1, 0.4, 1.0]), st.booleans()), min_size=1))
+def test_counted_samples_add_up_as_a_dictionary_has_them(samples: list[tuple[float, bool]]) -> None:
+    """Outcomes of 0 and 1 with weights of 1 go a shorter way, to the same sums."""
+    counts: dict[float, list[float]] = {score: [0.0, 0.0] for score, _ in samples}
+    for score, positive in samples:
+        counts[score][0] += 1.0
+        counts[score][1] += positive
+    scores, outcomes = np.array(samples).T
+
+    tally = Tally.from_samples(scores, outcomes)
+
+    expected = [(score + 0.0, *counts[score]) for score in sorted(counts)]
+    assert list(zip(*columns(tally), strict=True)) == expected
+    assert not np.signbit(tally.scores).any()
+    doubled = Tally.from_samples(scores, outcomes, np.full(len(scores), 2.0))
+    assert columns(doubled) == [columns(tally)[0], *(2 * np.array(columns(tally)[1:])).tolist()]
+
+
 @given(st.lists(strategies.samples, max_size=20))
 def test_a_tally_of_bins_ascends_strictly(samples: list[tuple[float, float, float]]) -> None:
     samples.append((0.5, 0.3, 1.0))
