@@ -9,8 +9,8 @@ rate.
 
 Latency is what the service takes: from when a request was sent until the kernel had its answer. A
 request that finds every connection waiting for an answer counts from when it was due, so that no
-stall hides those that wait behind it. Where the system permits it (root, `SCHED_FIFO`), what else
-the machine runs waits for the server on its core, and on the other for the load, then for Redis.
+stall hides those that wait behind it. Where the system permits it (root, `SCHED_FIFO`), all else
+on the other core waits for the load, then for Redis; nothing gives the server more than its core.
 How late the load still was to send or to read is told apart.
 
 `raw ASGI echo` says what machine, network and uvicorn alone come to: the same calibrations, sent
@@ -127,7 +127,7 @@ def _echoed(store_url: str, calibrations: Sequence[Kind], sizes: Sizes) -> dict[
     with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
         saturating, most_busy = _saturation(echo, load, sizes)
         before = echo.cpu_seconds
-        with first_in_line(echo.process_id, os.getpid()):
+        with first_in_line(os.getpid()):
             load.run(saturating / 2, sizes.aside_seconds)
         busy = (echo.cpu_seconds - before) / sizes.aside_seconds
         return echo_row(load, saturating, busy, most_busy)
@@ -141,10 +141,10 @@ def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
         f"soak: {saturating:,.0f} requests/s saturate it, {most_busy:.2f} of its core; "
         f"{sizes.minutes:g} minutes at half of that"
     )
-    in_line = (service.server, os.getpid(), store)
+    in_line = (os.getpid(), store)
     with witnessed(service, sizes.refit_seconds) as told, first_in_line(*in_line) as is_first:
         if not is_first:
-            say("soak: server and load may not be run before others: see how late the load is")
+            say("soak: the load may not be run before others: see how late it is")
         before = service.cpu_seconds
         load.run(saturating / 2, seconds)
         busy = (service.cpu_seconds - before) / seconds

@@ -13,7 +13,7 @@ import select
 import socket
 import struct
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -83,7 +83,8 @@ class Load:
         self._free_since = 0.0
         # When the last connection was taken, since requests were last sent in time.
         self._full_since = inf
-        self._idle = [_Connection(port) for _ in range(connections)]
+        # Taken in turns: one that lies idle for long is closed, as any server does.
+        self._idle = deque(_Connection(port) for _ in range(connections))
         self._busy: dict[socket.socket, _Connection] = {}
         # Linux delays a sleeping thread by 50 us otherwise.
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1)
@@ -117,6 +118,11 @@ class Load:
             self._record(self._receive(max(0.0, due - now) if self._idle else None))
         while self._busy:
             self._record(self._receive(None))
+
+    @property
+    def last_used(self) -> list[float]:
+        """When each connection that waits for nothing last had an answer, or was opened."""
+        return [connection.read for connection in self._idle]
 
     def close(self) -> None:
         """Close all connections."""
@@ -155,7 +161,7 @@ class Load:
         return message if about.varied is None else about.varied(message, number)
 
     def _send(self, message: bytes, begun: float, kind: int, place: int) -> None:
-        connection = self._idle.pop()
+        connection = self._idle.popleft()
         self._busy[connection.socket] = connection
         if not self._idle:
             self._full_since = min(self._full_since, monotonic())

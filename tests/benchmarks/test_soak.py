@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
-from time import sleep
+from time import monotonic, sleep
 
 import numpy as np
 import orjson
@@ -252,3 +252,15 @@ def test_without_permission_nobody_is_first(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "sched_setscheduler", refused)
     with first_in_line(os.getpid()) as is_first:
         assert not is_first
+
+
+def test_connections_are_taken_in_turns() -> None:
+    """A server closes what is idle for long, and a request on its way there would be an error."""
+    with scripted(OK) as port:
+        load = Load(port, kinds_of(b"question"), 5, 1)
+        begun = monotonic()
+        load.run(500, 0.2)
+        load.close()
+
+    assert load.answers.total() >= 5
+    assert min(load.last_used) > begun
