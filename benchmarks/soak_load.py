@@ -119,11 +119,6 @@ class Load:
         while self._busy:
             self._record(self._receive(None))
 
-    @property
-    def last_used(self) -> list[float]:
-        """When each connection that waits for nothing last had an answer, or was opened."""
-        return [connection.read for connection in self._idle]
-
     def close(self) -> None:
         """Close all connections."""
         for connection in (*self._idle, *self._busy.values()):

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from calibrators.calibration_map import CalibrationMap
 from calibrators.campaign_rows import CampaignRows
 from calibrators.map_blocks import MapBlocks
-from calibrators.samples import Floats, Integers, check_unit_interval
-from calibrators.search_room import Singles
+from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 SCHEMA_VERSION = 1
 _HEADER = struct.Struct("<4sHHI")

@@ -7,8 +7,8 @@ import numpy as np
 
 from calibrators.cache_lines import half_lines
 from calibrators.map_pivots import PIVOTS, pivots_of
-from calibrators.samples import Floats, Integers, check_unit_interval
-from calibrators.search_room import GROUP, SearchRoom, Singles, spare_rooms
+from calibrators.samples import Floats, Integers, Singles, check_unit_interval
+from calibrators.search_room import GROUP, SearchRoom, spare_rooms
 from calibrators.segments import segment_slopes
 
 # Columns of the segments; the fourth of half a line of the cache holds nothing.

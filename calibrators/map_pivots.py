@@ -3,8 +3,7 @@
 import numpy as np
 
 from calibrators.cache_lines import half_lines
-from calibrators.samples import Integers
-from calibrators.search_room import Singles
+from calibrators.samples import Integers, Singles
 
 PIVOTS = 8
 """Columns; the last one is infinity, because the first eighth needs no pivot."""

@@ -6,14 +6,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Singles
 
 GROUP: Final = 8
 """Knots that are compared at once: in single precision half a line of the processor's cache."""
 
 _SIZES = 16
-
-Singles = NDArray[np.float32]
 
 
 class SearchRoom:

@@ -75,8 +75,8 @@ def _complete(
 
 
 def _read(data: bytes, target: str, before: Snapshot | None, pause: Callable[[], None]) -> Atlas:
-    if before is None or target not in before.atlases:
-        return Atlas.from_bytes(data, None, pause)
-    if data is before.packed[target]:
+    if before is None:
+        return Atlas.from_bytes(data, pause=pause)
+    if data is before.packed.get(target):
         return before.atlases[target]
-    return Atlas.from_bytes(data, before.atlases[target], pause)
+    return Atlas.from_bytes(data, before.atlases.get(target), pause)

@@ -5,7 +5,7 @@ import pytest
 from app.api.refresher import Refresher
 from app.storage import Lease, StorageUnavailable, Versions, keys
 from app.storage.notices import Notices
-from calibrators import Atlas, CalibrationMap
+from calibrators import Atlas, CalibrationMap, map_blocks
 
 TARGETS = ("click", "conversion")
 
@@ -168,3 +168,23 @@ def test_whatever_a_version_does_the_watch_goes_on(redis_client, caplog):
 
     assert "the refresh failed; still serving none" in caplog.text
     assert not refresher.store_seen
+
+
+def test_requests_have_their_turn_between_the_pieces_of_a_version(
+    refresher, redis_client, monkeypatch
+):
+    """Of what is read, and of what is made of it."""
+    pauses = []
+    monkeypatch.setattr("app.api.refresher.Pace", lambda: lambda: pauses.append(None))
+    monkeypatch.setattr(map_blocks, "_FILLED", 4)
+    maps = {f"c{number}": CalibrationMap.proportional(0.5) for number in range(20)}
+    data = Atlas.build(maps).to_bytes()
+    lease = Lease(redis_client, "worker", "test", 60)
+    lease.acquire()
+    chunked = Versions(redis_client, kept=3, chunk_bytes=len(data) // 7 + 1)
+    chunked.publish(lease.token, 1.0, 2.0, {"click": data}, {})
+
+    refresher.refresh()
+
+    assert refresher.current.atlases["click"].at("c19", 0.5) == 0.25
+    assert len(pauses) >= 7 + 10

@@ -1,7 +1,6 @@
 """Every part of the benchmarks runs, at a tiny size, and yields its rows. No figure is judged."""
 
 import json
-import math
 from argparse import Namespace
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks import (
-    calibrate,
     click_log,
     delayed,
     encodings,
@@ -27,33 +25,17 @@ from benchmarks import (
     soak,
 )
 from benchmarks.__main__ import part_of
-from benchmarks.bodies import FORMS
-from benchmarks.calibrate_ratios import ECHOES, NAIVE
 from benchmarks.contents import NAMES
-from benchmarks.figures import Cell, Figure, Table, middle
+from benchmarks.figures import Figure, middle
 from benchmarks.parts import Part, run, show
 from benchmarks.peers.environments import NotInstalled
 from benchmarks.timing import interleaved
-from benchmarks.ways import Rounds
 from pccem import TrainingRules
+from tests.benchmarks.cells import check
 
 LOOK_UPS = {"sirocco: all", "sirocco: rows", "sirocco: look-up", "numpy.interp", "scikit-learn"}
 STORING = {"events/s of a core", "server us", "Redis us", "wall us"}
 REFIT = {"CPU s", "wall s", "fold s", "judge s", "read s", "fit s", "report s", "publish s"}
-
-
-def numbers(cell: Cell) -> tuple[float, ...]:
-    """All numbers of a cell; a text has none."""
-    if isinstance(cell, str):
-        return ()
-    return tuple(cell) if isinstance(cell, Figure) else (cell,)
-
-
-def check(rows: Table) -> None:
-    """Every cell is a finite number, and none is negative."""
-    cells = [number for row in rows.values() for cell in row.values() for number in numbers(cell)]
-    assert cells
-    assert all(math.isfinite(number) and number >= 0 for number in cells)
 
 
 def test_look_up_has_a_row_for_the_scalar_and_for_each_batch() -> None:
@@ -123,20 +105,6 @@ def test_ingest_stores_in_every_way_what_it_counts() -> None:
     assert all(set(row) == STORING for row in rows.values())
 
 
-@pytest.fixture(scope="module")
-def calibrated() -> Table:
-    """What a run without peers yields; all answers are checked in it."""
-
-    def serving(peer: object, served: object) -> None:
-        raise NotInstalled("BentoML does not install")
-
-    rounds = Rounds(seconds=0.001, most_requests=16)
-    sizes = calibrate.Sizes(5, (1, 40), 1, rounds, peers=("BentoML, one worker",))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(calibrate, "serving", serving)
-        return calibrate.measure(sizes)
-
-
 def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     """Memory may shrink, and refits may do no harm: of all numbers only these may be negative."""
     sizes = soak.Sizes(
@@ -161,33 +129,6 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     assert middle(rows["calibrate 1"]["p50 ms"]) <= middle(rows["calibrate 1"]["p99.9 ms"])
     assert {"p50 ms", "p99 ms", "p99.9 ms", "server MB"} < set(rows["minute 1"])
     assert rows["raw ASGI echo"]["errors"] == 0
-
-
-def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None:
-    check(calibrated)
-    all_forms = ("sirocco", *ECHOES)
-    forms = {f"{server}, {form}" for server in all_forms for form in FORMS}
-    alone = {f"{name}, {form}, one connection" for name in all_forms for form in calibrate.ALONE}
-    assert set(calibrated) == forms | alone | set(NAIVE) | {"BentoML, one worker"}
-    columns = ["batch of 1", "batch of 1, wall", "batch of 40", "batch of 40, wall"]
-    assert all(list(calibrated[name]) == columns for name in forms | alone | set(NAIVE))
-
-
-def test_calibrate_says_which_peer_is_not_there(calibrated: Table) -> None:
-    assert calibrated["BentoML, one worker"] == {"batch of 1": "BentoML does not install"}
-    ratios = calibrate.ratios(calibrated)
-    assert not any("BentoML" in name for name in ratios)
-    assert set(ratios["sirocco over echo, columns"]) == {"batch of 1", "batch of 40"}
-
-
-def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
-    figure = Figure(50.0, 40.0, 60.0)
-    names = [*(f"{server}, {form}" for server in ("sirocco", *ECHOES) for form in FORMS), *NAIVE]
-    rows: Table = {name: {"batch of 100": figure, "batch of 100, wall": 9.0} for name in names}
-    rows |= {"LitServe": {"batch of 100": 900.0}, "LitServe, batching": {"batch of 100": 800.0}}
-    ratios = calibrate.ratios(rows)
-    assert ratios["LitServe over sirocco, its best setting"] == {"batch of 100": 16.0}
-    assert ratios["predictions/s of a core, columns"] == {"batch of 100": 2e6}
 
 
 def test_refit_has_the_time_of_its_stages() -> None:

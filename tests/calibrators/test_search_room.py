@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from calibrators.map_blocks import MapBlocks
-from calibrators.samples import Floats
-from calibrators.search_room import GROUP, SearchRoom, Singles, spare_rooms
+from calibrators.samples import Floats, Singles
+from calibrators.search_room import GROUP, SearchRoom, spare_rooms
 
 N = 137
 

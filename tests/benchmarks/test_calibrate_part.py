@@ -1,0 +1,52 @@
+"""The part on calibration over HTTP: its rows, its ratios, and the peers that are not there."""
+
+import pytest
+
+from benchmarks import calibrate
+from benchmarks.bodies import FORMS
+from benchmarks.calibrate_ratios import ECHOES, NAIVE
+from benchmarks.figures import Figure, Table
+from benchmarks.peers.environments import NotInstalled
+from benchmarks.ways import Rounds
+from tests.benchmarks.cells import check
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> Table:
+    """What a run without peers yields; all answers are checked in it."""
+
+    def serving(peer: object, served: object) -> None:
+        raise NotInstalled("BentoML does not install")
+
+    rounds = Rounds(seconds=0.001, most_requests=16)
+    sizes = calibrate.Sizes(5, (1, 40), 1, rounds, peers=("BentoML, one worker",))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(calibrate, "serving", serving)
+        return calibrate.measure(sizes)
+
+
+def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None:
+    check(calibrated)
+    all_forms = ("sirocco", *ECHOES)
+    forms = {f"{server}, {form}" for server in all_forms for form in FORMS}
+    alone = {f"{name}, {form}, one connection" for name in all_forms for form in calibrate.ALONE}
+    assert set(calibrated) == forms | alone | set(NAIVE) | {"BentoML, one worker"}
+    columns = ["batch of 1", "batch of 1, wall", "batch of 40", "batch of 40, wall"]
+    assert all(list(calibrated[name]) == columns for name in forms | alone | set(NAIVE))
+
+
+def test_calibrate_says_which_peer_is_not_there(calibrated: Table) -> None:
+    assert calibrated["BentoML, one worker"] == {"batch of 1": "BentoML does not install"}
+    ratios = calibrate.ratios(calibrated)
+    assert not any("BentoML" in name for name in ratios)
+    assert set(ratios["sirocco over echo, columns"]) == {"batch of 1", "batch of 40"}
+
+
+def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
+    figure = Figure(50.0, 40.0, 60.0)
+    names = [*(f"{server}, {form}" for server in ("sirocco", *ECHOES) for form in FORMS), *NAIVE]
+    rows: Table = {name: {"batch of 100": figure, "batch of 100, wall": 9.0} for name in names}
+    rows |= {"LitServe": {"batch of 100": 900.0}, "LitServe, batching": {"batch of 100": 800.0}}
+    ratios = calibrate.ratios(rows)
+    assert ratios["LitServe over sirocco, its best setting"] == {"batch of 100": 16.0}
+    assert ratios["predictions/s of a core, columns"] == {"batch of 100": 2e6}
