@@ -9,9 +9,13 @@ READY := $(VENV)/ready
 run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traffic, kept alive
 	$(BIN)/sirocco demo --stay
 
-test: $(READY)  ## every test, with branch coverage
+# Four at most: each starts Redis servers and services of its own. They keep the order of the tests,
+# so that fixtures of modules are made once, and who has none left takes some of another's.
+WORKERS := -n logical --maxprocesses 4 --dist worksteal
+
+test: $(READY)  ## every test, on up to four cores, with branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest $(WORKERS)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 

@@ -24,6 +24,11 @@ def megabytes(count: int) -> Iterator[bytes]:
     return (b" " * 1024 * 1024 for _ in range(count))
 
 
+def packed_alike(body: bytes) -> bytes:
+    """Without the time, which would make another parameter in every process."""
+    return gzip.compress(body, mtime=0)
+
+
 def question_of(size: int) -> bytes:
     return json.dumps(QUESTION).encode().ljust(size)
 
@@ -70,7 +75,7 @@ def test_a_body_in_chunks_is_read_as_one(shared_service):
 
 
 @pytest.mark.parametrize("path", ROUTES)
-@pytest.mark.parametrize("bomb", [gzip.compress(bytes(8 * MOST)), gzip.compress(bytes(MOST)) * 8])
+@pytest.mark.parametrize("bomb", [packed_alike(bytes(8 * MOST)), packed_alike(bytes(MOST)) * 8])
 def test_a_gzip_bomb_is_refused(refusing, path, bomb):
     """64 megabytes in 64 kilobytes, in one member or in many."""
     answer = refusing.http.post(path, content=bomb, headers=PACKED)
@@ -95,11 +100,11 @@ def test_a_gzip_bomb_is_never_held_in_memory():
     ("packed", "reason"),
     [
         (b"not gzip", "incorrect header check"),
-        (gzip.compress(b"[]")[:-4], "the stream is cut short"),
-        (gzip.compress(b"[]")[:12], "the stream is cut short"),
-        (gzip.compress(b"[]") + b"rest", "incorrect header check"),
-        (gzip.compress(b"[]")[:-8] + bytes(8), "incorrect data check"),
-        (gzip.compress(b"") * 100 + b"x", "more than 99 members"),
+        (packed_alike(b"[]")[:-4], "the stream is cut short"),
+        (packed_alike(b"[]")[:12], "the stream is cut short"),
+        (packed_alike(b"[]") + b"rest", "incorrect header check"),
+        (packed_alike(b"[]")[:-8] + bytes(8), "incorrect data check"),
+        (packed_alike(b"") * 100 + b"x", "more than 99 members"),
     ],
 )
 def test_broken_gzip_is_refused(refusing, path, packed, reason):

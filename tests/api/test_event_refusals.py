@@ -133,7 +133,7 @@ def test_every_broken_rule_is_named(refusing, event, error, as_lines):
         ("1999-12-31T23:59:59Z", YEAR_RULE, '"1999-12-31T23:59:59+00:00"'),
         (253402300799, YEAR_RULE, "253402300799.0"),
         (4102444800, YEAR_RULE, "4102444800.0"),
-        (NOW * 1000, YEAR_RULE, str(NOW * 1000)),
+        (1_767_225_600_123.25, YEAR_RULE, "1767225600123.25"),
         (-1, YEAR_RULE, "-1.0"),
         (1e300, YEAR_RULE, "1e+300"),
         ("2026-01-01T00:00:00", TIME_RULE, '"2026-01-01T00:00:00"'),

@@ -9,9 +9,9 @@ from threading import Event, Thread
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.command_line.addresses import free_port
 from tests.command_line.conftest import Started
 from tests.command_line.test_up import wait_until
+from tests.reserved_ports import reserved_port
 
 CALIBRATE = "/v1/calibrate"
 # Each request on a connection of its own; quicker than a client of its own.
@@ -85,7 +85,7 @@ def command_line(process: str) -> bytes:
 
 def serve(started: Started, folder: Path, command: str = "serve") -> ApiWorkers:
     """Two workers on an embedded Redis, once both serve."""
-    port = free_port("127.0.0.1")
+    port = reserved_port()
     given = ("--workers", 2, "--port", port, "--data-dir", folder)
     running = ApiWorkers(started(command, *given), port, client(NEW_CONNECTIONS))
     wait_until(lambda: running.serving == 2, "both workers serve")

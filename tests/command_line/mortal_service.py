@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import httpx
 
-from app.command_line.addresses import free_port
 from app.command_line.children import Child
 from app.command_line.service_settings import environment_of
 from app.settings import Settings
@@ -19,6 +18,7 @@ from app.storage import EmbeddedRedis
 from app.storage.redis_process import socket_url
 from tests.command_line.conftest import ROOT, SECONDS
 from tests.command_line.doomed_store import Doom, DoomedStore
+from tests.reserved_ports import reserved_port
 
 _LOOK_SECONDS = 0.02
 
@@ -31,7 +31,7 @@ class MortalService:
         self._logs = logs
         self._workers = workers
         self._redis = EmbeddedRedis(folder / "redis")
-        port = free_port("127.0.0.1")
+        port = reserved_port()
         store_url = socket_url(folder / "store.sock")
         mine = {"redis_url": store_url, "data_dir": folder / "data", "port": port}
         self._environment = {**environment_of({**options, **mine}), "PYTHONPATH": str(ROOT)}

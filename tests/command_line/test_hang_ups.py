@@ -10,11 +10,11 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Event
 
-from app.command_line.addresses import free_port
 from app.command_line.hang_ups import Reload, hang_ups
 from tests.command_line.api_workers import Caller, serve
 from tests.command_line.conftest import COMMAND, SECONDS, Started
 from tests.command_line.test_up import children, is_ready, runs, wait_until
+from tests.reserved_ports import reserved_port
 
 
 def test_a_reload_is_taken_once() -> None:
@@ -63,7 +63,7 @@ def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(
 
 def test_one_process_alone_goes_on(tmp_path: Path, started: Started) -> None:
     """Its port would close: it says so instead."""
-    port = free_port("127.0.0.1")
+    port = reserved_port()
     process = started("serve", "--port", port, "--data-dir", tmp_path / "data")
     wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
     assert process.stderr is not None
@@ -78,7 +78,7 @@ def test_one_process_alone_goes_on(tmp_path: Path, started: Started) -> None:
 @contextmanager
 def in_terminal(environment: dict[str, str], first: str, folder: Path) -> Iterator[Popen[str]]:
     """`sirocco serve`, run by the command `first` in a terminal that is gone inside."""
-    port = free_port("127.0.0.1")
+    port = reserved_port()
     command = [*COMMAND, "serve", "--port", str(port), "--data-dir", str(folder / "data")]
     ours, theirs = pty.openpty()
     process = Popen(

@@ -15,12 +15,12 @@ import pytest
 from app.api.place import Place
 from app.api.slots import Slots
 from app.api.worker_records import new_file
-from app.command_line.addresses import free_port
 from app.command_line.serve_workers import ApiWorkers as Parent
 from app.command_line.supervision import Supervision
 from tests.command_line.api_workers import Caller, half_a_request, serve
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.command_line.test_up import is_ready, runs, wait_until
+from tests.reserved_ports import reserved_port
 
 QUESTIONS = 20
 ROUND = 60
@@ -218,7 +218,7 @@ def test_an_address_that_others_reach_needs_a_yes(tmp_path: Path, called: Sirocc
 
 def test_one_process_alone_ends_well(tmp_path: Path, started: Started) -> None:
     """As several do: a supervisor must not take SIGTERM for a fault."""
-    port = free_port("127.0.0.1")
+    port = reserved_port()
     process = started("serve", "--port", port, "--data-dir", tmp_path / "data")
     wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
 

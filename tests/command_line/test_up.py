@@ -13,8 +13,8 @@ import httpx
 import orjson
 import pytest
 
-from app.command_line.addresses import free_port
 from tests.command_line.conftest import SECONDS, Sirocco, Started
+from tests.reserved_ports import reserved_port
 
 NAMES = ("redis-server", "worker", "serve")
 
@@ -28,7 +28,7 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 def up(started: Started, folder: Path) -> tuple[Popen[str], str]:
     """A running service and its address."""
-    port = free_port("127.0.0.1")
+    port = reserved_port()
     process = started("up", "--json", "--port", port, "--data-dir", folder, "--bin-size", "50")
     assert process.stdout is not None
     announced = process.stdout.readline()
@@ -154,7 +154,7 @@ def test_serve_and_worker_share_a_data_directory(
     tmp_path: Path, started: Started, sirocco: Sirocco
 ) -> None:
     """Two terminals, no Redis to install: the second command joins the server of the first."""
-    port = free_port("127.0.0.1")
+    port = reserved_port()
     started("worker", "--data-dir", tmp_path / "data")
     started("serve", "--data-dir", tmp_path / "data", "--port", port)
     url = f"http://127.0.0.1:{port}"

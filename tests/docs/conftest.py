@@ -7,8 +7,8 @@ from threading import Thread
 import pytest
 
 from app.api.server import server_of
-from app.command_line.addresses import free_port
 from app.settings import Settings
+from tests.reserved_ports import reserved_port
 
 HOST = "127.0.0.1"
 _START_SECONDS = 30.0
@@ -17,7 +17,7 @@ _START_SECONDS = 30.0
 @pytest.fixture
 def service_url(redis_url: str) -> Iterator[str]:
     """The address of a fresh service that has published nothing yet."""
-    settings = Settings(host=HOST, port=free_port(HOST))
+    settings = Settings(host=HOST, port=reserved_port())
     server = server_of(settings, redis_url)
     thread = Thread(target=server.run)
     thread.start()

@@ -73,9 +73,7 @@ def test_rows_drawn_one_by_one_find_what_is_not_there():
     assert alarms(blocks_are_rows=True) > 3 * alarms(blocks_are_rows=False) + 0.1
 
 
-@pytest.mark.parametrize(
-    ("name", "function"), [("log_loss", log_loss), ("mse", mse), ("auc", auc)], ids=str
-)
+@pytest.mark.parametrize(("name", "function"), [("log_loss", log_loss), ("mse", mse), ("auc", auc)])
 def test_a_name_is_the_function_made_fast(name, function):
     """The same draws, the same numbers."""
     a, b, rate, owner = two_models(1, size=20)
