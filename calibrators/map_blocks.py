@@ -17,7 +17,7 @@ _NARROW = GROUP * PIVOTS
 # A piece at a time, so that what a search or a fill writes down stays in the processor's cache,
 # and so that no single step of a fill keeps the other threads of a process waiting.
 _SEARCHED = 4096
-_FILLED = 16_384
+_FILLED = 4096
 # As an array, which spares each multiplication the making of one.
 _GROUP_AS_ARRAY = np.array(GROUP)
 _ABOVE_ALL = np.float32(2.0)
@@ -66,7 +66,8 @@ class MapBlocks:
         `pause` is called between pieces of the work. Raises ValueError on maps that
         `CalibrationMap` would refuse.
         """
-        _check_values(lengths, knots, values)
+        if not (lengths >= 2).all():
+            raise ValueError("atlas: a map needs at least two knots")
         widths = _block_widths(lengths)
         size = int(widths.sum())
         self._lengths = lengths
@@ -82,7 +83,7 @@ class MapBlocks:
             block = slice(int(starts[maps.start]), int(stops[maps.stop - 1]))
             self._fill(block, self._lengths[maps], starts[maps], knots[flat], values[flat])
         steps = np.maximum(widths // PIVOTS, GROUP)
-        self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps)
+        self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps, pause)
         self._spans = steps // GROUP if widths.max() > _NARROW else None
 
     def _fill(
@@ -90,7 +91,8 @@ class MapBlocks:
     ) -> None:
         """Writes whole maps to the block that is theirs."""
         ends = np.cumsum(lengths)
-        _check_knots(lengths, ends, knots)
+        _check_knots(lengths, ends, check_unit_interval("knots", knots))
+        check_unit_interval("values", values)
         places = np.repeat(starts - block.start - (ends - lengths), lengths)
         places += np.arange(len(knots))
         # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
@@ -213,13 +215,6 @@ def _pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:
         if stop > first:
             yield slice(first, stop), slice(flat, int(ends[stop - 1]))
             first, flat = stop, int(ends[stop - 1])
-
-
-def _check_values(lengths: Integers, knots: Floats, values: Floats) -> None:
-    if not (lengths >= 2).all():
-        raise ValueError("atlas: a map needs at least two knots")
-    check_unit_interval("knots", knots)
-    check_unit_interval("values", values)
 
 
 def _check_knots(lengths: Integers, ends: Integers, knots: Floats) -> None:

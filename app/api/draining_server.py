@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import uvicorn
 
+from app.api.busy_poll import BusyPoll
 from app.api.presence import Presence
 
 _LOOK_SECONDS: Final = 0.02
@@ -21,13 +22,22 @@ class DrainingServer(uvicorn.Server):
 
     A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
     look elsewhere first. One of several stops accepting at once: the others take what waits in the
-    socket they share.
+    socket they share. How long its event loop stays awake is up to `busy_poll`.
     """
 
-    def __init__(self, config: uvicorn.Config, presence: Presence, drain_seconds: float) -> None:
+    _busy_poll: BusyPoll
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        presence: Presence,
+        drain_seconds: float,
+        busy_poll: Callable[[asyncio.AbstractEventLoop], BusyPoll],
+    ) -> None:
         super().__init__(config)
         self._presence = presence
         self._drain_seconds = drain_seconds
+        self._busy_poll_of = busy_poll
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open everything, then accept; from `sockets` only once there is something to serve."""
@@ -37,12 +47,14 @@ class DrainingServer(uvicorn.Server):
             await super().startup([])
             await self._wait(lambda: self._presence.may_serve)
             self.servers = [await self._accept_from(each) for each in sockets]
+        self._busy_poll = self._busy_poll_of(asyncio.get_running_loop())
         self._presence.serving = True
         self._presence.tell()
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""
         self._presence.tell()
+        self._busy_poll.look()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

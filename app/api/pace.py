@@ -4,28 +4,30 @@ from collections.abc import Callable
 from time import process_time, sleep, thread_time
 from typing import Final
 
-_MOST_SECONDS: Final = 0.004
+from app.api.busy_poll import Polled
+
+_MOST_SECONDS: Final = 0.02
 """Even where requests take all of the core, the work goes on."""
 _LEAST_SECONDS: Final = 0.0001
 
 
-def seconds_of_others() -> float:
-    """CPU time that all threads of the process but this one have used."""
-    return process_time() - thread_time()
+def seconds_of_others(polled: Polled) -> float:
+    """CPU time that all threads of the process but this one have used for work."""
+    return process_time() - thread_time() - polled.seconds
 
 
 class Pace:
-    """To be called between the pieces of some work, which are of about a millisecond at most.
+    """To be called between the pieces of some work, which are of half a millisecond at most.
 
     Python gives threads that want to run the same time each, so work that goes on without a pause
     takes half of a core, of which requests may need more: they pile up until it is done. A call
-    sleeps for as long as the other threads have worked since the call before. With requests that
+    sleeps for as long as the other threads have worked since it last slept. With requests that
     need a share u of the core, sleeps settle at u / (1 - u) of a piece, and the work at 1 - u.
     """
 
     def __init__(
         self,
-        seconds_of_others: Callable[[], float] = seconds_of_others,
+        seconds_of_others: Callable[[], float],
         sleep: Callable[[float], None] = sleep,
     ) -> None:
         self._seconds_of_others = seconds_of_others
@@ -35,6 +37,7 @@ class Pace:
     def __call__(self) -> None:
         """Wait for the others' turn."""
         now = self._seconds_of_others()
-        worked, self._before = now - self._before, now
+        worked = now - self._before
         if worked >= _LEAST_SECONDS:
+            self._before = now
             self._sleep(min(worked, _MOST_SECONDS))

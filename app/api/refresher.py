@@ -6,7 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from app.api.pace import Pace
+from app.api.busy_poll import Polled
+from app.api.pace import Pace, seconds_of_others
 from app.api.snapshot import Snapshot
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.notices import Notices
@@ -25,11 +26,17 @@ class Refresher:
     every `pause_seconds`, because a notice may be missed.
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
-    counted, and the one before it stays.
+    counted, and the one before it stays. What the event loop has `polled` is no work that a version
+    being read would hold up.
     """
 
     def __init__(
-        self, versions: Versions, notices: Notices, targets: Sequence[str], pause_seconds: float
+        self,
+        versions: Versions,
+        notices: Notices,
+        targets: Sequence[str],
+        pause_seconds: float,
+        polled: Polled | None = None,
     ) -> None:
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
@@ -40,6 +47,7 @@ class Refresher:
         self._published: Published | None = None
         self._targets = targets
         self._pause_seconds = pause_seconds
+        self._polled = polled or Polled()
         self._refused: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
@@ -77,7 +85,7 @@ class Refresher:
         if version is None or version in (self.current.version, self._refused):
             return
         try:
-            pause = Pace()
+            pause = Pace(lambda: seconds_of_others(self._polled))
             published = self._versions.load(version, self._published, pause)
             self.current = Snapshot.of(published, self._targets, self.current, pause)
             self._published = published

@@ -12,6 +12,7 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.api.busy_poll import Polled
 from app.api.map_metrics import MapCollector
 from app.api.metrics import Metrics
 from app.api.place import Place
@@ -42,6 +43,7 @@ class Resources:
     client: redis.Redis
     async_client: redis.asyncio.Redis
     refresher: Refresher
+    polled: Polled
     event_log: EventLog
     versions: Versions
     jobs: Jobs
@@ -58,8 +60,9 @@ class Resources:
         client = open_redis(redis_url, settings.redis_timeout_seconds)
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
+        polled = Polled()
         refresher = Refresher(
-            versions, Notices(client), settings.known_targets, settings.refresh_seconds
+            versions, Notices(client), settings.known_targets, settings.refresh_seconds, polled
         )
         slots = Slots.of(routes, settings.known_targets)
         tallies = place.tallies(slots)
@@ -72,6 +75,7 @@ class Resources:
             client,
             async_client,
             refresher,
+            polled,
             EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
             versions,
             Jobs(client),

@@ -1,5 +1,6 @@
 """Serves the application over HTTP until it is told to stop."""
 
+import asyncio
 import socket
 from math import ceil
 from typing import Final
@@ -7,10 +8,13 @@ from typing import Final
 import uvicorn
 
 from app.api.application import create_app
+from app.api.busy_poll import BusyPoll
+from app.api.calibrate import PATH as CALIBRATE
 from app.api.draining_server import DrainingServer
 from app.api.place import Place
 from app.api.protocol import protocol_of
 from app.api.public_address import refuse_public_address
+from app.api.resources import Resources
 from app.settings import Settings
 
 _SHUTDOWN_SECONDS: Final = 10
@@ -33,12 +37,13 @@ def server_of(settings: Settings, redis_url: str, place: Place | None = None) ->
     """The server, not yet running; `place` is that of one of several processes."""
     refuse_public_address(settings)
     app = create_app(settings, redis_url, place)
+    resources: Resources = app.state.resources
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http=protocol_of(settings, app.state.resources.metrics),
+        http=protocol_of(settings, resources.metrics),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -49,4 +54,20 @@ def server_of(settings: Settings, redis_url: str, place: Place | None = None) ->
         timeout_keep_alive=ceil(settings.keep_alive_seconds),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return DrainingServer(config, app.state.resources.presence, settings.drain_seconds)
+    return DrainingServer(
+        config,
+        resources.presence,
+        settings.drain_seconds,
+        lambda loop: _busy_poll(resources, loop),
+    )
+
+
+def _busy_poll(resources: Resources, loop: asyncio.AbstractEventLoop) -> BusyPoll:
+    """Only calibrations keep the server awake: probes and scrapes would do so for nothing."""
+    return BusyPoll(
+        resources.settings.busy_poll_seconds,
+        lambda: resources.metrics.seconds_of(CALIBRATE),
+        resources.polled,
+        loop.time,
+        loop.call_soon,
+    )

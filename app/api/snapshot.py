@@ -24,14 +24,14 @@ class Snapshot:
     @classmethod
     def before_the_first(cls, targets: Iterable[str]) -> Self:
         """Serves the identity for every target: nothing has been published yet."""
-        return cls(**_complete({}, targets, None, lambda: None))
+        return cls(**_complete({}, targets, cls(), lambda: None))
 
     @classmethod
     def of(
         cls,
         published: Published,
         targets: Iterable[str],
-        before: "Snapshot | None" = None,
+        before: "Snapshot",
         pause: Callable[[], None] = lambda: None,
     ) -> Self:
         """The published version; targets without an atlas are served by the identity.
@@ -60,23 +60,20 @@ class Snapshot:
 def _complete(
     packed: Mapping[str, bytes],
     targets: Iterable[str],
-    before: Snapshot | None,
+    before: Snapshot,
     pause: Callable[[], None],
 ) -> dict[str, Any]:
     everywhere = Atlas.empty()
     read = {target: _read(data, target, before, pause) for target, data in packed.items()}
     atlases = {target: read.get(target, everywhere) for target in targets}
-    known = {} if before is None else before.ids
     return {
         "atlases": atlases,
         "packed": {target: packed.get(target, everywhere.to_bytes()) for target in targets},
-        "ids": {name: CampaignIds.of(atlas, known.get(name)) for name, atlas in atlases.items()},
+        "ids": {name: CampaignIds.of(atlas, before.ids.get(name)) for name, atlas in atlases.items()},
     }
 
 
-def _read(data: bytes, target: str, before: Snapshot | None, pause: Callable[[], None]) -> Atlas:
-    if before is None:
-        return Atlas.from_bytes(data, pause=pause)
+def _read(data: bytes, target: str, before: Snapshot, pause: Callable[[], None]) -> Atlas:
     if data is before.packed.get(target):
         return before.atlases[target]
     return Atlas.from_bytes(data, before.atlases.get(target), pause)

@@ -175,7 +175,7 @@ def test_requests_have_their_turn_between_the_pieces_of_a_version(
 ):
     """Of what is read, and of what is made of it."""
     pauses = []
-    monkeypatch.setattr("app.api.refresher.Pace", lambda: lambda: pauses.append(None))
+    monkeypatch.setattr("app.api.refresher.Pace", lambda others: lambda: pauses.append(None))
     monkeypatch.setattr(map_blocks, "_FILLED", 4)
     maps = {f"c{number}": CalibrationMap.proportional(0.5) for number in range(20)}
     data = Atlas.build(maps).to_bytes()
