@@ -5,6 +5,7 @@ NAMES = (
     "calibrate",
     "encodings",
     "connections",
+    "awake",
     "client",
     "ingest",
     "refit",

@@ -1,11 +1,11 @@
 """A soak: mixed load at half the saturating rate, with a refit every minute.
 
-`sirocco serve` has a core to itself; the load, Redis and `sirocco worker` at a low priority share
-the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100, in
-binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating rate
-is that of the same mix with every connection always busy, which takes all of the server's core
-(`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
-rate.
+`sirocco serve` has a core to itself, on which it stays awake (`SIROCCO_BUSY_POLL_SECONDS`); the
+load, Redis and `sirocco worker` at a low priority share the other. Calibrations are of 1, 10 and
+100 scores over all campaigns, in JSON and, of 100, in binary columns; events come a hundred at a
+time, with ids, 2 % of them clicks. The saturating rate is that of the same mix with every
+connection always busy, which takes all of the server's core (`server cores, saturated`). Then
+requests are sent at random moments (open loop), at half that rate.
 
 Latency is what the service takes: from when a request was sent until the kernel had its answer. A
 request that finds every connection waiting for an answer counts from when it was due, so that no
@@ -16,7 +16,9 @@ How late the load still was to send or to read is told apart.
 `raw ASGI echo` says what machine, network and uvicorn alone come to: the same calibrations, sent
 back as they came, at half of the rate that saturates the echo, before the soak and without refits.
 `work` is a fixed piece of Python on the server's core with nothing else to do, and its CPU time:
-how steady the processor itself is.
+how steady the processor itself is. `standstill` is how long a request would wait that comes to the
+same core when nothing runs there but a loop that looks for it, before all else: what the host of a
+virtual machine takes for others. No server on that core can have a shorter tail.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
@@ -31,22 +33,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from time import time
 
-import numpy as np
-
-from benchmarks.bodies import FORMS, Ids, Question
-from benchmarks.bodies import PATH as CALIBRATE
-from benchmarks.event_bodies import json_body, random_events
 from benchmarks.figures import Cell, Table
-from benchmarks.load import post
 from benchmarks.machine import on_core
-from benchmarks.maps import campaign_names, random_scores
+from benchmarks.mixed_load import calibrations, events
 from benchmarks.parts import Part, arguments, keep, run, say, show
 from benchmarks.precedence import first_in_line
 from benchmarks.servers import Server, started
-from benchmarks.soak_answers import BINARY_FORM, JSON_FORM, Calibration, wrong_answers
-from benchmarks.soak_figures import Run, echo_row, rows_of, work_row
+from benchmarks.soak_answers import wrong_answers
+from benchmarks.soak_figures import Run, echo_row, rows_of, standstill_row, work_row
 from benchmarks.soak_load import Kind, Load
 from benchmarks.soak_service import (
     API_CORE,
@@ -56,22 +51,10 @@ from benchmarks.soak_service import (
     running_service,
     witnessed,
 )
-from benchmarks.steadiness import work_seconds
+from benchmarks.steadiness import standstill_seconds, work_seconds
 
 SEED = 17
-EVENTS = 100
-CLICKS = 0.02
-EVENTS_SHARE = 0.01
-_SERIAL = b"serial----"
-_HOUR_SECONDS = 3600
 SHORT_MINUTES, LONG_MINUTES = 2.0, 30.0
-ASKED = (
-    ("calibrate 1", JSON_FORM, 1, 0.5),
-    ("calibrate 10", JSON_FORM, 10, 0.25),
-    ("calibrate 100", JSON_FORM, 100, 0.16),
-    ("calibrate 100, binary", BINARY_FORM, 100, 0.08),
-)
-"""Kind, form, scores of a request, share of the requests."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +78,13 @@ def measure(sizes: Sizes | None = None) -> Table:
     sizes = sizes or Sizes()
     versions = int(sizes.minutes * 60 / sizes.refit_seconds) + 8
     with running_service(sizes.campaigns, sizes.hours, versions) as service, on_core(OTHER_CORE):
-        calibrations = [_calibration(sizes, *asked) for asked in ASKED]
-        asked = [calibration.kind for calibration in calibrations]
-        aside = {"work": _work(sizes), "raw ASGI echo": _echoed(service.store.url, asked, sizes)}
-        kinds = [*asked, _events(sizes)]
+        asked = calibrations(sizes.campaigns, sizes.messages)
+        kinds = [calibration.kind for calibration in asked]
+        aside = _machine(sizes) | {"raw ASGI echo": _echoed(service.store.url, kinds, sizes)}
+        kinds.append(events(sizes.campaigns, sizes.messages))
         with _load(service.port, kinds, sizes) as load:
             run = _soak(service, load, sizes)
-        wrong, named = wrong_answers(calibrations, load.answers, service.store, TARGET)
+        wrong, named = wrong_answers(asked, load.answers, service.store, TARGET)
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
     rows = rows_of(replace(run, wrong=wrong, versions=named), load, kinds)
     return rows | aside
@@ -116,14 +99,17 @@ def _load(port: int, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Load]:
         load.close()
 
 
-def _work(sizes: Sizes) -> dict[str, Cell]:
+def _machine(sizes: Sizes) -> Table:
     with on_core(API_CORE), first_in_line(os.getpid()):
-        return work_row(work_seconds(sizes.aside_seconds / 2))
+        return {
+            "work": work_row(work_seconds(sizes.aside_seconds / 2)),
+            "standstill": standstill_row(standstill_seconds(sizes.aside_seconds / 2)),
+        }
 
 
-def _echoed(store_url: str, calibrations: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
-    total = sum(kind.share for kind in calibrations)
-    kinds = [replace(kind, share=kind.share / total) for kind in calibrations]
+def _echoed(store_url: str, asked: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
+    total = sum(kind.share for kind in asked)
+    kinds = [replace(kind, share=kind.share / total) for kind in asked]
     with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
         saturating, most_busy = _saturation(echo, load, sizes)
         before = echo.cpu_seconds
@@ -148,9 +134,10 @@ def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
         before = service.cpu_seconds
         load.run(saturating / 2, seconds)
         busy = (service.cpu_seconds - before) / seconds
-    for error in load.first_errors:
+    run = Run(sizes.minutes, saturating, busy, told, most_busy)
+    for error in (*load.first_errors, *run.refit_errors()):
         say(f"soak: {error}")
-    return Run(sizes.minutes, saturating, busy, told, most_busy)
+    return run
 
 
 def _saturation(
@@ -162,38 +149,6 @@ def _saturation(
         before = server.cpu_seconds
         saturating = load.saturate(sizes.ramp_seconds)
         return saturating, (server.cpu_seconds - before) / sizes.ramp_seconds
-
-
-def _calibration(sizes: Sizes, name: str, form: str, scores: int, share: float) -> Calibration:
-    rng = np.random.default_rng((SEED, scores))
-    names = campaign_names(sizes.campaigns)
-    questions = [
-        Question(
-            [names[row] for row in rng.integers(0, sizes.campaigns, scores).tolist()],
-            np.array(random_scores(scores, rng)),
-            Ids(0, {}),
-        )
-        for _ in range(sizes.messages)
-    ]
-    asked = FORMS[form]
-    messages = [post(CALIBRATE, asked.body(question), asked.content_type) for question in questions]
-    return Calibration(Kind(name, share, messages), form, questions)
-
-
-def _events(sizes: Sizes) -> Kind:
-    """Requests whose ids differ each time."""
-    rng = np.random.default_rng(SEED)
-    hour = time() // _HOUR_SECONDS * _HOUR_SECONDS - _HOUR_SECONDS
-    bodies = (
-        json_body(random_events(rng, sizes.campaigns, EVENTS, CLICKS, _SERIAL.decode(), hour))
-        for _ in range(sizes.messages)
-    )
-    messages = [post("/v1/events", body) for body in bodies]
-    return Kind(f"events {EVENTS}", EVENTS_SHARE, messages, _with_serial)
-
-
-def _with_serial(message: bytes, number: int) -> bytes:
-    return message.replace(_SERIAL, b"%010d" % number)
 
 
 def _part(minutes: float) -> Part:

@@ -39,6 +39,10 @@ class Run:
         """When the witness noted something of that kind."""
         return [note["at"] for note in self.told if note["kind"] == kind]
 
+    def refit_errors(self) -> list[str]:
+        """What failed refits said."""
+        return [note["error"] for note in self.told if note["kind"] == "done" and note["error"]]
+
     def refits(self) -> list[tuple[float, float]]:
         """From when until when each refit may have been felt."""
         ends = [at + AFTER_REFIT_SECONDS for at in self.moments("done")]
@@ -85,6 +89,11 @@ def work_row(seconds: Floats) -> dict[str, Cell]:
     return {**_tail(seconds)}
 
 
+def standstill_row(seconds: Floats) -> dict[str, Cell]:
+    """Waits for a processor with nothing else to do, (n,)."""
+    return {**_percentiles(seconds)}
+
+
 def _tail(latencies: Floats) -> dict[str, float]:
     row = _percentiles(latencies)
     row["p99.9 / p50"] = row["p99.9 ms"] / row["p50 ms"] if row["p50 ms"] else 0.0
@@ -99,7 +108,7 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
         "saturating requests/s": run.saturating,
         "requests/s": requests / (run.minutes * _MINUTE),
         "requests": requests,
-        "errors": load.errors + sum(bool(n["error"]) for n in run.told if n["kind"] == "done"),
+        "errors": load.errors + len(run.refit_errors()),
         "wrong answers": run.wrong,
         "refits": len(run.moments("done")),
         "versions": run.versions,

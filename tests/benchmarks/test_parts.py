@@ -18,6 +18,7 @@ from benchmarks import (
     ingest,
     look_up,
     metrics,
+    mixed_load,
     netcal_look_up,
     pccem,
     refit,
@@ -118,8 +119,8 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
         aside_seconds=0.2,
     )
     rows = soak.measure(sizes)
-    kinds = [*(name for name, *_ in soak.ASKED), f"events {soak.EVENTS}"]
-    aside = ["work", "raw ASGI echo"]
+    kinds = [*(name for name, *_ in mixed_load.ASKED), f"events {mixed_load.EVENTS}"]
+    aside = ["work", "standstill", "raw ASGI echo"]
     assert list(rows) == ["whole run", *kinds, "all calibrations", "minute 1", *aside]
     signed = {"server MB grown, %", "worker MB grown, %", "refits move p99, %"}
     check({name: {k: v for k, v in row.items() if k not in signed} for name, row in rows.items()})

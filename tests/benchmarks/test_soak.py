@@ -19,9 +19,8 @@ from benchmarks.load import HOST, post
 from benchmarks.maps import random_maps
 from benchmarks.precedence import first_in_line
 from benchmarks.soak_answers import JSON_FORM, Calibration, wrong_answers
-from benchmarks.soak_figures import Run, echo_row, rows_of, work_row
+from benchmarks.soak_figures import Run, echo_row, rows_of
 from benchmarks.soak_load import Answer, Kind, Load, Record
-from benchmarks.steadiness import work_seconds
 from benchmarks.store import Store, private_store
 from calibrators import Atlas
 
@@ -239,16 +238,6 @@ def test_the_echo_has_a_row_of_its_own() -> None:
     assert (row["server cores"], row["server cores, saturated"]) == (0.5, 1.0)
     longest = max(load.records[0].latencies) * 1e3
     assert 0 < middle(row["p50 ms"]) <= middle(row["p99.9 ms"]) <= longest
-
-
-def test_a_fixed_piece_of_work_tells_how_steady_the_core_is() -> None:
-    """One repetition in a hundred that takes ten times as long shows in the tail."""
-    taken = work_seconds(0.05)
-    assert taken.size > 0
-    assert (taken > 0).all()
-
-    row = work_row(np.repeat([0.001, 0.010], [990, 10]))
-    assert (row["p50 ms"], row["p99.9 / p50"]) == pytest.approx((1.0, 10.0))
 
 
 def test_who_is_first_in_line_stands_where_it_stood_afterwards() -> None:
