@@ -66,10 +66,11 @@ def _complete(
     everywhere = Atlas.empty()
     read = {target: _read(data, target, before, pause) for target, data in packed.items()}
     atlases = {target: read.get(target, everywhere) for target in targets}
+    ids = {name: CampaignIds.of(atlas, before.ids.get(name)) for name, atlas in atlases.items()}
     return {
         "atlases": atlases,
         "packed": {target: packed.get(target, everywhere.to_bytes()) for target in targets},
-        "ids": {name: CampaignIds.of(atlas, before.ids.get(name)) for name, atlas in atlases.items()},
+        "ids": ids,
     }
 
 
