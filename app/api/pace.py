@@ -1,7 +1,7 @@
 """The pace of long work beside the requests: it takes no more of the core than they leave."""
 
 from collections.abc import Callable
-from time import process_time, sleep, thread_time
+from time import monotonic, process_time, sleep, thread_time
 from typing import Final
 
 from app.api.busy_poll import Polled
@@ -9,6 +9,8 @@ from app.api.busy_poll import Polled
 _MOST_SECONDS: Final = 0.02
 """Even where requests take all of the core, the work goes on."""
 _LEAST_SECONDS: Final = 0.0001
+_LIGHT: Final = 1 / 3
+"""Of a core: what needs no more than this has its room beside the work."""
 
 
 def seconds_of_others(polled: Polled) -> float:
@@ -21,23 +23,27 @@ class Pace:
 
     Python gives threads that want to run the same time each, so work that goes on without a pause
     takes half of a core, of which requests may need more: they pile up until it is done. A call
-    sleeps for as long as the other threads have worked since it last slept. With requests that
-    need a share u of the core, sleeps settle at u / (1 - u) of a piece, and the work at 1 - u.
+    sleeps for as long as the other threads have worked since it last slept, unless that was little
+    for the time. With requests that need a share u of the core, sleeps settle at u / (1 - u) of a
+    piece, and the work at 1 - u.
     """
 
     def __init__(
         self,
         seconds_of_others: Callable[[], float],
         sleep: Callable[[float], None] = sleep,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._seconds_of_others = seconds_of_others
         self._sleep = sleep
-        self._before = seconds_of_others()
+        self._clock = clock
+        self._before, self._at = seconds_of_others(), clock()
 
     def __call__(self) -> None:
         """Wait for the others' turn."""
-        now = self._seconds_of_others()
-        worked = now - self._before
+        others, now = self._seconds_of_others(), self._clock()
+        worked, passed = others - self._before, now - self._at
         if worked >= _LEAST_SECONDS:
-            self._before = now
-            self._sleep(min(worked, _MOST_SECONDS))
+            self._before, self._at = others, now
+            if worked > _LIGHT * passed:
+                self._sleep(min(worked, _MOST_SECONDS))
