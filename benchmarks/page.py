@@ -32,9 +32,9 @@ def page(results: Sequence[Result]) -> Iterator[str]:
     yield f"* Versions: {', '.join(_versions(results))}"
     yield "* Cells are medians of rounds, with their quartiles in brackets. The ways of one table"
     yield "  took turns in one run. Times are CPU time unless they say wall."
-    yield "* This is a virtual machine: other guests of its host slow it down by half, for milliseconds"
-    yield "  to minutes, and its own load does not show it (`work` and `standstill` of the soak do). Of"
-    yield "  several runs of one part, that one is kept whose controls, the echo and numpy, cost least.\n"
+    yield "* Other guests of a virtual machine's host slow it down by half, for milliseconds to"
+    yield "  minutes; its own load does not show it, `work` and `standstill` of the soak do. Of"
+    yield "  several runs of a part that one is kept whose controls, echo and numpy, cost least.\n"
     yield "## Targets\n"
     yield from _target_lines(tables_of(results))
     for result in results:
