@@ -21,6 +21,7 @@ POLL_SECONDS = 0.005
 
 _PR_SET_PDEATHSIG = 1
 _LOG_TAIL = 5
+_CUT = b"Truncating the AOF"
 
 
 class RedisNotStarted(RuntimeError):
@@ -36,6 +37,7 @@ class RedisProcess:
     def __init__(self, binary: Path, data_dir: Path, socket: Path) -> None:
         _refuse_newer_files(binary, data_dir)
         self._log = data_dir / "redis.log"
+        self._logged_before = self._log.stat().st_size if self._log.exists() else 0
         self._url = socket_url(socket)
         self._process = subprocess.Popen(
             [str(binary), *_options(data_dir, socket, self._log)],
@@ -64,6 +66,13 @@ class RedisProcess:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RedisNotStarted(f"redis-server did not start: {self._last_words()}")
             time.sleep(POLL_SECONDS)
+
+    @property
+    def has_cut_its_file(self) -> bool:
+        """Whether the end of its file was no whole command, and was left out."""
+        with self._log.open("rb") as log:
+            log.seek(self._logged_before)
+            return _CUT in log.read()
 
     def stop(self) -> None:
         """End the server as its SHUTDOWN does, everything written; kill it if it does not end."""
