@@ -13,7 +13,7 @@ turns with quartiles; `sleeps over polls` are the medians of the two in one line
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import sleep
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.figures import Cell, Figure, Table, middle
 from benchmarks.machine import on_core
 from benchmarks.maps import random_maps
-from benchmarks.mixed_load import SEED, calibrations
+from benchmarks.mixed_load import SEED, calibrations, of_all
 from benchmarks.parts import Part, main
 from benchmarks.precedence import first_in_line
 from benchmarks.servers import AWAKE_SECONDS, MAPS_SEED, Server, started
@@ -52,9 +52,7 @@ def measure(sizes: Sizes | None = None) -> Table:
     """A row for each rate and each of the two."""
     sizes = sizes or Sizes()
     asked = calibrations(sizes.campaigns, sizes.messages)
-    kinds = [calibration.kind for calibration in asked]
-    total = sum(kind.share for kind in kinds)
-    kinds = [replace(kind, share=kind.share / total) for kind in kinds]
+    kinds = of_all([calibration.kind for calibration in asked])
     with ExitStack() as opened, on_core(OTHER_CORE):
         store = opened.enter_context(private_store())
         store.publish(Atlas.build(random_maps(sizes.campaigns, MAPS_SEED)))

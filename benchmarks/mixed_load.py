@@ -1,5 +1,7 @@
 """The mix of requests that a service in use gets: calibrations of all sizes, and some events."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from time import time
 
 import numpy as np
@@ -42,6 +44,12 @@ def events(campaigns: int, messages: int) -> Kind:
     )
     posts = [post("/v1/events", body) for body in bodies]
     return Kind(f"events {EVENTS}", EVENTS_SHARE, posts, _with_serial)
+
+
+def of_all(kinds: Sequence[Kind]) -> list[Kind]:
+    """The same without any others: their shares add up to 1."""
+    total = sum(kind.share for kind in kinds)
+    return [replace(kind, share=kind.share / total) for kind in kinds]
 
 
 def _calibration(

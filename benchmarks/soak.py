@@ -18,7 +18,7 @@ back as they came, at half of the rate that saturates the echo, before the soak 
 `work` is a fixed piece of Python on the server's core with nothing else to do, and its CPU time:
 how steady the processor itself is. `standstill` is how long a request would wait that comes to the
 same core when nothing runs there but a loop that looks for it, before all else: what the host of a
-virtual machine takes for others. No server on that core can have a shorter tail.
+virtual machine takes for others, in those seconds. Meanwhile no server there has a shorter tail.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.figures import Cell, Table
 from benchmarks.machine import on_core
-from benchmarks.mixed_load import calibrations, events
+from benchmarks.mixed_load import calibrations, events, of_all
 from benchmarks.parts import Part, arguments, keep, run, say, show
 from benchmarks.precedence import first_in_line
 from benchmarks.servers import Server, started
@@ -108,8 +108,7 @@ def _machine(sizes: Sizes) -> Table:
 
 
 def _echoed(store_url: str, asked: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
-    total = sum(kind.share for kind in asked)
-    kinds = [replace(kind, share=kind.share / total) for kind in asked]
+    kinds = of_all(asked)
     with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
         saturating, most_busy = _saturation(echo, load, sizes)
         before = echo.cpu_seconds

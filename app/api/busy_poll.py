@@ -20,7 +20,7 @@ class BusyPoll:
     """Keeps an event loop awake until no request has come for `seconds`; 0 lets it sleep at once.
 
     A processor that sleeps has to be woken, and wakes with cold caches; under a hypervisor it is
-    given away meanwhile, and has to be got back. That costs a request more than its answer does.
+    given away meanwhile, and has to be got back. The request that wakes it waits for all of that.
     A loop with something to call does not wait for its sockets but only looks at them.
 
     `answered()` is a number that changes with every request that counts; `clock()` and
