@@ -97,12 +97,13 @@ class MapBlocks:
         places += np.arange(len(knots))
         # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
         values = values + 0.0
-        filled = self._segments[block.start + 1 : block.stop + 1]
-        filled[:, _KNOT] = np.inf
-        filled[places, _KNOT] = knots + 0.0
-        filled[places, _VALUE] = values
-        filled[places, _SLOPE] = segment_slopes(knots, values)
-        self._groups.reshape(-1)[block] = _singles_not_below(filled[:, _KNOT])
+        # Column by column: numpy is slow to assign by several indices at once.
+        starts_at, begins_with, rises_by, _ = self._segments[block.start + 1 : block.stop + 1].T
+        starts_at[:] = np.inf
+        starts_at[places] = knots + 0.0
+        begins_with[places] = values
+        rises_by[places] = segment_slopes(knots, values)
+        self._groups.reshape(-1)[block] = _singles_not_below(starts_at)
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row."""
@@ -190,9 +191,11 @@ class MapBlocks:
 
 
 def _singles_not_below(knots: Floats) -> Singles:
+    """Knots, none of them below 0, rounded up: of singles that have no sign, the next one's bits
+    are the next integer."""
     singles = knots.astype(np.float32)
-    low = np.flatnonzero(singles < knots)
-    singles[low] = np.nextafter(singles[low], _ABOVE_ALL)
+    bits = singles.view(np.int32)
+    bits += singles < knots
     return singles
 
 
@@ -218,9 +221,9 @@ def _pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:
 
 
 def _check_knots(lengths: Integers, ends: Integers, knots: Floats) -> None:
-    last = ends - 1
-    inside = np.ones(len(knots) - 1, dtype=bool)
-    inside[last[:-1]] = False
-    whole = (knots[last] == 1.0) & (knots[ends - lengths] == 0.0)
-    if not whole.all() or not (np.diff(knots)[inside] > 0).all():
+    first = ends - lengths
+    above = np.empty(len(knots), dtype=bool)
+    np.greater(knots[1:], knots[:-1], out=above[1:])
+    above[first] = knots[first] == 0.0
+    if not above.all() or not (knots[ends - 1] == 1.0).all():
         raise ValueError("atlas: knots of a map must increase strictly from 0.0 to 1.0")

@@ -16,13 +16,17 @@ def segment_slopes(knots: Floats, values: Floats) -> Floats:
     0, that does not: what lies between two knots then never leaves their values. Maps may stand
     end to end: the seam, where the knots fall back to 0, is no segment and its slope is 0.
     """
-    rise, run = values[1:] - values[:-1], knots[1:] - knots[:-1]
+    run = knots[1:] - knots[:-1]
+    slopes = np.zeros(len(knots))
+    inner = slopes[:-1]
     with np.errstate(over="ignore"):
-        slopes = rise / run
-    slopes = np.where(run > 0, np.minimum(np.maximum(slopes, -_STEEPEST), _STEEPEST), 0.0)
-    while (over := _overshoots(values, run, slopes)).any():
-        slopes[over] = np.nextafter(slopes[over], 0.0)
-    return np.append(slopes, 0.0)
+        np.divide(values[1:] - values[:-1], run, out=inner)
+    np.maximum(inner, -_STEEPEST, out=inner)
+    np.minimum(inner, _STEEPEST, out=inner)
+    inner[run < 0] = 0.0
+    while (over := _overshoots(values, run, inner)).any():
+        inner[over] = np.nextafter(inner[over], 0.0)
+    return slopes
 
 
 def _overshoots(values: Floats, run: Floats, slopes: Floats) -> NDArray[np.bool_]:
