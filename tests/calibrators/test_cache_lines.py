@@ -1,17 +1,120 @@
-"""Tables in lines of the cache: where their rows lie."""
+"""Tables in lines of the cache: where their rows lie, and whose room they get."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from calibrators.cache_lines import HALF_LINE, half_lines
+from calibrators import Atlas, CalibrationMap, cache_lines
+from calibrators.cache_lines import HALF_LINE, HUGE_PAGE, KEPT, LARGE, half_lines
+from calibrators.samples import Floats
+
+ROWS = 2 * LARGE // HALF_LINE
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """No table of another test has left its room."""
+    cache_lines._left.clear()
+    yield
+    cache_lines._left.clear()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 1000, LARGE // HALF_LINE, ROWS + 1])
 def test_no_row_crosses_a_line_of_the_cache(rows: int, dtype: type) -> None:
     table = half_lines(rows, dtype)
 
     assert table.shape == (rows, HALF_LINE // np.dtype(dtype).itemsize)
     assert table.ctypes.data % HALF_LINE == 0
     assert table.flags.c_contiguous
-    assert not table.any()
+    table[:] = 1.0
+    assert table.all()
+
+
+def test_a_large_table_starts_at_a_huge_page() -> None:
+    assert half_lines(ROWS, np.float64).ctypes.data % HUGE_PAGE == 0
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS + ROWS // 16, ROWS // 2 + ROWS // 16])
+def test_the_room_of_a_table_that_is_gone_is_used_again(rows: int) -> None:
+    """By one of about its size, of whatever numbers."""
+    place = _place_of_one_that_is_gone(ROWS)
+
+    assert half_lines(rows, np.float32).ctypes.data == place
+
+
+@pytest.mark.parametrize(("gone", "rows"), [(ROWS, 2 * ROWS), (4 * ROWS, ROWS)])
+def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> None:
+    """In a smaller one there is none, and most of a much larger one would be lost."""
+    _place_of_one_that_is_gone(gone)
+
+    table = half_lines(rows, np.float64)
+
+    assert len(cache_lines._left) == 1
+    table[:] = 1.0
+    assert table.all()
+
+
+def test_the_room_of_a_table_is_its_own_while_a_part_of_it_is_read() -> None:
+    table = half_lines(ROWS, np.float64)
+    table[:] = 1.0
+    parts: list[Any] = [table[5:6, 1], memoryview(table.T[0])]
+    del table
+
+    while parts:
+        other = half_lines(ROWS, np.float64)
+        other[:] = 2.0
+        assert parts.pop()[0] == 1.0
+        del other
+
+
+def test_no_two_threads_get_the_same_room() -> None:
+    for _ in range(20):
+        _places_of_several_that_are_gone(3)
+        with ThreadPoolExecutor(4) as threads:
+            tables = list(threads.map(lambda _: half_lines(ROWS, np.float64), range(4)))
+        assert len({table.ctypes.data for table in tables}) == 4
+
+
+def test_what_is_kept_has_a_bound() -> None:
+    _places_of_several_that_are_gone(KEPT + 3)
+
+    assert len(cache_lines._left) == KEPT
+
+
+def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:
+    """Whatever it held, also where the new one has nothing to say."""
+    before = half_lines(3 * ROWS, np.float64)
+    before[:] = np.nan
+    place = before.ctypes.data
+    del before
+    maps = {f"c{number}": _random_map(number) for number in range(2 * ROWS // 50)}
+
+    atlas = Atlas.build(maps)
+
+    assert atlas._blocks._segments.ctypes.data == place
+    scores = np.linspace(0.0, 1.0, len(maps))
+    expected = [one([score])[0] for one, score in zip(maps.values(), scores, strict=True)]
+    np.testing.assert_array_equal(atlas(list(maps), scores), expected)
+    assert atlas.to_bytes() == Atlas.from_bytes(atlas.to_bytes()).to_bytes()
+
+
+def _place_of_one_that_is_gone(rows: int) -> int:
+    table = half_lines(rows, np.float64)
+    return table.ctypes.data
+
+
+def _places_of_several_that_are_gone(count: int) -> None:
+    tables: list[NDArray[Any]] = [half_lines(ROWS, np.float64) for _ in range(count)]
+    tables.clear()
+
+
+def _random_map(seed: int) -> CalibrationMap:
+    rng = np.random.default_rng(seed)
+    inner: Floats = np.unique(rng.uniform(0.001, 0.999, 48))
+    knots = np.array([0.0, *inner, 1.0])
+    return CalibrationMap(knots, rng.uniform(0.0, 1.0, len(knots)))
