@@ -47,7 +47,7 @@ SEED = 17
 BODIES = 16
 ALONE = ("columns", "rows", "binary, ids")
 """What is asked over one connection too."""
-ROUNDS = Rounds(seconds=0.2, most_requests=4_000)
+ROUNDS = Rounds(seconds=0.05, most_requests=4_000, patience_seconds=120.0)
 EXACT, SINGLE = 1e-9, 1e-6
 
 Maps = Mapping[str, CalibrationMap]
@@ -60,10 +60,10 @@ class Sizes:
 
     campaigns: int = 10_000
     batches: tuple[int, ...] = (1, 10, 100, 1_000)
-    rounds: int = 7
+    rounds: int = 11
     per_round: Rounds = ROUNDS
     peers: tuple[str, ...] = tuple(PEERS)
-    peer_rounds: int = 3
+    peer_rounds: int = 5
 
 
 def measure(sizes: Sizes | None = None) -> Table:

@@ -28,6 +28,8 @@ from benchmarks.maps import random_maps
 
 ROOT = Path(__file__).parents[1]
 HOST = "127.0.0.1"
+CORE = 0
+"""Theirs alone."""
 MAPS_SEED = 3
 AWAKE_SECONDS = 0.5
 START_SECONDS, STOP_SECONDS, POLL_SECONDS = 120.0, 15.0, 0.05
@@ -168,7 +170,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=0)
     given = parser.parse_args()
     end_with(given.parent)
-    os.sched_setaffinity(0, {0})
+    os.sched_setaffinity(0, {CORE})
     KINDS[given.kind](given).run()
 
 

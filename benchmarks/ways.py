@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 from benchmarks.bodies import Question
+from benchmarks.calm import FEWEST_ROUNDS, Calm, piece_seconds
 from benchmarks.figures import Cell, Figure
 from benchmarks.load import CONNECTIONS, Connections
-from benchmarks.servers import Server
+from benchmarks.servers import CORE, Server
 from calibrators.samples import Floats
 
 
@@ -18,6 +20,8 @@ class Rounds:
     seconds: float
     """Of the server's CPU, about."""
     most_requests: int
+    patience_seconds: float = 0.0
+    """For repeating those during which the server's core was slowed."""
 
 
 @dataclass
@@ -70,10 +74,13 @@ def take_turns(
     repeats = {name: _repeats(way, messages[name], rounds) for name, way in ways.items()}
     for way in ways.values():
         way.cpu, way.wall = [], []
+    calm = Calm(rounds.patience_seconds, partial(piece_seconds, CORE))
     for turn in range(max(way.rounds for way in ways.values())):
+        if calm.is_worn_out and turn >= FEWEST_ROUNDS:
+            break
         for name, way in ways.items():
             if turn < way.rounds:
-                cpu, wall = way.send(messages[name], repeats[name])
+                cpu, wall = calm.round(partial(way.send, messages[name], repeats[name]))
                 way.cpu.append(cpu)
                 way.wall.append(wall)
 

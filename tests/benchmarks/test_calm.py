@@ -1,0 +1,97 @@
+"""Rounds that count: those between two moments of calm."""
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+import pytest
+
+from benchmarks.calm import LEARN_SECONDS, Calm, piece_seconds
+from benchmarks.servers import CORE
+
+FAST, SLOW = 1.0, 2.0
+ROUND_SECONDS = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process knows nothing of the core."""
+    monkeypatch.setattr(Calm, "_least", float("inf"))
+
+
+class Core:
+    """A core whose pieces of work cost what they are told to, and the time that passes."""
+
+    def __init__(self, *costs: float) -> None:
+        self.now = 0.0
+        self.rounds = 0
+        self._is_known = False
+        # The fast one comes first, where its speed is learned.
+        self._costs: Iterator[float] = chain([FAST], costs, repeat(SLOW))
+
+    def calm(self, patience_seconds: float) -> Calm:
+        calm = Calm(patience_seconds, lambda: next(self._costs), lambda: self.now, self._sleep)
+        self._is_known = True
+        return calm
+
+    def measure(self) -> int:
+        self.now += ROUND_SECONDS
+        self.rounds += 1
+        return self.rounds
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds if self._is_known else LEARN_SECONDS
+
+
+def test_a_round_between_two_moments_of_calm_counts() -> None:
+    core = Core(FAST, 1.2 * FAST)
+
+    assert core.calm(100.0).round(core.measure) == 1
+
+
+def test_a_round_that_ends_on_a_slowed_core_is_repeated() -> None:
+    core = Core(FAST, SLOW, FAST, SLOW, FAST, FAST)
+
+    assert core.calm(100.0).round(core.measure) == 3
+
+
+def test_no_round_begins_on_a_slowed_core() -> None:
+    core = Core(SLOW, SLOW, SLOW, FAST, FAST)
+
+    calm, before = core.calm(100.0), core.now
+
+    assert calm.round(core.measure) == 1
+    assert core.now - before == pytest.approx(ROUND_SECONDS, abs=0.1)
+
+
+def test_who_is_out_of_patience_takes_rounds_as_they_come(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    core = Core(FAST, SLOW, FAST, SLOW)
+    calm = core.calm(20.0)
+    assert not calm.is_worn_out
+
+    assert calm.round(core.measure) == 3
+    assert capsys.readouterr().err.count("the core is too seldom calm") == 1
+    assert calm.round(core.measure) == 4
+    assert calm.is_worn_out
+    assert capsys.readouterr().err == ""
+
+
+def test_without_patience_no_work_is_done_but_the_rounds() -> None:
+    def piece() -> float:
+        raise AssertionError("it looks")
+
+    assert Calm(0.0, piece).round(lambda: "taken") == "taken"
+
+
+def test_a_faster_piece_than_ever_says_what_calm_is_from_then_on() -> None:
+    core = Core(FAST, FAST / 2, FAST, FAST / 2, FAST / 2)
+    calm = core.calm(100.0)
+
+    assert calm.round(core.measure) == 1
+    assert calm.round(core.measure) == 2
+
+
+@pytest.mark.parametrize("core", [None, CORE])
+def test_the_piece_costs_time(core: int | None) -> None:
+    assert 0.0 < piece_seconds(core) < 1.0
