@@ -4,7 +4,7 @@ Other guests of a virtual machine's host share its cores, and slow them down by 
 milliseconds to minutes, which no clock of the system shows. A fixed piece of arithmetic does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from time import perf_counter, sleep, thread_time
 from typing import ClassVar, Final, TypeVar
@@ -42,9 +42,6 @@ class Calm:
     # Of all pieces that this process has measured.
     _least: ClassVar[float] = float("inf")
 
-    is_worn_out = False
-    """Whether its patience has come to an end: who has rounds enough needs no more."""
-
     def __init__(
         self,
         patience_seconds: float,
@@ -53,11 +50,23 @@ class Calm:
         sleep: Callable[[float], None] = sleep,
     ) -> None:
         self._left = patience_seconds
+        self._is_worn_out = False
         self._piece = piece
         self._clock = clock
         self._sleep = sleep
         if Calm._least == float("inf"):
             self._learn(min(LEARN_SECONDS, patience_seconds / 4))
+
+    def turns(self, most: int) -> Iterator[int]:
+        """Numbers of turns, each of a round of every way: `most`, but those after the end of its
+        patience only where there were fewer than `FEWEST_ROUNDS` before."""
+        undisturbed = 0
+        for turn in range(most):
+            if not self._is_worn_out:
+                undisturbed = turn
+            elif undisturbed >= FEWEST_ROUNDS:
+                return
+            yield turn
 
     def round(self, measure: Callable[[], Taken]) -> Taken:
         """What `measure` gave between two moments of calm."""
@@ -75,8 +84,8 @@ class Calm:
     def _spend(self, seconds: float) -> None:
         self._left -= seconds
         if self._left <= 0:
-            self.is_worn_out = True
-            say(f"the core is too seldom calm: {FEWEST_ROUNDS} rounds have to do, as they come")
+            self._is_worn_out = True
+            say("the core is too seldom calm: from here on, rounds count as they come")
 
     def _learn(self, seconds: float) -> None:
         """What a piece takes at its fastest."""

@@ -32,11 +32,11 @@ def page(results: Sequence[Result]) -> Iterator[str]:
     yield f"* Versions: {', '.join(_versions(results))}"
     yield "* Cells are medians of rounds, with their quartiles in brackets. The ways of one table"
     yield "  took turns in one run. Times are CPU time unless they say wall."
-    yield "* Other guests of a virtual machine's host slow it down by half, for milliseconds to"
-    yield "  minutes; its own load does not show it, `work` and `standstill` of the soak do. Rounds"
-    yield "  of look-up, calibration, fit, encodings, client and post-click model during which that"
-    yield "  happened are repeated, within a limit (benchmarks/calm.py). Of several runs of any"
-    yield "  other part that one is kept whose controls, echo and numpy, cost least.\n"
+    yield "* Other guests of a virtual machine's host slow it down by half and more, for"
+    yield "  milliseconds to minutes; its own load does not show it, `work` and `standstill` of the"
+    yield "  soak do. Rounds of look-up, calibration, fit, encodings, client and post-click model"
+    yield "  during which that happened are repeated, within a limit (benchmarks/calm.py). Of"
+    yield "  several runs of a part that one is kept whose controls, echo and numpy, cost least.\n"
     yield "## Targets\n"
     yield from _target_lines(tables_of(results))
     for result in results:

@@ -28,9 +28,7 @@ def interleaved(
     rounds = {name: _rounds(once[name] * loops[name], budget_seconds) for name in ways}
     taken: dict[str, list[float]] = {name: [] for name in ways}
     calm = Calm(budget_seconds * len(ways))
-    for turn in range(max(rounds.values())):
-        if calm.is_worn_out and turn >= FEWEST_ROUNDS:
-            break
+    for turn in calm.turns(max(rounds.values())):
         for name in (name for name in ways if turn < rounds[name]):
             taken[name].append(calm.round(partial(_seconds, ways[name], loops[name])))
     return {name: Figure.of(seconds) for name, seconds in taken.items()}

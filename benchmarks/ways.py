@@ -6,7 +6,7 @@ from functools import partial
 from time import perf_counter
 
 from benchmarks.bodies import Question
-from benchmarks.calm import FEWEST_ROUNDS, Calm, piece_seconds
+from benchmarks.calm import Calm, piece_seconds
 from benchmarks.figures import Cell, Figure
 from benchmarks.load import CONNECTIONS, Connections
 from benchmarks.servers import CORE, Server
@@ -75,9 +75,7 @@ def take_turns(
     for way in ways.values():
         way.cpu, way.wall = [], []
     calm = Calm(rounds.patience_seconds, partial(piece_seconds, CORE))
-    for turn in range(max(way.rounds for way in ways.values())):
-        if calm.is_worn_out and turn >= FEWEST_ROUNDS:
-            break
+    for turn in calm.turns(max(way.rounds for way in ways.values())):
         for name, way in ways.items():
             if turn < way.rounds:
                 cpu, wall = calm.round(partial(way.send, messages[name], repeats[name]))

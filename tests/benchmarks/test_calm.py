@@ -5,7 +5,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from benchmarks.calm import LEARN_SECONDS, Calm, piece_seconds
+from benchmarks.calm import FEWEST_ROUNDS, LEARN_SECONDS, Calm, piece_seconds
 from benchmarks.servers import CORE
 
 FAST, SLOW = 1.0, 2.0
@@ -68,13 +68,23 @@ def test_who_is_out_of_patience_takes_rounds_as_they_come(
 ) -> None:
     core = Core(FAST, SLOW, FAST, SLOW)
     calm = core.calm(20.0)
-    assert not calm.is_worn_out
-
     assert calm.round(core.measure) == 3
     assert capsys.readouterr().err.count("the core is too seldom calm") == 1
     assert calm.round(core.measure) == 4
-    assert calm.is_worn_out
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("undisturbed", "expected"), [(1, 6), (FEWEST_ROUNDS - 1, 6), (FEWEST_ROUNDS, 4), (6, 6)]
+)
+def test_disturbed_turns_are_taken_where_there_are_too_few_others(
+    undisturbed: int, expected: int
+) -> None:
+    """The one in which patience comes to an end is taken in any case."""
+    core = Core(*[FAST] * (2 * undisturbed))
+    calm = core.calm(LEARN_SECONDS + ROUND_SECONDS / 2)
+
+    assert [calm.round(core.measure) for _ in calm.turns(6)] == list(range(1, expected + 1))
 
 
 def test_without_patience_no_work_is_done_but_the_rounds() -> None:

@@ -1,14 +1,13 @@
 """The ways of a measurement take turns."""
 
 from collections.abc import Sequence
-from itertools import chain, repeat
 
 import pytest
 
 from benchmarks import ways
-from benchmarks.calm import FEWEST_ROUNDS, Calm
+from benchmarks.calm import Calm
 from benchmarks.load import HOST
-from benchmarks.servers import Server
+from benchmarks.servers import CORE, Server
 from benchmarks.ways import Rounds, Way, take_turns
 
 SECONDS = 0.01
@@ -28,21 +27,33 @@ def sent() -> dict[str, Way]:
     return {name: Sent(server, lambda _: HOST.encode(), None, ROUNDS) for name in ("a", "b")}
 
 
-@pytest.mark.parametrize(
-    ("patience_seconds", "expected"), [(0.0, ROUNDS), (1e-6, FEWEST_ROUNDS), (1e6, ROUNDS)]
-)
-def test_who_has_lost_patience_ends_with_the_fewest_rounds(
-    sent: dict[str, Way],
-    patience_seconds: float,
-    expected: int,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("patience_seconds", [0.0, 1e-6])
+def test_each_way_has_all_of_its_rounds(
+    sent: dict[str, Way], patience_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And who had none to lose goes on to the end, as who has enough of it."""
-    pieces = chain([1.0], repeat(2.0 if patience_seconds < 1.0 else 1.0))
-    monkeypatch.setattr(ways, "piece_seconds", lambda core: next(pieces))
+    """Also where the core is never calm, and nobody waits for it to be."""
+    monkeypatch.setattr(ways, "piece_seconds", lambda _: 2.0)
     monkeypatch.setattr(Calm, "_least", 1.0)
 
     take_turns(sent, {"a": [b""], "b": [b""]}, Rounds(SECONDS, 1, patience_seconds))
 
-    assert [way.cpu for way in sent.values()] == [[SECONDS] * expected] * 2
-    assert [way.wall for way in sent.values()] == [[2 * SECONDS] * expected] * 2
+    assert [way.cpu for way in sent.values()] == [[SECONDS] * ROUNDS] * 2
+    assert [way.wall for way in sent.values()] == [[2 * SECONDS] * ROUNDS] * 2
+
+
+def test_the_server_s_core_is_looked_at(
+    sent: dict[str, Way], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores: list[int | None] = []
+    monkeypatch.setattr(Calm, "_least", 1.0)
+
+    def piece_seconds(core: int | None) -> float:
+        cores.append(core)
+        return 1.0
+
+    monkeypatch.setattr(ways, "piece_seconds", piece_seconds)
+
+    take_turns(sent, {"a": [b""], "b": [b""]}, Rounds(SECONDS, 1, 1e6))
+
+    assert len(cores) >= 2 * 2 * ROUNDS
+    assert set(cores) == {CORE}
