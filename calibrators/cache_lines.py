@@ -16,10 +16,12 @@ HUGE_PAGE: Final = 2 * 1024 * 1024
 LARGE: Final = HUGE_PAGE // 2
 """Bytes from which a table is worth huge pages, and to be kept for the next of its size."""
 
-KEPT: Final = 8
+KEPT: Final = 16
+"""Rooms that nobody uses: those of a version of eight targets, with two large tables each."""
+
 _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
-_left: Final[deque[mmap.mmap]] = deque(maxlen=KEPT)
+_spare: Final[deque[mmap.mmap]] = deque(maxlen=KEPT)
 
 
 def half_lines(rows: int, dtype: type[Any]) -> NDArray[Any]:
@@ -46,16 +48,16 @@ def _large(size: int, dtype: type[Any]) -> NDArray[Any]:
     start = -np.frombuffer(room, np.uint8).ctypes.data % HUGE_PAGE
     table = np.frombuffer(room, dtype, size // np.dtype(dtype).itemsize, start)
     # All views refer to this array, and end before it does.
-    finalize(table, _left.append, room).atexit = False
+    finalize(table, _spare.append, room).atexit = False
     return table
 
 
 def _taken(size: int) -> mmap.mmap | None:
-    for room in tuple(_left):
+    for room in tuple(_spare):
         if size <= len(room) - HUGE_PAGE <= 2 * size:
             # Another thread may have been faster.
             with suppress(ValueError):
-                _left.remove(room)
+                _spare.remove(room)
                 return room
     return None
 

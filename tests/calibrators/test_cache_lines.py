@@ -16,11 +16,11 @@ ROWS = 2 * LARGE // HALF_LINE
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left() -> Iterator[None]:
+def _nothing_spare() -> Iterator[None]:
     """No table of another test has left its room."""
-    cache_lines._left.clear()
+    cache_lines._spare.clear()
     yield
-    cache_lines._left.clear()
+    cache_lines._spare.clear()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -54,7 +54,7 @@ def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> No
 
     table = half_lines(rows, np.float64)
 
-    assert len(cache_lines._left) == 1
+    assert len(cache_lines._spare) == 1
     table[:] = 1.0
     assert table.all()
 
@@ -83,7 +83,7 @@ def test_no_two_threads_get_the_same_room() -> None:
 def test_what_is_kept_has_a_bound() -> None:
     _places_of_several_that_are_gone(KEPT + 3)
 
-    assert len(cache_lines._left) == KEPT
+    assert len(cache_lines._spare) == KEPT
 
 
 def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:
