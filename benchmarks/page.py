@@ -34,9 +34,10 @@ def page(results: Sequence[Result]) -> Iterator[str]:
     yield "  took turns in one run. Times are CPU time unless they say wall."
     yield "* Other guests of a virtual machine's host slow it down by half and more, for"
     yield "  milliseconds to minutes; its own load does not show it, `work` and `standstill` of the"
-    yield "  soak do. Rounds of look-up, calibration, fit, encodings, client and post-click model"
-    yield "  during which that happened are repeated, within a limit (benchmarks/calm.py). Of"
-    yield "  several runs of a part that one is kept whose controls, echo and numpy, cost least.\n"
+    yield "  soak do. Of several runs of a part that one is kept whose controls, echo and numpy,"
+    yield "  cost least. Look-up, calibration, fit, encodings, client and post-click model repeat"
+    yield "  rounds during which that happened, within a limit of time (benchmarks/calm.py), since"
+    yield "  2026-11-22 19:12 UTC; figures from before have none repeated.\n"
     yield "## Targets\n"
     yield from _target_lines(tables_of(results))
     for result in results:

@@ -56,7 +56,6 @@ def test_a_round_that_ends_on_a_slowed_core_is_repeated() -> None:
 
 def test_no_round_begins_on_a_slowed_core() -> None:
     core = Core(SLOW, SLOW, SLOW, FAST, FAST)
-
     calm, before = core.calm(100.0), core.now
 
     assert calm.round(core.measure) == 1
@@ -68,6 +67,7 @@ def test_who_is_out_of_patience_takes_rounds_as_they_come(
 ) -> None:
     core = Core(FAST, SLOW, FAST, SLOW)
     calm = core.calm(20.0)
+
     assert calm.round(core.measure) == 3
     assert capsys.readouterr().err.count("the core is too seldom calm") == 1
     assert calm.round(core.measure) == 4
