@@ -47,3 +47,8 @@ def exact(value: Any, indent: str = "") -> str:
 def default(value: Any) -> str:
     """The default of a parameter, without the address of a function."""
     return _ADDRESS.sub("", repr(value))
+
+
+def file_name(name: str) -> str:
+    """The file for the full text of an item."""
+    return re.sub(r"[^\w.=-]+", "_", name) + ".txt"
