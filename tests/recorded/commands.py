@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from unittest import mock
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tests.recorded.texts import Items
@@ -20,7 +21,8 @@ DELAYED = {
     "SIROCCO_MIN_TRAINING_CONVERSIONS": "10",
     "SIROCCO_TRAINING_THREADS": "1",
 }
-LOG, CLICKS = "log.parquet", "clicks.parquet"
+LOG, MORNING, CLICKS = "log.parquet", "morning.parquet", "clicks.parquet"
+START, MORNING_HOURS = 1_735_689_600, 9
 LOGS = {
     LOG: "--impressions 1500 --days 1 --campaigns 4 --seed 3",
     CLICKS: "--clicks 300 --days 4 --campaigns 3 --seed 3",
@@ -45,8 +47,7 @@ SLOW_RUNS = {
     "backtest compare": "backtest --compare --regimes sparse --judged 2h --contenders"
     " identity,sir,pooled",
     "backtest delayed seeds": "backtest --delayed --seeds 1 --judged 6h",
-    "replay": "replay log.parquet --window 6h --bin-size 200 --no-picture",
-    "replay delayed": "replay clicks.parquet --delayed --judged 1d --no-picture",
+    "replay": "replay morning.parquet --window 6h --bin-size 200 --no-picture",
     "demo": "demo --campaigns 4 --hours 8 --window 3h --impressions 2000 --no-picture",
 }
 TABLES_ONLY = {"reproduce curve": "reproduce rate_curve"}
@@ -87,6 +88,9 @@ def write_logs(folder: Path) -> Items:
     for name, options in LOGS.items():
         items[f"command/simulate {name}/said"] = sirocco(f"simulate {name} {options}", folder)
         items[f"command/simulate {name}/columns"] = columns_of(folder / name)
+    log = pq.read_table(folder / LOG)
+    until = START + MORNING_HOURS * 3600
+    pq.write_table(log.filter(pc.less(log["time"], until)), folder / MORNING)
     clicks = pq.read_table(folder / CLICKS)
     converted = clicks["converted_at"].is_valid().cast("int8")
     pq.write_table(clicks.append_column("converted", converted), folder / "visits.parquet")

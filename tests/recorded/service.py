@@ -21,7 +21,16 @@ from sirocco_client import EdgeCalibrator, Sirocco
 from app.settings import Settings
 from tests.clients.faulty_proxy import FaultyProxy
 from tests.columns import bodies
-from tests.recorded.commands import CLICKS, DELAYED, LOG, columns_of, sirocco, write_logs
+from tests.recorded.commands import (
+    CLICKS,
+    DELAYED,
+    MORNING,
+    MORNING_HOURS,
+    START,
+    columns_of,
+    sirocco,
+    write_logs,
+)
 from tests.recorded.texts import Items, exact
 
 SETTINGS = {
@@ -35,9 +44,9 @@ SETTINGS = {
     "SIROCCO_BEHAVIOURS": "session_seconds,page_views,add_to_cart,favorites,purchases",
 }
 COLUMNS = {"Content-Type": "application/vnd.sirocco.columns"}
-START, CAMPAIGN = 1_735_689_600, "campaign-1"
-# After the last hour of the log: as of its end nothing in the window is older than six hours.
-END = START + 24 * 3600
+CAMPAIGN = "campaign-1"
+END = START + MORNING_HOURS * 3600
+"""Behind the last hour of the log."""
 # By name: what differs from run to run, and nothing else.
 _VARYING = re.compile(
     r'("(?:published_at|refit_seconds|training_seconds|created_at|started_at|finished_at'
@@ -135,7 +144,7 @@ def service_items(folder: Path) -> Items:
     """A log of immediate outcomes replayed: what is answered, and what is stored of it."""
     write_logs(folder)
     with running(folder) as service:
-        replayed = f"replay {LOG} --no-picture --window 6h --url {service.url}"
+        replayed = f"replay {MORNING} --no-picture --window 6h --url {service.url}"
         items = {"service/replay": _masked(sirocco(replayed, folder), service)}
         items |= _stored(service, "immediate")
         items |= _answers(service) | _atlas(service) | _columns(service)
