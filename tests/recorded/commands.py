@@ -60,6 +60,7 @@ REFUSED = {
 _OPTION = re.compile(r"^│ [* ]*(-[-\w]+)\s+(-\w)?\s*(<[^>]+>|[\w=|]+)?", re.MULTILINE)
 _COMMAND = re.compile(r"^│ (\w+)  +\S", re.MULTILINE)
 _DEFAULT = re.compile(r"\[default: ([^\]]*)\]")
+_WRITTEN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC(?=</p>)")
 _LASTED = re.compile(r'("?seconds"?:?\s*)[0-9.e-]+|\b[0-9.]+ (?:s|min)\b')
 
 
@@ -143,7 +144,7 @@ def _tables_and_json(name: str, line: str, folder: Path) -> Items:
     page = folder / "page.html"
     items = {f"command/{name}/tables": _timeless(sirocco(line.format(page=page.name), folder))}
     if "{page}" in line:
-        items[f"command/{name}/page"] = page.read_text()
+        items[f"command/{name}/page"] = _WRITTEN.sub("(written at)", page.read_text())
     plain = line.replace(" --report {page}", "")
     items[f"command/{name}/json"] = _timeless(sirocco(f"{plain} --json", folder))
     return items
