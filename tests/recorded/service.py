@@ -274,9 +274,11 @@ def _fields(content: Mapping[bytes, bytes]) -> str:
 def _bytes(value: bytes) -> str:
     """JSON as it is but for what varies; anything else as hexadecimal digits.
 
-    A manifest begins with the SHA-256 of the rest, which varies as the rest does.
+    A manifest begins with the SHA-256 of the rest, which varies as the rest does. It is asked for
+    first, for it may begin with any byte.
     """
-    for digest, body in ((b"", value), (value[:32], value[32:])):
-        if body[:1] == b"{" and (not digest or digest == sha256(body).digest()):
-            return _VARYING.sub(r"\1(varies)", body.decode())
+    sealed = sha256(value[32:]).digest() == value[:32]
+    body = value[32:] if sealed else value
+    if body[:1] == b"{":
+        return _VARYING.sub(r"\1(varies)", body.decode())
     return value.hex()
