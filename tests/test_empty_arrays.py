@@ -211,17 +211,38 @@ def arrays_in(result: Any) -> Iterator[NDArray[Any]]:
 
 @pytest.mark.parametrize("name", TAKING_ARRAYS)
 def test_no_rows_give_no_rows_or_a_refusal(name: str) -> None:
-    function = TAKING_ARRAYS[name]
-    found: list[NDArray[Any]] = []
-    raised = "raise "
+    found = answer(name, arguments(name, TAKING_ARRAYS[name]))
+
+    assert all(array.size == 0 for array in found) or name in FILLED
+
+
+@pytest.mark.parametrize("name", [name for name, own in OWN_ARGUMENTS.items() if own is BY_HOUR])
+def test_campaigns_without_an_hour_are_answered_or_refused(name: str) -> None:
+    table, each = np.empty((3, 0)), np.zeros(3)
+    no_hours = {
+        "amounts": Amounts(table, table),
+        "ages": NONE,
+        "blocks": [CampaignHours.checked(table, table)],
+        "drift": each,
+        "expected": table,
+        "levels": OwnLevels(np.full(3, -1), each, each),
+        "observed": table,
+    }
+
+    given = arguments(name, TAKING_ARRAYS[name])
+    found = answer(name, {key: no_hours.get(key, value) for key, value in given.items()})
+
+    assert all(np.isfinite(array).all() for array in found)
+
+
+def answer(name: str, given: Mapping[str, Any]) -> list[NDArray[Any]]:
+    """The arrays of the result; none where a rule of the package, not numpy, refuses."""
     try:
-        found = list(arrays_in(function(**arguments(name, function))))
+        return list(arrays_in(TAKING_ARRAYS[name](**given)))
     except ValueError as refusal:
         raised = str(traceback.extract_tb(refusal.__traceback__)[-1].line)
-
-    # By a rule, and not by whatever numpy makes of nothing.
     assert raised.startswith("raise ")
-    assert all(array.size == 0 for array in found) or name in FILLED
+    return []
 
 
 @given(

@@ -28,7 +28,7 @@ class Heartbeat:
         return _state_of(self._client.get(keys.HEARTBEAT))
 
 
-def _state_of(data: bytes | None) -> dict[str, Any] | None:
+def _state_of(data: bytes | str | None) -> dict[str, Any] | None:
     try:
         state = None if data is None else orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -211,7 +211,7 @@ def add_hour(batch, hour, loads, ratio):
     bin_size=st.sampled_from((5.0, 40.0, 2000.0)),
 )
 @example([(1500, 1500, 30), (1500, 0, 0), (0, 0, 30)], (1.0, 8.0, 8.0, 1.0), "pooled", 5.0)
-@profile(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@profile(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_refit_works_whatever_traffic_is_missing(
     redis_client, append, clock, settings, loads, ratios, calibrator, bin_size
 ):
