@@ -78,7 +78,7 @@ def with_proportional_tails(anchors: Floats, values: Floats, offsets: Integers) 
     ends = np.cumsum(lengths)
     places = np.repeat(ends - lengths + has_low - first, np.diff(offsets)) + np.arange(len(anchors))
     # Knots of the low tail are (0, 0), as the arrays begin.
-    knots, heights = np.zeros(ends[-1]), np.zeros(ends[-1])
+    knots, heights = np.zeros((2, int(lengths.sum())))
     # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
     knots[places], heights[places] = anchors + 0.0, values + 0.0
     at_bend, at_end = ends[bends] - 2, ends[has_high] - 1

@@ -43,6 +43,8 @@ def bin_starts(reached: Floats, bins: int) -> Integers:
     `reached` are cumulative weights, shape (m,), one entry for each distinct score: a cut inside
     a run of equal scores moves to the run's end, and bins that this leaves empty vanish.
     """
+    if not len(reached):
+        return np.empty(0, np.int64)
     cuts = equal_cuts(float(reached[-1]), bins)[1:-1]
     ends = np.searchsorted(reached, cuts)
     # The ends ascend already: only repetitions have to go.

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from calibrators.samples import Floats
 from calibrators.scipy_functions import expit
+from calibrators.tally import check_some
 
 PULL = 1e-9
 """Strength of the pull towards the identity, per unit of weight: it decides only what the data
@@ -36,7 +37,9 @@ def fit_log_odds(
     The fitted log-odds of a score are sum_j slopes_j * columns_j + level. Columns, weights (above
     0) and positives (weight x outcome) have shape (m,) and ascend with the score. The loss is
     minimised to the rounding of float64, not to a tolerance; the identity has slopes 1, level 0.
+    Raises ValueError when there is nothing to fit from.
     """
+    check_some(len(weights))
     features = np.stack((*columns, np.ones_like(weights)) if level else columns)
     share = weights / weights.sum()
     regression = _Regression(

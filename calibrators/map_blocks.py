@@ -161,7 +161,7 @@ class MapBlocks:
 
     def _halve(self, spans: Integers, scores: Singles, groups: Integers) -> None:
         """Halve eighths of more groups than one, down to the group."""
-        half = int(spans.max()) >> 1
+        half = int(spans.max(initial=0)) >> 1
         while half:
             wide = np.flatnonzero(spans > half)
             ahead = groups[wide] + half

@@ -127,8 +127,9 @@ def bins_of_cells(
     """Equal-frequency bins of exactly equal weight from the cells of a grid, (m,) each.
 
     A cell that a cut falls into is split in proportion; its scores are taken as spread evenly
-    around their mean, inside the cell.
+    around their mean, inside the cell. Raises ValueError when there is no cell.
     """
+    check_some(len(cells))
     lower, upper = grid.edges(cells)
     means = np.minimum(np.maximum(means, lower), upper)
     spread = np.minimum(means - lower, upper - means)

@@ -100,7 +100,7 @@ class _Found:
 def sum_in_spans(parts: Sequence[Part], campaigns: int) -> Part:
     """`sum_parts` of parts each of which ascends, a span of campaigns after the other; the keys are
     row * GRID.size + cell, the rows below `campaigns`."""
-    edges = np.arange(0, campaigns + _SPAN, _SPAN) * GRID.size
+    edges = np.arange(0, max(campaigns, 1) + _SPAN, _SPAN) * GRID.size
     cuts = [np.searchsorted(keys, edges) for keys, _ in parts]
     found = []
     for span, edge in enumerate(edges[:-1]):

@@ -19,8 +19,10 @@ def knots_with_tails(anchors: Floats, values: Floats, tails: Tails) -> Calibrati
 
     Source: the gap "x outside [m_0, m_last]" of Algorithm 1, Deng et al. With one anchor at
     score 0 there is no proportion, and the map is constant; "extend" needs two anchors and is
-    proportional with one.
+    proportional with one. Raises ValueError without an anchor.
     """
+    if not len(anchors):
+        raise ValueError("anchors: there are none, a map needs one at least")
     at_0, at_1 = _reached(anchors.tolist(), values.tolist(), tails)
     low_knots, low_values = _line_to_edge(float(anchors[0]), float(values[0]), 0.0, at_0)
     high_knots, high_values = _line_to_edge(float(anchors[-1]), float(values[-1]), 1.0, at_1)

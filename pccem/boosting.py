@@ -72,7 +72,11 @@ def dataset(
     categorical : places of the columns that hold codes.
     boosting : the parameters that training will use.
     reference : what to take the bins of values from, for rows that are held out.
+
+    Raises ValueError without a row.
     """
+    if not len(matrix):
+        raise ValueError("matrix: has no rows, trees need one at least")
     import lightgbm
 
     return lightgbm.Dataset(
@@ -110,6 +114,9 @@ def loaded(text: str) -> "Booster":
 
 
 def log_odds(booster: "Booster", matrix: Floats, num_threads: int) -> Floats:
-    """What the trees add up to for each of the rows, (n,), of which there is at least one."""
+    """What the trees add up to for each of the rows, (n,)."""
+    if not len(matrix):
+        # LightGBM refuses them.
+        return np.empty(0)
     sums = booster.predict(matrix, raw_score=True, num_iteration=-1, num_threads=num_threads)
     return np.asarray(sums, np.float64)

@@ -41,11 +41,14 @@ def log_odds_offset(log_odds: Floats, outcomes: Floats) -> float:
 
 
 def log_loss(log_odds: Floats, outcomes: Floats) -> float:
-    """Mean of -ln(probability of what happened), from log-odds, without clipping.
+    """Mean of -ln(probability of what happened), from log-odds, without clipping; ValueError
+    without an outcome.
 
     >>> round(log_loss(np.array([0.0, 800.0]), np.array([1.0, 1.0])), 4)
     0.3466
     """
+    if not len(outcomes):
+        raise ValueError("outcomes: there are none, so they have no mean")
     return float(np.mean(np.logaddexp(0.0, log_odds) - outcomes * log_odds))
 
 

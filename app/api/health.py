@@ -15,6 +15,8 @@ _STARTING: Final = "starting"
 _READY: Final = "ready"
 _DEGRADED: Final = "degraded"
 _DRAINING: Final = "draining"
+# A single failure is mended by the next try, a minute later; a second one in a row seldom is.
+_FAILED_REFITS: Final = 2
 _NO_TRAFFIC: Final = {_STARTING, _DRAINING}
 
 
@@ -28,10 +30,12 @@ async def healthz() -> dict[str, str]:
     "/readyz", responses={503: {"description": "The store was never reached, or the end is near."}}
 )
 async def readyz(given: Given) -> JSONResponse:
-    """`ready`; `degraded` while the store is away: calibration goes on, events are refused."""
-    status = _status(given)
+    """`ready`; or `degraded`, and the `reason`: the store is away (`store-away`) and events are
+    refused, or refits fail again and again (`refits-failing`). Calibration goes on in both."""
+    status, reason = _status(given)
     code = HTTPStatus.SERVICE_UNAVAILABLE if status in _NO_TRAFFIC else HTTPStatus.OK
-    return JSONResponse({"status": status, "version": given.refresher.current.version}, code)
+    content = {"status": status, "version": given.refresher.current.version}
+    return JSONResponse(content | ({"reason": reason} if reason else {}), code)
 
 
 @router.get("/metrics", response_class=Response)
@@ -46,9 +50,15 @@ async def root() -> RedirectResponse:
     return RedirectResponse("/docs")
 
 
-def _status(resources: Resources) -> str:
+def _status(resources: Resources) -> tuple[str, str | None]:
+    """The status, and the reason where it is degraded."""
+    refresher = resources.refresher
     if resources.presence.records.draining:
-        return _DRAINING
-    if not resources.refresher.store_seen:
-        return _STARTING
-    return _READY if resources.refresher.store_up else _DEGRADED
+        return _DRAINING, None
+    if not refresher.store_seen:
+        return _STARTING, None
+    if not refresher.store_up:
+        return _DEGRADED, "store-away"
+    if refresher.failed_refits >= _FAILED_REFITS:
+        return _DEGRADED, "refits-failing"
+    return _READY, None

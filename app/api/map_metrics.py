@@ -76,6 +76,9 @@ def _worker(heartbeat: Mapping[str, Any] | None, now: float) -> Iterator[Metric]
         if heartbeat is not None:
             family.add_metric([], float(heartbeat.get(name, 0)))
         yield family
+    failed = (heartbeat or {}).get("consecutive_failures")
+    text = "Refits that failed since the last that worked."
+    yield _gauge("sirocco_worker_consecutive_failures", text, failed)
 
 
 def _quality(snapshot: Snapshot) -> Iterator[Metric]:

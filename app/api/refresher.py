@@ -10,6 +10,7 @@ from app.api.busy_poll import Polled
 from app.api.pace import Pace, seconds_of_others
 from app.api.snapshot import Snapshot
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.heartbeat import Heartbeat
 from app.storage.notices import Notices
 from app.storage.versions import Published, Versions
 
@@ -27,7 +28,8 @@ class Refresher:
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
     counted, and the one before it stays. What the event loop has `polled` is no work that a version
-    being read would hold up.
+    being read would hold up. With every look it reads the `heartbeat`, so that nobody who asks for
+    `failed_refits`, how many in a row the worker says have failed, waits for the store.
     """
 
     def __init__(
@@ -37,17 +39,20 @@ class Refresher:
         targets: Sequence[str],
         pause_seconds: float,
         polled: Polled | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
         self.store_up = False
         self.refused_versions = 0
+        self.failed_refits = 0
         self._versions = versions
         self._notices = notices
         self._published: Published | None = None
         self._targets = targets
         self._pause_seconds = pause_seconds
         self._polled = polled or Polled()
+        self._heartbeat = heartbeat
         self._refused: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
@@ -69,6 +74,7 @@ class Refresher:
         try:
             self._take(self._versions.current())
             self._found_store(True)
+            self._count_failed_refits()
         except StorageUnavailable as error:
             self._found_store(False, str(error))
         except Exception:
@@ -101,6 +107,15 @@ class Refresher:
         self._refused = version
         self.refused_versions += 1
         logger.error("refused %s, still serving %s: %s", version, self.current.version, error)
+
+    def _count_failed_refits(self) -> None:
+        try:
+            state = self._heartbeat.read() if self._heartbeat else None
+        except StorageUnavailable:
+            # Whether the store is away is for the look at the versions to say.
+            state = None
+        failed = (state or {}).get("consecutive_failures")
+        self.failed_refits = failed if isinstance(failed, int) else 0
 
     def _found_store(self, up: bool, reason: str = "") -> None:
         if not up and (self.store_up or not self.store_seen):

@@ -61,14 +61,19 @@ class Resources:
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
         polled = Polled()
+        heartbeat = Heartbeat(client, settings.ttl_seconds)
         refresher = Refresher(
-            versions, Notices(client), settings.known_targets, settings.refresh_seconds, polled
+            versions,
+            Notices(client),
+            settings.known_targets,
+            settings.refresh_seconds,
+            polled,
+            heartbeat,
         )
         slots = Slots.of(routes, settings.known_targets)
         tallies = place.tallies(slots)
         presence = Presence(place, refresher, slots, tallies.row(place.row))
         metrics = Metrics(slots, tallies, place.row, WorkerCollector(presence))
-        heartbeat = Heartbeat(client, settings.ttl_seconds)
         metrics.registry.register(_maps(refresher, heartbeat, settings))
         return cls(
             settings,

@@ -24,6 +24,14 @@ class Heartbeat:
 
     @reaching_the_store()
     def read(self) -> dict[str, Any] | None:
-        """The last state, or None after ttl_seconds of silence."""
-        state = self._client.get(keys.HEARTBEAT)
-        return None if state is None else orjson.loads(state)
+        """The last state, or None after ttl_seconds of silence, and for what is no state."""
+        return _state_of(self._client.get(keys.HEARTBEAT))
+
+
+def _state_of(data: bytes | str | None) -> dict[str, Any] | None:
+    try:
+        state = None if data is None else orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    is_state = isinstance(state, dict) and isinstance(state.get("at"), int | float)
+    return state if is_state else None

@@ -75,6 +75,7 @@ class Worker:
             "holder": holder,
             "refits": 0,
             "failures": 0,
+            "consecutive_failures": 0,
             "trainings": 0,
             "training_failures": 0,
             "closing_failures": 0,
@@ -200,9 +201,11 @@ class Worker:
             report = self._refitter.run(request, self._lease.token, self._now)
         except Exception:
             self._state["failures"] += 1
+            self._state["consecutive_failures"] += 1
             self._beat()
             raise
         self._state["refits"] += 1
+        self._state["consecutive_failures"] = 0
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
         told = summary(report)

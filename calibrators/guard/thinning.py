@@ -27,6 +27,8 @@ def thinned(
     their rounds together, each until nothing joins any more.
     """
     taken = np.zeros(len(knots), bool)
+    if not len(knots):
+        return taken
     ends = np.flatnonzero(np.diff(maps))
     taken[np.concatenate(([0], ends, ends + 1, [len(knots) - 1]))] = True
     drawing = _Drawing(maps, knots, values, lower, upper, log_odds_of(values))

@@ -26,6 +26,8 @@ def implausible_hours(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     spans, beyond chance; in them, the hours that are as far themselves. What lasts for half of the
     hours is the median, and so is believed.
     """
+    if not expected.size:
+        return np.zeros(expected.shape, bool)
     usual = expected * _usual(expected, observed)[:, None]
     far = _far(usual, observed)
     found = np.zeros_like(far)

@@ -16,8 +16,10 @@ def quantile(values: Sequence[Floats], weights: Sequence[Floats], share: float) 
 
     values, weights: one array of each for each block, (m,), finite, the weights >= 0; one value at
     least. Sums by narrow bins say in which of them it lies, and only the values of that one are
-    sorted: no array is as long as all blocks together.
+    sorted: no array is as long as all blocks together. Raises ValueError without a value.
     """
+    if not any(map(len, values)):
+        raise ValueError("values: there are none, so there is no quantile")
     low = min(float(block.min()) for block in values if len(block))
     bins = [((block - low) / _WIDTH).astype(np.int32) for block in values]
     reached = np.cumsum(_sums(bins, weights))

@@ -59,9 +59,12 @@ def runs_of(
 
     Source: Adams and MacKay, Bayesian online changepoint detection, arXiv:0710.3742; in each run
     the Poisson-Gamma model with a random walk of Smith (JRSS B 41, 1979); the pruning is that of
-    Fearnhead and Liu (JRSS B 69, 2007), without their resampling.
+    Fearnhead and Liu (JRSS B 69, 2007), without their resampling. Raises ValueError without an
+    hour.
     """
     rows, hours = np.arange(len(expected)), expected.shape[1]
+    if not hours:
+        raise ValueError("expected: has no hours, runs need one at least")
     logs = np.full((len(expected), min(most, hours)), -np.inf)
     begins = np.full(logs.shape, hours)
     sizes, rates = np.full((2, *logs.shape), _BIRTH)

@@ -1,14 +1,20 @@
 """The operator's routes, the documentation, and paths that do not exist."""
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.settings import Settings
+from app.storage import Heartbeat, Jobs, keys
+from app.worker.loop import Worker
 from tests.api.problems import problem
-from tests.api.running_service import serving
+from tests.api.running_service import RunningService, eventually, serving
 
+HOUR = 400_000
 ROUTES = {
     ("/v1/calibrate", "post"),
     ("/v1/events", "post"),
@@ -54,6 +60,66 @@ def test_a_service_that_never_reached_its_store_is_starting_but_calibrates(tmp_p
         assert answer.status_code == 503
         assert service.http.post("/v1/calibrate", json=asked).json()["probabilities"] == [0.5]
         assert service.metric("sirocco_store_up") == 0
+
+
+@pytest.fixture
+def refitted(service: RunningService) -> Callable[[], dict[str, Any]]:
+    """Has a worker run a refit, and returns `/readyz` once it shows the worker's sign of life."""
+    settings = service.settings.model_copy(update={"clock": "event"})
+    worker = Worker(settings, service.store, lambda: HOUR * 3600.0, "test")
+    assert worker._lease.acquire()
+
+    def run() -> dict[str, Any]:
+        Jobs(service.store).submit("refit", {"as_of": HOUR * 3600.0}, time.time())
+        worker.step()
+        failed = Heartbeat(service.store, 60).read()["consecutive_failures"]
+        refresher = service.app.state.resources.refresher
+        eventually(lambda: refresher.failed_refits == failed)
+        return service.http.get("/readyz").json()
+
+    return run
+
+
+def test_two_failed_refits_in_a_row_degrade_until_one_works(service, refitted):
+    """The bins of an hour are damaged, and mended again."""
+    key = keys.TargetHour(0, "click", HOUR - 1).bins
+    in_a_row = "sirocco_worker_consecutive_failures"
+    good = refitted()
+    service.store.hset(key, "table", b"damaged")
+
+    once, shown_once = refitted(), service.metric(in_a_row)
+    twice, shown_twice = refitted(), service.metric(in_a_row)
+    service.store.delete(key)
+    mended = refitted()
+
+    assert (good["status"], once["status"], mended["status"]) == ("ready", "ready", "ready")
+    assert (twice["status"], twice["reason"]) == ("degraded", "refits-failing")
+    assert "reason" not in mended
+    assert (shown_once, shown_twice, service.metric(in_a_row)) == (1, 2, 0)
+    assert service.metric("sirocco_worker_failures_total") == 2
+
+
+@pytest.mark.parametrize("junk", [b"", b"\xff", b"[1]", b"{}", b'{"consecutive_failures": 9}'])
+def test_a_heartbeat_that_is_none_says_nothing(service, junk):
+    heartbeat = Heartbeat(service.store, 60)
+    heartbeat.write({"at": time.time(), "consecutive_failures": 2})
+    eventually(lambda: service.http.get("/readyz").json()["status"] == "degraded")
+
+    service.store.set(keys.HEARTBEAT, junk)
+
+    eventually(lambda: service.http.get("/readyz").json()["status"] == "ready")
+    assert service.metric("sirocco_worker_heartbeat_age_seconds") is None
+
+
+@pytest.mark.parametrize("junk", ["many", None, [2], {"a": 2}])
+def test_a_count_of_failures_that_is_none_says_nothing(service, junk):
+    heartbeat = Heartbeat(service.store, 60)
+    heartbeat.write({"at": time.time(), "consecutive_failures": 2})
+    eventually(lambda: service.http.get("/readyz").json()["status"] == "degraded")
+
+    heartbeat.write({"at": time.time(), "consecutive_failures": junk})
+
+    eventually(lambda: service.http.get("/readyz").json()["status"] == "ready")
 
 
 def test_the_root_leads_to_the_documentation(shared_service):

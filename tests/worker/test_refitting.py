@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
 
 from app.storage import Batch, BinsStore, Lease, LeaseLost, Versions
 from app.worker.hours import SECONDS
@@ -188,3 +191,46 @@ def test_an_hour_whose_version_is_gone_keeps_its_judgement(
         refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
 
     assert store.judged_window("click", HOUR + 2, HOUR + 3) == before
+
+
+LOADS = st.tuples(*[st.sampled_from((0, 0, 30, 1500))] * 3)
+"""Impressions of three campaigns in an hour: none in half of them."""
+
+
+def add_hour(batch, hour, loads, ratio):
+    rng = np.random.default_rng(hour)
+    for campaign, load in zip("abc", loads, strict=True):
+        for score, luck in zip(rng.beta(2, 30, load), rng.random(load), strict=True):
+            batch.add("click", hour, campaign, score, 1.0, float(luck < ratio * score))
+
+
+@given(
+    loads=st.lists(LOADS, min_size=2, max_size=4),
+    ratios=st.tuples(*[st.sampled_from((0.1, 1.0, 8.0))] * 4),
+    calibrator=st.sampled_from(("sir", "isotonic", "pooled")),
+    bin_size=st.sampled_from((5.0, 40.0, 2000.0)),
+)
+@example([(1500, 1500, 30), (1500, 0, 0), (0, 0, 30)], (1.0, 8.0, 8.0, 1.0), "pooled", 5.0)
+@profile(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_refit_works_whatever_traffic_is_missing(
+    redis_client, append, clock, settings, loads, ratios, calibrator, bin_size
+):
+    """Hours without traffic, campaigns without impressions, levels that jump so that the guard
+    moves maps, and maps of two knots to hundreds."""
+    redis_client.flushall()
+    lease = Lease(redis_client, "worker", "test", 60)
+    assert lease.acquire()
+    chosen = {"calibrator": calibrator, "bin_size": bin_size, "guard": True}
+    versions = Versions(redis_client, 8)
+    store = BinsStore(redis_client, settings.ttl_seconds)
+    refitter = Refitter(settings.model_copy(update=chosen), store, versions)
+
+    for hour, (load, ratio) in enumerate(zip(loads, ratios, strict=False), HOUR):
+        batch = Batch()
+        add_hour(batch, hour, load, ratio)
+        append(batch)
+        report = refitter.run(Request((hour + 1) * SECONDS), lease.token, clock)
+
+        atlas = Atlas.from_bytes(versions.load(report["version"]).atlases["click"])
+        served = atlas("abcx" * 2, np.repeat([0.01, 0.9], 4))
+        assert ((served >= 0) & (served <= 1)).all()

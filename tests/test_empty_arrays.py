@@ -1,0 +1,259 @@
+"""Every public function of the numeric packages that takes arrays, given empty ones: it answers
+with empty arrays, or raises a ValueError of its own that says what is missing."""
+
+import pkgutil
+import re
+import traceback
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from inspect import isclass, isfunction, signature
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import calibrators
+import pccem
+from calibrators import Atlas, BinsTable, CalibrationMap
+from calibrators.grid import GRID
+from calibrators.map_blocks import MapBlocks
+from calibrators.pooled.block_hours import OwnLevels
+from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.priors import Variances
+from calibrators.pooled.stages import Amounts, Stage
+from pccem.boosting import Boosting, boosted, dataset, loaded
+
+NONE, ROWS, START = np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64)
+TABLE = np.empty((0, 3))
+ATTRIBUTION = pccem.attribute(NONE, NONE, NONE, NONE, window=1.0, as_of=1.0)
+DELAYS = pccem.DelayDistribution.fit(
+    [0.5] * 5, [2.0] * 5, [0] * 5, ["a"], window=1.0, min_conversions=1
+)
+BOOSTED = dataset(np.eye(300, 2), np.eye(300, 1)[:, 0], (), Boosting(rounds=1))
+
+ARGUMENTS: Mapping[str, Any] = {
+    "amounts": Amounts(TABLE, TABLE),
+    "as_of": 1.0,
+    "attribution": ATTRIBUTION,
+    "behind": 1,
+    "bin_size": 5.0,
+    "bins": 1,
+    "blocks": [CampaignHours.checked(TABLE, TABLE)],
+    "booster": loaded(boosted(BOOSTED, None, Boosting(rounds=1))),
+    "boosting": Boosting(rounds=1),
+    "bound": 1.0,
+    "campaigns": 0,
+    "categorical": (),
+    "clicks": pccem.Clicks(NONE, (), ROWS, NONE, pccem.Features({}, 0)),
+    "delays": DELAYS,
+    "factor": 2.0,
+    "grid": GRID,
+    "groups": 0,
+    "half_life": 1.0,
+    "half_lives": (1.0, 2.0),
+    "jump": 0.1,
+    "least": 0,
+    "levels": OwnLevels(ROWS, NONE, NONE),
+    "most": 2,
+    "n_campaigns": 0,
+    "name": "scores",
+    "num_threads": 1,
+    "odd": 0.1,
+    "offsets": START,
+    "rules": pccem.LabelRules(),
+    "share": 0.5,
+    "size": 0,
+    "stage": Stage(1.0, 1.0),
+    "strength": 1.0,
+    "tails": "clip",
+    "text": b"",
+    "variances": Variances(),
+    "window": 1.0,
+}
+"""What a parameter of the name is given; arrays that are not named here are empty vectors."""
+
+BY_HOUR = {"expected": TABLE, "observed": TABLE, "ages": np.array([2.5, 1.5, 0.5])}
+PAST = {"past_observed": TABLE, "past_expected": TABLE}
+PARTS = {"parts": [(ROWS, np.empty((3, 0), np.int64))]}
+LABELS = {"campaigns": (), "delays": DELAYS, "attribution": ATTRIBUTION}
+PACKED = {"tables": [], "rows": [], "campaigns": range(0), "choices": [set()]}
+
+OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "Atlas.__call__": {"campaigns": ()},
+    "Bins.of_sums": {"sums": np.empty((3, 0), np.int64)},
+    "BinsTable.from_columns": {"campaigns": ()},
+    "BinsTable.of_all": {"names": (), "sums": np.empty((3, 0), np.int64)},
+    "BinsTable.chosen": {"campaigns": np.empty(0, bool)},
+    "DelayDistribution.fit": {"campaigns": ()},
+    "DelayDistribution.share": {"campaigns": ()},
+    "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
+    "calibrators.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
+    "calibrators.campaign_cuts.bin_counts": {"distinct": ROWS},
+    "calibrators.campaign_cuts.inner_cuts": {"bins": ROWS},
+    "calibrators.campaign_cuts.reaching": {"campaigns": ROWS},
+    "calibrators.campaign_cuts.running_sums": {"values": np.empty((3, 0))},
+    "calibrators.fixed_point.sum_parts": PARTS,
+    "calibrators.pooled.block_hours.in_blocks": BY_HOUR,
+    "calibrators.pooled.block_hours.block_weights": BY_HOUR,
+    "calibrators.pooled.block_hours.levels_of_blocks": BY_HOUR,
+    "calibrators.pooled.drift.hour_weights": BY_HOUR,
+    "calibrators.pooled.implausible_hours.implausible_hours": BY_HOUR,
+    "calibrators.pooled.levels.cascade_of": BY_HOUR,
+    "calibrators.pooled.levels.fit_levels": BY_HOUR,
+    "calibrators.pooled.monotone.monotone_rows": {"table": TABLE, "weights": TABLE},
+    "calibrators.pooled.ordinary_drift.drift_variances": BY_HOUR,
+    "calibrators.pooled.priors.own_levels": {"values": TABLE, "offsets": NONE},
+    "calibrators.pooled.priors.trust_in": {"values": TABLE, "offsets": NONE},
+    "calibrators.pooled.runs.runs_of": BY_HOUR,
+    "calibrators.pooled.stages.best_stage": BY_HOUR,
+    "calibrators.pooled.stages.ratios_now": BY_HOUR,
+    "calibrators.pooled.stages.ratios_then": BY_HOUR,
+    "calibrators.pooled.strengths.gains": BY_HOUR | PAST,
+    "calibrators.pooled.cell_hours.sums_by": {"places": ROWS},
+    "calibrators.pooled.suspicion.suspicious": BY_HOUR,
+    "calibrators.pooled.tree.collect": {"sums": (TABLE, TABLE), "groups": ROWS},
+    "calibrators.pooled.tree.shortened": {"steps": TABLE, "basis": np.eye(3)},
+    "calibrators.table_sum.sum_in_spans": PARTS,
+    "calibrators.table_sum.sum_packed": PACKED,
+    "calibrators.table_sum.sums_packed": PACKED,
+    "pccem.boosting.dataset": {"matrix": TABLE},
+    "pccem.labels.conversions_due": LABELS,
+    "pccem.labels.label": LABELS,
+}
+"""Of a function that takes something else by that name, or a table of no rows."""
+
+INSTANCES: Mapping[type, Any] = {
+    Atlas: Atlas.build({"a": CalibrationMap(*[np.linspace(0.0, 1.0, 200)] * 2)}),
+    BinsTable: BinsTable.empty(),
+    CalibrationMap: CalibrationMap.identity(),
+    calibrators.Calibrator: calibrators.Identity(),
+    calibrators.Sufficiency: calibrators.Sufficiency(),
+    pccem.Categorical: pccem.Categorical(ROWS.astype(np.int32), ()),
+    pccem.Clicks: ARGUMENTS["clicks"],
+    pccem.DelayDistribution: DELAYS,
+    pccem.Features: pccem.Features({}, 0),
+}
+
+FILLED = {
+    "calibrators.pooled.strengths.gains": "of each strength",
+    "calibrators.table_sum.sum_packed": "where the first campaign begins",
+    "calibrators.table_sum.sums_packed": "where the first campaign begins",
+    "pccem.delay_curve.delay_curve": "the end of the window",
+}
+"""Functions whose result has entries that the arrays do not bring, and what for."""
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for package in (calibrators, pccem):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for name, value in vars(import_module(found.name)).items():
+                if isfunction(value) and value.__module__ == found.name and name[0] != "_":
+                    yield f"{found.name}.{name}", value
+        yield from public_methods(package)
+
+
+def public_methods(package: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Of the classes that the package exports, bound to an instance where there is one."""
+    for kind in filter(isclass, map(vars(package).get, package.__all__)):
+        for name, value in vars(kind).items():
+            function = getattr(value, "__func__", value)
+            if isfunction(function) and (name == "__call__" or name[0] != "_"):
+                yield f"{kind.__name__}.{name}", getattr(INSTANCES.get(kind, kind), name)
+
+
+def annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    # Names that only a type checker imports stand for themselves.
+    names = {"Dataset": object, "Booster": object, "Atlas": Atlas}
+    return typing.get_type_hints(function, localns=names)
+
+
+def is_array(annotation: Any) -> bool:
+    return "numpy.ndarray" in str(annotation) or "_array_like" in str(annotation)
+
+
+TAKING_ARRAYS = {
+    name: function
+    for name, function in public_functions()
+    if any(is_array(kind) for key, kind in annotations(function).items() if key != "return")
+}
+
+
+def arguments(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """KeyError for a parameter that no table knows: give it a value above."""
+    own, given, kinds = OWN_ARGUMENTS.get(name, {}), {}, annotations(function)
+    for parameter in signature(function).parameters.values():
+        key = parameter.name
+        if key in own:
+            given[key] = own[key]
+        elif parameter.default is parameter.empty:
+            known = {**({key: empty(kinds[key])} if is_array(kinds[key]) else {}), **ARGUMENTS}
+            given[key] = known[key]
+    return given
+
+
+def empty(annotation: Any) -> NDArray[Any]:
+    kind = re.search(r"numpy\.(bool|int\d+|float\d+)", str(annotation))
+    return np.empty(0, kind[1] if kind else np.float64)
+
+
+def arrays_in(result: Any) -> Iterator[NDArray[Any]]:
+    if isinstance(result, np.ndarray):
+        yield result
+    elif isinstance(result, tuple | list | Iterator):
+        for part in result:
+            yield from arrays_in(part)
+
+
+@pytest.mark.parametrize("name", TAKING_ARRAYS)
+def test_no_rows_give_no_rows_or_a_refusal(name: str) -> None:
+    found = answer(name, arguments(name, TAKING_ARRAYS[name]))
+
+    assert all(array.size == 0 for array in found) or name in FILLED
+
+
+@pytest.mark.parametrize("name", [name for name, own in OWN_ARGUMENTS.items() if own is BY_HOUR])
+def test_campaigns_without_an_hour_are_answered_or_refused(name: str) -> None:
+    table, each = np.empty((3, 0)), np.zeros(3)
+    no_hours = {
+        "amounts": Amounts(table, table),
+        "ages": NONE,
+        "blocks": [CampaignHours.checked(table, table)],
+        "drift": each,
+        "expected": table,
+        "levels": OwnLevels(np.full(3, -1), each, each),
+        "observed": table,
+    }
+
+    given = arguments(name, TAKING_ARRAYS[name])
+    found = answer(name, {key: no_hours.get(key, value) for key, value in given.items()})
+
+    assert all(np.isfinite(array).all() for array in found)
+
+
+def answer(name: str, given: Mapping[str, Any]) -> list[NDArray[Any]]:
+    """The arrays of the result; none where a rule of the package, not numpy, refuses."""
+    try:
+        return list(arrays_in(TAKING_ARRAYS[name](**given)))
+    except ValueError as refusal:
+        raised = str(traceback.extract_tb(refusal.__traceback__)[-1].line)
+    assert raised.startswith("raise ")
+    return []
+
+
+@given(
+    st.lists(st.integers(2, 200), min_size=1, max_size=5),
+    st.sampled_from((np.float64, np.float32)),
+)
+def test_maps_of_any_number_of_knots_are_asked_for_no_score(
+    lengths: list[int], kind: type[np.floating[Any]]
+) -> None:
+    knots = np.concatenate([np.linspace(0.0, 1.0, length) for length in lengths])
+    blocks = MapBlocks(np.array(lengths), knots, knots)
+
+    assert blocks.look_up(ROWS, np.empty(0, kind)).shape == (0,)
+    assert blocks.look_up(np.array([len(lengths) - 1]), np.array([0.3])) == pytest.approx([0.3])
