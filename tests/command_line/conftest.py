@@ -19,6 +19,11 @@ Sirocco = Callable[..., subprocess.CompletedProcess[str]]
 Started = Callable[..., subprocess.Popen[str]]
 
 
+def heed_ctrl_c() -> None:
+    """A shell without job control has what it starts with `&` ignore SIGINT, its children too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def environment() -> dict[str, str]:
     """Our environment without settings of a service."""
@@ -75,6 +80,7 @@ def started(tmp_path: Path, environment: dict[str, str]) -> Iterator[Started]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=heed_ctrl_c,
         )
         processes.append(process)
         return process
