@@ -19,9 +19,11 @@ Sirocco = Callable[..., subprocess.CompletedProcess[str]]
 Started = Callable[..., subprocess.Popen[str]]
 
 
-def heed_ctrl_c() -> None:
-    """A shell without job control has what it starts with `&` ignore SIGINT, its children too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def with_default_signals() -> None:
+    """nohup, and `&` in a shell without job control, have what they start ignore SIGHUP or SIGINT,
+    and its children too."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def started(tmp_path: Path, environment: dict[str, str]) -> Iterator[Started]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=heed_ctrl_c,
+            preexec_fn=with_default_signals,
         )
         processes.append(process)
         return process

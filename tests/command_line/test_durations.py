@@ -32,7 +32,9 @@ def test_other_minutes_are_refused_with_the_options_name(text: str) -> None:
     assert f"--refit-every {text!r}" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["2026-03-01T13:00:00+01:00", " 2026-03-01 12:00 ", "1772366400.0"])
+@pytest.mark.parametrize(
+    "text", ["2026-03-01T13:00:00+01:00", " 2026-03-01 12:00 ", "1772366400.0"]
+)
 def test_a_moment_is_rfc_3339_or_seconds(text: str) -> None:
     assert moment(text, "--start") == 1_772_366_400.0
 
