@@ -20,10 +20,10 @@ test: $(READY)  ## every test but the slow ones, on up to four cores, with branc
 	$(BIN)/coverage report
 
 test-slow: $(READY)  ## what is marked slow
-	$(BIN)/pytest $(WORKERS) -m slow
+	$(BIN)/python -m pytest $(WORKERS) -m slow
 
 test-random: $(READY)  ## tests by drawn examples, with new ones each time, and more of them
-	$(BIN)/pytest $(WORKERS) -m "hypothesis and not slow" --hypothesis-profile random --timeout 1200
+	$(BIN)/python -m pytest $(WORKERS) -m "hypothesis and not slow" --hypothesis-profile random --timeout 1200
 
 check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
