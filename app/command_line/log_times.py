@@ -1,7 +1,6 @@
 """The times of a log file: timestamps, RFC 3339 text or seconds since 1970."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from app.command_line.durations import EARLIEST, LATEST, epoch_seconds_of, out_of_range
 from app.command_line.errors import CommandError
 from app.command_line.log_column import LogColumn, is_text
 
 _RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
-_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-_LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 
 
 def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
@@ -22,10 +20,10 @@ def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
     column = column.plain()
     column.require_all(_RULE)
     times = _reader(column.values.type)(column)
-    outside = ~((times >= _EARLIEST) & (times < _LATEST))
+    outside = ~((times >= EARLIEST) & (times < LATEST))
     if outside.any():
         row = int(np.argmax(outside))
-        column.refuse(row, column.values[row].as_py(), _out_of_range(float(times[row])))
+        column.refuse(row, column.values[row].as_py(), out_of_range(float(times[row])))
     return times
 
 
@@ -64,23 +62,11 @@ def _from_text(column: LogColumn) -> NDArray[np.float64]:
 def _one(column: LogColumn, row: int) -> float:
     text = column.values[row].as_py().strip()
     try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        time = datetime.fromisoformat(text)
+        return epoch_seconds_of(text)
     except ValueError:
         column.refuse(row, text, _RULE)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _seconds(timestamps: Any) -> NDArray[np.float64]:
     seconds: NDArray[np.float64] = np.asarray(pc.cast(timestamps, pa.int64())) / 1e6
     return seconds
-
-
-def _out_of_range(seconds: float) -> str:
-    rule = "the year must be from 2000 to 2099"
-    if _EARLIEST <= seconds / 1e3 < _LATEST:
-        return f"{rule} (these look like milliseconds: divide them by 1000)"
-    return rule

@@ -19,7 +19,7 @@ from app.storage import BinsStore, Lease, Versions, open_redis
 from calibrators import Atlas, BinsTable
 
 LEASE_SECONDS = 60
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,13 @@ Sirocco = Callable[..., subprocess.CompletedProcess[str]]
 Started = Callable[..., subprocess.Popen[str]]
 
 
+def with_default_signals() -> None:
+    """nohup, and `&` in a shell without job control, have what they start ignore SIGHUP or SIGINT,
+    and its children too."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def environment() -> dict[str, str]:
     """Our environment without settings of a service."""
@@ -75,6 +82,7 @@ def started(tmp_path: Path, environment: dict[str, str]) -> Iterator[Started]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=with_default_signals,
         )
         processes.append(process)
         return process

@@ -10,10 +10,11 @@ import orjson
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 
 SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
+START = "2026-03-02T12:00:00Z"
 
 
 def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Started) -> None:
-    process = started("demo", *SMALL, "--stay", "--json")
+    process = started("demo", *SMALL, "--start", START, "--stay", "--json")
     assert process.stderr is not None
     said = ""
     while "/v1/campaigns" not in said:

@@ -1,6 +1,6 @@
 import pytest
 
-from app.command_line.durations import hours, minutes_of_an_hour
+from app.command_line.durations import hours, minutes_of_an_hour, moment
 from app.command_line.errors import CommandError
 
 
@@ -30,3 +30,25 @@ def test_other_minutes_are_refused_with_the_options_name(text: str) -> None:
         minutes_of_an_hour(text, "--refit-every")
 
     assert f"--refit-every {text!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-03-01T13:00:00+01:00", " 2026-03-01 12:00 ", "1772366400.0"]
+)
+def test_a_moment_is_rfc_3339_or_seconds(text: str) -> None:
+    assert moment(text, "--start") == 1_772_366_400.0
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("noon", "give RFC 3339, such as 2026-03-01T12:00:00Z, or seconds since 1970"),
+        ("nan", "the year must be from 2000 to 2099"),
+        ("1772366400000", "look like milliseconds: divide them by 1000"),
+    ],
+)
+def test_another_moment_is_refused_with_the_options_name(text: str, rule: str) -> None:
+    with pytest.raises(CommandError, match=rule) as caught:
+        moment(text, "--start")
+
+    assert f"--start {text!r}" in str(caught.value)

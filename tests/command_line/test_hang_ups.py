@@ -12,7 +12,7 @@ from threading import Event
 
 from app.command_line.hang_ups import Reload, hang_ups
 from tests.command_line.api_workers import Caller, serve
-from tests.command_line.conftest import COMMAND, SECONDS, Started
+from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
 from tests.command_line.test_up import children, is_ready, runs, wait_until
 from tests.reserved_ports import reserved_port
 
@@ -89,6 +89,7 @@ def in_terminal(environment: dict[str, str], first: str, folder: Path) -> Iterat
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=with_default_signals,
     )
     try:
         wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")

@@ -20,7 +20,7 @@ from tests.docs.pages import code_blocks, table_below, text_of
 PAGE = text_of("docs/columns.md")
 EXAMPLE = code_blocks(PAGE, "python")[0]
 SHOWN_URL = "http://127.0.0.1:8080"
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 def run_example(url: str) -> dict[str, Any]:

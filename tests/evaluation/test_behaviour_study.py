@@ -123,7 +123,7 @@ def test_figure_4_on_a_shop(shop):
 def shop():
     path = LOGS / "online_shoppers.parquet"
     if not path.exists():
-        pytest.skip(f"{path.name} is not there: the real logs belong in ../shared/data")
+        pytest.skip(f"{path.name} is missing: put the real logs into ../shared/data")
     table = parquet.read_table(path)
     log = {name: table[name].to_numpy().astype(np.float64) for name in table.column_names}
     kinds = ("Administrative", "Informational", "ProductRelated")

@@ -15,7 +15,7 @@ LOGS = Path(__file__).parents[2].parent / "shared" / "data"
 def read_log(name):
     path = LOGS / name
     if not path.exists():
-        pytest.skip(f"{name} is not there: the real logs belong in ../shared/data")
+        pytest.skip(f"{name} is missing: put the real logs into ../shared/data")
     log = parquet.read_table(path)
     seconds = log["time"].to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6
     scores, outcomes = (log[column].to_numpy() for column in ("score", "outcome"))

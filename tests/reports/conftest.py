@@ -23,7 +23,7 @@ def browser() -> Iterator[Browser]:
     """Chromium, once for a module."""
     binary = shutil.which("chromium") or shutil.which("chromium-browser")
     if binary is None:
-        pytest.skip("no chromium on PATH")
+        pytest.skip("no browser on PATH; install chromium")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=binary, args=list(ARGUMENTS))
         yield chromium

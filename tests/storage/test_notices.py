@@ -16,7 +16,7 @@ from app.storage.notices import Notices
 
 LONG = 60.0
 SHORT = 0.01
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
