@@ -9,7 +9,7 @@ import numpy as np
 from calibrators import Atlas, BinsTable, CalibrationMap, History, Method
 from calibrators.guard import guard
 from calibrators.samples import Floats, Integers
-from evaluation.platform import Platform, PlatformHour
+from evaluation.simulation.ad_platform import Platform, PlatformHour
 
 BEGIN, ATTACKED = 24, 30
 """Hours of the first publish and of the attack's first."""

@@ -1,9 +1,10 @@
 """One campaign of 20 under attack, with a broken tracker, or after its scores changed.
 
-The platform of `evaluation.platform` at a click rate of 1 %, refitted hour by hour; the attack
-begins 6 hours after the first publish, on the campaign with the third most traffic, 9 % of it. From
-then on all of its impressions are recorded as clicks, or none, or all with the same score 0.05; or
-the model upstream is replaced, and the scores of all campaigns are 5 times what they were.
+The platform of `evaluation.simulation.ad_platform` at a click rate of 1 %, refitted hour by hour;
+the attack begins 6 hours after the first publish, on the campaign with the third most traffic, 9 %
+of it. From then on all of its impressions are recorded as clicks, or none, or all with the same
+score 0.05; or the model upstream is replaced, and the scores of all campaigns are 5 times what they
+were.
 
 Every figure is the mean probability served in an hour over the mean truth, against the same without
 an attack: "campaign x" the largest and "campaign /" the smallest (as 1 / x), of the campaign that
@@ -21,7 +22,7 @@ from benchmarks.figures import Cell, Table
 from benchmarks.guard import METHODS
 from benchmarks.parts import Part, main
 from calibrators import Method
-from evaluation.platform import Platform
+from evaluation.simulation.ad_platform import Platform
 
 KINDS = ("all clicks", "no clicks", "constant scores")
 OFF = 1.5

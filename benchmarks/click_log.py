@@ -30,15 +30,14 @@ import app.worker.relabelling
 from app.click_log import ClickLog, ClosedClick
 from app.settings import load_settings
 from app.storage import Batch, EventLog, Versions, open_async_redis
-from app.storage.conversion_log import Conversion, ConversionLog
+from app.storage.blocks import Conversion
+from app.storage.clicks import OpenClick, OpenClicks
+from app.storage.conversions import ConversionLog
 from app.storage.models import Trained
-from app.storage.open_click import OpenClick
-from app.storage.open_clicks import OpenClicks
-from app.worker.atlas_shelf import AtlasShelf
-from app.worker.closing import Closing
-from app.worker.fitting import Fitting
-from app.worker.methods import Methods
-from app.worker.model_shelf import ShelvedModel
+from app.worker.atlas_cache import AtlasShelf
+from app.worker.delayed_targets import Closing
+from app.worker.fitting import Fitting, Methods
+from app.worker.model_cache import ShelvedModel
 from app.worker.relabelling import relabelled
 from benchmarks.clicks import DAY, HOUR, WINDOW, Span
 from benchmarks.figures import Cell, Table, transposed
@@ -47,7 +46,7 @@ from benchmarks.parts import Part, main
 from benchmarks.stopwatch import Stages, stage_seconds
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
 from calibrators import Atlas
-from calibrators.history import History
+from calibrators.bins.history import History
 from evaluation import ClickStream
 from pccem import Categorical, DelayDistribution, PostClickModel, TrainingRules, train
 

@@ -21,7 +21,7 @@ from benchmarks.figures import Cell, Figure, Table
 from benchmarks.parts import Part, main
 from calibrators import SmoothedIsotonic
 from evaluation import ClickPlatform, DelayedBacktest, delayed_backtest
-from evaluation.delayed_backtest import NONE, ORACLE
+from evaluation.backtest.delayed import NONE, ORACLE
 from pccem import Clicks, LabelRules, TrainingRules
 
 Sight = Callable[[Clicks], Clicks]

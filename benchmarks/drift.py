@@ -28,7 +28,7 @@ from benchmarks.drift_platform import (
 )
 from benchmarks.figures import Cell, Table
 from benchmarks.parts import Part, main
-from calibrators.pooled.drift import hour_weights
+from calibrators.pooled.change_points import hour_weights
 from calibrators.samples import Floats
 
 POSITIVES = (3, 10, 30, 100, 1000)

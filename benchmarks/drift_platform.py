@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrators.pooled.drift import hour_weights
+from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.levels import fit_levels
 from calibrators.samples import Floats
 

@@ -19,11 +19,10 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.api.calibrate_request import CalibrateRequest, read_questions
+from app.api.calibrate import CalibrateRequest, read_questions
 from app.columns import CampaignIds
-from app.columns.header import INTERNED
-from app.columns.probabilities import pack_probabilities
-from app.columns.scores_request import read_scores
+from app.columns.layout import INTERNED
+from app.columns.scores import pack_probabilities, read_scores
 from app.settings import load_settings
 from benchmarks.bodies import FORMS, TARGET, Ids, Question
 from benchmarks.figures import Table

@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks.figures import Table
 from benchmarks.parts import Part, main
 from calibrators import CalibrationMap, SmoothedIsotonic
-from calibrators.columns import pack_column
-from calibrators.fixed_point import from_fixed, sum_by_key, to_fixed
-from calibrators.grid import Grid
+from calibrators.bins.codecs import pack_column
+from calibrators.bins.fixed_point import from_fixed, sum_by_key, to_fixed
+from calibrators.bins.grid import Grid
+from calibrators.methods.smoothed_isotonic import bins_of_cells
 from calibrators.samples import Floats, Integers
-from calibrators.smoothed_isotonic import bins_of_cells
 from evaluation import gc_n
 
 CAMPAIGNS = 240

@@ -40,7 +40,7 @@ from calibrators import (
 from calibrators.guard import GuardRules, guard
 from calibrators.pooled import Pooled
 from calibrators.samples import Floats
-from evaluation.platform import Platform, PlatformHour
+from evaluation.simulation.ad_platform import Platform, PlatformHour
 
 FIRST = 24
 REFUSED = ("kept", "parent")

@@ -3,7 +3,8 @@
 `scalar` is one score at a time by `Atlas.at`; a batch mixes all of 10,000 campaigns, the other rows
 fewer or more of them, or one. `all` is what a caller pays who has names of campaigns; of it, `rows`
 finds the rows of the names and `look-up` the probabilities. A handful as lists is looked up in
-plain Python (`few`) or as arrays (`many`): where they cross is the `FEW` of calibrators/atlas.py.
+plain Python (`few`) or as arrays (`many`): where they cross is the `FEW` of
+calibrators/maps/atlas.py.
 The alternatives keep one map per campaign in a dict, and call numpy.interp, scikit-learn's
 `IsotonicRegression.predict` or netcal's `transform` once per campaign of the batch; netcal in an
 environment of its own, in which one model stands for all. All but netcal's give the same

@@ -3,8 +3,8 @@
 import numpy as np
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.campaign_rows import CampaignRows
-from calibrators.map_blocks import MapBlocks
+from calibrators.maps.atlas import CampaignRows
+from calibrators.maps.look_up import MapBlocks
 
 KNOTS = 40
 LOWEST_SCORE = 1e-4

@@ -5,9 +5,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from app.api.refresher import Refresher
+from app.api.snapshot import Refresher
 from app.storage import Versions, open_redis
-from app.storage.notices import Notices
+from app.storage.versions import Notices
 from benchmarks.figures import Figure
 from benchmarks.publishing import Publishing
 from benchmarks.store import TIMEOUT_SECONDS, Store

@@ -39,7 +39,7 @@ from pccem import (
     label,
     train,
 )
-from pccem.boosting import Boosting
+from pccem.model import Boosting
 
 Row = dict[str, Cell]
 

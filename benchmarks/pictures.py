@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
+from app.reports.drawing import series_style
 from app.reports.labels import width
 from app.reports.page import Chart
-from app.reports.series_style import series_style
 
 _TEXT, _TITLE = 12.5, 15.0
 _EDGE, _INNER = 18.0, 440.0

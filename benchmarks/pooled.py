@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import process_time
 
-from app.storage.hour_blocks import hour_blocks
+from app.storage.bins import hour_blocks
 from app.storage.keys import SHARDS
 from benchmarks.figures import Cell, Table
 from benchmarks.machine import peak_bytes, release_free_memory, reset_peak, resident_bytes
 from benchmarks.parts import Part, main
 from benchmarks.traffic import FIRST_HOUR, WINDOW, Platform
 from calibrators import Fitted, History, HourTables, make_method
-from calibrators.packed_table import PackedTable
+from calibrators.bins.packed_table import PackedTable
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
 
-import app.worker.refitting
+import app.worker.refit
 from app.settings import load_settings
 from app.storage import BinsStore, EventLog, Versions, open_async_redis
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.worker.hours import SECONDS
-from app.worker.refitting import Refitter, Request
-from app.worker.target_report import TargetReport
+from app.worker.monitoring import TargetReport
+from app.worker.refit import Refitter, Request
 from benchmarks import naive
 from benchmarks.figures import Cell, Figure, Table, transposed
 from benchmarks.machine import peak_bytes, reset_peak, resident_bytes
@@ -44,7 +44,7 @@ STAGES: Stages = {
     "fold s": (BinsStore, "fold"),
     "judge s": (Refitter, "_judge"),
     "read s": (BinsStore, "hour_tables"),
-    "fit s": (app.worker.refitting, "refit_target"),
+    "fit s": (app.worker.refit, "refit_target"),
     "report s": (TargetReport, "of"),
     "publish s": (Refitter, "_publish"),
 }

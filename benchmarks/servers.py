@@ -17,9 +17,9 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from app.api.server import server_of
-from app.command_line.addresses import free_port
-from app.command_line.parent import end_with
+from app.api.server.server import server_of
+from app.cli.main import end_with
+from app.cli.serving.settings import free_port
 from app.settings import load_settings
 from benchmarks import naive
 from benchmarks.echo import echo

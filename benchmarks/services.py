@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from app.command_line.addresses import free_port
+from app.cli.serving.settings import free_port
 from benchmarks.machine import cpu_seconds
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def service(redis_url: str) -> Iterator[Started]:
     """A service on the store; it ends with the block, and with this process."""
     port = free_port(HOST)
     options = ["--redis-url", redis_url, "--port", str(port)]
-    command = [sys.executable, "-m", "app.command_line", "--parent", str(os.getpid()), "serve"]
+    command = [sys.executable, "-m", "app.cli", "--parent", str(os.getpid()), "serve"]
     began = time.perf_counter()
     process = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
     http = HTTPConnection(HOST, port)

@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 import orjson
 
-from app.command_line.addresses import free_port, url_of
-from app.command_line.children import Child
-from app.command_line.service_client import ServiceClient
+from app.cli.serving.client import ServiceClient
+from app.cli.serving.processes import Child
+from app.cli.serving.settings import free_port, url_of
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from benchmarks.load import HOST
 from benchmarks.machine import on_core, tree_cpu_seconds

@@ -1,25 +1,18 @@
 """Calibration maps, the bins they are fitted from, and the calibrators that fit them."""
 
-from calibrators.atlas import FEW, Atlas
-from calibrators.bbq import BayesianBinning
-from calibrators.beta import Beta
-from calibrators.bins import Bins
-from calibrators.bins_table import BinsTable
-from calibrators.calibration_map import CalibrationMap
-from calibrators.calibrator import Calibrator
-from calibrators.histogram import Histogram
-from calibrators.history import History, HourTables
-from calibrators.identity import Identity
-from calibrators.isotonic import Isotonic
-from calibrators.method import Fitted, Method
-from calibrators.methods import METHODS, make_method
-from calibrators.per_campaign import PerCampaign
-from calibrators.platt import Platt
-from calibrators.refit import Refit, refit, refit_campaigns
-from calibrators.registry import CALIBRATORS, make_calibrator
-from calibrators.smoothed_isotonic import SmoothedIsotonic
-from calibrators.sufficiency import Sufficiency
-from calibrators.temperature import Temperature
+from calibrators.bins.bins import Bins
+from calibrators.bins.history import History, HourTables
+from calibrators.bins.table import BinsTable
+from calibrators.maps.atlas import FEW, Atlas
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.methods.bbq import BayesianBinning
+from calibrators.methods.calibrator import Calibrator, Identity, Sufficiency
+from calibrators.methods.isotonic import Histogram, Isotonic
+from calibrators.methods.logistic import Beta, Platt, Temperature
+from calibrators.methods.methods import METHODS, make_method
+from calibrators.methods.refit import Fitted, Method, PerCampaign, Refit, refit, refit_campaigns
+from calibrators.methods.registry import CALIBRATORS, make_calibrator
+from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
 
 __all__ = [
     "CALIBRATORS",

@@ -1,5 +1,6 @@
 """The functions of scipy that fits need, imported at their first call: an API process looks up and
-never fits, and importing scipy would be a third of its start."""
+never fits, and importing scipy would be a third of its start.
+"""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """How good probabilities are: calibration metrics, the hourly backtest, a synthetic platform."""
 
-from evaluation.ab_readout import AbReadout, ArmReadout, ab_readout
-from evaluation.auc import auc
+from evaluation.ab_test.analysis import AbReadout, ArmReadout, SampleRatio, ab_readout
+from evaluation.ab_test.arm_log import Estimate
 from evaluation.auction import (
     AuctionComparison,
     OperatingPoint,
@@ -11,59 +11,55 @@ from evaluation.auction import (
     click_curve,
     compare_auctions,
     gsp_auction,
-    search_experiment,
     simulate_auction,
     sweep_operating_points,
 )
-from evaluation.backtest import Backtest, backtest
-from evaluation.behaviour_study import BehaviourStudy, behaviour_study
-from evaluation.bias_shift import bias_shift
-from evaluation.blocks import Blocks
-from evaluation.cal_n import cal_n
-from evaluation.cal_n_floor import cal_n_floor
-from evaluation.calibrated_loss import (
+from evaluation.backtest.backtest import Backtest, backtest
+from evaluation.backtest.click_history import ClickStream, ClickWindows
+from evaluation.backtest.delayed import DelayedBacktest, delayed_backtest
+from evaluation.backtest.event_table import EventTable
+from evaluation.bootstrap.blocks import Blocks
+from evaluation.bootstrap.difference import Difference
+from evaluation.bootstrap.paired import paired_bootstrap
+from evaluation.comparison.behaviour_study import (
+    BehaviourStudy,
+    QuantileRates,
+    behaviour_study,
+    quantile_rates,
+)
+from evaluation.comparison.metric_accuracy import MetricAccuracy, metric_accuracy
+from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
+from evaluation.metrics.bias import bias_shift
+from evaluation.metrics.cal_n import cal_n, cal_n_floor
+from evaluation.metrics.calibrated_loss import (
     CalibratedLoss,
     calibrated_log_loss,
     calibrated_losses,
     calibrated_quadratic_loss,
 )
-from evaluation.click_platform import ClickHour, ClickPlatform
-from evaluation.click_stream import ClickStream
-from evaluation.click_windows import ClickWindows
-from evaluation.copc import copc
-from evaluation.cs_auc import CsAuc, cs_auc, cs_auc_parts
-from evaluation.cs_auc_buckets import bucketed_cs_auc
-from evaluation.delayed_backtest import DelayedBacktest, delayed_backtest
-from evaluation.difference import Difference
-from evaluation.event_table import EventTable
-from evaluation.gauc import GroupedAuc, gauc, grouped_auc
-from evaluation.gc_n import GroupedCalN, gc_n, grouped_cal_n
-from evaluation.gcs_auc import GroupedCsAuc, gcs_auc, grouped_cs_auc
-from evaluation.log_loss import log_loss
-from evaluation.mae import mae
-from evaluation.metric_accuracy import MetricAccuracy, metric_accuracy
-from evaluation.mse import mse
-from evaluation.nmse import nmse
-from evaluation.paired_bootstrap import paired_bootstrap
-from evaluation.partial_auc import partial_auc
-from evaluation.pcoc import pcoc
-from evaluation.platform import Platform, PlatformHour
-from evaluation.prediction_error import prediction_error
-from evaluation.quantile_rates import QuantileRates, quantile_rates
-from evaluation.rate_slices import RateSlices, rate_slices
-from evaluation.reliability import ReliabilityDiagram, reliability_diagram
-from evaluation.rig import rig
-from evaluation.rolling_calibrated_loss import (
+from evaluation.metrics.calibration import copc, pcoc, prediction_error, ropr
+from evaluation.metrics.gc_n import GroupedCalN, gc_n, grouped_cal_n
+from evaluation.metrics.loss import log_loss, mae, mse, nmse, rig
+from evaluation.metrics.reliability import ReliabilityDiagram, reliability_diagram
+from evaluation.metrics.revenue_auc import (
+    CsAuc,
+    GroupedCsAuc,
+    cs_auc,
+    cs_auc_parts,
+    gcs_auc,
+    grouped_cs_auc,
+)
+from evaluation.metrics.revenue_auc_buckets import bucketed_cs_auc
+from evaluation.metrics.rolling_calibrated_loss import (
     RollingCalibratedLoss,
     rolling_calibrated_log_loss,
     rolling_calibrated_losses,
     rolling_calibrated_quadratic_loss,
 )
-from evaluation.ropr import ropr
-from evaluation.sample_ratio import SampleRatio
-from evaluation.score_quantiles import ScoreQuantiles, score_quantiles
-from evaluation.scorecard import scorecard
-from evaluation.unit_ratio import Estimate
+from evaluation.metrics.scorecard import scorecard
+from evaluation.metrics.slices import RateSlices, ScoreQuantiles, rate_slices, score_quantiles
+from evaluation.simulation.ad_platform import Platform, PlatformHour
+from evaluation.simulation.click_platform import ClickHour, ClickPlatform
 
 __all__ = [
     "AbReadout",
@@ -141,7 +137,6 @@ __all__ = [
     "ropr",
     "score_quantiles",
     "scorecard",
-    "search_experiment",
     "simulate_auction",
     "sweep_operating_points",
 ]

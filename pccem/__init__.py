@@ -2,17 +2,14 @@
 
 from pccem.attribution import Attribution, attribute
 from pccem.clicks import Clicks
+from pccem.conversion_drift import corrected, drift_ratios
 from pccem.delays import DelayDistribution
-from pccem.drift import corrected, drift_ratios
-from pccem.expected import expected_conversions
-from pccem.features import Categorical, Column, Features
-from pccem.labels import LabelRules, conversions_due, label
+from pccem.features import Categorical, Column, FeatureMismatch, Features
+from pccem.labels import LabelRules, conversions_due, expected_conversions, label
 from pccem.model import PostClickModel
-from pccem.model_columns import FeatureMismatch
-from pccem.model_seal import seal, unseal
+from pccem.model_bytes import seal, unseal
 from pccem.model_text import check_model_text
-from pccem.training import Training, train
-from pccem.training_rules import TrainingRules
+from pccem.training import Training, TrainingRules, train
 
 __all__ = [
     "Attribution",

@@ -1,10 +1,14 @@
-"""Clicks of one target: when, of which campaign, with what score and features."""
+"""Clicks of one target: when, of which campaign, with what score and features.
+
+One order for the same clicks, however they come.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pccem.arrays import (
     Floats,
@@ -108,3 +112,39 @@ def _check_names(features: Features) -> None:
     for name in features.columns:
         if not name.startswith(PREFIXES):
             raise ValueError(f"feature {name!r}: a name starts with {' or '.join(PREFIXES)}")
+
+
+Integers = NDArray[np.int64]
+
+
+def canonical_order(clicks: Clicks, outcomes: Floats) -> Integers:
+    """Indices, (n,), that sort clicks by time, campaign, score, each feature by name, and outcome.
+
+    Categories are compared by name. Clicks that are equal in all of that stay as they come: it
+    makes no difference. So a sum, a sample or a model over the clicks in this order does not depend
+    on the order they came in.
+    """
+    order = np.argsort(clicks.clicked_at, kind="stable")
+    if not len(clicks):
+        return order
+    times = clicks.clicked_at[order]
+    same = times[1:] == times[:-1]
+    tied = np.append(same, False) | np.append(False, same)
+    # Only clicks of one moment need the other keys, and sorting by all keys costs many passes.
+    places = order[tied]
+    order[tied] = places[_order_by_all(clicks.select(places), outcomes[places])]
+    return order
+
+
+def _order_by_all(clicks: Clicks, outcomes: Floats) -> Integers:
+    columns = [column for _, column in sorted(clicks.features.columns.items())]
+    campaign = Categorical(clicks.rows, clicks.campaigns)
+    keys = [clicks.clicked_at, campaign, clicks.scores, *columns, outcomes]
+    return np.lexsort([_ranked(key) for key in reversed(keys)])
+
+
+def _ranked(column: Column) -> NDArray[np.generic]:
+    """What sorts as the column's values do; missing categories first."""
+    if not isinstance(column, Categorical):
+        return column
+    return column.codes_among(sorted(column.categories))

@@ -1,4 +1,8 @@
-"""The levels of a delay distribution: the target's curve and those of its larger campaigns."""
+"""The levels of a delay distribution: the target's curve and those of its larger campaigns.
+
+The distribution of delays when young clicks show their short delays only.
+How much the campaigns' delay curves differ, as the strength of a Dirichlet process.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +12,111 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pccem.arrays import Flags, Floats, Rows, as_vector, check_equal_lengths, check_rows
-from pccem.delay_curve import delay_curve
-from pccem.dirichlet import curve_strength
+
+
+def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
+    """The most likely distribution of delays behind conversions seen so far.
+
+    A conversion is seen only if its delay is at most its click's age: the delays are truncated on
+    the right, and their plain shares would run far too early. With time reversed this is truncation
+    on the left, whose nonparametric maximum likelihood is a product limit: with n_t the number of
+    conversions of delay t and Y_t that of clicks with delay <= t <= age,
+
+        F(t) = prod over s > t of (1 - n_s / Y_s).
+
+    Conversions of every age count; where all clicks are old this is the plain share. Where all of
+    Y_s converted at s, though shorter delays have been seen, the product would be 0 below for good;
+    its factor is 1 / (Y_s + 1) there instead.
+
+    Parameters
+    ----------
+    delay : (n,) seconds, at least 0.
+    age : (n,) seconds, at least the delay.
+
+    Returns
+    -------
+    times, shares : both (t,)
+        The distinct delays, ascending, and F at each; the last share is 1: what comes later than
+        any delay seen is not known, so clicks must be among them whose window is over.
+
+    References
+    ----------
+    Lynden-Bell (1971), MNRAS 155, 95-118; Woodroofe (1985), Annals of Statistics 13, 163-177;
+    Lagakos, Barraj and De Gruttola (1988), Biometrika 75, 515-523.
+
+    Examples
+    --------
+    Two of four conversions came within 1 s; that of a click which is only 1 s old tells nothing
+    about how many come later.
+
+    >>> delay_curve(np.array([1.0, 1.0, 3.0, 4.0]), np.full(4, 9.0))[1]
+    array([0.5 , 0.75, 1.  ])
+    >>> delay_curve(np.array([1.0, 1.0, 3.0, 4.0, 1.0]), np.array([9.0, 9.0, 9.0, 9.0, 1.0]))[1]
+    array([0.5 , 0.75, 1.  ])
+    """
+    times, counts = np.unique(delay, return_counts=True)
+    begun = np.cumsum(counts)
+    at_risk = begun - np.searchsorted(np.sort(age), times, side="left")
+    factors = _factors(counts, at_risk)
+    # F(t) leaves out the factor of t itself.
+    shares = np.append(np.cumprod(factors[:0:-1])[::-1], 1.0)
+    return times, shares
+
+
+def _factors(counts: NDArray[np.int64], at_risk: NDArray[np.int64]) -> Floats:
+    emptied = counts == at_risk
+    return np.where(emptied, 1.0 / (at_risk + 1.0), 1.0 - counts / at_risk)
+
+
+_PRIOR_STRENGTH: Final = 100.0
+_PRIOR_CAMPAIGNS: Final = 2.0
+_LARGEST: Final = 1e6
+
+
+def curve_strength(curves: Floats, counts: NDArray[np.int64]) -> float:
+    """The k for which (n_c F_c + k F) / (n_c + k) mixes a campaign's curve with that of all.
+
+    Curves drawn from a Dirichlet process of strength k about F have Var F_c(t) = v F (1 - F) with
+    v = 1 / (k + 1); counting n_c conversions adds (1 - v) F (1 - F) / n_c. With F the mean of the C
+    curves by n_c and the integral of F (1 - F) dF = 1 / 6, the sum S of 6 n_c times the integral of
+    (F_c - F)^2 dF has the mean
+
+        (1 - v) (C - 1) + v (N - sum n_c^2 / N),  N = sum n_c,
+
+    which is solved for v and averaged with a prior (k = 100) worth two more campaigns.
+
+    Parameters
+    ----------
+    curves : (n_campaigns, t) distribution functions at common times, from (about) 0 to 1.
+    counts : (n_campaigns,) conversions behind each, at least 1.
+
+    Returns
+    -------
+    float
+        k in (0, 1e6]; the prior's for fewer than two campaigns.
+
+    References
+    ----------
+    DerSimonian and Laird (1986) for the moments; Ferguson (1973) for the process.
+    """
+    prior = 1.0 / (_PRIOR_STRENGTH + 1.0)
+    others = max(len(counts) - 1, 0)
+    found = _variance(curves, counts, others) if others else prior
+    variance = (others * found + _PRIOR_CAMPAIGNS * prior) / (others + _PRIOR_CAMPAIGNS)
+    return float(min(1.0 / variance - 1.0, _LARGEST))
+
+
+def _variance(curves: Floats, counts: NDArray[np.int64], others: int) -> float:
+    total = counts.sum()
+    mean = counts @ curves / total
+    steps = np.diff(mean)
+    squares = (curves - mean) ** 2
+    integrals = 0.5 * (squares[:, 1:] + squares[:, :-1]) @ steps
+    spare = total - (counts**2).sum() / total - others
+    if spare <= 0.0:
+        return 1.0 / (_PRIOR_STRENGTH + 1.0)
+    return float(np.clip((6.0 * counts @ integrals - others) / spare, 0.0, 1.0))
+
 
 _QUANTILES: Final = 128
 _TIMES: Final = 64

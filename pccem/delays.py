@@ -74,12 +74,12 @@ class DelayDistribution:
         """The distribution behind the conversions seen so far of clicks of every age.
 
         The target's is the nonparametric maximum likelihood under right truncation
-        (`pccem.delay_curve`). A campaign with at least `min_conversions` conversions of mature
+        (`pccem.delay_levels`). A campaign with at least `min_conversions` conversions of mature
         clicks gets its own, shrunk as the posterior mean of a Dirichlet process about the target's,
 
             (n_c F_c + k F) / (n_c + k), n_c its conversions of mature clicks,
 
-        where k comes from how much the campaigns differ (`pccem.dirichlet`).
+        where k comes from how much the campaigns differ (`pccem.delay_levels`).
 
         Parameters
         ----------

@@ -4,9 +4,12 @@ Layout: magic "SPCM"; length of the header u4, little-endian; the header, UTF-8 
 the trees, ASCII; SHA-256 of all that. The header says schema_version, features (name, kind,
 categories in the order of their codes), offset (log-odds), rounds, and probes: rows of values
 (null where missing, a category by its code) with the score that the model gave each.
+
+Seals on a model's bytes: who has no key cannot put a model in the store.
 """
 
 import hashlib
+import hmac
 import json
 import math
 import struct
@@ -18,8 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from pccem.arrays import Floats, check_unit_interval
-from pccem.features import CATEGORICAL, NUMERIC
-from pccem.model_columns import MOST_CATEGORIES, ModelColumn, ModelColumns
+from pccem.features import CATEGORICAL, MOST_CATEGORIES, NUMERIC, ModelColumn, ModelColumns
 from pccem.model_text import check_model_text
 
 SCHEMA_VERSION: Final = 1
@@ -184,3 +186,51 @@ def _probe_value(value: Any, column: ModelColumn) -> float:
     if column.categories is not None and number not in range(len(column.categories)):
         raise ValueError(f"model header: {column.name} of a probe has no category {number}")
     return number
+
+
+_SEAL_MAGIC: Final = b"SSEA"
+_SIZE: Final = hashlib.sha256().digest_size
+_SHORTEST_KEY: Final = 16
+
+
+def seal(data: bytes, key: bytes) -> bytes:
+    """The bytes behind their seal: magic "SSEA", then the HMAC-SHA256 of the bytes by the key.
+
+    Raises
+    ------
+    ValueError
+        The key has fewer than 16 bytes.
+
+    Examples
+    --------
+    >>> unseal(seal(b"model", b"sixteen bytes ok"), b"sixteen bytes ok")
+    b'model'
+
+    References
+    ----------
+    Krawczyk, Bellare & Canetti, HMAC, RFC 2104.
+    """
+    return _SEAL_MAGIC + _seal_of(data, key) + data
+
+
+def unseal(data: bytes, key: bytes) -> bytes:
+    """The bytes that `seal` sealed with the same key.
+
+    Raises
+    ------
+    ValueError
+        There is no seal, the bytes were changed or cut, or the key is another one.
+    """
+    start = len(_SEAL_MAGIC) + _SIZE
+    if len(data) < start or data[: len(_SEAL_MAGIC)] != _SEAL_MAGIC:
+        raise ValueError("sealed bytes: there is no seal")
+    content = data[start:]
+    if not hmac.compare_digest(data[len(_SEAL_MAGIC) : start], _seal_of(content, key)):
+        raise ValueError("sealed bytes: the seal does not fit them; changed, or another key")
+    return content
+
+
+def _seal_of(data: bytes, key: bytes) -> bytes:
+    if len(key) < _SHORTEST_KEY:
+        raise ValueError(f"key of {len(key)} bytes: must have at least {_SHORTEST_KEY}")
+    return hmac.digest(key, data, "sha256")

@@ -1,21 +1,164 @@
-"""Training with its own checks: what a model learns from, and whether it may be published."""
+"""Training with its own checks: what a model learns from, and whether it may be published.
 
+What a post-click model is trained on.
+The clicks that a training may learn from: those of the last days that are over.
+"""
+
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pccem.arrays import Floats
+from pccem.arrays import Flags, Floats, check_equal_lengths
 from pccem.attribution import Attribution
-from pccem.clicks import Clicks
-from pccem.mature_days import MatureDays
+from pccem.clicks import Clicks, canonical_order
+from pccem.features import FeatureMismatch
 from pccem.model import PostClickModel
-from pccem.model_columns import FeatureMismatch
-from pccem.training_rules import TrainingRules
 from pccem.trial import Trial, offset_of, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRules:
+    """What a model is trained on, and how much there must be of it.
+
+    Attributes
+    ----------
+    days : mature days before the moment of training, at least 2: the newest is held out.
+    min_clicks, min_conversions : in these days; with fewer there is no model.
+    max_clicks : more are thinned out to a uniform sample of this many.
+    seed : of the sample and of the model.
+    num_threads : 0 for all cores; the model does not depend on it.
+    post_click : seconds; clicks that converted sooner are left out. They are decided before the
+        model is asked, so it learns the probability of a later conversion. See `LabelRules`.
+
+    Raises
+    ------
+    ValueError
+        A value is below the least that makes sense; names it.
+    """
+
+    days: int = 14
+    min_clicks: int = 1_000
+    min_conversions: int = 100
+    max_clicks: int = 2_000_000
+    seed: int = 0
+    num_threads: int = 0
+    post_click: float = 0.0
+
+    def __post_init__(self) -> None:
+        least = {"days": 2, "min_clicks": 2, "min_conversions": 1, "max_clicks": 2}
+        for field in fields(self):
+            value, bound = getattr(self, field.name), least.get(field.name, 0)
+            if not value >= bound:
+                raise ValueError(f"{field.name} = {value}: must be at least {bound}")
+
+
+Integers = NDArray[np.int64]
+DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatureDays:
+    """Mature clicks of the last days in canonical order.
+
+    Attributes
+    ----------
+    indices : (m,) where they stood in the clicks given.
+    clicks : m clicks.
+    outcomes : (m,) 1.0 where the click converted, else 0.0.
+    held_out : (m,) whether the click is of the newest day.
+    days : number of days with clicks.
+    """
+
+    indices: Integers
+    clicks: Clicks
+    outcomes: Floats
+    held_out: Flags
+    days: int
+
+    @classmethod
+    def of(
+        cls, clicks: Clicks, attribution: Attribution, as_of: float, rules: TrainingRules
+    ) -> "MatureDays":
+        """The clicks in [as_of - window - days, as_of - window), or a sample if they are too many.
+
+        Those that converted within the post-click window are left out.
+
+        Raises
+        ------
+        ValueError
+            The clicks and their attribution differ in length, or `as_of` is not finite.
+        """
+        check_equal_lengths(clicks=len(clicks), attribution=len(attribution))
+        if not math.isfinite(as_of):
+            raise ValueError(f"as_of = {as_of}: must be finite")
+        end = as_of - attribution.window
+        first = end - rules.days * DAY
+        inside = (clicks.clicked_at >= first) & (clicks.clicked_at < end) & attribution.mature
+        inside &= ~(attribution.delay < rules.post_click)
+        indices = _thinned(_in_order(clicks, attribution, np.flatnonzero(inside)), rules)
+        chosen = clicks.select(indices)
+        ages = np.floor((end - chosen.clicked_at) / DAY)
+        return cls(
+            indices,
+            chosen,
+            attribution.converted[indices].astype(np.float64),
+            chosen.clicked_at >= end - DAY,
+            len(np.unique(ages)),
+        )
+
+    def newest(self) -> Clicks:
+        """The clicks of the newest day, which is held out."""
+        return self.clicks.select(self.held_out)
+
+    def lack(self, rules: TrainingRules) -> str | None:
+        """What there is too little of to train, in words; None if there is enough."""
+        clicks, held_out = len(self.clicks), int(self.held_out.sum())
+        conversions, learned = (int(y.sum()) for y in (self.outcomes, self._learned()))
+        for name, found, least in (
+            ("mature clicks", clicks, rules.min_clicks),
+            ("mature conversions", conversions, rules.min_conversions),
+            ("clicks of the newest mature day", held_out, 1),
+            ("clicks before the newest mature day", clicks - held_out, 1),
+            ("conversions before the newest mature day", learned, 1),
+            ("clicks without conversion before it", clicks - held_out - learned, 1),
+        ):
+            if found < least:
+                return f"{found} {name}: training needs at least {least}"
+        return None
+
+    def _learned(self) -> Floats:
+        return self.outcomes[~self.held_out]
+
+    def figures(self) -> dict[str, float | int | None]:
+        """Sizes and times, for a report."""
+        times = self.clicks.clicked_at
+        return {
+            "clicks": len(times),
+            "conversions": int(self.outcomes.sum()),
+            "days": self.days,
+            "first_click": float(times[0]) if len(times) else None,
+            "last_click": float(times[-1]) if len(times) else None,
+            "held_out_clicks": int(self.held_out.sum()),
+            "held_out_conversions": int(self.outcomes[self.held_out].sum()),
+        }
+
+
+def _in_order(clicks: Clicks, attribution: Attribution, inside: Integers) -> Integers:
+    outcomes = attribution.converted[inside].astype(np.float64)
+    return inside[canonical_order(clicks.select(inside), outcomes)]
+
+
+def _thinned(indices: Integers, rules: TrainingRules) -> Integers:
+    if len(indices) <= rules.max_clicks:
+        return indices
+    generator = np.random.default_rng(rules.seed)
+    return indices[np.sort(generator.choice(len(indices), rules.max_clicks, replace=False))]
+
 
 _TOP: Final = 20
 

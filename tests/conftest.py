@@ -10,9 +10,8 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from app.storage.connection import open_redis
-from app.storage.embedded import EmbeddedRedis
-from app.storage.redis_binary import redis_in_wheel, redis_on_path
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis, redis_in_wheel, redis_on_path
 
 BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
 INSTALL = {

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
-from calibrators.grid import GRID
-from calibrators.map_blocks import MapBlocks
-from calibrators.pooled.block_hours import OwnLevels
+from calibrators.bins.grid import GRID
+from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.levels import Amounts, Stage
+from calibrators.pooled.method import OwnLevels
 from calibrators.pooled.priors import Variances
-from calibrators.pooled.stages import Amounts, Stage
-from pccem.boosting import Boosting, boosted, dataset, loaded
+from pccem.model import Boosting, boosted, dataset, loaded
 
 NONE, ROWS, START = np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64)
 TABLE = np.empty((0, 3))
@@ -92,36 +92,36 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "DelayDistribution.fit": {"campaigns": ()},
     "DelayDistribution.share": {"campaigns": ()},
     "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
-    "calibrators.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
-    "calibrators.campaign_cuts.bin_counts": {"distinct": ROWS},
-    "calibrators.campaign_cuts.inner_cuts": {"bins": ROWS},
-    "calibrators.campaign_cuts.reaching": {"campaigns": ROWS},
-    "calibrators.campaign_cuts.running_sums": {"values": np.empty((3, 0))},
-    "calibrators.fixed_point.sum_parts": PARTS,
-    "calibrators.pooled.block_hours.in_blocks": BY_HOUR,
-    "calibrators.pooled.block_hours.block_weights": BY_HOUR,
-    "calibrators.pooled.block_hours.levels_of_blocks": BY_HOUR,
-    "calibrators.pooled.drift.hour_weights": BY_HOUR,
-    "calibrators.pooled.implausible_hours.implausible_hours": BY_HOUR,
+    "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
+    "calibrators.methods.equal_frequency.bin_counts": {"distinct": ROWS},
+    "calibrators.methods.equal_frequency.inner_cuts": {"bins": ROWS},
+    "calibrators.methods.equal_frequency.reaching": {"campaigns": ROWS},
+    "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
+    "calibrators.bins.fixed_point.sum_parts": PARTS,
+    "calibrators.pooled.method.in_blocks": BY_HOUR,
+    "calibrators.pooled.method.block_weights": BY_HOUR,
+    "calibrators.pooled.method.levels_of_blocks": BY_HOUR,
+    "calibrators.pooled.change_points.hour_weights": BY_HOUR,
+    "calibrators.pooled.outliers.implausible_hours": BY_HOUR,
     "calibrators.pooled.levels.cascade_of": BY_HOUR,
     "calibrators.pooled.levels.fit_levels": BY_HOUR,
-    "calibrators.pooled.monotone.monotone_rows": {"table": TABLE, "weights": TABLE},
-    "calibrators.pooled.ordinary_drift.drift_variances": BY_HOUR,
+    "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
+    "calibrators.pooled.change_points.drift_variances": BY_HOUR,
     "calibrators.pooled.priors.own_levels": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.priors.trust_in": {"values": TABLE, "offsets": NONE},
-    "calibrators.pooled.runs.runs_of": BY_HOUR,
-    "calibrators.pooled.stages.best_stage": BY_HOUR,
-    "calibrators.pooled.stages.ratios_now": BY_HOUR,
-    "calibrators.pooled.stages.ratios_then": BY_HOUR,
-    "calibrators.pooled.strengths.gains": BY_HOUR | PAST,
-    "calibrators.pooled.cell_hours.sums_by": {"places": ROWS},
-    "calibrators.pooled.suspicion.suspicious": BY_HOUR,
-    "calibrators.pooled.tree.collect": {"sums": (TABLE, TABLE), "groups": ROWS},
-    "calibrators.pooled.tree.shortened": {"steps": TABLE, "basis": np.eye(3)},
-    "calibrators.table_sum.sum_in_spans": PARTS,
-    "calibrators.table_sum.sum_packed": PACKED,
-    "calibrators.table_sum.sums_packed": PACKED,
-    "pccem.boosting.dataset": {"matrix": TABLE},
+    "calibrators.pooled.change_points.runs_of": BY_HOUR,
+    "calibrators.pooled.levels.best_stage": BY_HOUR,
+    "calibrators.pooled.levels.ratios_now": BY_HOUR,
+    "calibrators.pooled.levels.ratios_then": BY_HOUR,
+    "calibrators.pooled.levels.gains": BY_HOUR | PAST,
+    "calibrators.pooled.cells.sums_by": {"places": ROWS},
+    "calibrators.pooled.change_points.suspicious": BY_HOUR,
+    "calibrators.pooled.hierarchy.collect": {"sums": (TABLE, TABLE), "groups": ROWS},
+    "calibrators.pooled.hierarchy.shortened": {"steps": TABLE, "basis": np.eye(3)},
+    "calibrators.bins.packed_table.sum_in_spans": PARTS,
+    "calibrators.bins.packed_table.sum_packed": PACKED,
+    "calibrators.bins.packed_table.sums_packed": PACKED,
+    "pccem.model.dataset": {"matrix": TABLE},
     "pccem.labels.conversions_due": LABELS,
     "pccem.labels.label": LABELS,
 }
@@ -140,10 +140,10 @@ INSTANCES: Mapping[type, Any] = {
 }
 
 FILLED = {
-    "calibrators.pooled.strengths.gains": "of each strength",
-    "calibrators.table_sum.sum_packed": "where the first campaign begins",
-    "calibrators.table_sum.sums_packed": "where the first campaign begins",
-    "pccem.delay_curve.delay_curve": "the end of the window",
+    "calibrators.pooled.levels.gains": "of each strength",
+    "calibrators.bins.packed_table.sum_packed": "where the first campaign begins",
+    "calibrators.bins.packed_table.sums_packed": "where the first campaign begins",
+    "pccem.delay_levels.delay_curve": "the end of the window",
 }
 """Functions whose result has entries that the arrays do not bring, and what for."""
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.setting_types import groups_of
-from app.settings import BadConfiguration, Settings, load_settings, variable_of
+from app.settings import BadConfiguration, Settings, groups_of, load_settings, variable_of
 
 
 @pytest.fixture(autouse=True)

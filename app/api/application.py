@@ -8,15 +8,23 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import admin, calibrate, campaigns, events, health, maps, overrides
+from app.api import admin, calibrate, events, health, maps
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
-from app.api.measured import Measured
-from app.api.place import Place
+from app.api.metrics.processes import Place
+from app.api.metrics.requests import Measured
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
 from app.settings import Settings
 
-_ROUTERS: Final = (calibrate, events, campaigns, maps, admin, overrides, health)
+_ROUTERS: Final = (
+    calibrate.router,
+    events.router,
+    maps.campaigns_router,
+    maps.router,
+    admin.router,
+    admin.overrides_router,
+    health.router,
+)
 _DESCRIPTION: Final = (
     "Scores in, probabilities that come true out; refitted every hour. "
     "Every error is problem JSON (RFC 9457) with a stable `type`."
@@ -50,15 +58,15 @@ def create_app(settings: Settings, redis_url: str, place: Place | None = None) -
         telemetry=_NO_TELEMETRY,
     )
     app.state.resources = resources
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     answer_with_problems(app)
     app.add_middleware(Measured, metrics=resources.metrics)
     return HotPath(app, _HOT, resources, _PROMPT)
 
 
 def _paths() -> list[str]:
-    routes = (route for module in _ROUTERS for route in module.router.routes)
+    routes = (route for router in _ROUTERS for route in router.routes)
     return [route.path for route in routes if isinstance(route, APIRoute)]
 
 

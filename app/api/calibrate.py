@@ -1,29 +1,322 @@
-"""`POST /v1/calibrate`: from memory alone; no store, no lock, no wait."""
+"""`POST /v1/calibrate`: from memory alone; no store, no lock, no wait.
 
-from collections.abc import Callable, Mapping
+The answer to one question: in plain Python for a few scores, in one pass for many.
+What `POST /v1/calibrate` is asked: columns, one campaign with many scores, or rows.
+`POST /v1/calibrate` in binary columns.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
+import numpy as np
 import orjson
 from fastapi import APIRouter
+from msgspec import UNSET, Meta, Struct, UnsetType
+from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
-from app.api.answer import JSON_TYPE, Answer
-from app.api.body import JSON, check_head, media_type, read_body
-from app.api.calibrate_request import CalibrateRequest, Question, read_questions
-from app.api.calibrated import Calibrated, calibrated, count_served
-from app.api.columns_calibrate import respond
-from app.api.hot_path import declare
-from app.api.large_bodies import LARGE
-from app.api.map_age import age_headers
-from app.api.openapi import request_body
+from app.api.body import JSON, LARGE, check_head, media_type, read_body, request_body
+from app.api.hot_path import JSON_TYPE, Answer, declare
+from app.api.metrics.requests import Metrics
+from app.api.problems import unknown_dictionary, unsupported_version
 from app.api.resources import Resources
-from app.columns.header import MEDIA_TYPE as COLUMNS
-from app.strict_json import BrokenRule
+from app.api.snapshot import Snapshot, age_headers
+from app.columns.campaigns import UnknownDictionary
+from app.columns.layout import (
+    FLOAT32,
+    INTERNED,
+    LEVELS,
+    MEDIA_TYPE,
+    ONE_CAMPAIGN,
+    UnknownColumnsVersion,
+)
+from app.columns.layout import MEDIA_TYPE as COLUMNS
+from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
+from app.events.schema import Score, are_campaigns, check_campaign
+from app.settings import Settings
+from app.strict_json import BrokenRule, Rule, decode
+from calibrators import FEW, Atlas
+from calibrators.maps.atlas import CAMPAIGN
+
+
+class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """One score of one campaign."""
+
+    target: str
+    campaign: str
+    score: Score
+
+
+class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
+    """Columns (`target`, `scores` and `campaigns` or one `campaign`), or `rows`."""
+
+    target: Annotated[str, Meta(description="The target of all scores.")] | UnsetType = UNSET
+    campaigns: Annotated[list[str], Meta(description="One per score.")] | UnsetType = UNSET
+    campaign: Annotated[str, Meta(description="The one of all scores.")] | UnsetType = UNSET
+    scores: Annotated[list[Score], Meta(description="What the model said.")] | UnsetType = UNSET
+    rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
+
+
+RULES: Final = {
+    "target": Rule("must be a string"),
+    "campaigns": Rule("must be an array of strings"),
+    "campaigns[]": Rule("must be a string"),
+    "campaign": Rule("must be a string"),
+    "scores": Rule("must be an array of numbers in [0, 1]"),
+    "scores[]": Rule("must be a number in [0, 1]"),
+    "score": Rule("must be a number in [0, 1]"),
+    "rows": Rule("must be an array of objects with target, campaign and score"),
+    "rows[]": Rule("must be an object with target, campaign and score"),
+}
+_DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
+
+
+class Question(NamedTuple):
+    """Scores of one target; `campaigns` has a name for each, or one for all of them."""
+
+    target: str
+    campaigns: Sequence[str]
+    scores: Sequence[float]
+    places: Sequence[int] = ()
+    """Where each answer belongs in the request, if that has rows of several targets."""
+
+
+def read_questions(body: bytes, settings: Settings) -> list[Question]:
+    """One question per target of the request; MalformedJson or BrokenRule for a bad one."""
+    request = decode(body, _DECODER, RULES)
+    if request.rows is not UNSET:
+        return _questions_of_rows(request, request.rows, settings)
+    if request.target is UNSET:
+        raise BrokenRule("target", "is required")
+    if request.scores is UNSET:
+        raise BrokenRule("scores", "is required, unless there are rows")
+    campaigns = _campaigns_of(request, len(request.scores))
+    _check_target("target", request.target, settings)
+    _check_length("scores", len(request.scores), settings)
+    _check_campaigns(request, campaigns, settings)
+    return [Question(request.target, campaigns, request.scores)]
+
+
+def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
+    if request.campaign is not UNSET and request.campaigns is not UNSET:
+        raise BrokenRule("campaign", "stands beside campaigns; give one of the two")
+    if request.campaign is not UNSET:
+        return [request.campaign]
+    if request.campaigns is UNSET:
+        raise BrokenRule("campaigns", "is required: one per score, or one campaign for all")
+    if len(request.campaigns) != scores:
+        found = f"has {len(request.campaigns)} items beside {scores} scores"
+        raise BrokenRule("campaigns", f"{found}; the columns must be equally long")
+    return request.campaigns
+
+
+def _questions_of_rows(
+    request: CalibrateRequest, rows: list[Row], settings: Settings
+) -> list[Question]:
+    for column in ("target", "campaign", "campaigns", "scores"):
+        if getattr(request, column) is not UNSET:
+            raise BrokenRule(column, "stands beside rows; each row has its own")
+    _check_length("rows", len(rows), settings)
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(row.target, []).append(place)
+        _check_campaign(f"rows[{place}].campaign", row.campaign, settings)
+    return [_question_of_rows(target, found, rows, settings) for target, found in places.items()]
+
+
+def _question_of_rows(
+    target: str, places: list[int], rows: list[Row], settings: Settings
+) -> Question:
+    _check_target(f"rows[{places[0]}].target", target, settings)
+    chosen = [rows[place] for place in places]
+    return Question(target, [row.campaign for row in chosen], [row.score for row in chosen], places)
+
+
+def _check_length(field: str, length: int, settings: Settings) -> None:
+    if not 1 <= length <= settings.max_scores:
+        raise BrokenRule(field, f"has {length} items; must have 1 to {settings.max_scores}")
+
+
+def _check_target(field: str, target: str, settings: Settings) -> None:
+    if target not in settings.known_targets:
+        known = ", ".join(settings.known_targets)
+        raise BrokenRule(field, f"unknown target; known are {known}", target)
+
+
+def _check_campaigns(
+    request: CalibrateRequest, campaigns: Sequence[str], settings: Settings
+) -> None:
+    if are_campaigns(campaigns, settings.max_campaign_bytes):
+        return
+    for place, campaign in enumerate(campaigns):
+        field = "campaign" if request.campaigns is UNSET else f"campaigns[{place}]"
+        _check_campaign(field, campaign, settings)
+
+
+def _check_campaign(field: str, campaign: str, settings: Settings) -> None:
+    check_campaign(field, campaign, settings.max_campaign_bytes)
+
+
+# No campaign has an empty name: its level is that of all without a map of their own.
+_NOBODY = ""
+
+
+class Calibrated(NamedTuple):
+    """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
+
+    target: str
+    probabilities: Sequence[float] | NDArray[np.float64]
+    atlas: Atlas
+    rows: list[int] | NDArray[np.int64]
+
+    @property
+    def levels(self) -> list[str]:
+        """The level of map behind each probability."""
+        return self.atlas.levels(np.asarray(self.rows))
+
+
+def calibrated(atlas: Atlas, question: Question) -> Calibrated:
+    """The calibrated probabilities of a question whose scores are checked."""
+    number = len(question.scores)
+    if number > FEW:
+        return _many(atlas, question, number)
+    rows = atlas.few_rows(question.campaigns)
+    if len(rows) != number:
+        rows *= number
+    return Calibrated(question.target, atlas.look_up_few(rows, question.scores), atlas, rows)
+
+
+def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
+    rows = atlas.rows(question.campaigns)
+    if len(rows) != number:
+        rows = np.repeat(rows, number)
+    probabilities = atlas.look_up(rows, np.fromiter(question.scores, np.float64, number))
+    return Calibrated(question.target, probabilities, atlas, rows)
+
+
+def count_served(part: Calibrated, metrics: Metrics) -> None:
+    """Counts how many scores each level of map served."""
+    rows = part.rows
+    number = len(rows)
+    others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
+    if others < number:
+        metrics.count_scores(part.target, CAMPAIGN, number - others)
+    if others:
+        metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)
+
+
+VERSION_HEADER: Final = b"sirocco-version"
+
+_COLUMNS_TYPE: Final = (b"content-type", MEDIA_TYPE.encode())
+
+
+def respond(
+    body: bytes, accept: bytes | None, resources: Resources
+) -> tuple[Answer, list[Calibrated]]:
+    """The answer to a request in columns, and what was looked up for it.
+
+    It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
+    BrokenRule for a bad request.
+    """
+    snapshot = resources.refresher.current
+    asked = _read(body, resources.settings, snapshot)
+    part = _calibrated(asked, snapshot)
+    pack = _json if accept is not None and _wants_json(accept) else _columns
+    return pack(asked, part, snapshot), [part]
+
+
+def _read(body: bytes, settings: Settings, snapshot: Snapshot) -> ScoresRequest:
+    try:
+        asked = read_scores(body, settings.max_scores)
+    except UnknownColumnsVersion as error:
+        raise unsupported_version(error) from None
+    if asked.target not in snapshot.atlases:
+        known = ", ".join(settings.known_targets)
+        raise BrokenRule("target", f"unknown target; known are {known}", asked.target)
+    if asked.names:
+        _check_names(asked, settings.max_campaign_bytes)
+    return asked
+
+
+def _check_names(asked: ScoresRequest, longest: int) -> None:
+    if are_campaigns(asked.names, longest):
+        return
+    one = asked.header.flags & ONE_CAMPAIGN
+    for place, number in enumerate(asked.numbers.tolist()):
+        check_campaign("campaign" if one else f"campaigns[{place}]", asked.names[number], longest)
+
+
+def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
+    try:
+        return _looked_up(asked, snapshot)
+    except IndexError:
+        # The look-up meets an id beyond the list anyway; only then is it sought for the words.
+        snapshot.ids[asked.target].check(asked.header.dictionary, asked.numbers)
+        raise
+
+
+def _looked_up(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
+    atlas = snapshot.atlases[asked.target]
+    rows = _rows(asked, atlas, snapshot)
+    number = len(asked.scores)
+    if number <= FEW:
+        few = rows.tolist() * (number if len(rows) < number else 1)
+        return Calibrated(asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few)
+    if len(rows) < number:
+        rows = np.repeat(rows, number)
+    probabilities = atlas.look_up(rows, asked.scores)
+    return Calibrated(asked.target, probabilities, atlas, rows)
+
+
+def _rows(asked: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
+    if not asked.header.flags & INTERNED:
+        return atlas.rows(asked.names)[asked.numbers]
+    ids = snapshot.ids[asked.target]
+    try:
+        return ids.rows(asked.header.dictionary, asked.numbers)
+    except UnknownDictionary as error:
+        raise unknown_dictionary(error, ids) from None
+
+
+def _columns(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
+    flags = asked.header.flags
+    body = pack_probabilities(
+        part.probabilities,
+        snapshot.ids[asked.target].dictionary,
+        float32=bool(flags & FLOAT32),
+        levels=_level_numbers(part) if flags & LEVELS else None,
+    )
+    version = (VERSION_HEADER, snapshot.version.encode())
+    return Answer(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
+
+
+def _level_numbers(part: Calibrated) -> NDArray[np.uint8]:
+    """The level behind each row; no campaign has an empty name, so its level is that of row 0."""
+    shared = LEVEL_NUMBERS[part.atlas.level("")]
+    return np.where(np.asarray(part.rows), LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
+
+
+def _json(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
+    content: dict[str, Any] = {
+        "probabilities": part.probabilities,
+        "version": snapshot.version,
+    }
+    if asked.header.flags & LEVELS:
+        content["levels"] = part.levels
+    packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
+    return Answer(200, [JSON_TYPE, *age_headers(snapshot)], packed)
+
+
+def _wants_json(accept: bytes) -> bool:
+    named = {kind.partition(";")[0].strip() for kind in accept.decode("latin-1").lower().split(",")}
+    return JSON in named and MEDIA_TYPE not in named
+
 
 router = APIRouter(tags=["calibrate"])
 

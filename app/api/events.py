@@ -1,30 +1,48 @@
-"""`POST /v1/events`: checked, packed and stored in one round trip; the answer means stored."""
+"""`POST /v1/events`: checked, packed and stored in one round trip; the answer means stored.
 
+`POST /v1/events` in binary columns.
+Events that are not stored, as answers list them.
+Which times events may carry now, by the clock that the settings choose.
+"""
+
+import time
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
+import numpy as np
 import orjson
 from fastapi import APIRouter
+from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
-from app.api.admission_times import open_times
-from app.api.answer import JSON_TYPE, Answer
-from app.api.body import JSON, NDJSON, media_type, read_body
-from app.api.columns_events import admit
-from app.api.hot_path import declare
-from app.api.large_bodies import LARGE, LARGE_DENSE, SLICED
-from app.api.metrics import Metrics
-from app.api.openapi import request_body
-from app.api.rejections import listed, refuse_if_all_are_broken, too_many_events
+from app.api.body import (
+    JSON,
+    LARGE,
+    LARGE_DENSE,
+    NDJSON,
+    SLICED,
+    media_type,
+    read_body,
+    request_body,
+)
+from app.api.hot_path import JSON_TYPE, Answer, declare
+from app.api.metrics.requests import Metrics
+from app.api.problems import Problem, unknown_dictionary, unsupported_version
 from app.api.resources import Resources
-from app.columns.header import MEDIA_TYPE as COLUMNS
+from app.columns.campaigns import UnknownDictionary
+from app.columns.events import EventAdmission, EventsRequest, TooManyRows, read_events
+from app.columns.layout import INTERNED, UnknownColumnsVersion
+from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.admission import Admission
+from app.events.open_times import OpenTimes
 from app.events.parsing import (
+    INVALID,
     Parsed,
     Rejection,
     TooManyEvents,
@@ -35,6 +53,82 @@ from app.events.parsing import (
 from app.events.schema import Event
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
 from app.strict_json import BrokenRule
+
+
+def listed(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+    """Index and error of each, by index."""
+    in_order = sorted(rejections, key=lambda rejection: rejection.index)
+    return [{"index": rejection.index, "error": rejection.error} for rejection in in_order]
+
+
+def refuse_if_all_are_broken(number: int, rejections: Sequence[Rejection]) -> None:
+    """Problem if every event of the `number` of a request breaks the schema."""
+    broken = sum(rejection.reason == INVALID for rejection in rejections)
+    if broken == number:
+        detail = f"none of the {broken} events is valid; the first: {rejections[0].error}"
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+        raise Problem(status, "broken-events", detail, rejected=listed(rejections))
+
+
+def too_many_events(error: ValueError, most: int) -> Problem:
+    """The request holds more events than one request may."""
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return Problem(status, "too-many-events", str(error), limit=most)
+
+
+def open_times(resources: Resources) -> OpenTimes:
+    """Open by the wall clock, or since the last refit where events tell the time."""
+    if resources.settings.clock == "event":
+        return OpenTimes.since(resources.refresher.current.as_of, resources.settings)
+    return OpenTimes.at(time.time(), resources.settings)
+
+
+def admit(body: bytes, resources: Resources) -> tuple[Admission, list[Rejection]]:
+    """What a request in columns stores, and the rejections of events that do not count.
+
+    Raises Problem or BrokenRule for a bad request.
+    """
+    request = _read(body, resources.settings.max_events)
+    names, places = _campaigns(request, resources)
+    times = open_times(resources)
+    admitted = EventAdmission(request, names, places, resources.settings, times)
+    rejections = admitted.admit_all()
+    refuse_if_all_are_broken(request.header.rows, rejections)
+    return admitted.admission, rejections
+
+
+def _read(body: bytes, most: int) -> EventsRequest:
+    try:
+        return read_events(body, most)
+    except UnknownColumnsVersion as error:
+        raise unsupported_version(error) from None
+    except TooManyRows as error:
+        raise too_many_events(error, most) from None
+
+
+def _campaigns(
+    request: EventsRequest, resources: Resources
+) -> tuple[Sequence[str], NDArray[np.intp]]:
+    """Distinct names, and the place in them of each event's campaign, (n,)."""
+    names, places = _named(request, resources)
+    rows = request.header.rows
+    return names, np.repeat(places, rows) if len(places) < rows else places
+
+
+def _named(request: EventsRequest, resources: Resources) -> tuple[Sequence[str], NDArray[np.intp]]:
+    if not request.header.flags & INTERNED:
+        distinct = {name: place for place, name in enumerate(dict.fromkeys(request.names))}
+        places = np.fromiter(map(distinct.__getitem__, request.names), np.intp, len(request.names))
+        return list(distinct), places[request.numbers]
+    ids = resources.refresher.current.ids.get(request.target)
+    if ids is None:
+        known = ", ".join(resources.settings.known_targets)
+        raise BrokenRule("target", f"unknown target; known are {known}", request.target)
+    try:
+        return ids.names(request.header.dictionary, request.numbers)
+    except UnknownDictionary as error:
+        raise unknown_dictionary(error, ids) from None
+
 
 router = APIRouter(tags=["events"])
 

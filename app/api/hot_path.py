@@ -2,20 +2,38 @@
 all the traffic. It finds them by one look-up, reads the body itself and sends one answer; requests,
 responses, routing and middleware of the framework cost more than the work
 (docs/decisions/0010-hot-path.md). Every other request goes on to the framework.
+
+An answer on the hot path: what the server needs to send, and nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
-from app.api.answer import Answer
 from app.api.problems import HANDLED, problem_of
 from app.api.resources import Resources
+
+JSON_TYPE = (b"content-type", b"application/json")
+
+
+class Answer(NamedTuple):
+    """Status, headers in lower case without the length, and the whole body."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    @classmethod
+    def of(cls, response: Response) -> "Answer":
+        """The framework's response as an answer."""
+        headers = [pair for pair in response.raw_headers if pair[0] != b"content-length"]
+        return cls(response.status_code, headers, bytes(response.body))
+
 
 Endpoint = Callable[[Scope, Receive, Resources], Awaitable[Answer]]
 PromptEndpoint = Callable[[Scope, bytes, Resources], Answer | None]

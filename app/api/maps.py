@@ -1,19 +1,70 @@
 """The calibration maps themselves: one as JSON, or all of a target as bytes; and the interned ids
-of their campaigns."""
+of their campaigns.
 
+`GET /v1/campaigns`: who has a map of one's own, and how the largest do.
+Targets in paths and parameters.
+Which calibrators made the maps of a version, as far as the report of its refit tells.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 
 from app.api.body import JSON
-from app.api.map_age import age_headers
-from app.api.map_calibrators import map_calibrator
-from app.api.resources import Given
-from app.api.snapshot import Snapshot
-from app.api.targets import known_target
-from app.events.campaign_names import check_campaign
+from app.api.problems import Problem, not_found
+from app.api.resources import Given, Resources
+from app.api.snapshot import Snapshot, age_headers
+from app.events.schema import check_campaign
+from app.strict_json import show
+from calibrators.maps.atlas import CAMPAIGN, IDENTITY
+
+
+def known_target(resources: Resources, target: str) -> str:
+    """The target; a 404 problem that lists the known ones if it is not among them."""
+    known = resources.settings.known_targets
+    if target not in known:
+        raise _unknown(target, known)
+    return target
+
+
+def _unknown(target: str, known: tuple[str, ...]) -> Problem:
+    return not_found(f"target = {show(target)}: unknown target; known are {', '.join(known)}")
+
+
+_TOLD: Final = ("calibrator", "overridden", "guard", "method")
+# Reports of earlier versions of sirocco have no decisions.
+_PASSED: Final = ("passed", None)
+
+
+def target_fit(snapshot: Snapshot, target: str) -> dict[str, Any]:
+    """The calibrator of the target, how many campaigns have others, what the guard decided, and the
+    numbers of the method, each None where the report does not say; and which of the largest
+    campaigns the guard held back."""
+    report = snapshot.report_of(target)
+    decided = ((row["campaign"], row.get("decision")) for row in report.get("top", []))
+    held = {campaign: decision for campaign, decision in decided if decision not in _PASSED}
+    return {**{name: report.get(name) for name in _TOLD}, "held": held}
+
+
+def map_calibrator(snapshot: Snapshot, target: str, campaign: str) -> str | None:
+    """What made the map that serves the campaign; None for the identity, and where the report does
+    not say."""
+    level, report = snapshot.atlases[target].level(campaign), snapshot.report_of(target)
+    if level == IDENTITY:
+        return None
+    whole: str | None = report.get("calibrator")
+    own: Mapping[str, str] = report.get("overrides", {}) if level == CAMPAIGN else {}
+    return own.get(campaign, whole)
+
+
+def reports_of(snapshot: Snapshot, target: str) -> dict[str, dict[str, Any]]:
+    """What the refit reported of the largest campaigns, by name."""
+    return {row["campaign"]: row for row in snapshot.report_of(target).get("top", [])}
+
 
 router = APIRouter(prefix="/v1", tags=["maps"])
 
@@ -109,3 +160,61 @@ def _headers(etag: str, snapshot: Snapshot) -> dict[str, str]:
 def _matches(if_none_match: str, etag: str) -> bool:
     tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
     return bool(tags & {etag, "*"})
+
+
+campaigns_router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
+
+Report = dict[str, Any]
+
+
+@campaigns_router.get("")
+async def list_campaigns(
+    given: Given,
+    target: Annotated[str | None, Query(description="Default: the first immediate target.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")] = 100,
+    after: Annotated[str, Query(description="`next` of the page before.")] = "",
+) -> dict[str, Any]:
+    """Campaigns with a map of their own, by name; `next` is null on the last page."""
+    chosen = known_target(given, target or given.settings.targets[0])
+    snapshot = given.refresher.current
+    names = snapshot.atlases[chosen].campaigns
+    start = bisect_right(names, after)
+    page = names[start : start + limit]
+    reports = reports_of(snapshot, chosen)
+    return {
+        "target": chosen,
+        "version": snapshot.version,
+        **target_fit(snapshot, chosen),
+        "total": len(names),
+        "campaigns": [
+            {
+                "campaign": name,
+                "calibrator": map_calibrator(snapshot, chosen, name),
+                "report": reports.get(name),
+            }
+            for name in page
+        ],
+        "next": page[-1] if start + limit < len(names) else None,
+    }
+
+
+@campaigns_router.get("/{campaign:path}")
+async def show_campaign(given: Given, campaign: str) -> dict[str, Any]:
+    """What serves the campaign, by target; its report only while it is among the largest."""
+    check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
+    snapshot = given.refresher.current
+    return {
+        "campaign": campaign,
+        "version": snapshot.version,
+        "targets": {target: _served(snapshot, target, campaign) for target in snapshot.atlases},
+    }
+
+
+def _served(snapshot: Snapshot, target: str, campaign: str) -> Report:
+    atlas, reports = snapshot.atlases[target], reports_of(snapshot, target)
+    return {
+        "level": atlas.level(campaign),
+        "knots": len(atlas.map_of(campaign).knots),
+        "calibrator": map_calibrator(snapshot, target, campaign),
+        "report": reports.get(campaign),
+    }

@@ -1,4 +1,7 @@
-"""Problem details (RFC 9457): every error of the API in one form, with a stable `type`."""
+"""Problem details (RFC 9457): every error of the API in one form, with a stable `type`.
+
+What a binary body is refused for beyond its rules: its version, or the list of its ids.
+"""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -10,6 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from app.columns.campaigns import CampaignIds, UnknownDictionary
+from app.columns.layout import VERSIONS, UnknownColumnsVersion
 from app.storage.errors import (
     IdempotencyConflict,
     QueueFull,
@@ -142,3 +147,15 @@ def answer_with_problems(app: FastAPI) -> None:
 
 async def _answer(_: Request, error: Exception) -> Response:
     return problem_of(error).response()
+
+
+def unsupported_version(error: UnknownColumnsVersion) -> Problem:
+    """Another version of the layout will do."""
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    return Problem(status, "unsupported-columns-version", str(error), versions=VERSIONS)
+
+
+def unknown_dictionary(error: UnknownDictionary, ids: CampaignIds) -> Problem:
+    """Names will do, and so will the list in force."""
+    in_force = f"{ids.dictionary:016x}"
+    return Problem(HTTPStatus.CONFLICT, "unknown-dictionary", str(error), dictionary=in_force)

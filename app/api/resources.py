@@ -12,24 +12,21 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.busy_poll import Polled
-from app.api.map_metrics import MapCollector
-from app.api.metrics import Metrics
-from app.api.place import Place
-from app.api.presence import Presence
-from app.api.refresher import Refresher
-from app.api.slots import Slots
-from app.api.worker_metrics import WorkerCollector
+from app.api.metrics.maps import MapCollector
+from app.api.metrics.processes import Place, Presence, WorkerCollector
+from app.api.metrics.requests import Metrics
+from app.api.metrics.shared_counters import Slots
+from app.api.server.busy_poll import Polled
+from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.storage.click_events import ClickRules
-from app.storage.connection import open_async_redis, open_redis
+from app.storage.clicks import ClickRules
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import EventLog
-from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Jobs
-from app.storage.notices import Notices
+from app.storage.lease import Heartbeat
 from app.storage.overrides import Overrides
-from app.storage.versions import Versions
+from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.versions import Notices, Versions
 
 _COLLECTED_AT: Final = 20_000
 """So many objects more than at the last collection bring on the next."""

@@ -1,11 +1,24 @@
-"""What an API process serves: one published version, whole, until the next replaces it."""
+"""What an API process serves: one published version, whole, until the next replaces it.
 
-from collections.abc import Callable, Iterable, Mapping
+Keeps the snapshot current: a thread that looks for a new version and swaps one reference.
+The pace of long work beside the requests: it takes no more of the core than they leave.
+How old the maps behind an answer are.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from time import monotonic, process_time, sleep, thread_time
+from typing import Any, Final, Self
 
-from app.columns.campaign_ids import CampaignIds
-from app.storage.versions import Published
+from app.api.server.busy_poll import Polled
+from app.columns.campaigns import CampaignIds
+from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.lease import Heartbeat
+from app.storage.versions import Notices, Published, Versions
 from calibrators import Atlas
 
 
@@ -78,3 +91,165 @@ def _read(data: bytes, target: str, before: Snapshot, pause: Callable[[], None])
     if data is before.packed.get(target):
         return before.atlases[target]
     return Atlas.from_bytes(data, before.atlases.get(target), pause)
+
+
+_MOST_SECONDS: Final = 0.02
+"""Even where requests take all of the core, the work goes on."""
+_LEAST_SECONDS: Final = 0.0001
+_LIGHT: Final = 1 / 3
+"""Of a core: what needs no more than this has its room beside the work."""
+
+
+def seconds_of_others(polled: Polled) -> float:
+    """CPU time that all threads of the process but this one have used for work."""
+    return process_time() - thread_time() - polled.seconds
+
+
+class Pace:
+    """To be called between the pieces of some work, which are of half a millisecond at most.
+
+    Python gives threads that want to run the same time each, so work that goes on without a pause
+    takes half of a core, of which requests may need more: they pile up until it is done. A call
+    sleeps for as long as the other threads have worked since it last slept, unless that was little
+    for the time. With requests that need a share u of the core, sleeps settle at u / (1 - u) of a
+    piece, and the work at 1 - u.
+    """
+
+    def __init__(
+        self,
+        seconds_of_others: Callable[[], float],
+        sleep: Callable[[float], None] = sleep,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._seconds_of_others = seconds_of_others
+        self._sleep = sleep
+        self._clock = clock
+        self._before, self._at = seconds_of_others(), clock()
+
+    def __call__(self) -> None:
+        """Wait for the others' turn."""
+        others, now = self._seconds_of_others(), self._clock()
+        worked, passed = others - self._before, now - self._at
+        if worked >= _LEAST_SECONDS:
+            self._before, self._at = others, now
+            if worked > _LIGHT * passed:
+                self._sleep(min(worked, _MOST_SECONDS))
+
+
+logger = logging.getLogger(__name__)
+
+_JOIN_SECONDS: Final = 5.0
+# A thread that reads a version keeps the requests waiting for at most so long at a time; Python's
+# own 5 ms, paid again and again while a large version is read, would show in the tail.
+_SWITCH_SECONDS: Final = 0.0005
+
+
+class Refresher:
+    """Serves `current` while it watches the versions: it looks at every notice of a new one, and
+    every `pause_seconds`, because a notice may be missed.
+
+    When the store is away the last snapshot stays. A version that cannot be read is refused once,
+    counted, and the one before it stays. What the event loop has `polled` is no work that a version
+    being read would hold up. With every look it reads the `heartbeat`, so that nobody who asks for
+    `failed_refits`, how many in a row the worker says have failed, waits for the store.
+    """
+
+    def __init__(
+        self,
+        versions: Versions,
+        notices: Notices,
+        targets: Sequence[str],
+        pause_seconds: float,
+        polled: Polled | None = None,
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
+        self.current = Snapshot.before_the_first(targets)
+        self.store_seen = False
+        self.store_up = False
+        self.refused_versions = 0
+        self.failed_refits = 0
+        self._versions = versions
+        self._notices = notices
+        self._published: Published | None = None
+        self._targets = targets
+        self._pause_seconds = pause_seconds
+        self._polled = polled or Polled()
+        self._heartbeat = heartbeat
+        self._refused: str | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
+
+    def start(self) -> None:
+        """Look once, so that what is published is served from the first request on; then watch."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self.refresh()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        self._stopping.set()
+        self._notices.close()
+        self._thread.join(_JOIN_SECONDS)
+
+    def refresh(self) -> None:
+        """Look once, and take the version in force if it is another; never raises."""
+        try:
+            self._take(self._versions.current())
+            self._found_store(True)
+            self._count_failed_refits()
+        except StorageUnavailable as error:
+            self._found_store(False, str(error))
+        except Exception:
+            # The thread must outlive whatever a version does to it.
+            logger.exception("the refresh failed; still serving %s", self.current.version)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._notices.wait(self._pause_seconds)
+            self.refresh()
+        self._notices.release()
+
+    def _take(self, version: str | None) -> None:
+        if version is None or version in (self.current.version, self._refused):
+            return
+        try:
+            pause = Pace(lambda: seconds_of_others(self._polled))
+            published = self._versions.load(version, self._published, pause)
+            self.current = Snapshot.of(published, self._targets, self.current, pause)
+            self._published = published
+        except UnknownVersion:
+            # It was dropped between the two reads: the next look finds its successor.
+            return
+        except (CorruptVersion, ValueError) as error:
+            self._refuse(version, error)
+        else:
+            logger.info("serving version %s", version)
+
+    def _refuse(self, version: str, error: Exception) -> None:
+        self._refused = version
+        self.refused_versions += 1
+        logger.error("refused %s, still serving %s: %s", version, self.current.version, error)
+
+    def _count_failed_refits(self) -> None:
+        try:
+            state = self._heartbeat.read() if self._heartbeat else None
+        except StorageUnavailable:
+            # Whether the store is away is for the look at the versions to say.
+            state = None
+        failed = (state or {}).get("consecutive_failures")
+        self.failed_refits = failed if isinstance(failed, int) else 0
+
+    def _found_store(self, up: bool, reason: str = "") -> None:
+        if not up and (self.store_up or not self.store_seen):
+            logger.warning("the store is away, serving %s: %s", self.current.version, reason)
+        self.store_seen = self.store_seen or up
+        self.store_up = up
+
+
+AGE_HEADER: Final = b"sirocco-map-age"
+
+
+def age_headers(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:
+    """The header that says the age in whole seconds; none before the first version."""
+    age = snapshot.age(time.time())
+    return [] if age is None else [(AGE_HEADER, b"%d" % age)]

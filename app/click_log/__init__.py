@@ -1,11 +1,10 @@
 """Closed clicks and conversions of many days, in Parquet."""
 
-from app.click_log.closed_click import ClosedClick
+from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.errors import ClickLogError, ClickLogUnavailable
 from app.click_log.log import ClickLog, DatasetSize
-from app.click_log.logged_clicks import LoggedClicks
-from app.click_log.logged_conversions import LoggedConversions
-from app.click_log.strays import Strays
+from app.click_log.rows import ClosedClick
+from app.click_log.settling import Strays
 
 __all__ = [
     "ClickLog",

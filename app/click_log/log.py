@@ -2,6 +2,9 @@
 
 Any number of processes may read. One writes, compacts, settles and expires at a time, as the
 worker's lease has it; should two do so for a moment, rows may stand twice, and are read once.
+
+What is known of logged clicks at a moment: the join with their conversions.
+Expiry: partitions of an age go as a whole, those in quarantine too.
 """
 
 from collections import defaultdict
@@ -10,24 +13,63 @@ from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Any, Self, TypeVar
 
-from app.click_log.click_rows import click_rows
-from app.click_log.closed_click import ClosedClick
-from app.click_log.compaction import compact
-from app.click_log.conversion_rows import conversion_rows
-from app.click_log.expiry import expire
+import numpy as np
+
+from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.folder import Folder
-from app.click_log.known import attributed
-from app.click_log.logged_clicks import LoggedClicks
-from app.click_log.logged_conversions import LoggedConversions
-from app.click_log.partitions import CLICKS, CONVERSIONS, Partition
-from app.click_log.parts import PART
-from app.click_log.reading import read_clicks, read_conversions
-from app.click_log.sampling import Sample
-from app.click_log.settling import settle
-from app.click_log.shelf import Shelf
-from app.click_log.strays import Strays, count_strays
-from app.storage.conversion_log import Conversion
-from pccem import Attribution
+from app.click_log.parts import CLICKS, CONVERSIONS, DATASETS, PART, QUARANTINE, Partition
+from app.click_log.reading import Sample, read_clicks, read_conversions
+from app.click_log.rows import ClosedClick, click_rows, conversion_rows
+from app.click_log.settling import Strays, compact, count_strays, settle
+from app.click_log.store import Shelf
+from app.storage.blocks import Conversion
+from pccem import Attribution, attribute
+
+
+def attributed(
+    clicks: LoggedClicks, conversions: LoggedConversions, *, window: float, as_of: float
+) -> Attribution:
+    """One entry per click, from these conversions and those in the clicks' own rows.
+
+    Conversions of clicks that were not read are left out: `orphans` is 0, see `Strays`.
+    """
+    known = conversions.with_others(clicks.settled)
+    rows = known.rows_among(clicks.click_ids)
+    met = rows >= 0
+    return attribute(
+        np.arange(len(clicks)),
+        clicks.clicks.clicked_at,
+        rows[met].astype(np.int64),
+        known.converted_at[met],
+        window=window,
+        as_of=as_of,
+    )
+
+
+_PREFIXES = ("", f"{QUARANTINE}/")
+
+
+def expire(folder: Folder, before: float) -> int:
+    """Delete every partition that is over `before` (epoch seconds); returns how many went."""
+    expired = 0
+    for prefix in _PREFIXES:
+        for dataset in DATASETS:
+            over = _over(folder, prefix + dataset, before)
+            for path in sorted({_largest_over(partition, before) for partition in over}):
+                folder.delete_folder(prefix + path)
+            expired += len(over)
+    return expired
+
+
+def _over(folder: Folder, path: str, before: float) -> set[Partition]:
+    found = {Partition.of_path(entry.path) for entry in folder.entries(path)}
+    return {partition for partition in found if partition and partition.ends <= before}
+
+
+def _largest_over(partition: Partition, before: float) -> str:
+    """The folder of the whole day, once nobody writes into it any more."""
+    return partition.date_path if partition.day_ends <= before else partition.path
+
 
 Row = TypeVar("Row")
 

@@ -1,11 +1,97 @@
-"""Parts: the files of a partition, named by what is in them."""
+"""Parts: the files of a partition, named by what is in them.
 
+Where the rows of one hour are kept: <dataset>/date=YYYY-MM-DD/hour=HH, in UTC.
+The bytes of a part: Parquet, the same for the same rows.
+"""
+
+import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Self
+from typing import Any, Self
 
-from app.click_log.partitions import Partition
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.click_log.errors import DamagedPart, NewerPart
+from app.click_log.rows import (
+    BEHAVIOUR,
+    CATEGORY,
+    CLICK_COLUMNS,
+    CLICK_ID,
+    CONVERSION_COLUMNS,
+    TEXT,
+    wrong_column,
+)
+
+CLICKS = "clicks"
+CONVERSIONS = "conversions"
+DATASETS = (CLICKS, CONVERSIONS)
+QUARANTINE = "quarantine"
+
+SECONDS = 3600
+_HOURS = 24
+_PATH = re.compile(r"(\w+)/date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """The rows of one dataset whose time is in [hour * 3600, (hour + 1) * 3600)."""
+
+    dataset: str
+    hour: int
+
+    @classmethod
+    def at(cls, dataset: str, seconds: float) -> Self:
+        """The partition of a moment."""
+        return cls(dataset, math.floor(seconds / SECONDS))
+
+    @classmethod
+    def of_path(cls, path: str) -> Self | None:
+        """The partition that a path, below the root or the quarantine, leads into; None of none."""
+        found = _PATH.match(path.removeprefix(f"{QUARANTINE}/"))
+        if found is None or found[1] not in DATASETS:
+            return None
+        try:
+            day = datetime.strptime(found[2], "%Y-%m-%d").replace(tzinfo=UTC)
+        except ValueError:
+            return None
+        return cls(found[1], int(day.timestamp()) // SECONDS + int(found[3]))
+
+    @property
+    def path(self) -> str:
+        """Its folder below the root."""
+        return f"{self.date_path}/hour={self.hour % _HOURS:02d}"
+
+    @property
+    def date_path(self) -> str:
+        """The folder of its day below the root."""
+        day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=self.hour)
+        return f"{self.dataset}/date={day:%Y-%m-%d}"
+
+    @property
+    def begins(self) -> float:
+        """Its first second."""
+        return float(self.hour * SECONDS)
+
+    @property
+    def ends(self) -> float:
+        """The second behind its last."""
+        return float((self.hour + 1) * SECONDS)
+
+    @property
+    def day_ends(self) -> float:
+        """The second behind the last of its day."""
+        return float((self.hour // _HOURS + 1) * _HOURS * SECONDS)
+
+
+def partitions_between(dataset: str, first: float, behind: float) -> list[Partition]:
+    """The partitions that hold times in [first, behind), oldest first."""
+    hours = range(math.floor(first / SECONDS), math.ceil(behind / SECONDS))
+    return [Partition(dataset, hour) for hour in hours]
+
 
 SETTLED = "settled"
 COMPACT = "compact"
@@ -62,3 +148,77 @@ class Part:
 def digest_of(data: bytes) -> str:
     """The first half of the SHA-256 in hexadecimal digits."""
     return sha256(data).hexdigest()[:_DIGITS]
+
+
+SCHEMA_VERSION = 1
+
+_VERSION = b"sirocco.schema_version"
+_REQUIRED: Mapping[str, Mapping[str, Any]] = {
+    CLICKS: CLICK_COLUMNS,
+    CONVERSIONS: CONVERSION_COLUMNS,
+}
+
+Wanted = Callable[[str], bool]
+
+
+def everything(_: str) -> bool:
+    """Wants every column."""
+    return True
+
+
+def encode_part(table: Any) -> bytes:
+    """The table as Parquet, its categories as plain strings."""
+    plain = _plain(table).replace_schema_metadata({_VERSION: str(SCHEMA_VERSION).encode()})
+    categories = [
+        field.name
+        for field in plain.schema
+        if field.type == TEXT or field.name.startswith(BEHAVIOUR)
+    ]
+    numbers = [name for name in plain.schema.names if name not in {*categories, CLICK_ID}]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        plain,
+        sink,
+        compression="zstd",
+        use_dictionary=categories,
+        use_byte_stream_split=numbers,
+        row_group_size=max(1, len(plain)),
+        write_statistics=False,
+    )
+    return bytes(sink.getvalue())
+
+
+def decode_part(data: bytes, dataset: str, wanted: Wanted = everything) -> Any:
+    """The wanted columns of a part; strings other than ids as categories.
+
+    Raises DamagedPart, or NewerPart.
+    """
+    try:
+        return _decoded(data, dataset, wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedPart(f"not readable as Parquet: {error}") from error
+
+
+def _decoded(data: bytes, dataset: str, wanted: Wanted) -> Any:
+    source = pa.BufferReader(data)
+    schema = pq.read_schema(source)
+    _check_version((schema.metadata or {}).get(_VERSION, b""))
+    if (name := wrong_column(schema, _REQUIRED[dataset])) is not None:
+        raise DamagedPart(f"column {name!r} is missing, unknown or of another type")
+    texts = [field.name for field in schema if field.type == TEXT]
+    file = pq.ParquetFile(source, read_dictionary=texts)
+    return file.read(columns=list(filter(wanted, schema.names)), use_threads=False)
+
+
+def _check_version(version: bytes) -> None:
+    if not version.isdigit():
+        raise DamagedPart("no schema_version")
+    if int(version) > SCHEMA_VERSION:
+        raise NewerPart(version.decode(), SCHEMA_VERSION)
+
+
+def _plain(table: Any) -> Any:
+    fields = [
+        (field.name, TEXT if field.type == CATEGORY else field.type) for field in table.schema
+    ]
+    return table.cast(pa.schema(fields)).combine_chunks()

@@ -1,12 +1,21 @@
-"""Reading clicks and conversions of one target from the parts of many hours."""
+"""Reading clicks and conversions of one target from the parts of many hours.
+
+The order in which rows are read, and which of several rows of one click counts.
+A uniform sample of bounded size from rows that come in pieces.
+"""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from app.click_log.columns import (
+from app.click_log.clicks import LoggedClicks, LoggedConversions
+from app.click_log.parts import CLICKS, CONVERSIONS, partitions_between
+from app.click_log.rows import (
     BEHAVIOUR,
     CAMPAIGN,
     CATEGORY,
@@ -14,20 +23,174 @@ from app.click_log.columns import (
     CLICKED_AT,
     CONVERTED_AT,
     FEATURE,
+    HIGHEST,
     ID_TYPE,
     NUMBER,
     OCCURRED_AT,
     PROBABILITY,
     SCORE,
     TARGET,
+    TEXT,
+    Hashes,
+    hash_ids,
     stacked,
 )
-from app.click_log.logged_clicks import LoggedClicks
-from app.click_log.logged_conversions import LoggedConversions
-from app.click_log.partitions import CLICKS, CONVERSIONS, partitions_between
-from app.click_log.reading_order import distinct_clicks, first_rows
-from app.click_log.sampling import Sample, thinned
-from app.click_log.shelf import Shelf
+from app.click_log.store import Shelf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistinctClicks:
+    """Rows of different clicks by (clicked_at, click_id), the hash of each, and what was left out.
+
+    `repeats` are rows that say again what another says, `conflicts` rows whose click id belongs
+    to another campaign.
+    """
+
+    table: Any
+    hashes: Hashes
+    repeats: int
+    conflicts: int
+
+
+def distinct_clicks(table: Any, seed: int = 0) -> DistinctClicks:
+    """The first row of each click: the earliest; of equally early ones that in the first part."""
+    table = in_order(table, CLICKED_AT, CLICK_ID)
+    return first_rows(table, hash_ids(table[CLICK_ID], seed))
+
+
+def first_rows(table: Any, hashes: Hashes) -> DistinctClicks:
+    """The first row of each click of a table in reading order, given the hashes of its ids."""
+    suspects = _suspects(hashes)
+    if not len(suspects):
+        return DistinctClicks(table, hashes, 0, 0)
+    repeats, conflicts = _further(table, suspects)
+    kept = np.delete(np.arange(len(table)), repeats + conflicts)
+    return DistinctClicks(table.take(kept), hashes[kept], len(repeats), len(conflicts))
+
+
+def distinct_conversions(table: Any) -> Any:
+    """Conversions by (occurred_at, click_id, target), each once."""
+    keys = [OCCURRED_AT, CLICK_ID, TARGET]
+    table = in_order(table, *keys)
+    columns = [table[key] for key in keys]
+    same = np.ones(max(0, len(table) - 1), np.bool_)
+    for column in columns:
+        same &= np.asarray(pc.equal(column[1:], column[:-1]))
+    return table.take(np.flatnonzero(np.concatenate([np.ones(len(table) - len(same)), ~same])))
+
+
+def in_order(table: Any, *keys: str) -> Any:
+    """The rows by these columns, ascending; equal ones stay as they stand."""
+    if _is_ordered(table, keys):
+        return table
+    columns = pa.table({key: _sortable(table[key]) for key in keys})
+    return table.take(pc.sort_indices(columns, sort_keys=[(key, "ascending") for key in keys]))
+
+
+def _is_ordered(table: Any, keys: tuple[str, ...]) -> bool:
+    """Compares ids only where times are equal: that saves most of a sort."""
+    times = table[keys[0]].to_numpy()
+    if (times[1:] < times[:-1]).any():
+        return False
+    ties = np.flatnonzero(times[1:] == times[:-1])
+    if not len(ties):
+        return True
+    ids = table[keys[1]]
+    return bool(pc.all(pc.less(ids.take(ties), ids.take(ties + 1))).as_py())
+
+
+def _sortable(column: Any) -> Any:
+    return column.cast(TEXT) if column.type == CATEGORY else column
+
+
+def _suspects(hashes: Hashes) -> NDArray[np.intp]:
+    """Rows whose hash stands more than once: all that may be of one click."""
+    ordered = np.sort(hashes)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(hashes, twice)) if len(twice) else np.empty(0, np.intp)
+
+
+def _further(table: Any, suspects: NDArray[np.intp]) -> tuple[list[int], list[int]]:
+    """Of the suspects, the rows of a click that stands before: of its campaign, of another."""
+    rows = table.select([CLICK_ID, CAMPAIGN]).take(suspects)
+    ids, campaigns = (column.to_pylist() for column in rows.columns)
+    first: dict[str, str] = {}
+    repeats, conflicts = [], []
+    for row, click_id, campaign in zip(suspects.tolist(), ids, campaigns, strict=True):
+        if click_id not in first:
+            first[click_id] = campaign
+        elif first[click_id] == campaign:
+            repeats.append(row)
+        else:
+            conflicts.append(row)
+    return repeats, conflicts
+
+
+_SLACK = 1.25
+"""How far above the limit rows pile up before the surplus goes: thinning costs a pass."""
+
+
+class Sample:
+    """Keeps the `limit` clicks with the lowest hashes of their ids; all where there is no limit.
+
+    Which those are depends on the ids and the seed only: every repeat, in any order and piecewise
+    in any way, keeps the same clicks.
+    """
+
+    def __init__(self, limit: int | None = None, seed: int = 0) -> None:
+        if limit is not None and limit < 1:
+            raise ValueError(f"max_clicks = {limit}: must be at least 1")
+        self.seed = seed
+        self.total = 0
+        self._limit = limit
+        self._highest = HIGHEST
+        self._tables: list[Any] = []
+        self._hashes: list[Hashes] = []
+
+    def add(self, table: Any, hashes: Hashes) -> None:
+        """Take rows of clicks that were not added before."""
+        self.total += len(table)
+        self._tables.append(table)
+        self._hashes.append(hashes)
+        if self._highest < HIGHEST:
+            self._thin_last()
+        if self._limit is not None and sum(map(len, self._hashes)) > _SLACK * self._limit:
+            self._lower(self._limit)
+
+    def rows(self) -> tuple[list[Any], Hashes]:
+        """The rows kept, in the pieces and the order they came in, and the hash of each, (n,)."""
+        if self._limit is not None and sum(map(len, self._hashes)) > self._limit:
+            self._lower(self._limit)
+        return self._tables, np.concatenate([np.empty(0, np.uint64), *self._hashes])
+
+    def admits(self, ids: Any) -> NDArray[np.bool_]:
+        """Which ids, (n,), may still be of clicks that are kept."""
+        if self._highest == HIGHEST:
+            return np.ones(len(ids), np.bool_)
+        return hash_ids(ids, self.seed) <= self._highest
+
+    def _lower(self, limit: int) -> None:
+        everything = np.concatenate(self._hashes)
+        self._highest = np.partition(everything, limit - 1)[limit - 1]
+        pieces = zip(self._tables, self._hashes, strict=True)
+        kept = [_at_most(table, hashes, self._highest) for table, hashes in pieces]
+        self._tables, self._hashes = [table for table, _ in kept], [hashes for _, hashes in kept]
+
+    def _thin_last(self) -> None:
+        self._tables[-1], self._hashes[-1] = _at_most(
+            self._tables[-1], self._hashes[-1], self._highest
+        )
+
+
+def thinned(table: Any, sample: Sample) -> Any:
+    """The rows whose click may be in the sample."""
+    admitted = sample.admits(table[CLICK_ID])
+    return table if admitted.all() else table.filter(admitted)
+
+
+def _at_most(table: Any, hashes: Hashes, highest: np.uint64) -> tuple[Any, Hashes]:
+    kept = hashes <= highest
+    return (table, hashes) if kept.all() else (table.filter(kept), hashes[kept])
 
 
 def read_clicks(

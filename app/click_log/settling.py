@@ -1,22 +1,109 @@
-"""Settling: once nothing can change any more, click rows are told when they converted."""
+"""Settling: once nothing can change any more, click rows are told when they converted.
+
+Conversions that count for no click: orphans, early and late ones.
+Compaction: the many parts of an hour that is over become one.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.click_log.columns import CLICK_ID, CLICKED_AT, CONVERTED_AT
-from app.click_log.compaction import merged
-from app.click_log.logged_conversions import LoggedConversions
-from app.click_log.partitions import CLICKS, Partition
-from app.click_log.parts import SETTLED, Part
-from app.click_log.reading import read_conversions, settled_conversions
-from app.click_log.sampling import Sample
-from app.click_log.shelf import Contents, Shelf
+from app.click_log.clicks import LoggedConversions
+from app.click_log.parts import (
+    CLICKS,
+    COMPACT,
+    DATASETS,
+    SETTLED,
+    Part,
+    Partition,
+    partitions_between,
+)
+from app.click_log.reading import (
+    Sample,
+    distinct_clicks,
+    distinct_conversions,
+    read_conversions,
+    settled_conversions,
+)
+from app.click_log.rows import CLICK_ID, CLICKED_AT, CONVERTED_AT, SCORE, stacked
+from app.click_log.store import Contents, Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class Strays:
+    """Of so many conversions: those without a click, before their click, and behind its window."""
+
+    conversions: int
+    orphans: int
+    early: int
+    late: int
+
+
+def count_strays(
+    shelf: Shelf, target: str, first: float, behind: float, *, window: float, reach: float
+) -> Strays:
+    """Judge the target's conversions with occurred_at in [first, behind).
+
+    Clicks are looked for from `reach` seconds before the first of them. A click without a score
+    for the target is none. One hour of clicks at a time is in memory.
+    """
+    conversions = read_conversions(shelf, target, first, behind, Sample())
+    delays = np.full(len(conversions), np.nan)
+    wanted = {CLICK_ID, CLICKED_AT, SCORE + target}
+    listing = shelf.list_days(partitions_between(CLICKS, first - reach, behind))
+    for parts in reversed(listing.values()):
+        for table in shelf.read(parts, wanted.__contains__).tables:
+            if SCORE + target not in table.schema.names:
+                continue
+            scored = table.filter(pc.is_valid(table[SCORE + target]))
+            rows = conversions.rows_among(scored[CLICK_ID])
+            met = rows >= 0
+            delays[met] = conversions.converted_at[met] - scored[CLICKED_AT].to_numpy()[rows[met]]
+    return Strays(
+        conversions=len(conversions),
+        orphans=int(np.isnan(delays).sum()),
+        early=int((delays < 0.0).sum()),
+        late=int((delays >= window).sum()),
+    )
+
+
+def compact(shelf: Shelf, before: float) -> int:
+    """Compact every partition that is over `before` (epoch seconds); returns how many were.
+
+    Partitions with a settled part are left to the settling, which rewrites them anyway.
+    """
+    listings = [shelf.list(dataset) for dataset in DATASETS]
+    scattered = [
+        parts
+        for listing in listings
+        for partition, parts in listing.items()
+        if partition.ends <= before and _is_scattered(parts)
+    ]
+    for parts in scattered:
+        contents = shelf.read(parts)
+        if contents.parts:
+            shelf.replace(contents.parts, COMPACT, merged(contents))
+    return len(scattered)
+
+
+def merged(contents: Contents) -> Any:
+    """The partition's rows in reading order, each click or conversion once."""
+    table = stacked(contents.tables)
+    if contents.parts[0].partition.dataset == CLICKS:
+        return distinct_clicks(table).table
+    return distinct_conversions(table)
+
+
+def _is_scattered(parts: list[Part]) -> bool:
+    return len(parts) > 1 and parts[0].kind != SETTLED
+
 
 Windows = Mapping[str, float]
 """Target -> attribution window in seconds."""

@@ -1,15 +1,21 @@
-"""The campaigns of a body: names that it brings, or the ids of a list that both sides know."""
+"""The campaigns of a body: names that it brings, or the ids of a list that both sides know.
+
+Interned campaigns: the numbers that stand for names in binary bodies.
+"""
 
 from collections.abc import Sequence
-from itertools import accumulate
-from typing import Final
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import accumulate, islice
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.columns.header import ONE_CAMPAIGN, Header
-from app.columns.sections import U4, Sections
+from app.columns.layout import ONE_CAMPAIGN, U4, Header, Sections
 from app.strict_json import BrokenRule
+from calibrators import Atlas
+from calibrators.bins.codecs import pack_names
 
 Ids = NDArray[np.uint32]
 
@@ -73,3 +79,115 @@ def _decoded(text: bytes, field: str, place: int) -> str:
         return text.decode()
     except UnicodeDecodeError:
         raise BrokenRule(f"{field}[{place}]", "must be UTF-8") from None
+
+
+Rows = NDArray[np.int64]
+
+FORMER_KEPT: Final = 3
+"""Lists before the one in force that are still understood: three refits for a caller to notice."""
+
+_DIGEST_BYTES: Final = 8
+_PIECE: Final = 4096
+
+
+class UnknownDictionary(ValueError):
+    """The ids are of a list that this process does not know, or knows no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """A list that was in force: its campaigns, and their rows now by id, shape (m + 1,)."""
+
+    campaigns: tuple[str, ...]
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignIds:
+    """The ids of one target's campaigns: id i + 1 is campaigns[i], which is its row in the atlas
+    too; id 0 is any campaign without a map of its own.
+
+    `dictionary` is the digest of the list, so all processes that serve the same campaigns agree on
+    it without asking each other.
+
+    >>> ids = CampaignIds.of(Atlas.empty())
+    >>> ids.rows(ids.dictionary, np.array([0, 0], np.uint32))
+    array([0, 0])
+    """
+
+    campaigns: tuple[str, ...]
+    dictionary: int
+    former: dict[int, _Former]
+
+    @classmethod
+    def of(cls, atlas: Atlas, before: Self | None = None) -> Self:
+        """The ids of the atlas; those of `before` and the last few before it stay understood."""
+        if before is not None and before.campaigns == atlas.campaigns:
+            return before
+        dictionary = _digest(atlas.campaigns)
+        earlier = {} if before is None else before._lists()
+        earlier.pop(dictionary, None)
+        former = {
+            number: _Former(campaigns, _rows_now(atlas, campaigns))
+            for number, campaigns in islice(earlier.items(), FORMER_KEPT)
+        }
+        return cls(atlas.campaigns, dictionary, former)
+
+    def rows(self, dictionary: int, ids: Ids) -> Rows:
+        """The row of each id in the atlas in force, shape (n,).
+
+        Raises UnknownDictionary for a list that is not known. An id beyond the list raises
+        IndexError, here or in the look-up by its row: then ask `check`.
+        """
+        if dictionary == self.dictionary:
+            return ids.astype(np.int64)
+        return self._former(dictionary).rows[ids]
+
+    def check(self, dictionary: int, ids: Ids) -> None:
+        """Raises BrokenRule for an id beyond the list, UnknownDictionary for a list not known."""
+        _check(ids, len(self._campaigns_of(dictionary)))
+
+    def names(self, dictionary: int, ids: Ids) -> tuple[list[str], NDArray[np.intp]]:
+        """The distinct campaigns of the ids, "" for id 0, and the place of each id's in them, (n,).
+
+        Raises as `check` does.
+        """
+        campaigns = self._campaigns_of(dictionary)
+        _check(ids, len(campaigns))
+        distinct, places = np.unique(ids, return_inverse=True)
+        return [campaigns[number - 1] if number else "" for number in distinct.tolist()], places
+
+    def _campaigns_of(self, dictionary: int) -> tuple[str, ...]:
+        in_force = dictionary == self.dictionary
+        return self.campaigns if in_force else self._former(dictionary).campaigns
+
+    def _former(self, dictionary: int) -> _Former:
+        found = self.former.get(dictionary)
+        if found is None:
+            raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
+        return found
+
+    def _lists(self) -> dict[int, tuple[str, ...]]:
+        """The list in force and those before it, newest first."""
+        earlier = {number: list_.campaigns for number, list_ in self.former.items()}
+        return {self.dictionary: self.campaigns, **earlier}
+
+
+def _rows_now(atlas: Atlas, campaigns: tuple[str, ...]) -> Rows:
+    # In pieces, because nobody else gets a turn while numpy walks over names.
+    pieces = range(0, len(campaigns), _PIECE)
+    found = [atlas.rows(campaigns[start : start + _PIECE]) for start in pieces]
+    return np.concatenate([np.zeros(1, np.int64), *found])
+
+
+def _digest(campaigns: tuple[str, ...]) -> int:
+    packed = blake2b(pack_names(campaigns), digest_size=_DIGEST_BYTES).digest()
+    # 0 says "no dictionary" in a header.
+    return int.from_bytes(packed, "little") or 1
+
+
+def _check(ids: Ids, largest: int) -> None:
+    if np.maximum.reduce(ids, initial=0) > largest:
+        place = int(np.argmax(ids > largest))
+        rule = f"must be an id of the list, 0 to {largest}"
+        raise BrokenRule(f"campaigns[{place}]", rule, int(ids[place]))

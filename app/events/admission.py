@@ -1,14 +1,21 @@
-"""Which events count, and what each adds: to the bins of its hour, or to what its click knows."""
+"""Which events count, and what each adds: to the bins of its hour, or to what its click knows.
+
+What the store refused, told as every other rejection: field, value and rule.
+Impressions of one request as columns, checked all at once.
+
+The checks are those of `Admission`, and only say whether everything is in order. Where something
+is not, the events are admitted one by one, which finds the words and saves those that count.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from app.events.campaign_names import check_campaign
-from app.events.click_features import check_features
-from app.events.impressions import CLICK, FEW, LONGEST_ID, columns_of
-from app.events.open_times import OpenTimes, Untimely
+import numpy as np
+from numpy.typing import NDArray
+
+from app.events.open_times import OpenTimes, Untimely, iso, shown
 from app.events.parsing import INVALID, Parsed, Rejection
-from app.events.refusals import ClickEvent, rejection_of
 from app.events.schema import (
     TYPE_NAMES,
     Behaviour,
@@ -17,13 +24,135 @@ from app.events.schema import (
     Event,
     Impression,
     TargetOutcome,
+    Time,
+    are_campaigns,
+    check_campaign,
+    check_features,
 )
 from app.settings import Settings
 from app.storage.batch import Batch, Cell
-from app.storage.click_events import Refused
-from app.storage.conversion_block import Conversion as StoredConversion
-from app.storage.open_click import OpenClick
+from app.storage.blocks import Conversion as StoredConversion
+from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, Refused
+from app.storage.event_columns import EventColumns
 from app.strict_json import BrokenRule
+
+ClickEvent = Click | Behaviour | Conversion
+
+_REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
+
+
+def rejection_of(event: ClickEvent, refused: Refused, settings: Settings) -> Rejection:
+    """Why the event is not stored, in words and as a label of a metric."""
+    error = _broken_rule(event, refused, settings)
+    reason = _REASONS.get(refused.reason, INVALID)
+    return Rejection(refused.place, str(error), TYPE_NAMES[type(event)], reason)
+
+
+def _broken_rule(event: ClickEvent, refused: Refused, settings: Settings) -> BrokenRule:
+    if refused.reason in (Refusal.CHANGED_FEATURE, Refusal.MANY_FEATURES):
+        return _about_feature(event, refused, settings)
+    if refused.reason in (Refusal.EARLY, Refusal.AFTERWARDS):
+        return _about_time(event, refused, settings)
+    return BrokenRule("click_id", _rule_of_click(refused.reason, settings), event.click_id)
+
+
+def _about_feature(event: ClickEvent, refused: Refused, settings: Settings) -> BrokenRule:
+    name = refused.detail
+    features = event.features if isinstance(event, Click) else None
+    value = (features or {}).get(name)
+    if refused.reason is Refusal.MANY_FEATURES:
+        rule = f"a new name, and {settings.max_features} are known already, the most there may be"
+    else:
+        kind = "number" if isinstance(value, str) else "string"
+        rule = f"must be a {kind}, as it was in earlier clicks"
+    return BrokenRule(f"features.{name}", rule, value)
+
+
+def _about_time(event: ClickEvent, refused: Refused, settings: Settings) -> BrokenRule:
+    clicked_at = float(refused.detail)
+    if refused.reason is Refusal.EARLY:
+        rule = f"must not be before its click, which was at {iso(clicked_at)}"
+    else:
+        end = iso(clicked_at + settings.post_click_seconds)
+        rule = f"late, the post-click window of its click ended at {end}"
+    return BrokenRule("occurred_at", rule, shown(event.occurred_at))
+
+
+def _rule_of_click(reason: Refusal, settings: Settings) -> str:
+    match reason:
+        case Refusal.REUSED:
+            return "belongs to a click of another campaign"
+        case Refusal.CLOSED:
+            return "late, the click is closed and gathers no more behaviours"
+        case Refusal.FULL:
+            most = settings.max_waiting
+            return f"full, behaviours wait for {most} unknown clicks already, the most there may be"
+        case Refusal.MANY_BEHAVIOURS:
+            return f"the click has {MOST_BEHAVIOURS} behaviours already, the most there may be"
+        case _:
+            return "the click has no score of a delayed target, so it gathers no behaviours"
+
+
+CLICK: Final = "click"
+LONGEST_ID: Final = 256
+FEW: Final = 64
+"""Up to about so many events are admitted sooner one by one."""
+
+
+def columns_of(
+    impressions: Sequence[Impression], settings: Settings, times: OpenTimes
+) -> list[EventColumns] | None:
+    """Those with ids, and those without; None unless every one of them counts."""
+    if CLICK not in settings.targets:
+        return None
+    columns = [_columns(some, settings, times) for some in _by_ids(impressions)]
+    found = [some for some in columns if some is not None]
+    return found if len(found) == len(columns) else None
+
+
+def _by_ids(impressions: Sequence[Impression]) -> Iterator[Sequence[Impression]]:
+    """All with ids or all without, so far as there are any."""
+    missing = [impression.id for impression in impressions].count(None)
+    if not missing or missing == len(impressions):
+        yield impressions
+    else:
+        yield [impression for impression in impressions if impression.id is not None]
+        yield [impression for impression in impressions if impression.id is None]
+
+
+def _columns(
+    impressions: Sequence[Impression], settings: Settings, times: OpenTimes
+) -> EventColumns | None:
+    hours = times.hours(_seconds([impression.occurred_at for impression in impressions]))
+    scores = _scores([impression.scores for impression in impressions], settings)
+    campaigns = [impression.campaign for impression in impressions]
+    rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
+    ids = [impression.id for impression in impressions if impression.id is not None]
+    if hours is None or scores is None or not are_campaigns(rows, settings.max_campaign_bytes):
+        return None
+    if ids and not 0 < min(map(len, ids)) <= max(map(len, ids)) <= LONGEST_ID:
+        return None
+    number = len(impressions)
+    places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, number)
+    return EventColumns(list(rows), places, hours, scores, np.zeros(number), ids or None)
+
+
+def _seconds(times: Sequence[Time]) -> NDArray[np.float64]:
+    try:
+        return np.fromiter(times, np.float64, len(times))
+    except TypeError:
+        seconds = (time if isinstance(time, float) else time.timestamp() for time in times)
+        return np.fromiter(seconds, np.float64, len(times))
+
+
+def _scores(scores: Sequence[dict[str, float]], settings: Settings) -> NDArray[np.float64] | None:
+    """Those for `click`; None if one has none, or one for an unknown target."""
+    if not set().union(*scores) <= set(settings.known_targets):
+        return None
+    try:
+        return np.fromiter([score[CLICK] for score in scores], np.float64, len(scores))
+    except KeyError:
+        return None
 
 
 class Admission:

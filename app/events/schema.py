@@ -1,12 +1,17 @@
-"""The events of the contract, as strict types; also the source of their JSON schema in /docs."""
+"""The events of the contract, as strict types; also the source of their JSON schema in /docs.
+
+The rule of campaign names: 1 to so many bytes of UTF-8.
+Which pre-click features a click may carry.
+"""
 
 import sys
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from app.strict_json import Rule
+from app.strict_json import BrokenRule, Rule
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"
 
@@ -111,3 +116,46 @@ RULES: Final = {
     "features": Rule("must be an object of names, and numbers or strings"),
     "features[]": Rule("must be a number or a string", Feature),
 }
+
+
+# Short names need no encoding to be judged.
+_MOST_BYTES_OF_A_CHARACTER: Final = 4
+
+
+def check_campaign(field: str, campaign: str, longest: int) -> None:
+    """BrokenRule unless the campaign has 1 to `longest` bytes of UTF-8."""
+    if not campaign or not _fits(campaign, longest):
+        raise BrokenRule(field, f"must have 1 to {longest} bytes of UTF-8", campaign)
+
+
+def are_campaigns(names: Collection[str], longest: int) -> bool:
+    """Whether all of them have 1 to `longest` bytes; true of none at all."""
+    lengths = set(map(len, names))
+    if 0 in lengths:
+        return False
+    if _MOST_BYTES_OF_A_CHARACTER * max(lengths, default=0) <= longest:
+        return True
+    return all(_fits(name, longest) for name in names)
+
+
+def _fits(name: str, longest: int) -> bool:
+    return _MOST_BYTES_OF_A_CHARACTER * len(name) <= longest or len(name.encode()) <= longest
+
+
+MOST_FEATURES: Final = 64
+LONGEST_NAME: Final = 64
+LONGEST_TEXT: Final = 256
+
+
+def check_features(features: Mapping[str, Feature]) -> None:
+    """BrokenRule unless all names, values and their number are within the limits."""
+    if len(features) > MOST_FEATURES:
+        rule = f"a click has at most {MOST_FEATURES} features"
+        raise BrokenRule("features", rule, dict(features))
+    for name, value in features.items():
+        if not 0 < len(name) <= LONGEST_NAME:
+            rule = f"the name of a feature must have 1 to {LONGEST_NAME} characters"
+            raise BrokenRule("features", rule, name)
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            rule = f"must have at most {LONGEST_TEXT} characters"
+            raise BrokenRule(f"features.{name}", rule, value)

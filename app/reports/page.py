@@ -1,13 +1,29 @@
-"""What a report says, and the one HTML file that it becomes."""
+"""What a report says, and the one HTML file that it becomes.
 
+A report as HTML, every text of it escaped.
+Where the parts of a section stand on a wide screen: two charts side by side, no empty half.
+Which columns of a table are numbers, and so are aligned on the right.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from app.command_line.errors import FAILED, CommandError
+from app.errors import FAILED, CommandError
+from app.reports.drawing import series_style
+from app.reports.labels import clean
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
 
 _NEEDED: Final = ("jinja2", "matplotlib")
 
@@ -95,11 +111,113 @@ def write_page(page: Page, path: Path) -> None:
     CommandError
         When the file cannot be written.
     """
-    from app.click_log.durable_file import write_durably
-    from app.reports.markup import markup_of
+    from app.click_log.folder import write_durably
 
     document = markup_of(page).encode("utf-8")
     try:
         write_durably(path.absolute(), document)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
+
+
+# A drawing so high has two others beside it.
+_TALL: Final = 560.0
+_HEIGHT: Final = re.compile(r'viewBox="0 0 \S+ ([\d.]+)"')
+
+TABLE, CHART, TALL, ALONE = "wide", "", "tall", "alone"
+
+
+def layout(parts: Sequence[Chart | Table]) -> list[str]:
+    """How each part stands: `wide` over the whole width, `tall` beside two others, `alone` with
+    its words beside it, or as usual."""
+    found: list[str] = []
+    for are_charts, run in groupby(parts, lambda part: isinstance(part, Chart)):
+        held = list(run)
+        found += _of_charts(held) if are_charts else [TABLE] * len(held)
+    return found
+
+
+def _of_charts(run: Sequence[Chart | Table]) -> list[str]:
+    if len(run) == 1:
+        return [ALONE]
+    tall = [isinstance(chart, Chart) and _is_tall(chart.svg) for chart in run]
+    classes = [TALL if is_tall else CHART for is_tall in tall]
+    if (len(tall) + sum(tall)) % 2 == 0:
+        return classes
+    # One place is left over; a tall one at the end has one neighbour and no second.
+    classes[-1] = CHART if tall[-1] else ALONE
+    return classes
+
+
+def _is_tall(svg: str) -> bool:
+    found = _HEIGHT.search(svg)
+    return found is not None and float(found[1]) > _TALL
+
+
+_UNDEFINED: Final = frozenset(["", "-", "\u2013", "\u2014", "∞", "-∞"])
+_SIGNS: Final = r"+\-\u2013\u2212\u00d7±<>≤≥"
+# Numbers, intervals and the like; or one number and a short unit.
+_NUMBERS: Final = re.compile(rf"(?=.*\d)[\d\s.,e%‰\[\]()∞{_SIGNS}]+( to [\d\s.,e%)\]∞{_SIGNS}]+)?")
+_WITH_UNIT: Final = re.compile(rf"[{_SIGNS}]?\d[\d.,]*(e-?\d+)? ?[^\d\s]{{1,6}}")
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """One answer for each column."""
+    return [_is_numeric([row[place] for row in table.rows]) for place in range(len(table.columns))]
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    known = [cell for cell in cells if cell not in _UNDEFINED]
+    return any(cells) and all(_NUMBERS.fullmatch(c) or _WITH_UNIT.fullmatch(c) for c in known)
+
+
+# A longer table is folded.
+_LONGEST_TABLE: Final = 14
+# More of them would make a file that a browser opens slowly.
+_MOST_ROWS: Final = 1_000
+# A longer name may break.
+_LONGEST_CELL: Final = 22
+
+
+def markup_of(page: Page) -> str:
+    """The whole document; the same page gives the same text."""
+    return _template().render(
+        page=page,
+        style=_trusted(_read("style.css")),
+        version=version("sirocco"),
+        longest_table=_LONGEST_TABLE,
+        most_rows=_MOST_ROWS,
+        longest_cell=_LONGEST_CELL,
+        trusted=_trusted,
+        layout=layout,
+        numeric_columns=numeric_columns,
+        paragraphs=_paragraphs,
+        style_of=series_style,
+    )
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_clean)
+    return environment.from_string(_read("page.html"))
+
+
+def _clean(value: Any) -> Any:
+    """Texts that come from logs; markup is our own."""
+    return clean(value) if type(value) is str else value
+
+
+def _read(name: str) -> str:
+    return files("app.reports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _trusted(text: str) -> "Markup":
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.reports.labels import alike, number
+from calibrators.samples import Floats
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Form = Callable[[float], str]
 FormAll = Callable[[Sequence[float]], Sequence[str]]

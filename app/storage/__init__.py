@@ -1,9 +1,7 @@
 """What sirocco keeps in Redis."""
 
 from app.storage.batch import Batch
-from app.storage.bins_store import BinsStore
-from app.storage.connection import open_async_redis, open_redis
-from app.storage.embedded import EmbeddedRedis
+from app.storage.bins import BinsStore
 from app.storage.errors import (
     CorruptBins,
     CorruptVersion,
@@ -16,12 +14,11 @@ from app.storage.errors import (
     UnknownVersion,
 )
 from app.storage.event_log import Appended, EventLog
-from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Job, Jobs
-from app.storage.lease import Lease, LeaseToken
+from app.storage.lease import Heartbeat, Lease, LeaseToken
 from app.storage.overrides import Overrides
-from app.storage.redis_binary import NoRedisBinary
-from app.storage.redis_process import RedisNotStarted
+from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, RedisNotStarted
 from app.storage.versions import Published, Versions
 
 __all__ = [

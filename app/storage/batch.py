@@ -7,13 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.storage.blocks import LARGEST_WEIGHT, PackedRows
-from app.storage.click_events import ClickEvents
-from app.storage.conversion_block import Conversion
-from app.storage.event_columns import Entry, EventColumns
-from app.storage.event_ids import stored_id
+from app.storage.blocks import LARGEST_WEIGHT, Conversion, PackedRows
+from app.storage.clicks import ClickEvents, OpenClick
+from app.storage.event_columns import Entry, EventColumns, stored_id
 from app.storage.keys import TargetHour, shard_of
-from app.storage.open_click import OpenClick
 
 _ZERO: Final = struct.pack("<d", 0.0)
 _ONE: Final = struct.pack("<d", 1.0)

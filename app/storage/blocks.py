@@ -4,23 +4,65 @@ Layout, little-endian: magic "SBLK", schema_version u2, length of the body u4, C
 u4; then the body:
 
     campaigns m u4, rows n u4
-    names of the m campaigns (`calibrators.names`)
+    names of the m campaigns (`calibrators.bins.codecs`)
     rows u4 (n), scores f8 (n), counts f8 (n), positives f8 (n)
 
 Behind the body the store appends n marks u1 when some of the rows were there already: 1 marks a
 duplicate, and `decode_block` leaves it out.
+
+The frame around the body of every packed block: what it is, and that it is whole.
+
+Little-endian: magic (4 bytes), schema_version u2, length of the body u4, CRC-32 of the body u4, the
+body. Behind it stand the marks that the store has appended, if any.
+Packed blocks of conversions: what one request appends to one log.
+
+Layout, little-endian: magic "SCNV", schema_version u2, length of the body u4, CRC-32 of the body
+u4; then the body, MessagePack: an array of three arrays, the click ids (strings), the times (epoch
+seconds, floats) and the values (floats, or nil where there is none).
+
+Behind the body the store appends n marks u1 when some of the n conversions do not count: 1 marks
+one that was stored before or is refused, and `decode_conversions` leaves it out.
+Many packed blocks read in one go: a log holds thousands of small ones.
 """
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+from zlib import crc32
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.storage.block_frame import framed, opened
-from calibrators.names import pack_names, unpack_names
+from calibrators.bins.codecs import numbered, pack_names, unpack_names
+from calibrators.samples import Floats, Integers
+
+_HEADER = struct.Struct("<4sHII")
+
+
+def framed(magic: bytes, version: int, body: bytes) -> bytes:
+    """The body behind its header."""
+    return _HEADER.pack(magic, version, len(body), crc32(body)) + body
+
+
+def opened(magic: bytes, version: int, data: bytes) -> tuple[bytes, bytes]:
+    """Body and marks; ValueError on bytes of another kind or version, and on any damage."""
+    # Copies of the bytes, not views of them: the garbage collector walks over views, and folds hold
+    # those of thousands of blocks.
+    if len(data) < _HEADER.size:
+        raise ValueError(f"a block has at least {_HEADER.size} bytes, not {len(data)}")
+    found, schema_version, length, checksum = _HEADER.unpack_from(data)
+    if found != magic:
+        raise ValueError(f"this kind of block begins with {magic!r}, not {found!r}")
+    if schema_version != version:
+        raise ValueError(f"block schema_version {schema_version}: only {version} is known")
+    end = _HEADER.size + length
+    body = data[_HEADER.size : end]
+    if len(body) != length or crc32(body) != checksum:
+        raise ValueError("the block is cut short or its checksum is wrong")
+    return body, data[end:]
+
 
 SCHEMA_VERSION = 1
 
@@ -29,13 +71,12 @@ LARGEST_WEIGHT = 1_000_000.0
 
 _MAGIC = b"SBLK"
 SIZES = struct.Struct("<II")
-# How `calibrators.columns` begins a column of numbers of one byte.
+# How `calibrators.bins.codecs` begins a column of numbers of one byte.
 COLUMN_OF_BYTES, _LONGEST_OF_ONE_BYTE = b"\1\0", 255
 NUMBER_BYTES, VALUE_BYTES = 4, 8
 ROW_BYTES = NUMBER_BYTES + 3 * VALUE_BYTES
 """Bytes of one row in a block's columns."""
 
-Floats = NDArray[np.float64]
 Rows = NDArray[np.uint32]
 
 
@@ -139,3 +180,112 @@ def _without_duplicates(block: Block, marks: NDArray[np.uint8]) -> Block:
         block.counts[kept],
         block.positives[kept],
     )
+
+
+_CONVERSION_MAGIC = b"SCNV"
+_BODY = msgspec.msgpack.Decoder(tuple[list[str], list[float], list[float | None]])
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A click converted at that time, epoch seconds; `value` is None where none was sent."""
+
+    click_id: str
+    target: str
+    occurred_at: float
+    value: float | None = None
+
+
+def encode_conversions(conversions: Sequence[Conversion]) -> bytes:
+    """The block's bytes; all conversions are of the target that its log is named by."""
+    columns = (
+        [conversion.click_id for conversion in conversions],
+        [conversion.occurred_at for conversion in conversions],
+        [conversion.value for conversion in conversions],
+    )
+    body = msgspec.msgpack.encode(columns)
+    return framed(_CONVERSION_MAGIC, SCHEMA_VERSION, body)
+
+
+def decode_conversions(data: bytes, target: str) -> list[Conversion]:
+    """The conversions that `encode_conversions` wrote, without those that are marked.
+
+    Raises ValueError on bytes of another kind or version, and on any damage.
+    """
+    body, marks = opened(_CONVERSION_MAGIC, SCHEMA_VERSION, data)
+    try:
+        ids, times, values = _BODY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"the body of the block is unreadable: {error}") from None
+    if not len(ids) == len(times) == len(values) or len(marks) not in (0, len(ids)):
+        raise ValueError("the columns of the block are of different lengths")
+    rows = zip(ids, times, values, bytes(marks) or bytes(len(ids)), strict=True)
+    return [Conversion(i, target, at, value) for i, at, value, mark in rows if not mark]
+
+
+_LENGTHS = SIZES.size + len(COLUMN_OF_BYTES)
+
+
+def decode_blocks(blocks: Sequence[bytes]) -> list[Block]:
+    """What `decode_block` says of each, as few blocks: those without duplicates and without long
+    names are put together, one behind the other, and their campaigns are named once.
+
+    Raises ValueError when any of them is damaged; which, `decode_block` tells.
+    """
+    run, others = _Run(), []
+    for data in blocks:
+        body, marks = opened_block(data)
+        if marks or body[SIZES.size : _LENGTHS] != COLUMN_OF_BYTES:
+            others.append(decode_block(data))
+        else:
+            run.add(body)
+    return [run.block(), *others] if run.rows else others
+
+
+@dataclass(slots=True)
+class _Run:
+    """The parts of each block's body."""
+
+    lengths: list[bytes] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    rows: list[bytes] = field(default_factory=list)
+    scores: list[bytes] = field(default_factory=list)
+    counts: list[bytes] = field(default_factory=list)
+    positives: list[bytes] = field(default_factory=list)
+
+    def add(self, body: bytes) -> None:
+        campaigns, rows = SIZES.unpack_from(body)
+        text, first = _LENGTHS + campaigns, len(body) - rows * ROW_BYTES
+        if text > first:
+            raise ValueError(f"names and {rows} rows of {ROW_BYTES} bytes do not fill the block")
+        scores = first + rows * NUMBER_BYTES
+        counts = scores + rows * VALUE_BYTES
+        positives = counts + rows * VALUE_BYTES
+        self.lengths.append(body[_LENGTHS:text])
+        self.texts.append(body[text:first])
+        self.rows.append(body[first:scores])
+        self.scores.append(body[scores:counts])
+        self.counts.append(body[counts:positives])
+        self.positives.append(body[positives:])
+
+    def block(self) -> Block:
+        campaigns = np.array([len(each) for each in self.lengths])
+        of_block = np.repeat(
+            np.arange(len(campaigns)), [len(each) // NUMBER_BYTES for each in self.rows]
+        )
+        rows = np.frombuffer(b"".join(self.rows), "<u4")
+        check_rows(rows, campaigns[of_block])
+        columns = b"".join((*self.scores, *self.counts, *self.positives))
+        values = np.frombuffer(columns, "<f8").reshape(3, len(rows))
+        check_values(values)
+        names, numbers = numbered(self._lengths(campaigns), b"".join(self.texts))
+        firsts = np.cumsum(campaigns) - campaigns
+        return Block(names, numbers[rows + firsts[of_block]].astype(np.uint32), *values)
+
+    def _lengths(self, campaigns: Integers) -> Integers:
+        """Those of all names; ValueError where they do not fill the text of their block."""
+        lengths = np.frombuffer(b"".join(self.lengths), np.uint8).astype(np.int64)
+        reached = np.append(0, np.cumsum(lengths))[np.cumsum(campaigns)]
+        if not np.array_equal(reached, np.cumsum([len(text) for text in self.texts])):
+            raise ValueError("the names of a block do not fill their place in it")
+        return lengths

@@ -16,11 +16,11 @@ import redis.asyncio
 from app.storage import keys
 from app.storage.batch import Batch
 from app.storage.blocks import encode_block
-from app.storage.click_events import ClickRules, Refusal, Refused
+from app.storage.clicks import ClickRules, Refusal, Refused
 from app.storage.errors import IdempotencyConflict, reaching_the_store
-from app.storage.event_ids import pack_ids
+from app.storage.event_columns import pack_ids
 from app.storage.keys import TargetHour
-from app.storage.scripts import lua
+from app.storage.redis.client import lua
 
 LONGEST_IDEMPOTENCY_KEY = 255
 

@@ -15,12 +15,11 @@ import numpy as np
 import redis
 
 from app.storage import keys
-from app.storage.block_run import decode_blocks
-from app.storage.blocks import Block, decode_block
+from app.storage.blocks import Block, decode_block, decode_blocks
 from app.storage.errors import CorruptBins
 from app.storage.keys import TargetHour
-from app.storage.scripts import lua
-from calibrators.bins_table import BinsTable
+from app.storage.redis.client import lua
+from calibrators.bins.table import BinsTable
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
 """Blocks of one commit at most, but for its last page."""

@@ -8,8 +8,7 @@ import redis
 
 from app.storage import keys
 from app.storage.errors import QueueFull, reaching_the_store
-from app.storage.replies import as_text
-from app.storage.scripts import lua
+from app.storage.redis.client import as_text, lua
 
 Status = Literal["queued", "running", "done", "failed"]
 

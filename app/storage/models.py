@@ -24,9 +24,8 @@ from app.storage.errors import (
     reaching_the_store,
 )
 from app.storage.lease import LeaseToken
-from app.storage.manifests import check_digest, pack_manifest, unpack_manifest
-from app.storage.replies import as_bytes, as_text
-from app.storage.scripts import lua
+from app.storage.redis.client import as_bytes, as_text, lua
+from app.storage.versions import check_digest, pack_manifest, unpack_manifest
 
 SCHEMA_VERSION = 1
 KEPT = 3

@@ -7,8 +7,7 @@ import redis
 
 from app.storage import keys
 from app.storage.errors import TooManyOverrides, reaching_the_store
-from app.storage.replies import as_text
-from app.storage.scripts import lua
+from app.storage.redis.client import as_text, lua
 
 MOST = 10_000
 """Each refit reads all of them, and fits what they name on its own."""

@@ -5,17 +5,25 @@ schema_version, version, as_of, published_at, sha256 of the report, and bytes, c
 every atlas), `report` (JSON), and the atlases in chunks `<target>:<number>`. It is written under a
 time to live and kept only once it is published, so a publisher that dies half-way leaves nothing
 behind.
+
+Versions that no hour will be judged by: refits within an hour must not push out the others.
+Manifests: JSON behind the 32 bytes of its SHA-256, and digests of what it describes.
+Notices of new versions, by publish and subscribe: hints that spare a poll, and no more.
 """
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import redis
+from redis.client import PubSub
+from redis.exceptions import RedisError
 
 from app.storage import keys
 from app.storage.errors import (
@@ -26,10 +34,63 @@ from app.storage.errors import (
     reaching_the_store,
 )
 from app.storage.lease import LeaseToken
-from app.storage.manifests import check_digest, pack_manifest, unpack_manifest
-from app.storage.replies import as_bytes, as_text
-from app.storage.scripts import lua
-from app.storage.superseded import superseded
+from app.storage.redis.client import as_bytes, as_text, lua
+
+NEWEST_KEPT = 3
+"""So many of the newest are never among them: what is in force, and the way back by hand."""
+
+_HOUR_SECONDS = 3600.0
+
+
+def superseded(history: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of the versions behind which another one became the last of its hour, oldest first.
+
+    An hour is judged by the newest version whose as_of is not after its beginning: of all as_of
+    of one hour only the last can be that. `history` are manifests, newest first.
+    """
+    last: dict[float, Mapping[str, Any]] = {}
+    for entry in history:
+        held = last.setdefault(_served_hour(entry), entry)
+        if entry["as_of"] > held["as_of"]:
+            last[_served_hour(entry)] = entry
+    older = [entry for entry in history[NEWEST_KEPT:] if last[_served_hour(entry)] is not entry]
+    return [entry["version"] for entry in reversed(older)]
+
+
+def _served_hour(entry: Mapping[str, Any]) -> float:
+    """The first hour whose beginning is not before as_of."""
+    served: float = -(-entry["as_of"] // _HOUR_SECONDS)
+    return served
+
+
+_SEAL_BYTES = 32
+
+
+def pack_manifest(manifest: dict[str, Any]) -> bytes:
+    """The bytes of a manifest."""
+    packed = orjson.dumps(manifest, option=orjson.OPT_SERIALIZE_NUMPY)
+    return sha256(packed).digest() + packed
+
+
+def unpack_manifest(version: str, data: bytes | None, schema_version: int) -> dict[str, Any]:
+    """The manifest of a version; raises UnknownVersion without bytes, CorruptVersion on wrong
+    ones and on another schema_version."""
+    if data is None:
+        raise UnknownVersion(version)
+    seal, packed = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
+    if sha256(packed).digest() != seal:
+        raise CorruptVersion(version, "the sha256 of its manifest is wrong")
+    manifest: dict[str, Any] = orjson.loads(packed)
+    if manifest.get("schema_version") != schema_version:
+        raise CorruptVersion(version, f"only schema_version {schema_version} is known")
+    return manifest
+
+
+def check_digest(version: str, name: str, data: bytes, expected: str) -> None:
+    """Raises CorruptVersion when bytes are not those that the manifest describes."""
+    if sha256(data).hexdigest() != expected:
+        raise CorruptVersion(version, f"the sha256 of its {name} is wrong")
+
 
 SCHEMA_VERSION = 1
 # Small enough that neither Redis nor a reader is busy with one chunk for a millisecond.
@@ -235,3 +296,60 @@ def _readable(stored: Iterable[tuple[str, bytes | None]]) -> Iterator[dict[str, 
 
 def _manifest(version: str, data: bytes | None) -> dict[str, Any]:
     return unpack_manifest(version, data, SCHEMA_VERSION)
+
+
+_SUBSCRIBE_SECONDS: Final = 1.0
+_LONGEST_LOOK: Final = 0.25
+
+
+class Notices:
+    """Waits for the next notice or for a time to pass, whichever comes first.
+
+    A notice may be missed, while the connection is lost for one, so the caller looks for itself
+    after every wait. No failure is raised: a lost connection is opened again at the next wait.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._subscribed: PubSub | None = None
+        self._closing = threading.Event()
+
+    def wait(self, seconds: float) -> None:
+        """Returns at a notice, after so many seconds, or soon after `close`.
+
+        Returns at once when it has just subscribed: what was published before was not told.
+        """
+        deadline = time.monotonic() + seconds
+        try:
+            if self._subscribed is None:
+                self._subscribed = self._subscribe()
+            else:
+                self._listen(self._subscribed, deadline)
+        except (RedisError, OSError):
+            self.release()
+            self._closing.wait(max(0.0, deadline - time.monotonic()))
+
+    def close(self) -> None:
+        """Ends the wait of another thread."""
+        self._closing.set()
+
+    def release(self) -> None:
+        """Gives the connection back; for the thread that waits."""
+        if self._subscribed is not None:
+            self._subscribed.close()
+            self._subscribed = None
+
+    def _subscribe(self) -> PubSub:
+        subscribed: PubSub = self._client.pubsub()  # type: ignore[no-untyped-call]
+        subscribed.subscribe(keys.PUBLISHED)
+        if subscribed.get_message(timeout=_SUBSCRIBE_SECONDS) is None:
+            subscribed.close()
+            raise redis.TimeoutError("no answer to SUBSCRIBE")
+        return subscribed
+
+    def _listen(self, subscribed: PubSub, deadline: float) -> None:
+        """Looks are short, so that a close is seen soon."""
+        while (left := deadline - time.monotonic()) > 0 and not self._closing.is_set():
+            message = subscribed.get_message(timeout=min(left, _LONGEST_LOOK))
+            if message is not None and message["type"] == "message":
+                return

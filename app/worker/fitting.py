@@ -1,17 +1,89 @@
-"""Candidates: a target's maps by its method, and campaigns' maps by calibrators of their own."""
+"""Candidates: a target's maps by its method, and campaigns' maps by calibrators of their own.
+
+The refit of one target: its candidate, what the guard makes of it, and what to report.
+The methods that the settings name, and what each remembers of a target from refit to refit.
+Atlases of some campaigns out of those of all.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.settings import Settings
-from app.worker.map_choice import replaced
-from app.worker.methods import Methods
-from calibrators import Atlas, BinsTable, Refit, refit_campaigns
-from calibrators.history import History
-from calibrators.per_campaign import PerCampaign
-from calibrators.sufficiency import Reason
+from app.settings import Settings, groups_of
+from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
+from calibrators.bins.history import History
+from calibrators.guard import Guarded, guard
+from calibrators.maps.atlas import CAMPAIGN
+from calibrators.methods.calibrator import Reason
+from calibrators.methods.methods import make_method
+from calibrators.methods.refit import Fitted, Method, PerCampaign
+
+
+class Methods:
+    """Makes each method once; runs it from where its last refit of the target left off."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._groups = groups_of(settings.campaign_group)
+        self._made: dict[str, Method] = {}
+        self._memories: dict[tuple[str, str], object] = {}
+
+    def of(self, calibrator: str) -> Method:
+        """The method of that name, with the numbers of the settings."""
+        if calibrator not in self._made:
+            settings = self._settings
+            self._made[calibrator] = make_method(
+                calibrator,
+                hours=settings.window_hours,
+                history_hours=settings.history_hours,
+                bin_size=settings.bin_size,
+                sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
+                groups=self._groups,
+            )
+        return self._made[calibrator]
+
+    def refit(self, calibrator: str, target: str, history: History, trial: bool) -> Fitted:
+        """All maps of a target by one method; what it remembers is of this target alone."""
+        place = (target, calibrator)
+        memory = self._memories.get(place)
+        fitted = self.of(calibrator).refit(history, memory=memory, trial=trial)
+        self._memories[place] = fitted.memory
+        return fitted
+
+    def forget(self) -> None:
+        """Begin anew: another worker may have refitted meanwhile."""
+        self._memories.clear()
+
+
+def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:
+    """The maps of these campaigns, as far as they have any, and the target's."""
+    return Atlas.build(_own(atlas, campaigns), atlas.target_map)
+
+
+def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
+    """The atlas with these campaigns as they are in the source; one without a map there has none.
+
+    Every other map, and the target's, stays.
+    """
+    named = set(campaigns)
+    kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
+    return Atlas.build(kept | _own(source, named), atlas.target_map)
+
+
+def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
+    """The atlas with the source's maps where it has none."""
+    if atlas is None or source is None:
+        return source if atlas is None else atlas
+    missing = set(source.campaigns).difference(atlas.campaigns)
+    target_map = atlas.target_map or source.target_map
+    if not missing and target_map == atlas.target_map:
+        return atlas
+    return Atlas.build(_own(atlas, atlas.campaigns) | _own(source, missing), target_map)
+
+
+def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:
+    return {name: atlas.map_of(name) for name in campaigns if atlas.level(name) == CAMPAIGN}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,3 +216,118 @@ def counted(names: Iterable[str]) -> dict[str, int]:
     """How often each name comes."""
     listed = list(names)
     return {name: listed.count(name) for name in sorted(set(listed))}
+
+
+PASSED = "passed"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """What to refit, and beside what.
+
+    Attributes
+    ----------
+    in_force : the maps that serve now, which stay where `campaigns` names others.
+    compared : the maps that were in force when the newest hour began, so that neither they nor
+        the trial have seen it, and those in force now of campaigns that had none then; None where
+        nothing was published before.
+    own : calibrators of campaigns that have theirs.
+    before : the report of the refit before.
+    """
+
+    target: str
+    campaigns: Sequence[str] | None = None
+    in_force: Atlas | None = None
+    compared: Atlas | None = None
+    own: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What goes out, and the report's part about it."""
+
+    order: Order
+    calibrator: str
+    candidate: Candidate
+    atlas: Atlas
+    guarded: Guarded | None
+
+    @property
+    def held(self) -> Mapping[str, int]:
+        """How many campaigns did not get their candidate as it was, by decision."""
+        counts = {} if self.guarded is None else self.guarded.counts
+        return {decision: count for decision, count in counts.items() if decision != PASSED}
+
+    def report(self) -> dict[str, Any]:
+        """How many campaigns got maps of their own, how many did not and why, and what held maps
+        back; "guard" is None where there is none."""
+        return {
+            "fitted": len(self.atlas),
+            "skipped": counted(self.candidate.skipped.values()),
+            "calibrator": self.calibrator,
+            "overridden": counted(self.order.own.values()),
+            "overrides": dict(self.order.own),
+            "guard": None if self.guarded is None else _told(self.guarded),
+            "method": dict(self.candidate.notes),
+        }
+
+    def decided(self, top: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The top campaigns with the calibrator of each, and what became of its candidate; those
+        that this refit did not name keep what the one before decided."""
+        return [
+            {
+                **entry,
+                "calibrator": self.order.own.get(entry["campaign"], self.calibrator),
+                "decision": self._decision(entry["campaign"]),
+            }
+            for entry in top
+        ]
+
+    def _decision(self, campaign: str) -> str:
+        named = self.order.campaigns
+        if named is not None and campaign not in named:
+            listed = self.order.before.get("top", ())
+            earlier = {entry["campaign"]: entry.get("decision", PASSED) for entry in listed}
+            return str(earlier.get(campaign, PASSED))
+        return PASSED if self.guarded is None else self.guarded.decisions.get(campaign, PASSED)
+
+
+def refit_target(fitting: Fitting, order: Order, history: History) -> Outcome:
+    """Fit the candidate and let the guard choose on the newest hour of the history."""
+    calibrator = fitting.settings.calibrator_of(order.target)
+    if order.campaigns is None:
+        candidate = fitting.whole(order.target, history, order.own)
+        guarded = _guarded(candidate, order.compared, history)
+        atlas = candidate.atlas if guarded is None else guarded.atlas
+        return Outcome(order, calibrator, candidate, atlas, guarded)
+    in_force = order.in_force or Atlas.empty()
+    candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
+    guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
+    chosen = candidate.atlas if guarded is None else guarded.atlas
+    atlas = replaced(in_force, chosen, order.campaigns)
+    return Outcome(order, calibrator, candidate, atlas, guarded)
+
+
+def _guarded(candidate: Candidate, compared: Atlas | None, history: History) -> Guarded | None:
+    if candidate.trial is None:
+        return None
+    newest = history.windows(history.newest, history.newest + 1)
+    return guard(candidate.atlas, candidate.trial, compared, newest)
+
+
+def _guarded_of(
+    candidate: Candidate, compared: Atlas | None, history: History, campaigns: set[str]
+) -> Guarded | None:
+    """The same for some campaigns: nothing of the others is up for decision."""
+    if candidate.trial is None:
+        return None
+    newest: list[BinsTable] = [
+        table.select(campaigns) for table in history.windows(history.newest, history.newest + 1)
+    ]
+    atlas, trial = only(candidate.atlas, campaigns), only(candidate.trial, campaigns)
+    return guard(atlas, trial, None if compared is None else only(compared, campaigns), newest)
+
+
+def _told(guarded: Guarded) -> dict[str, Any]:
+    return {**guarded.counts, "target": guarded.target_decision}

@@ -1,4 +1,7 @@
-"""The worker's loop: hold the lease, fold, run jobs, refit on schedule, give signs of life."""
+"""The worker's loop: hold the lease, fold, run jobs, refit on schedule, give signs of life.
+
+Keeps the worker's lease alive while a long refit runs.
+"""
 
 import logging
 import os
@@ -6,27 +9,62 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from threading import Event, current_thread, main_thread
-from typing import Any
+from threading import Event, Thread, current_thread, main_thread
+from types import TracebackType
+from typing import Any, Self
 
 import redis
 
 from app.settings import Settings
-from app.storage.bins_store import BinsStore
-from app.storage.connection import open_redis
+from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable
-from app.storage.heartbeat import Heartbeat
 from app.storage.jobs import Job, Jobs
-from app.storage.lease import Lease
+from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import Overrides
+from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.hours import SECONDS
-from app.worker.lease_keeper import LeaseKeeper
-from app.worker.refitting import Refitter, Request
-from app.worker.schedule import Schedule
+from app.worker.refit import Refitter, Request
+from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.training import NothingToTrain
-from app.worker.training_schedule import TrainingSchedule
+
+
+class LeaseKeeper:
+    """Renews a lease in a thread of its own, three times in its life.
+
+    When the lease is lost, `held` turns false; what the holder still tries to publish then is
+    refused by the store itself.
+    """
+
+    def __init__(self, lease: Lease, life_seconds: float) -> None:
+        self._lease = lease
+        self._pause = life_seconds / 3
+        self._stop = Event()
+        self._thread = Thread(target=self._keep, name="lease-keeper", daemon=True)
+        self.held = True
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        while self.held and not self._stop.wait(self._pause):
+            try:
+                self.held = self._lease.renew()
+            except StorageUnavailable:
+                # The store may come back before the lease ends; it decides then.
+                continue
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,24 +1,175 @@
-"""Relabelling: what the clicks of the recent window count as, with everything known by a moment."""
+"""Relabelling: what the clicks of the recent window count as, with everything known by a moment.
 
-from collections.abc import Mapping
+What labels of young clicks come from: a model, the delay distribution alone, or nothing.
+Expected conversions by click day, kept until it is known what was observed.
+
+A day's record is of the refit that had most of the day in its window: it says which clicks it
+counted, by their time, and what their labels added up to when they were used.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from math import floor
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.click_log import ClickLog, LoggedClicks
-from app.settings import Settings
-from app.worker.click_days import Span
+from app.settings import SECONDS_PER_DAY, Settings
 from app.worker.hours import SECONDS
-from app.worker.judging import quality, top_campaigns
-from app.worker.label_source import LabelSource, label_source
-from app.worker.model_shelf import ShelvedModel
+from app.worker.model_cache import ShelvedModel
+from app.worker.monitoring import quality, top_campaigns
 from calibrators import BinsTable
-from calibrators.history import HourTables
-from pccem import Attribution, conversions_due, label
+from calibrators.bins.history import HourTables
+from calibrators.samples import Floats
+from pccem import (
+    Attribution,
+    Categorical,
+    Clicks,
+    Column,
+    Features,
+    LabelRules,
+    PostClickModel,
+    conversions_due,
+    label,
+)
 
-Floats = NDArray[np.float64]
+_log = logging.getLogger(__name__)
+
+Source = Literal["model", "delays", "none"]
+SOURCES: tuple[Source, ...] = ("model", "delays", "none")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelSource:
+    """Probabilities of a conversion, (n,), where they come from, and how they become labels."""
+
+    source: Source
+    probabilities: NDArray[np.float64]
+    rules: LabelRules
+
+
+def label_source(shelved: ShelvedModel | None, clicks: Clicks, settings: Settings) -> LabelSource:
+    """The best source that there is for these clicks.
+
+    Before a first model the score itself stands in, corrected by the conversions seen so far,
+    whatever the settings say; before a delay distribution there is none.
+    """
+    scored = _scored(shelved, clicks, settings.training_threads)
+    delays = None if shelved is None else shelved.delays
+    if shelved is None or scored is None:
+        rules = LabelRules("posterior", drift_correction=True)
+        return LabelSource("none" if delays is None else "delays", clicks.scores, rules)
+    rules = LabelRules(settings.labels, settings.drift_correction, shelved.post_click)
+    if delays is None:
+        rules = LabelRules("paper", drift_correction=False, post_click=shelved.post_click)
+    return LabelSource("model", scored, rules)
+
+
+def score(model: PostClickModel, clicks: Clicks, num_threads: int = 0) -> NDArray[np.float64]:
+    """The model's probabilities, (n,); a column that no click brought is missing in all of them,
+    one that came up after the training is left out. FeatureMismatch if one has changed its kind."""
+    features, kinds = clicks.model_features(), model.feature_kinds
+    columns: dict[str, Column] = {
+        name: features.columns.get(name, _missing(kind, len(clicks)))
+        for name, kind in kinds.items()
+    }
+    return model.score(Features(columns, len(clicks)), num_threads)
+
+
+def _scored(
+    shelved: ShelvedModel | None, clicks: Clicks, num_threads: int
+) -> NDArray[np.float64] | None:
+    if shelved is None or shelved.model is None:
+        return None
+    try:
+        return score(shelved.model, clicks, num_threads)
+    except ValueError as error:
+        _log.error("model %s cannot score the clicks: %s", shelved.version, error)
+        return None
+
+
+def _missing(kind: str, n: int) -> Column:
+    if kind == "numeric":
+        return np.full(n, np.nan)
+    return Categorical(np.full(n, -1, np.int32), ())
+
+
+SHOWN = 7
+"""Days whose expected and observed conversions are told."""
+
+Span = tuple[float, float]
+"""Clicks of [first, behind), epoch seconds."""
+DayRecord = Mapping[str, Any]
+
+
+def labelled_days(
+    clicked_at: NDArray[np.float64], labels: NDArray[np.float64], span: Span, as_of: float
+) -> Iterator[DayRecord]:
+    """One record for each day (UTC) of which the span holds clicks."""
+    for first, behind in _days(span):
+        chosen = (clicked_at >= first) & (clicked_at < behind)
+        if chosen.any():
+            yield {
+                "first": first,
+                "behind": behind,
+                "as_of": as_of,
+                "clicks": int(np.count_nonzero(chosen)),
+                "expected": float(labels[chosen].sum()),
+            }
+
+
+def merged_days(
+    before: Iterable[DayRecord], new: Iterable[DayRecord], since: float
+) -> list[DayRecord]:
+    """The records of the days that end after a moment, oldest first: of each day the one with most
+    of the day, and of such the first that was used."""
+    days: dict[int, DayRecord] = {}
+    for record in (*before, *new):
+        held = days.setdefault(_day(record["first"]), record)
+        if _seconds(record) > _seconds(held):
+            days[_day(record["first"])] = record
+    return [record for _, record in sorted(days.items()) if record["behind"] > since]
+
+
+def observed_days(
+    records: Iterable[DayRecord],
+    clicked_at: NDArray[np.float64],
+    converted: NDArray[np.bool_],
+    span: Span,
+    weight: float = 1.0,
+) -> list[DayRecord]:
+    """The records inside a span of mature clicks, with what was observed of theirs in the end.
+
+    Each click given stands for `weight` of them.
+    """
+    found: list[DayRecord] = []
+    for record in records:
+        if span[0] <= record["first"] and record["behind"] <= span[1]:
+            chosen = (clicked_at >= record["first"]) & (clicked_at < record["behind"])
+            observed = weight * float(np.count_nonzero(converted[chosen]))
+            found.append({**record, "observed": observed})
+    return found
+
+
+def _days(span: Span) -> Iterator[Span]:
+    first, behind = span
+    for day in range(_day(first), _day(behind) + 1):
+        clipped = max(first, day * SECONDS_PER_DAY), min(behind, (day + 1) * SECONDS_PER_DAY)
+        if clipped[0] < clipped[1]:
+            yield clipped
+
+
+def _day(moment: float) -> int:
+    return floor(moment / SECONDS_PER_DAY)
+
+
+def _seconds(record: DayRecord) -> float:
+    return float(record["behind"] - record["first"])
+
+
 Report = dict[str, Any]
 
 

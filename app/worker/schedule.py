@@ -1,12 +1,19 @@
-"""The schedule: which refits are due now, and a pause after what failed."""
+"""The schedule: which refits are due now, and a pause after what failed.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+The daily schedule: which trainings are due, and a pause after what failed.
+"""
 
-from app.settings import Settings
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import floor
+
+from app.settings import SECONDS_PER_DAY, Settings
+from app.storage.models import Models
 from app.storage.versions import Versions
-from app.worker.atlas_shelf import AtlasShelf
+from app.worker.atlas_cache import AtlasShelf
 from app.worker.hours import SECONDS, closed_hours, due_between, due_refits
+from app.worker.model_cache import ModelShelf
 
 _RETRY_SECONDS = 60.0
 
@@ -60,3 +67,71 @@ class Schedule:
         fitted = [reports.get(target, {}).get("fitted_as_of") for target in self.settings.targets]
         known = [as_of for as_of in fitted if as_of is not None]
         return min(known) if len(known) == len(fitted) else None
+
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_RETRY_SECONDS = 3600.0
+_MOST_CRASHES = 3
+
+
+@dataclass(slots=True)
+class TrainingSchedule:
+    """Trainings as of midnight (UTC) by the wall clock; in event time only jobs train.
+
+    Missed midnights are made up for by the newest. A training that fails is tried again after
+    pauses that grow to an hour. One that takes the worker down with it is tried three times, and
+    then left to the next midnight: it must not keep the hourly refits from happening.
+    """
+
+    settings: Settings
+    models: Models
+    shelf: ModelShelf
+    now: Callable[[], float]
+    _reached: dict[str, float] = field(default_factory=dict)
+    _not_before: float = 0.0
+    _failures: int = 0
+
+    def due(self) -> Iterator[tuple[str, float]]:
+        """Delayed targets, each with the moment to train it as of."""
+        now = self.now()
+        days = floor((now - self.settings.refit_delay_seconds) / SECONDS_PER_DAY)
+        midnight = float(days * SECONDS_PER_DAY)
+        if self.settings.clock == "event" or now < self._not_before:
+            return
+        for target in self.settings.delayed_targets:
+            if not self._is_done(target, midnight) and self._may_begin(target, midnight):
+                yield target, midnight
+
+    def done(self, target: str, as_of: float) -> None:
+        """Nothing is due for the target before the next midnight."""
+        # Where there was too little to learn from, other workers begin it again: none died of it.
+        self.models.forget_attempts(target, as_of)
+        self._reach(target, as_of)
+
+    def failed(self, target: str, as_of: float) -> None:
+        """Leave failing trainings alone for a while."""
+        self.models.forget_attempts(target, as_of)
+        pause = min(_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
+        self._not_before = self.now() + pause
+        self._failures += 1
+
+    def _is_done(self, target: str, midnight: float) -> bool:
+        if self._reached.get(target, 0.0) >= midnight:
+            return True
+        last = self.shelf.last_as_of(target, self.settings.attribution_seconds(target))
+        if last is not None and last >= midnight:
+            self._reach(target, midnight)
+            return True
+        return False
+
+    def _may_begin(self, target: str, midnight: float) -> bool:
+        if self.models.attempt(target, midnight) <= _MOST_CRASHES:
+            return True
+        _log.error("training %s as of %.0f is given up: begun, but never ended", target, midnight)
+        self._reach(target, midnight)
+        return False
+
+    def _reach(self, target: str, as_of: float) -> None:
+        self._reached[target] = as_of
+        self._failures = 0

@@ -1,19 +1,159 @@
-"""Training: a delayed target's delay distribution and post-click model, as of a moment."""
+"""Training: a delayed target's delay distribution and post-click model, as of a moment.
 
-from collections.abc import Callable, Sequence
+The delay distribution of clicks of every age, read a day at a time.
+Maturity: how well probabilities came true on clicks whose attribution window is now over.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
-from app.click_log import ClickLog
+import numpy as np
+from numpy.typing import NDArray
+
+from app.click_log import ClickLog, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.lease import LeaseToken
 from app.storage.models import Models, Trained
-from app.worker.click_days import SHOWN, DayRecord, Span, observed_days
-from app.worker.delay_sample import ConvertedClicks, fitted_delays
-from app.worker.maturity import Matured
-from app.worker.model_shelf import ModelShelf, ShelvedModel
-from pccem import DelayDistribution, Training, TrainingRules, seal, train
+from app.worker.model_cache import ModelShelf, ShelvedModel
+from app.worker.monitoring import Row, quality
+from app.worker.relabelling import SHOWN, DayRecord, Span, observed_days, score
+from calibrators import BinsTable
+from calibrators.samples import Floats
+from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.scorecard import pooled_scores
+from pccem import (
+    Attribution,
+    Clicks,
+    DelayDistribution,
+    FeatureMismatch,
+    Features,
+    Training,
+    TrainingRules,
+    seal,
+    train,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvertedClicks:
+    """What delays are learnt from: clicks that did not convert tell nothing about them."""
+
+    clicks: Clicks
+    delay: NDArray[np.float64]
+    age: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, clicks: Clicks, known: Attribution) -> Self:
+        """Those of the clicks that have converted, without their features."""
+        bare = Clicks(
+            clicks.clicked_at,
+            clicks.campaigns,
+            clicks.rows,
+            clicks.scores,
+            Features({}, len(clicks)),
+        )
+        chosen = known.converted
+        return cls(bare.select(chosen), known.delay[chosen], known.age[chosen])
+
+
+def fitted_delays(
+    log: ClickLog,
+    mature: ConvertedClicks,
+    target: str,
+    *,
+    window: float,
+    as_of: float,
+    closed: float,
+) -> DelayDistribution | None:
+    """The target's distribution as of a moment; None with too few conversions.
+
+    `mature` are the clicks that the caller has read already; the younger ones, up to `closed`, are
+    read here.
+    """
+    parts = [mature, *_young(log, target, closed, window=window, as_of=as_of)]
+    clicks = Clicks.concatenate(part.clicks for part in parts)
+    return DelayDistribution.fit(
+        np.concatenate([part.delay for part in parts]),
+        np.concatenate([part.age for part in parts]),
+        clicks.rows,
+        clicks.campaigns,
+        window=window,
+    )
+
+
+def _young(
+    log: ClickLog, target: str, closed: float, *, window: float, as_of: float
+) -> Iterator[ConvertedClicks]:
+    first = as_of - window
+    while first < closed:
+        behind = min(first + SECONDS_PER_DAY, closed)
+        logged, known = log.known(target, first, behind, window=window, as_of=as_of)
+        yield ConvertedClicks.of(logged.clicks, known)
+        first = behind
+
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matured:
+    """Clicks whose outcomes are final, all of a span or a sample of them."""
+
+    clicks: LoggedClicks
+    attribution: Attribution
+
+    @property
+    def outcomes(self) -> Floats:
+        """(n,) 1 for a click that converted."""
+        return self.attribution.converted.astype(np.float64)
+
+    @property
+    def weight(self) -> float:
+        """Clicks that each one stands for."""
+        return self.clicks.total / len(self.clicks) if len(self.clicks) else 1.0
+
+    def within(self, span: Span) -> Flags:
+        """(n,) which of the clicks are of a span."""
+        at = self.clicks.clicks.clicked_at
+        return (at >= span[0]) & (at < span[1])
+
+    def report(self, span: Span, shelved: ShelvedModel | None, num_threads: int) -> dict[str, Any]:
+        """Quality of raw scores, of served probabilities and of the model on a span's clicks,
+        against what came of them."""
+        chosen = self.within(span)
+        served = self.clicks.probabilities
+        return {
+            "first": span[0],
+            "behind": span[1],
+            "raw": self._quality(self.clicks.clicks.scores, chosen),
+            "calibrated": self._quality(served, chosen & ~np.isnan(served)),
+            "model": None if shelved is None else self._of_model(shelved, chosen, num_threads),
+        }
+
+    def _quality(self, values: Floats, chosen: Flags) -> Row:
+        clicks = self.clicks.clicks
+        rows = clicks.rows[chosen].astype(np.int64)
+        counts, outcomes = np.ones(len(rows)), self.outcomes[chosen]
+        return quality(
+            BinsTable.from_columns(clicks.campaigns, rows, values[chosen], counts, outcomes)
+        )
+
+    def _of_model(self, shelved: ShelvedModel, chosen: Flags, num_threads: int) -> Row | None:
+        """On the clicks that had not converted when the model was asked; None without one, and
+        where the features are not those that it was trained on."""
+        if shelved.model is None:
+            return None
+        asked = chosen & ~(self.attribution.delay < shelved.post_click)
+        try:
+            scores = score(shelved.model, self.clicks.clicks.select(asked), num_threads)
+        except FeatureMismatch:
+            return None
+        row = pooled_scores(Predictions.check(scores, self.outcomes[asked], None))
+        return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
 
 Report = dict[str, Any]
 

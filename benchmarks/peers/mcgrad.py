@@ -1,7 +1,7 @@
 """Becomes MCGrad's child program, in its environment, which is made first if it is not there.
 
-`python -m benchmarks.peers.mcgrad`, as `evaluation.contest` starts it; it answers {"error": why} on
-standard output where the environment cannot be made.
+`python -m benchmarks.peers.mcgrad`, as `research.leaderboard` starts it; it answers {"error": why}
+on standard output where the environment cannot be made.
 """
 
 import fcntl

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import orjson
 
-from app.command_line.addresses import free_port
+from app.cli.serving.settings import free_port
 from benchmarks.bodies import Question
 from benchmarks.load import HOST, Connections, post
 from benchmarks.machine import on_core, process_tree

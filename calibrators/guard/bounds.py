@@ -1,16 +1,165 @@
-"""How far maps may lie from what has served so far, and from the target's map."""
+"""How far maps may lie from what has served so far, and from the target's map.
 
+Bounds around a map, as a factor in odds.
+The maps of an atlas as columns.
+Maps that leave their bounds are moved inside.
+Whether maps that had to be moved make a difference where there is traffic.
+Fewer knots for maps that have to stay between bounds.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrators.atlas import Atlas
-from calibrators.calibration_map import CalibrationMap
-from calibrators.guard.map_rows import columns_of
-from calibrators.guard.odds_band import lowered, raised
-from calibrators.guard.thinning import thinned
-from calibrators.map_columns import MapColumns
+from calibrators.guard.test import NewestHour, log_odds_of
+from calibrators.maps.atlas import Atlas, MapColumns
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
+
+MARGIN = 1e-6
+"""Added to every bound, so that a map that is exactly 0 or 1 somewhere can leave it again."""
+
+
+def raised(probabilities: Floats, factor: float) -> Floats:
+    """The upper bound: odds times the factor. Concave in the probability."""
+    return np.minimum(factor * probabilities / (1.0 + (factor - 1.0) * probabilities) + MARGIN, 1.0)
+
+
+def lowered(probabilities: Floats, factor: float) -> Floats:
+    """The lower bound: odds divided by the factor. Convex in the probability."""
+    return np.maximum(probabilities / (factor - (factor - 1.0) * probabilities) - MARGIN, 0.0)
+
+
+def columns_of(atlas: Atlas) -> MapColumns:
+    """By row: the target's (or the identity) first, then those of its campaigns."""
+    return MapColumns(*atlas._blocks.flat())
+
+
+LEAST = 0.01
+"""Less than this share of the hour's expected positives moved is not felt."""
+
+
+def felt_by(
+    hour: NewestHour, campaigns: Sequence[str], chosen: MapColumns, moved: MapColumns
+) -> set[str]:
+    """Those of the campaigns, (k,), whose scores of the hour have other probabilities by the map
+    that was moved, (k,), than by the one that was chosen, (k,)."""
+    if not campaigns:
+        return set()
+    row_of = {name: row for row, name in enumerate(campaigns)}
+    before, after = (MapBlocks(each.lengths, each.knots, each.values) for each in (chosen, moved))
+    found: set[str] = set()
+    for table, evidence in zip(hour.tables, hour.evidence, strict=True):
+        of_table = [row_of.get(name, -1) for name in table.campaigns]
+        rows = np.array(of_table, np.int64)[evidence.rows]
+        ours = rows >= 0
+        rows, scores, weights = rows[ours], evidence.scores[ours], evidence.weights[ours]
+        was, now = before.look_up(rows, scores), after.look_up(rows, scores)
+        changed = felt(was, now, weights, rows, len(campaigns))
+        found.update(campaigns[row] for row in np.flatnonzero(changed).tolist())
+    return found
+
+
+def felt(
+    before: Floats, after: Floats, weights: Floats, rows: Integers, campaigns: int
+) -> NDArray[np.bool_]:
+    """Of which campaigns, (c,), the probabilities of the cells, (m,), have changed that much."""
+    moved = np.bincount(rows, weights * np.abs(after - before), campaigns)
+    expected = np.bincount(rows, weights * before, campaigns)
+    changed: NDArray[np.bool_] = moved > LEAST * expected
+    return changed
+
+
+_OUTSIDE = 1e6
+"""Added to the error of a knot out of bounds, so that it comes before any that is not."""
+
+Flags = NDArray[np.bool_]
+
+
+def thinned(
+    maps: Integers, knots: Floats, values: Floats, lower: Floats, upper: Floats, most: int
+) -> Flags:
+    """Which of the knots, (k,), to draw each map through: at most `most`, if that holds the bounds
+    at all of them; more where it does not. `maps`, (k,), says whose they are, and ascends.
+
+    Of Douglas and Peucker (1973), in rounds: from the two ends on, the knot of each piece joins
+    where what is drawn so far errs most in log-odds, those out of bounds first. All maps take
+    their rounds together, each until nothing joins any more.
+    """
+    taken = np.zeros(len(knots), bool)
+    if not len(knots):
+        return taken
+    ends = np.flatnonzero(np.diff(maps))
+    taken[np.concatenate(([0], ends, ends + 1, [len(knots) - 1]))] = True
+    drawing = _Drawing(maps, knots, values, lower, upper, log_odds_of(values))
+    places = np.arange(len(knots))
+    while len(places):
+        joining = drawing.joining(taken[places], most)
+        taken[places[joining]] = True
+        growing = np.isin(drawing.maps, drawing.maps[joining])
+        drawing, places = drawing.of(growing), places[growing]
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Knots of maps, (k,) each: whose, where, their values and bounds, and the log-odds wanted."""
+
+    maps: Integers
+    knots: Floats
+    values: Floats
+    lower: Floats
+    upper: Floats
+    wanted: Floats
+
+    def of(self, chosen: Flags) -> Self:
+        """Some of the maps."""
+        return type(self)(
+            self.maps[chosen],
+            self.knots[chosen],
+            self.values[chosen],
+            self.lower[chosen],
+            self.upper[chosen],
+            self.wanted[chosen],
+        )
+
+    def joining(self, taken: Flags, most: int) -> Integers:
+        """The knots that join those that are taken."""
+        drawn = self._drawn(taken)
+        outside = (drawn < self.lower - _ROUNDING) | (drawn > self.upper + _ROUNDING)
+        errors = np.abs(log_odds_of(drawn) - self.wanted) + _OUTSIDE * outside
+        found = _worst(np.where(taken, 0.0, errors), np.flatnonzero(taken))
+        maps = self.maps[found]
+        left = most - np.bincount(self.maps[taken], minlength=self.maps[-1] + 1)
+        room = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))
+        order = np.lexsort((-errors[found], maps))
+        ranks = np.arange(len(found)) - np.searchsorted(maps, maps)
+        joining: Integers = found[order[ranks < room[maps]]]
+        return joining
+
+    def _drawn(self, taken: Flags) -> Floats:
+        """The lines through the knots that are taken, as `np.interp` draws them."""
+        places, pieces = np.flatnonzero(taken), np.cumsum(taken) - 1
+        left, right = places[:-1], places[1:]
+        # Between the last knot of a map and the first of the next nothing is drawn.
+        runs = np.maximum(self.knots[right] - self.knots[left], np.finfo(np.float64).tiny)
+        slopes = np.append((self.values[right] - self.values[left]) / runs, 0.0)
+        starts = places[pieces]
+        drawn = slopes[pieces] * (self.knots - self.knots[starts]) + self.values[starts]
+        return np.where(taken, self.values, drawn)
+
+
+def _worst(errors: Floats, starts: Integers) -> Integers:
+    """The first knot of the largest error in each piece that has one, ascending."""
+    largest = np.maximum.reduceat(errors, starts)
+    pieces = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(errors))))
+    found = np.flatnonzero((errors > 0) & (errors == largest[pieces]))
+    return found[np.append(True, np.diff(pieces[found]) > 0)] if len(found) else found
+
 
 NEAR = 2.0
 """The reach is around what the target's map says of scores up to so many times smaller or larger:
@@ -99,3 +248,118 @@ def _stretched(parent: CalibrationMap, factor: float) -> CalibrationMap:
     kept = np.append(np.diff(reached) > 0, True) & (reached < 1.0)
     last = parent.at(min(1.0 / factor, 1.0))
     return CalibrationMap(np.append(reached[kept], 1.0), np.append(parent.values[kept], last))
+
+
+_ROUNDING = 1e-12
+
+_MAPS = 256
+"""Maps looked at in one go: what is worked out for each of their knots stays in the cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """Maps that had to be moved: their numbers ascending, (k,), and what became of them."""
+
+    numbers: Integers
+    maps: MapColumns
+
+
+_NONE: Final = Moved(np.empty(0, np.int64), MapColumns.of_maps([]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """Knots of all that matters to each map: whose, where, and whether it is one of its own."""
+
+    maps: Integers
+    scores: Floats
+    own: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, chosen: MapColumns, served: MapColumns, reach: Floats) -> "_Points":
+        numbers = np.arange(len(chosen))
+        lengths = (chosen.lengths, served.lengths, np.full(len(chosen), len(reach)))
+        scores = np.concatenate((chosen.knots, served.knots, np.tile(reach, len(chosen))))
+        maps = np.concatenate([np.repeat(numbers, each) for each in lengths])
+        return cls(maps, scores, np.arange(len(scores)) < len(chosen.knots))
+
+    def taken(self, places: Integers | NDArray[np.bool_]) -> "_Points":
+        return _Points(self.maps[places], self.scores[places], self.own[places])
+
+    def ordered(self) -> "_Points":
+        """By map and score, each score of a map once."""
+        in_order = self.taken(np.lexsort((~self.own, self.scores, self.maps)))
+        new = (np.diff(in_order.maps) > 0) | (np.diff(in_order.scores) > 0)
+        return in_order.taken(np.append(True, new))
+
+    def needed(self, outside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A map's own knots, and all knots of those of its pieces that leave the bounds."""
+        firsts = np.flatnonzero(self.own)
+        leaves = np.logical_or.reduceat(outside, firsts)
+        # A piece also leaves where the next one begins; behind a map's last knot there is none.
+        leaves[:-1] |= outside[firsts[1:]] & (self.scores[firsts[:-1]] < 1.0)
+        needed: NDArray[np.bool_] = self.own | leaves[np.cumsum(self.own) - 1]
+        return needed
+
+
+def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
+    """Those of the maps that leave their bounds somewhere, moved inside; of at most `most` knots
+    where these can hold the bounds.
+
+    Exact at every score, not only at the knots: between two knots of all maps involved each is a
+    straight line, over which the upper bound is concave and the lower one convex; so a line that
+    starts and ends between them never leaves them. Increasing maps stay increasing, as the bounds
+    around increasing maps increase.
+    """
+    served, reach = bounds.served_maps, bounds.knots
+    parts = [_NONE]
+    for first in range(0, len(chosen), _MAPS):
+        run = slice(first, first + _MAPS)
+        points = _Points.of(chosen.run(run.start, run.stop), served.run(run.start, run.stop), reach)
+        moved = _bounded(chosen.run(run.start, run.stop), points, bounds.of(run), most)
+        parts.append(Moved(first + moved.numbers, moved.maps))
+    numbers = np.concatenate([part.numbers for part in parts])
+    return Moved(numbers, MapColumns.end_to_end([part.maps for part in parts]))
+
+
+def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> Moved:
+    blocks = MapBlocks(chosen.lengths, chosen.knots, chosen.values)
+    outside = _outside(blocks.look_up(points.maps, points.scores), *_limits(points, bounds))
+    if not outside.any():
+        return _NONE
+    marked = np.zeros(len(chosen), bool)
+    marked[points.maps[outside]] = True
+    return _mended(blocks, points.taken(marked[points.maps]).ordered(), bounds, most)
+
+
+def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Moved:
+    lower, upper = _limits(points, bounds)
+    before = blocks.look_up(points.maps, points.scores)
+    values = _levelled(np.clip(before, lower, upper), points.maps)
+    needed = points.needed(_outside(before, lower, upper))
+    long = (np.bincount(points.maps, needed) > most)[points.maps]
+    if long.any():
+        of_long = points.taken(long)
+        limits = (values[long], lower[long], upper[long])
+        needed[long] = thinned(of_long.maps, of_long.scores, *limits, most)
+    numbers, lengths = np.unique(points.maps[needed], return_counts=True)
+    return Moved(numbers, MapColumns(lengths, points.scores[needed], values[needed]))
+
+
+def _levelled(values: Floats, maps: Integers) -> Floats:
+    """The values without falls inside a map that are none but for rounding."""
+    while True:
+        steps = np.diff(values)
+        falls = np.flatnonzero((steps < 0) & (steps > -_ROUNDING) & (np.diff(maps) == 0))
+        if not falls.size:
+            return values
+        values[falls + 1] = values[falls]
+
+
+def _limits(points: _Points, bounds: Bounds) -> tuple[Floats, Floats]:
+    return bounds.at(points.maps, points.scores)
+
+
+def _outside(found: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
+    outside: NDArray[np.bool_] = (found < lower - _ROUNDING) | (found > upper + _ROUNDING)
+    return outside

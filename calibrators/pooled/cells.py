@@ -1,19 +1,155 @@
-"""The bins of a block of campaigns, by coarse cell of the score's log-odds and by hour."""
+"""The bins of a block of campaigns, by coarse cell of the score's log-odds and by hour.
+
+The cells of a block of campaigns hour by hour: sums over hours, and sums over cells.
+What a block's cells hold hour by hour, packed: kept from one look at it to the next.
+A block of campaigns during a fit: their cells, and their deviations so far.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrators.bins_table import BinsTable
-from calibrators.fixed_point import from_fixed
-from calibrators.grid import GRID
-from calibrators.history import HourTables
-from calibrators.pooled.cell_hours import CellHours, sums_by
-from calibrators.pooled.packed_entries import Entries, PackedEntries
+from calibrators.bins.fixed_point import from_fixed
+from calibrators.bins.grid import GRID
+from calibrators.bins.history import HourTables
+from calibrators.bins.table import BinsTable
+from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.samples import Floats, Integers
+from calibrators.scipy_functions import expit
+
+Number = TypeVar("Number", np.int64, np.float64)
+
+_LARGEST = 255
+
+
+class Entries(NamedTuple):
+    """Of one cell in one hour each, hour by hour, the oldest first.
+
+    Attributes
+    ----------
+    places, hours : the cell, and the hour of the window, counted from 0, (e,).
+    counts, positives : samples, and positives of these, (e,).
+    """
+
+    places: Integers
+    hours: Integers
+    counts: Floats
+    positives: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteColumn(Generic[Number]):
+    """Numbers, (e,), a byte each; those that are not whole or need more than a byte stand apart,
+    with their places. Nothing is lost."""
+
+    bytes: NDArray[np.uint8]
+    places: NDArray[np.int32]
+    others: NDArray[Number]
+
+    @classmethod
+    def of(cls, values: NDArray[Number]) -> Self:
+        """The column of these values."""
+        narrow = np.clip(values, 0, _LARGEST).astype(np.uint8)
+        places = np.flatnonzero(narrow != values)
+        return cls(narrow, places.astype(np.int32), values[places])
+
+    def values(self) -> NDArray[Number]:
+        """The same values again."""
+        found = self.bytes.astype(self.others.dtype)
+        found[self.places] = self.others
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedEntries:
+    """Entries in about three bytes each instead of 32: most cells hold few samples in an hour, and
+    most steps from a cell to the next that holds any are short.
+
+    Attributes
+    ----------
+    lengths : entries of each hour of the window, (h,).
+    steps : from the place of each entry's cell to that of the next.
+    """
+
+    lengths: Integers
+    steps: ByteColumn[np.int64]
+    counts: ByteColumn[np.float64]
+    positives: ByteColumn[np.float64]
+
+    @classmethod
+    def of(cls, entries: Entries, hours: int) -> Self:
+        """Packs the entries of a window of so many hours."""
+        return cls(
+            np.bincount(entries.hours, minlength=hours),
+            ByteColumn.of(np.diff(entries.places, prepend=0)),
+            ByteColumn.of(entries.counts),
+            ByteColumn.of(entries.positives),
+        )
+
+    def unpacked(self) -> Entries:
+        """The same entries again."""
+        return Entries(
+            np.cumsum(self.steps.values()),
+            np.repeat(np.arange(len(self.lengths)), self.lengths),
+            self.counts.values(),
+            self.positives.values(),
+        )
+
+
+def sums_by(places: NDArray[np.integer[Any]], amounts: Floats, size: int) -> Floats:
+    """The sum of the amounts, (n,), that belong to each of `size` places."""
+    return np.bincount(places, amounts, size).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellHours:
+    """What m cells of c campaigns hold in each hour of a window, unpacked while it is summed.
+
+    Attributes
+    ----------
+    sizes : cells of each campaign, (c,); the first campaign's come first.
+    entries : one for each cell and hour that hold samples.
+    """
+
+    sizes: Integers
+    entries: PackedEntries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Campaigns and hours, c and h."""
+        return len(self.sizes), len(self.entries.lengths)
+
+    @property
+    def rows(self) -> Integers:
+        """The campaign of each cell, ascending, (m,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def weighted(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Samples and positives of each cell, (m,), with weights by campaign and hour, (c, h)."""
+        held, rows = self.entries.unpacked(), self.rows
+        factor = weights[rows[held.places], held.hours]
+        counts = sums_by(held.places, held.counts * factor, len(rows))
+        return counts, sums_by(held.places, held.positives * factor, len(rows))
+
+    def expected(self, probabilities: Floats) -> Floats:
+        """Positives by campaign and hour, (c, h), given the probability of each cell, (m,)."""
+        held = self.entries.unpacked()
+        return self._by_hour(held.places, held.hours, held.counts * probabilities[held.places])
+
+    def observed(self) -> Floats:
+        """Positives that were seen, by campaign and hour, (c, h)."""
+        held = self.entries.unpacked()
+        return self._by_hour(held.places, held.hours, held.positives)
+
+    def _by_hour(self, places: Integers, hours: Integers, amounts: Floats) -> Floats:
+        campaigns, length = self.shape
+        keys = self.rows[places] * length + hours
+        return sums_by(keys, amounts, campaigns * length).reshape(self.shape)
+
 
 FARTHEST = 17.5
 """Log-odds beyond which a score counts as this far out: those of 2e-8, less than the grid tells
@@ -113,3 +249,118 @@ def _entries(table: BinsTable, numbers: dict[str, int]) -> tuple[Integers, Float
         return keys, sums
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return keys[starts], np.add.reduceat(sums, starts, axis=1)
+
+
+class CampaignBlock:
+    """Campaigns with their weighted cells and the coordinates of their deviations, (c, k).
+
+    What every Newton step reads is kept, 36 bytes a cell; what the hours hold is packed.
+
+    Attributes
+    ----------
+    campaigns : their names, (c,).
+    hours : what their cells hold hour by hour.
+    groups : the group of each campaign, (c,), -1 for none.
+    log_odds : of the mean score of each cell, (m,).
+    offsets : from the centre of all traffic to that of each campaign's own, by the positives that
+        scores promise, in log-odds, (c,).
+    values : coordinates of the deviations, (c, k).
+    trust : in each campaign's level, (c,), see `Precisions`.
+    """
+
+    values: Floats
+
+    def __init__(
+        self,
+        cells: Cells,
+        coordinates: Coordinates,
+        groups: Integers,
+        values: Floats,
+        weights: Floats,
+    ) -> None:
+        """With what their hours weigh, (c, h)."""
+        self.campaigns: tuple[str, ...] = cells.campaigns
+        self.hours: CellHours = cells.hours
+        self.log_odds: Floats = cells.log_odds
+        self.groups, self.values = groups, values
+        self._coordinates = coordinates
+        self._knots: Knots = coordinates.knots
+        rows = cells.hours.rows
+        before, self._after = self._knots.places(cells.log_odds)
+        self._key = (rows * self._knots.count + before).astype(np.int32)
+        self.offsets = self._centres(rows, cells.promised) - coordinates.centre
+        self.trust: Floats = np.ones(len(cells))
+        self.weigh(weights)
+
+    def __len__(self) -> int:
+        return len(self.campaigns)
+
+    def weigh(self, weights: Floats) -> None:
+        """Count each campaign's hours with these weights, (c, h), from now on."""
+        self._counts, self._positives = self.hours.weighted(weights)
+
+    def _centres(self, rows: Integers, promised: Floats) -> Floats:
+        weights = promised + np.finfo(float).tiny
+        total = sums_by(rows, weights, len(self))
+        centres = sums_by(rows, weights * self.log_odds, len(self)) / total
+        positions = self._knots.positions
+        return np.clip(centres, positions[0], positions[-1])
+
+    def probabilities(self, curves: Floats) -> Floats:
+        """Of each cell, (m,), with the log odds ratio of each campaign at the knots, (c, k)."""
+        return expit(self.log_odds + self.at_cells(curves))
+
+    def at_cells(self, curves: Floats) -> Floats:
+        """The curves, (c, k), at each cell, (m,)."""
+        flat = curves.reshape(-1)
+        before, after = flat[self._key], flat[self._key + 1]
+        found: Floats = before + self._after * (after - before)
+        return found
+
+    def linearised(self, curves: Floats) -> tuple[Floats, Floats]:
+        """Gradient, (c, k), and information, (c, k, k), of the binomial likelihood in the
+        coordinates, when these are the log odds ratios."""
+        p = self.probabilities(curves)
+        residuals = self._positives - self._counts * p
+        weights = self._counts * p * (1 - p)
+        gradients = self.on_knots(residuals) @ self._coordinates.basis
+        diagonal, beside = self._tridiagonal(weights)
+        return gradients, self._coordinates.matrices(diagonal, beside)
+
+    def information(self, curves: Floats) -> Floats:
+        """Of the binomial likelihood about the log odds near each knot, (c, k)."""
+        p = self.probabilities(curves)
+        return self.on_knots(self._counts * p * (1 - p))
+
+    def on_knots(self, amounts: Floats) -> Floats:
+        """Amounts at the cells, (m,), shared between the knots around each, (c, k)."""
+        behind = amounts * self._after
+        size = len(self) * self._knots.count
+        shared = sums_by(self._key, amounts - behind, size)
+        shared += sums_by(self._key + 1, behind, size)
+        return shared.reshape(-1, self._knots.count)
+
+    def _tridiagonal(self, weights: Floats) -> tuple[Floats, Floats]:
+        mixed = weights * (1 - self._after) * self._after
+        diagonal = self.on_knots(weights) - self.on_knots_both(mixed)
+        size = len(self) * self._knots.count
+        beside = sums_by(self._key, mixed, size).reshape(-1, self._knots.count)
+        return diagonal, beside[:, :-1]
+
+    def on_knots_both(self, amounts: Floats) -> Floats:
+        """Amounts at the cells, (m,), whole to each of both knots around, (c, k)."""
+        size = len(self) * self._knots.count
+        both = sums_by(self._key, amounts, size) + sums_by(self._key + 1, amounts, size)
+        return both.reshape(-1, self._knots.count)
+
+    def curvature_pull(self, curves: Floats, covariances: Floats) -> Floats:
+        """Half the third derivative of the likelihood against these covariances, (c, k, k), as a
+        gradient in the coordinates, (c, k)."""
+        own, beside = self._coordinates.variances(covariances)
+        at, key = self._after, self._key
+        pairs = np.pad(beside, ((0, 0), (0, 1))).reshape(-1)[key]
+        flat = own.reshape(-1)
+        spread = (1 - at) ** 2 * flat[key] + 2 * at * (1 - at) * pairs + at**2 * flat[key + 1]
+        p = self.probabilities(curves)
+        third = self._counts * p * (1 - p) * (1 - 2 * p)
+        return self.on_knots(-0.5 * third * spread) @ self._coordinates.basis

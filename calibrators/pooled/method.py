@@ -1,28 +1,152 @@
-"""The pooled method: all campaigns' maps from one hierarchical model."""
+"""The pooled method: all campaigns' maps from one hierarchical model.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+What a refit leaves for the next one to start from.
+Weights and levels of campaigns, a block of them after the other, as if all went together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibrators.atlas import Atlas
-from calibrators.campaign_rows import CampaignRows
-from calibrators.history import History
-from calibrators.map_blocks import MapBlocks
-from calibrators.method import Fitted
-from calibrators.pooled.block_hours import OwnLevels, block_weights, in_blocks, levels_of_blocks
-from calibrators.pooled.campaign_block import CampaignBlock
+from calibrators.bins.history import History
+from calibrators.maps.atlas import Atlas, CampaignRows
+from calibrators.maps.look_up import MapBlocks
+from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.coordinates import Coordinates
-from calibrators.pooled.levels import Levels
-from calibrators.pooled.memory import Memory
+from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.change_points import HourWeights, hour_weights
+from calibrators.pooled.fit import Shape
+from calibrators.pooled.hierarchy import Priors, Tree
+from calibrators.pooled.levels import Levels, block_levels, cascade_of
+from calibrators.pooled.outliers import SaidByHour, outage_hours
 from calibrators.pooled.priors import own_levels
-from calibrators.pooled.served_curves import served_curves, served_target_curve
-from calibrators.pooled.served_maps import ServedKnots
-from calibrators.pooled.shape import Shape
-from calibrators.pooled.tree import Tree
+from calibrators.pooled.serving import ServedKnots, served_curves, served_target_curve
+from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.pooled.window import GroupOf, Window
 from calibrators.samples import Floats, Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """Priors, and curves at the knots: the target's, (1, k), and the deviations of groups, (g, k),
+    and of campaigns, (c, k), with the row of each by name."""
+
+    knots: Knots
+    priors: Priors
+    target: Floats
+    groups: Mapping[str, int]
+    group_curves: Floats
+    campaigns: Mapping[str, int]
+    campaign_curves: Floats
+
+    @classmethod
+    def of(cls, shape: Shape, groups: Sequence[str]) -> Self:
+        """Of a fitted shape."""
+        basis = shape.coordinates.basis
+        names = [name for block in shape.blocks for name in block.campaigns]
+        values = np.vstack([np.empty((0, len(basis))), *(block.values for block in shape.blocks)])
+        return cls(
+            shape.coordinates.knots,
+            shape.priors,
+            (shape.tree.target @ basis.T)[None],
+            {name: row for row, name in enumerate(groups)},
+            shape.tree.groups @ basis.T,
+            {name: row for row, name in enumerate(names)},
+            values @ basis.T,
+        )
+
+    @classmethod
+    def nothing(cls, knots: Knots) -> Self:
+        """What is known before the first refit."""
+        none = np.empty((0, knots.count))
+        return cls(knots, Priors(), np.zeros((1, knots.count)), {}, none, {}, none)
+
+    def target_in(self, coordinates: Coordinates) -> Floats:
+        """The target's coordinates, (k,)."""
+        target: Floats = self._in(coordinates, self.target)[0]
+        return target
+
+    def groups_in(self, coordinates: Coordinates, names: Sequence[str]) -> Floats:
+        """The groups' coordinates, (g, k), 0 for one that is new."""
+        return self._of(coordinates, self.group_curves, self.groups, names)
+
+    def campaigns_in(self, coordinates: Coordinates, names: Sequence[str]) -> Floats:
+        """The campaigns' coordinates, (c, k), 0 for one that is new."""
+        return self._of(coordinates, self.campaign_curves, self.campaigns, names)
+
+    def _of(
+        self,
+        coordinates: Coordinates,
+        curves: Floats,
+        known: Mapping[str, int],
+        names: Sequence[str],
+    ) -> Floats:
+        rows = np.array([known.get(name, -1) for name in names], np.int64)
+        found = np.zeros((len(names), coordinates.knots.count))
+        found[rows >= 0] = self._in(coordinates, curves[rows[rows >= 0]])
+        return found
+
+    def _in(self, coordinates: Coordinates, curves: Floats) -> Floats:
+        return coordinates.of_curves(self.knots.moved(curves, coordinates.knots))
+
+
+_BLOCK = 4096
+"""Campaigns of a block: enough that a step takes longer than its call, and few enough that what it
+takes meanwhile are a few MB."""
+
+
+class OwnLevels(NamedTuple):
+    """What a shape says of its campaigns.
+
+    Attributes
+    ----------
+    groups : (c,), the group of each, -1 for none.
+    fitted, variances : (c,), their own levels, in log-odds, and the prior variances of these.
+    """
+
+    groups: Integers
+    fitted: Floats
+    variances: Floats
+
+
+def in_blocks(expected: Floats, observed: Floats, levels: OwnLevels) -> list[CampaignHours]:
+    """Campaigns whose hours all count, in blocks, one at least; views of the tables, (c, h)."""
+    every = np.broadcast_to(1.0, expected.shape)
+    firsts = range(0, max(len(expected), 1), _BLOCK)
+    return [
+        CampaignHours.checked(
+            expected[rows],
+            observed[rows],
+            weights=every[rows],
+            begun=every[rows],
+            groups=levels.groups[rows],
+            fitted=levels.fitted[rows],
+            variances=levels.variances[rows],
+        )
+        for rows in (slice(first, first + _BLOCK) for first in firsts)
+    ]
+
+
+def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:
+    """`hour_weights` of each block, with the outages that all blocks together show."""
+    outage = outage_hours(SaidByHour.of(blocks, len(ages)))
+    for block in blocks:
+        yield hour_weights(block.expected, block.observed, ages, outage=outage)
+
+
+def levels_of_blocks(blocks: Sequence[CampaignHours], ages: Floats, groups: int) -> Levels:
+    """`fit_levels` of the campaigns of one block or more, which has the shifts of all of them in
+    their order; the weights are those of these hours, whatever they weighed."""
+    weighed = [
+        block._replace(weights=found.weights, begun=found.begun)
+        for block, found in zip(blocks, block_weights(blocks, ages), strict=True)
+    ]
+    cascade = cascade_of(weighed, ages, groups=groups)
+    parts = [block_levels(cascade, block) for block in weighed]
+    return replace(parts[0], shifts=np.concatenate([part.shifts for part in parts]))
+
 
 _HALF_LIFE = 96.0
 """Hours in which what a shape was learnt from loses half its weight."""

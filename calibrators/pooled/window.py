@@ -1,20 +1,86 @@
-"""The window of a refit as it is read: cells of all blocks, and when the hours were."""
+"""The window of a refit as it is read: cells of all blocks, and when the hours were.
 
-from collections.abc import Callable, Iterator
+Tables of many campaigns by hour, a span of the campaigns after the other.
+Weighted quantiles of values that come in blocks.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrators.history import History
-from calibrators.pooled.campaign_spans import campaign_spans
-from calibrators.pooled.cell_hours import sums_by
-from calibrators.pooled.cells import Cells
-from calibrators.pooled.knots import Knots
-from calibrators.pooled.quantiles import quantile
+from calibrators.bins.history import History, HourTables
+from calibrators.bins.table import BinsTable
+from calibrators.maps.atlas import even_spans
+from calibrators.pooled.cells import Cells, sums_by
+from calibrators.pooled.spline import Knots
 from calibrators.samples import Floats, Integers
+
+MOST = 1024
+"""Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""
+
+
+def campaign_spans(tables: HourTables, most: int = MOST) -> Iterator[HourTables]:
+    """The same tables, none with more campaigns than that, as views: those of ascending spans of
+    names where a table has more, else as they are."""
+    if all(len(table) <= most for table in tables.values()):
+        yield tables
+        return
+    names = sorted({name for table in tables.values() for name in table.campaigns})
+    for first, behind in even_spans(names, most):
+        yield {hour: _between(table, first, behind) for hour, table in tables.items()}
+
+
+def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
+    """The campaigns of first <= name < behind."""
+    names = table.campaigns
+    start = bisect_left(names, first)
+    stop = len(names) if behind is None else bisect_left(names, behind)
+    offsets = table.offsets[start : stop + 1]
+    span = slice(offsets[0], offsets[-1])
+    return BinsTable(
+        names[start:stop], offsets - offsets[0], table.cells[span], table.sums[:, span]
+    )
+
+
+_WIDTH = 0.0875
+
+
+def quantile(values: Sequence[Floats], weights: Sequence[Floats], share: float) -> float:
+    """The first of all values, ascending, up to which lies this share of the weight.
+
+    values, weights: one array of each for each block, (m,), finite, the weights >= 0; one value at
+    least. Sums by narrow bins say in which of them it lies, and only the values of that one are
+    sorted: no array is as long as all blocks together. Raises ValueError without a value.
+    """
+    if not any(map(len, values)):
+        raise ValueError("values: there are none, so there is no quantile")
+    low = min(float(block.min()) for block in values if len(block))
+    bins = [((block - low) / _WIDTH).astype(np.int32) for block in values]
+    reached = np.cumsum(_sums(bins, weights))
+    goal = share * reached[-1]
+    chosen = int(np.searchsorted(reached, goal))
+    inside = [number == chosen for number in bins]
+    found = np.concatenate([block[held] for block, held in zip(values, inside, strict=True)])
+    weight = np.concatenate([block[held] for block, held in zip(weights, inside, strict=True)])
+    order = np.argsort(found, kind="stable")
+    before = reached[chosen - 1] if chosen else 0.0
+    place = int(np.searchsorted(before + np.cumsum(weight[order]), goal))
+    return float(found[order[min(place, len(order) - 1)]])
+
+
+def _sums(bins: Sequence[NDArray[np.int32]], weights: Sequence[Floats]) -> Floats:
+    size = 1 + max(int(number.max(initial=0)) for number in bins)
+    sums = np.zeros(size)
+    for number, weight in zip(bins, weights, strict=True):
+        sums += sums_by(number, weight, size)
+    return sums
+
 
 Rows = TypeVar("Rows", Floats, Integers)
 GroupOf = Callable[[str], str | None]

@@ -1,22 +1,23 @@
 """Ad auctions of a search engine, simulated: what another model or setting would earn."""
 
 from evaluation.auction.click_curve import ClickCurve, click_curve
-from evaluation.auction.comparison import AuctionComparison, JudgedModel, compare_auctions
-from evaluation.auction.conclusion import Conclusion
-from evaluation.auction.gsp import Auction, gsp_auction
-from evaluation.auction.identifiers import BadRow
-from evaluation.auction.operating_point import OperatingPoint
-from evaluation.auction.operating_sweep import SweptPoint, sweep_operating_points
-from evaluation.auction.relative_change import RelativeChange, relative_change
-from evaluation.auction.search_experiment import (
-    ExperimentRow,
-    SearchExperiment,
-    search_experiment,
+from evaluation.auction.comparison import (
+    AuctionComparison,
+    Conclusion,
+    JudgedModel,
+    compare_auctions,
 )
+from evaluation.auction.gsp import Auction, OperatingPoint, SlotLayout, gsp_auction
+from evaluation.auction.identifiers import BadRow
+from evaluation.auction.operating_points import SweptPoint, sweep_operating_points
 from evaluation.auction.search_log import SearchLog
 from evaluation.auction.search_platform import DrawnSearchLog, SearchPlatform
-from evaluation.auction.simulation import Simulation, simulate_auction
-from evaluation.auction.slot_layout import SlotLayout
+from evaluation.auction.simulation import (
+    RelativeChange,
+    Simulation,
+    relative_change,
+    simulate_auction,
+)
 
 __all__ = [
     "Auction",
@@ -25,11 +26,9 @@ __all__ = [
     "ClickCurve",
     "Conclusion",
     "DrawnSearchLog",
-    "ExperimentRow",
     "JudgedModel",
     "OperatingPoint",
     "RelativeChange",
-    "SearchExperiment",
     "SearchLog",
     "SearchPlatform",
     "Simulation",
@@ -39,7 +38,6 @@ __all__ = [
     "compare_auctions",
     "gsp_auction",
     "relative_change",
-    "search_experiment",
     "simulate_auction",
     "sweep_operating_points",
 ]

@@ -1,4 +1,8 @@
-"""Expected clicks of simulated slots, from the log at three levels."""
+"""Expected clicks of simulated slots, from the log at three levels.
+
+What a log knows about clicks: of a pair at a position, of a pair, of a position.
+Impressions and clicks of a log by query, ad and position.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,12 +11,126 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats
-from evaluation.auction.click_history import ClickHistory
+from calibrators.samples import Floats, Integers
+from evaluation.auction.click_curve import ClickCurve, curve_of
 from evaluation.auction.gsp import Auction
 from evaluation.auction.identifiers import Codes
 from evaluation.auction.search_log import SearchLog
-from evaluation.sums import sum_at
+from evaluation.metrics.sums import sum_at
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedCells:
+    """Counts of every cell, a cell being a pair (query and ad) at a position that showed it.
+
+    The last pair stands for all that were never shown, the last cell for all that the log lacks.
+
+    Attributes
+    ----------
+    pair_of_row : (n,) pair of each row of the log.
+    cell_of : (pairs, positions) the cell.
+    cell_of_shown : (shown,) cell of each row that was shown.
+    pairs, places : (cells,) pair and position, from 0, of each cell.
+    impressions, clicks : (cells,) counts; 0 for the last.
+    """
+
+    pair_of_row: Codes
+    cell_of: Codes
+    cell_of_shown: Codes
+    pairs: Integers
+    places: Integers
+    impressions: Floats
+    clicks: Floats
+
+    @classmethod
+    def of(cls, log: SearchLog) -> Self:
+        """Count what a log has shown."""
+        n_positions, shown, keys = log.layout.positions, log.shown, log.pair_keys
+        known = np.unique(keys[shown])
+        pair_of_row = _places_in(known, keys)
+        grid = pair_of_row[shown] * np.int64(n_positions) + log.positions[shown] - 1
+        cells, cell_of_shown = np.unique(grid, return_inverse=True)
+        pairs, places = np.divmod(np.append(cells, len(known) * n_positions), n_positions)
+        cell_of = np.full((len(known) + 1, n_positions), len(cells), np.int32)
+        cell_of[pairs, places] = np.arange(len(cells) + 1)
+        clicks = log.clicks[shown].astype(np.float64)
+        return cls(
+            pair_of_row=pair_of_row,
+            cell_of=cell_of,
+            cell_of_shown=cell_of_shown.astype(np.int32),
+            pairs=pairs,
+            places=places,
+            impressions=sum_at(cell_of_shown, np.ones(len(shown)), len(cells) + 1),
+            clicks=sum_at(cell_of_shown, clicks, len(cells) + 1),
+        )
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs, the last included."""
+        return len(self.cell_of)
+
+    def pair_sums(self, values: Floats) -> Floats:
+        """Sum of the cells' values, (cells,), over each pair, (pairs,)."""
+        return sum_at(self.pairs, values, self.n_pairs)
+
+
+def _places_in(known: Integers, keys: Integers) -> Codes:
+    """Where each key stands among the known ones, ascending; behind the last where it is none."""
+    places = np.searchsorted(known, keys)
+    if len(known):
+        places[known[np.minimum(places, len(known) - 1)] != keys] = len(known)
+    return places.astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class ClickHistory:
+    """Click rates of a log, so arranged that the rate of any slot is a look-up.
+
+    Attributes
+    ----------
+    curve : the click curve.
+    cells : counts by pair and position.
+    exposures : (pairs,) impressions of each pair, weighted by the factors of their positions.
+    pair_rates : (pairs,) clicks over exposure: the click rate at the first position; nan where the
+        pair was never shown, or only where nothing is ever clicked.
+    filled : (positions,) whether the log ever filled the position.
+    sources : (positions,) the position itself where filled; otherwise the nearest filled one above
+        it, or below where there is none.
+    factors, rates : (positions,) the curve, and the click rate over all ads, of the source.
+    """
+
+    curve: ClickCurve
+    cells: LoggedCells
+    exposures: Floats
+    pair_rates: Floats
+    filled: NDArray[np.bool_]
+    sources: Integers
+    factors: Floats
+    rates: Floats
+
+    @classmethod
+    def of(cls, log: SearchLog, curve_method: str = "mle") -> Self:
+        """The history in a log; `curve_method` as in `click_curve`."""
+        cells = LoggedCells.of(log)
+        n = log.layout.positions
+        pairs, positions = cells.pairs.astype(np.int32), (cells.places + 1).astype(np.int32)
+        curve = curve_of(pairs, positions, cells.impressions, cells.clicks, n, curve_method)
+        filled = curve.impressions > 0.0
+        sources = _nearest(filled)
+        # Without a click all estimates are 0, whatever the curve.
+        factors = np.nan_to_num(curve.factors, nan=1.0)[sources]
+        exposures = cells.pair_sums(cells.impressions * factors[cells.places])
+        pair_rates = np.full(cells.n_pairs, np.nan)
+        np.divide(cells.pair_sums(cells.clicks), exposures, out=pair_rates, where=exposures > 0.0)
+        rates = np.nan_to_num(curve.rates)[sources]
+        return cls(curve, cells, exposures, pair_rates, filled, sources, factors, rates)
+
+
+def _nearest(filled: NDArray[np.bool_]) -> Integers:
+    places = np.arange(len(filled))
+    above = np.maximum.accumulate(np.where(filled, places, -1))
+    return np.where(above < 0, np.argmax(filled), above)
+
 
 LEVELS = (1, 2, 3)
 

@@ -1,20 +1,134 @@
-"""Models side by side: what they would earn, beside what offline metrics say of them."""
+"""Models side by side: what they would earn, beside what offline metrics say of them.
+
+What a simulation says in words, and when it must say nothing.
+The offline metrics of a model's scores on what the log has shown.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrators.samples import Floats
-from evaluation.auction.conclusion import MOST_UNSEEN, Conclusion, conclusion
-from evaluation.auction.logged_scores import logged_scores
-from evaluation.auction.operating_point import OperatingPoint
-from evaluation.auction.operating_sweep import Progress
-from evaluation.auction.page_metrics import METRICS
-from evaluation.auction.point_in_force import placement_agreement, point_in_force
-from evaluation.auction.relative_change import RelativeChange, relative_change
+from evaluation.auction.click_curve import ClickCurve
+from evaluation.auction.gsp import OperatingPoint
+from evaluation.auction.operating_points import Progress, placement_agreement, point_in_force
 from evaluation.auction.search_log import SearchLog
-from evaluation.auction.simulation import Simulation, Simulator
+from evaluation.auction.simulation import (
+    METRICS,
+    RelativeChange,
+    Simulation,
+    Simulator,
+    relative_change,
+)
+from evaluation.metrics.auc import auc_of
+from evaluation.metrics.calibration import pcoc_of
+from evaluation.metrics.loss import log_loss_of, rig_of
+from evaluation.metrics.predictions import Predictions
+
+MOST_UNSEEN = 0.2
+"""Share of slots at level 3 above which a simulation is a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """Whether a simulation may be believed, and what it says.
+
+    Attributes
+    ----------
+    conclusive : False when nothing may be concluded.
+    sentence : the conclusion, or why there is none.
+    """
+
+    conclusive: bool
+    sentence: str
+
+
+def conclusion(
+    baseline: Simulation,
+    candidate: Simulation,
+    changes: Mapping[str, RelativeChange],
+    most_unseen: float = MOST_UNSEEN,
+) -> Conclusion:
+    """What the changes from baseline to candidate mean.
+
+    Nothing, when more than `most_unseen` of the slots of either are filled from level 3: there the
+    log never showed the ad for the query, and its rate is a guess that flatters.
+    """
+    unseen = max(baseline.level_shares[2], candidate.level_shares[2])
+    if unseen > most_unseen:
+        return Conclusion(
+            False,
+            f"Do not conclude: in {unseen:.0%} of the simulated slots stands an ad that the log"
+            f" never showed for the query, more than {most_unseen:.0%}. Its clicks are a guess."
+            " Let the candidate choose on a small share of pages first, and simulate on their log.",
+        )
+    clicks = changes["click_yield"]
+    if isnan(clicks.value):
+        return Conclusion(False, "Do not conclude: the baseline has no clicks to compare with.")
+    return Conclusion(True, f"{_what(clicks)}: {_listed(changes)}.")
+
+
+def _what(clicks: RelativeChange) -> str:
+    if not clicks.is_clear:
+        return "No clear difference in clicks"
+    return "More clicks" if clicks.value > 0.0 else "Fewer clicks"
+
+
+def _listed(changes: Mapping[str, RelativeChange]) -> str:
+    names = {
+        "click_yield": "per page",
+        "mainline_click_yield": "in the mainline",
+        "revenue_per_mille": "revenue",
+    }
+    return ", ".join(f"{text} {_shown(changes[name])}" for name, text in names.items())
+
+
+def _shown(change: RelativeChange) -> str:
+    if isnan(change.value):
+        return "-"
+    return f"{change.value:+.1%} ({change.lower:+.1%} to {change.upper:+.1%})"
+
+
+OFFLINE_METRICS = ("n", "positives", "pcoc", "log_loss", "auc", "mainline_auc", "rig")
+
+
+def logged_predictions(log: SearchLog, scores: Floats, curve: ClickCurve) -> Predictions:
+    """Impressions of the log, (shown,), with arranged scores times the click curve.
+
+    A position-unbiased score promises clicks at the first position; what it promises where the ad
+    stood is that times the factor of the position, at most 1.
+    """
+    shown = log.shown
+    factors = curve.factors[log.positions[shown] - 1]
+    # Without a click in the whole log there is no curve, and the scores stand as they are.
+    promised = np.minimum(scores[shown] * np.nan_to_num(factors, nan=1.0), 1.0)
+    return Predictions.check(promised, log.clicks[shown].astype(np.float64), None)
+
+
+def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str, float]:
+    """What one would judge a model by before it is shown to anyone: on the logged impressions.
+
+    Impressions and clicks (`n`, `positives`), PCOC, log loss, AUC (of all and of the mainline) and
+    RIG of arranged scores times the click curve.
+    """
+    all_shown = logged_predictions(log, scores, curve)
+    above = log.positions[log.shown] <= log.layout.mainline
+    mainline = Predictions(
+        all_shown.probabilities[above], all_shown.outcomes[above], all_shown.weights[above]
+    )
+    values = (
+        all_shown.weights.sum(),
+        all_shown.positives.sum(),
+        pcoc_of(all_shown),
+        log_loss_of(all_shown),
+        auc_of(all_shown),
+        auc_of(mainline),
+        rig_of(all_shown),
+    )
+    return {name: float(value) for name, value in zip(OFFLINE_METRICS, values, strict=True)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,23 +1,202 @@
-"""The generalised second price auction of one page or of a whole log."""
+"""The generalised second price auction of one page or of a whole log.
 
+The best ads of every page in the order of their rank scores.
+The slots of a results page: a mainline and a sidebar.
+The settings of an auction that an ad platform can turn without a new model.
+"""
+
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrators.samples import (
     Floats,
+    Integers,
     check_equal_lengths,
     check_not_negative,
     check_unit_interval,
 )
-from evaluation.auction.identifiers import Codes, check_codes, numbered
-from evaluation.auction.operating_point import OperatingPoint
-from evaluation.auction.page_rules import check_ads
-from evaluation.auction.ranking import Ranking
-from evaluation.auction.slot_layout import SlotLayout
+from evaluation.auction.identifiers import Codes, check_ads, check_codes, numbered
+
+_ROWS = 1 << 16
+"""Rows sorted at once: they fit into the cache, and their pages into 16 bits, which numpy sorts
+by radix."""
+_NONE = (np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Up to `depth` ads of every page, page by page, best first; equal rank scores by ad.
+
+    No threshold has been applied, so one ranking serves every threshold.
+
+    Attributes
+    ----------
+    alpha : click investment power.
+    n_pages : how many pages there are, those without ads included.
+    rows : (k,) the row of the candidate.
+    pages : (k,) its page.
+    ranks : (k,) its place on the page; 0 is the best.
+    bids, rank_scores, click_powers : (k,) bid, bid * score ** alpha (above 0), score ** alpha.
+    """
+
+    alpha: float
+    n_pages: int
+    rows: Codes
+    pages: Codes
+    ranks: NDArray[np.int16]
+    bids: Floats
+    rank_scores: Floats
+    click_powers: Floats
+
+    @classmethod
+    def of(
+        cls, pages: Codes, bids: Floats, scores: Floats, *, alpha: float, depth: int, n_pages: int
+    ) -> Self:
+        """Rank n candidates, (n,) each, sorted by page and, inside a page, by ad."""
+        parts = [
+            _ranked(pages, bids, scores, alpha, depth, start, end)
+            for start, end in _whole_pages(pages)
+        ]
+        rows, ranks, rank_scores, powers = (
+            np.concatenate([none, *(part[place] for part in parts)])
+            for place, none in enumerate(_NONE)
+        )
+        return cls(alpha, n_pages, rows, pages[rows], ranks, bids[rows], rank_scores, powers)
+
+    @property
+    def next_scores(self) -> Floats:
+        """Rank score of the next ad of the page, shown or not, (k,); 0 where none follows."""
+        following = np.zeros(len(self.rows))
+        if len(self.rows):
+            same = self.pages[1:] == self.pages[:-1]
+            following[:-1] = np.where(same, self.rank_scores[1:], 0.0)
+        return following
+
+
+def _whole_pages(pages: Codes) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that end where a page ends, of at most _ROWS rows or of one page."""
+    start, n = 0, len(pages)
+    while start < n:
+        end = n
+        if start + _ROWS < n:
+            end = int(np.searchsorted(pages, pages[start + _ROWS]))
+        if end <= start:
+            end = int(np.searchsorted(pages, pages[start], side="right"))
+        yield start, end
+        start = end
+
+
+def _ranked(
+    pages: Codes, bids: Floats, scores: Floats, alpha: float, depth: int, start: int, end: int
+) -> tuple[Codes, NDArray[np.int16], Floats, Floats]:
+    """Rows, ranks, rank scores and powers of the candidates in [start, end)."""
+    powers = scores[start:end] ** alpha
+    rank_scores = bids[start:end] * powers
+    held = np.flatnonzero(rank_scores > 0.0)
+    # Both sorts are stable and rows come by ad, so equal rank scores stay in the order of ads.
+    best = held[np.argsort(-rank_scores[held], kind="stable")]
+    local = pages[start:end]
+    opens = np.cumsum(np.append(False, local[1:] != local[:-1])[: end - start])
+    short = opens.astype(np.uint16)[best]
+    best = best[np.argsort(short, kind="stable")]
+    ranks = _places(opens[best])
+    kept = ranks < depth
+    best = best[kept]
+    rows = (best + start).astype(np.int32)
+    return rows, ranks[kept].astype(np.int16), rank_scores[best], powers[best]
+
+
+def _places(groups: Integers) -> Integers:
+    """Place of every row inside its group; the rows of a group are neighbours."""
+    rows = np.arange(len(groups))
+    starts = np.where(np.append(True, groups[1:] != groups[:-1])[: len(groups)], rows, 0)
+    return rows - np.maximum.accumulate(starts)
+
+
+_MOST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLayout:
+    """How many ads a page can show, above the results and beside them.
+
+    A position is a slot's number: 1..mainline above the results, then mainline + 1 and up beside
+    them. The sidebar begins at the same number on every page, however few ads the mainline has.
+
+    Parameters
+    ----------
+    mainline, sidebar : slots of each block, from 0 to 1,000, together at least 1.
+
+    Raises
+    ------
+    ValueError
+        When a parameter breaks its rule; it is named.
+
+    Examples
+    --------
+    >>> SlotLayout(4, 5).positions
+    9
+    """
+
+    mainline: int = 4
+    sidebar: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("mainline", "sidebar"):
+            if not 0 <= getattr(self, name) <= _MOST:
+                raise ValueError(f"{name} = {getattr(self, name)}: must be from 0 to {_MOST}")
+        if not self.positions:
+            raise ValueError("mainline = 0 and sidebar = 0: a page must have a slot")
+
+    @property
+    def positions(self) -> int:
+        """Slots of a page."""
+        return self.mainline + self.sidebar
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """What turns bids and scores into a ranking, and how good an ad must be to be shown.
+
+    Parameters
+    ----------
+    alpha : click investment power, at least 0: the rank score is bid * score ** alpha. 0 ranks by
+        the bid alone, 1 by expected revenue, more prefers ads that are clicked.
+    reserve : least rank score of an ad that is shown at all, at least 0.
+    mainline_reserve : least rank score in the mainline, at least 0. Below `reserve` it is idle.
+
+    Raises
+    ------
+    ValueError
+        When a parameter is negative or not finite; it is named.
+
+    References
+    ----------
+    Yi et al., KDD 2013 (paper 001), section 2.1, equation 1. The paper names no thresholds, but
+    without one for the mainline an auction cannot vary how many ads it shows there.
+
+    Examples
+    --------
+    >>> OperatingPoint(alpha=0.8, mainline_reserve=0.05)
+    OperatingPoint(alpha=0.8, reserve=0.0, mainline_reserve=0.05)
+    """
+
+    alpha: float = 1.0
+    reserve: float = 0.0
+    mainline_reserve: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "reserve", "mainline_reserve"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise ValueError(f"{name} = {value}: must be finite and at least 0")
+
 
 LAYOUT, POINT = SlotLayout(), OperatingPoint()
 

@@ -14,15 +14,18 @@ from calibrators.samples import (
     check_not_negative,
     check_unit_interval,
 )
-from evaluation.auction.identifiers import BadRow, Codes, check_clicks, check_codes, numbered
-from evaluation.auction.page_rules import (
+from evaluation.auction.gsp import Ranking, SlotLayout
+from evaluation.auction.identifiers import (
+    BadRow,
+    Codes,
     check_ads,
+    check_clicks,
+    check_codes,
     check_positions,
     check_queries,
     check_shown,
+    numbered,
 )
-from evaluation.auction.ranking import Ranking
-from evaluation.auction.slot_layout import SlotLayout
 
 
 @dataclass(frozen=True, eq=False)

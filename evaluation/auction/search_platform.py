@@ -10,13 +10,9 @@ import numpy as np
 from scipy.special import expit
 
 from calibrators.samples import Floats, Integers
-from evaluation.auction.ad_load import point_at_load
-from evaluation.auction.gsp import Auction, held_auction
-from evaluation.auction.operating_point import OperatingPoint
-from evaluation.auction.page_metrics import metrics_at
-from evaluation.auction.ranking import Ranking
+from evaluation.auction.gsp import Auction, OperatingPoint, Ranking, SlotLayout, held_auction
 from evaluation.auction.search_log import SearchLog
-from evaluation.auction.slot_layout import SlotLayout
+from evaluation.auction.simulation import metrics_at, point_at_load
 
 TRUE_CURVE: Final = (1.0, 0.62, 0.45, 0.36, 0.085, 0.065, 0.052, 0.043, 0.036)
 """What a position does to clicks: four in the mainline, five in the sidebar."""

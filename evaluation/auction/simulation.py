@@ -1,26 +1,105 @@
-"""What a log's pages would have earned with other scores or another operating point."""
+"""What a log's pages would have earned with other scores or another operating point.
+
+Reserves that give a ranking the ads per page of another.
+The metrics of an auction: clicks, revenue and ads of an average page.
+How much a simulated metric changes, and how sure that is.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from calibrators.samples import Floats
-from evaluation.auction.click_estimates import ClickEstimates
-from evaluation.auction.click_history import ClickHistory
-from evaluation.auction.gsp import POINT, Auction, held_auction
-from evaluation.auction.operating_point import OperatingPoint
-from evaluation.auction.page_metrics import (
-    METRICS,
-    click_values,
-    load_values,
-    page_mean,
-    page_sums,
-)
-from evaluation.auction.ranking import Ranking
+from evaluation.auction.click_estimates import ClickEstimates, ClickHistory
+from evaluation.auction.gsp import POINT, Auction, OperatingPoint, Ranking, SlotLayout, held_auction
 from evaluation.auction.search_log import SearchLog
+from evaluation.metrics.sums import sum_at
+
+
+def point_at_load(
+    ranking: Ranking,
+    layout: SlotLayout,
+    mainline_ads_per_page: float,
+    *,
+    ads_per_page: float | None = None,
+    reserve: float = 0.0,
+) -> OperatingPoint:
+    """The operating point at which ranked ads fill the mainline as often as wanted.
+
+    The mainline of a page holds those of its first ads that reach the mainline reserve, so the
+    reserve is the quantile of those ads' rank scores that leaves the wanted number of them, exactly
+    but for ties. When even a reserve of 0 leaves too few, it is 0. With `ads_per_page` the
+    reserve of the whole page is found in the same way, else it is `reserve`.
+    """
+    able = ranking.rank_scores >= reserve
+    first = able & (ranking.ranks < layout.mainline)
+    wanted = mainline_ads_per_page * ranking.n_pages
+    mainline_reserve = _threshold(ranking.rank_scores[first], wanted)
+    if ads_per_page is not None:
+        above = first & (ranking.rank_scores >= mainline_reserve)
+        in_mainline = np.bincount(ranking.pages[above], minlength=ranking.n_pages)
+        fitting = able & (ranking.ranks < in_mainline[ranking.pages] + layout.sidebar)
+        fitting |= above
+        reserve = _threshold(ranking.rank_scores[fitting], ads_per_page * ranking.n_pages)
+        reserve = min(reserve, mainline_reserve) if mainline_reserve else reserve
+    return OperatingPoint(ranking.alpha, reserve, mainline_reserve)
+
+
+def _threshold(rank_scores: Floats, wanted: float) -> float:
+    """The least rank score that leaves as nearly as possible the wanted number."""
+    if not len(rank_scores):
+        return 0.0
+    count = round(wanted)
+    if count >= len(rank_scores):
+        return 0.0
+    if count <= 0:
+        return float(np.nextafter(rank_scores.max(), np.inf))
+    value = float(np.partition(rank_scores, -count)[-count])
+    reach, beyond = np.sum(rank_scores >= value), np.sum(rank_scores > value)
+    if count - beyond < reach - count:
+        return float(np.nextafter(value, np.inf))
+    return value
+
+
+CLICK_METRICS = ("click_yield", "mainline_click_yield", "revenue_per_mille")
+LOAD_METRICS = ("ads_per_page", "mainline_ads_per_page")
+METRICS = CLICK_METRICS + LOAD_METRICS
+_PER_MILLE = 1_000.0
+
+
+def click_values(auction: Auction) -> dict[str, Floats]:
+    """What a click in each slot, (k,), counts in each of the metrics of clicks."""
+    above = auction.in_mainline.astype(np.float64)
+    values = (np.ones(len(above)), above, _PER_MILLE * auction.cpcs)
+    return dict(zip(CLICK_METRICS, values, strict=True))
+
+
+def load_values(auction: Auction) -> dict[str, Floats]:
+    """What each slot, (k,), counts in each of the metrics of load."""
+    above = auction.in_mainline.astype(np.float64)
+    return dict(zip(LOAD_METRICS, (np.ones(len(above)), above), strict=True))
+
+
+def page_sums(auction: Auction, values: Floats) -> Floats:
+    """Sum of the slots' values, (k,), over each page, (n_pages,)."""
+    return sum_at(auction.pages.astype(np.int64), values, auction.n_pages)
+
+
+def page_mean(values: Floats) -> float:
+    """Mean over pages; nan without pages."""
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def metrics_at(auction: Auction, rates: Floats) -> dict[str, float]:
+    """Every metric of an auction whose slots are clicked at known rates, (k,)."""
+    values = {name: each * rates for name, each in click_values(auction).items()}
+    values |= load_values(auction)
+    return {name: page_mean(page_sums(auction, each)) for name, each in values.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,3 +231,82 @@ def simulate_auction(
     """
     simulator = Simulator.of(log, curve=curve, min_impressions=min_impressions, shrinkage=shrinkage)
     return simulator.run(log.ranking(log.arranged("scores", scores), point.alpha), point)
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeChange:
+    """A metric's change against the baseline's, as a share of it: 0.1 is 10 % more.
+
+    Attributes
+    ----------
+    value : the change; nan where the baseline has 0.
+    standard_error : of the change.
+    lower, upper : its confidence interval.
+    """
+
+    value: float
+    standard_error: float
+    lower: float
+    upper: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.lower > 0.0 or self.upper < 0.0
+
+
+def relative_change(
+    baseline: Simulation, candidate: Simulation, metric: str, *, confidence: float = 0.95
+) -> RelativeChange:
+    """Change of one metric from the baseline to the candidate, simulated on the same log.
+
+    The interval is the delta method for a ratio of two means with pages as the units. A page
+    enters with the slots it fills and with the clicks it logged, so the noise in the
+    log's click rates is part of it, and what both simulations share cancels. The click curve is
+    taken as known, and so is what level 3 assumes: the interval does not cover that bias.
+
+    Parameters
+    ----------
+    baseline, candidate : simulations of one log.
+    metric : a name of `Simulation.metrics`.
+    confidence : coverage of the interval, between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        When the confidence is not between 0 and 1.
+
+    References
+    ----------
+    Yi et al., KDD 2013 (paper 001), section 6: changes relative to the baseline. The interval is
+    ours.
+
+    Examples
+    --------
+    >>> from evaluation.auction import SearchPlatform, simulate_auction
+    >>> drawn = SearchPlatform(queries=50, pages=2_000, seed=1).draw()
+    >>> before = simulate_auction(drawn.log, drawn.scores)
+    >>> change = relative_change(before, simulate_auction(drawn.log, drawn.truth), "click_yield")
+    >>> change.lower < change.value < change.upper
+    True
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence = {confidence}: must be between 0 and 1")
+    before, after = baseline.metrics[metric], candidate.metrics[metric]
+    if not before > 0.0:
+        return RelativeChange(*(float("nan"),) * 4)
+    ratio = after / before
+    error = _standard_error(
+        baseline.page_values[metric] - before, candidate.page_values[metric] - after, ratio, before
+    )
+    reach = float(ndtri(0.5 + confidence / 2.0)) * error
+    change = ratio - 1.0
+    return RelativeChange(change, error, change - reach, change + reach)
+
+
+def _standard_error(before: Floats, after: Floats, ratio: float, mean: float) -> float:
+    n = len(before)
+    if n < 2:
+        return float("nan")
+    spread = float(np.std(after - ratio * before, ddof=1))
+    return spread / (mean * sqrt(n))

@@ -13,7 +13,7 @@ import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.hot_path import HotPath
-from app.api.server import server_of
+from app.api.server.server import server_of
 from app.settings import Settings
 from app.storage import BinsStore, Lease, Versions, open_redis
 from calibrators import Atlas, BinsTable

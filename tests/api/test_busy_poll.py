@@ -8,8 +8,8 @@ from threading import Thread
 import httpx
 import pytest
 
-from app.api.busy_poll import BusyPoll, Polled
-from app.api.server import server_of
+from app.api.server.busy_poll import BusyPoll, Polled
+from app.api.server.server import server_of
 from app.settings import Settings
 from calibrators import Atlas
 from tests.api.running_service import eventually, serving
@@ -119,7 +119,7 @@ def test_with_no_time_at_all_the_loop_always_sleeps() -> None:
 def test_turns_that_find_nothing_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """By how short they are: whatever there is to do takes longer than to see that there is not."""
     used = iter([5.0, 5.0, 5.000004, 5.000010, 5.00006])
-    monkeypatch.setattr("app.api.busy_poll.thread_time", lambda: next(used))
+    monkeypatch.setattr("app.api.server.busy_poll.thread_time", lambda: next(used))
     loop = Loop()
     poll = polling(loop)
 

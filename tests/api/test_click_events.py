@@ -6,8 +6,9 @@ from itertools import permutations
 
 import pytest
 
-from app.storage.conversion_log import Conversion, ConversionLog
-from app.storage.open_clicks import OpenClicks
+from app.storage.blocks import Conversion
+from app.storage.clicks import OpenClicks
+from app.storage.conversions import ConversionLog
 from tests.api.events import (
     HOUR_SECONDS,
     behaviour,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.api.columns_calibrate import respond
+from app.api.calibrate import respond
 from calibrators import Atlas, CalibrationMap
 from tests.api.conftest import new_redis
 from tests.api.problems import problem

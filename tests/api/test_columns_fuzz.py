@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.columns.events_request import TooManyRows, read_events
-from app.columns.header import UnknownColumnsVersion
-from app.columns.scores_request import read_scores
+from app.columns.events import TooManyRows, read_events
+from app.columns.layout import UnknownColumnsVersion
+from app.columns.scores import read_scores
 from app.storage import BinsStore
 from app.strict_json import BrokenRule
 from calibrators import Atlas, CalibrationMap

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from app.api.protocol import MOST_HEAD_BYTES, MOST_HEADERS, MOST_PIPELINED
+from app.api.server.protocol import MOST_HEAD_BYTES, MOST_HEADERS, MOST_PIPELINED
 from app.settings import Settings
 from tests.api.raw_connection import QUESTION, RawConnection, chunked, get, post, raw
 from tests.api.running_service import RunningService, eventually, serving

@@ -11,11 +11,12 @@ import pytest
 from httptools import HttpParserError
 from uvicorn.protocols.http import flow_control, httptools_impl
 
-from app.api.closing_reasons import Reason
-from app.api.protocol import BoundedProtocol
-from app.api.sweep import Phase, Sweep
+from app.api.metrics.shared_counters import Reason
+from app.api.server.connections import Phase, Sweep
+from app.api.server.protocol import BoundedProtocol
 
-# Of uvicorn 0.54. Another one means: read app/api/protocol.py beside that source, then update it.
+# Of uvicorn 0.54. Another one means: read app/api/server/protocol.py beside that source, then
+# update it.
 READ_SOURCE = "1f0ad26f71ba02a760f1965589e05ae7e93ec5eb5a25b6c0d796f71630a3a051"
 
 

@@ -10,9 +10,8 @@ import httpx
 import pytest
 import uvicorn
 
-from app.api.place import Place
-from app.api.server import server_of
-from app.api.worker_records import Record, WorkerRecords, new_file
+from app.api.metrics.processes import Place, Record, WorkerRecords, new_file
+from app.api.server.server import server_of
 from app.settings import Settings
 from tests.api.running_service import eventually
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.storage import BinsStore, Lease, Versions
-from app.worker.refitting import Refitter, Request
+from app.worker.refit import Refitter, Request
 from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.plain_look_up import probability
 from tests.api.running_service import eventually, serving

@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from app.api.metrics import Metrics
-from app.api.slots import Slots
-from app.api.tallies import Tallies
+from app.api.metrics.requests import Metrics
+from app.api.metrics.shared_counters import Slots, Tallies
 from tests.api.events import HOUR_SECONDS, click, impression, outcome
 
 PATHS_OF_STRANGERS = ["/v1/nothing/{}", "/v1/campaigns/{}", "/v1/maps/click/{}", "/v1/maps/{}/a"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.api import open_files
-from app.api.open_files import OTHER_FILES, connections_that_fit
+from app.api.server import connections
+from app.api.server.connections import OTHER_FILES, connections_that_fit
 
 FILES = resource.RLIMIT_NOFILE
 
@@ -51,7 +51,7 @@ def test_a_limit_that_cannot_be_raised_is_kept(soft_limit, monkeypatch):
     def refuse(kind: int, limits: tuple[int, int]) -> None:
         raise ValueError("current limit exceeds maximum limit")
 
-    monkeypatch.setattr(open_files.resource, "setrlimit", refuse)
+    monkeypatch.setattr(connections.resource, "setrlimit", refuse)
 
     assert connections_that_fit(soft_limit) == soft_limit - OTHER_FILES
     monkeypatch.undo()
@@ -59,6 +59,6 @@ def test_a_limit_that_cannot_be_raised_is_kept(soft_limit, monkeypatch):
 
 def test_without_a_limit_everything_fits(monkeypatch):
     endless = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    monkeypatch.setattr(open_files.resource, "getrlimit", lambda kind: endless)
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda kind: endless)
 
     assert connections_that_fit(1_000_000) == 1_000_000

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from app.api.next_refit import next_refit_at
+from app.api.admin import next_refit_at
 from app.settings import Settings
 from app.storage import Jobs, Overrides
 from app.storage.overrides import MOST
-from calibrators.methods import METHODS
+from calibrators.methods.methods import METHODS
 from tests.api.problems import broken_rule, problem
 from tests.api.running_service import serving
 

@@ -6,8 +6,8 @@ from time import thread_time
 
 import pytest
 
-from app.api.busy_poll import Polled
-from app.api.pace import Pace, seconds_of_others
+from app.api.server.busy_poll import Polled
+from app.api.snapshot import Pace, seconds_of_others
 
 PIECE = 0.001
 

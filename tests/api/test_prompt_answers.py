@@ -11,9 +11,8 @@ from unittest.mock import Mock
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.answer import JSON_TYPE, Answer
-from app.api.hot_path import HotPath
-from app.api.prompt_protocol import PromptProtocol
+from app.api.hot_path import JSON_TYPE, Answer, HotPath
+from app.api.server.protocol import PromptProtocol
 from tests.api.raw_connection import QUESTION, chunked, get, post, raw
 from tests.api.running_service import RunningService, eventually
 

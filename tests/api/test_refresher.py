@@ -2,10 +2,11 @@
 
 import pytest
 
-from app.api.refresher import Refresher
+from app.api.snapshot import Refresher
 from app.storage import Lease, StorageUnavailable, Versions, keys
-from app.storage.notices import Notices
-from calibrators import Atlas, CalibrationMap, map_blocks
+from app.storage.versions import Notices
+from calibrators import Atlas, CalibrationMap
+from calibrators.maps import look_up
 
 TARGETS = ("click", "conversion")
 
@@ -175,8 +176,8 @@ def test_requests_have_their_turn_between_the_pieces_of_a_version(
 ):
     """Of what is read, and of what is made of it."""
     pauses = []
-    monkeypatch.setattr("app.api.refresher.Pace", lambda others: lambda: pauses.append(None))
-    monkeypatch.setattr(map_blocks, "_FILLED", 4)
+    monkeypatch.setattr("app.api.snapshot.Pace", lambda others: lambda: pauses.append(None))
+    monkeypatch.setattr(look_up, "_FILLED", 4)
     maps = {f"c{number}": CalibrationMap.proportional(0.5) for number in range(20)}
     data = Atlas.build(maps).to_bytes()
     lease = Lease(redis_client, "worker", "test", 60)

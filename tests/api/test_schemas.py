@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from app.api.application import create_app
 from app.api.body import JSON, NDJSON
-from app.api.calibrate_request import CalibrateRequest
+from app.api.calibrate import CalibrateRequest
 from app.events.schema import Event
 from app.settings import Settings
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.api.public_address import PublicAddressRefused, is_loopback
-from app.api.server import run_server, server_of
+from app.api.server.server import PublicAddressRefused, is_loopback, run_server, server_of
 from app.settings import Settings
 
 NOWHERE = "unix:///nowhere/redis.sock"

@@ -9,10 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
-from app.api.metrics import Metrics
-from app.api.slots import CODES, EVENT_TYPES, LEVELS, RESULTS, SECONDS, Slots
-from app.api.tallies import SlotsDiffer, Tallies
-from app.api.worker_records import new_file, size_of
+from app.api.metrics.processes import new_file, size_of
+from app.api.metrics.requests import Metrics
+from app.api.metrics.shared_counters import (
+    CODES,
+    EVENT_TYPES,
+    LEVELS,
+    RESULTS,
+    SECONDS,
+    Slots,
+    SlotsDiffer,
+    Tallies,
+)
 from tests.api.former_metrics import FormerMetrics
 
 ROUTES = ["/v1/calibrate", "/v1/events", "/v1/maps/{target}/{campaign:path}"]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from app.api.unread_bytes import unread_bytes
+from app.api.server.protocol import unread_bytes
 
 Story = Callable[[], Coroutine[Any, Any, None]]
 Play = Callable[[Story], None]

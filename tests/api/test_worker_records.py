@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.worker_records import Record, WorkerRecords, new_file, size_of
+from app.api.metrics.processes import Record, WorkerRecords, new_file, size_of
 
 SERVING = Record(4711, 12, True, True, 1_767_225_600.25, "000007-0123abcd")
 # A record of 98 bytes and its checksum.

@@ -8,10 +8,9 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.api.application import create_app
-from app.api.place import Place
+from app.api.metrics.processes import Place, Record, new_file
+from app.api.metrics.shared_counters import SlotsDiffer
 from app.api.resources import Resources
-from app.api.tallies import SlotsDiffer
-from app.api.worker_records import Record, new_file
 from app.settings import Settings
 
 NOWHERE = "unix:///nowhere/redis.sock"

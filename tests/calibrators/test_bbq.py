@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrators import BayesianBinning
-from calibrators.bbq import model_sizes
+from calibrators.methods.bbq import model_sizes
 from tests.calibrators.strategies import Floats
 
 Model = list[tuple[float, float, float, float]]

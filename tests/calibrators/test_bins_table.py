@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators import Atlas, Bins, BinsTable, CalibrationMap, bins_table
+from calibrators import Atlas, Bins, BinsTable, CalibrationMap
 from tests.calibrators import strategies
 
 Event = tuple[str, float, float, float]
@@ -127,7 +127,7 @@ def test_calibrated_is_the_same_however_many_cells_are_worked_out_at_once(
     table, atlas = table_of(listed), Atlas.build({"b": calibration_map})
     whole = table.calibrated(atlas)
 
-    with patch.object(bins_table, "_CALIBRATED", cells):
+    with patch("calibrators.bins.table._CALIBRATED", cells):
         assert table.calibrated(atlas) == whole
 
 

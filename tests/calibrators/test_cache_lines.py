@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calibrators import Atlas, CalibrationMap, cache_lines
-from calibrators.cache_lines import HALF_LINE, HUGE_PAGE, KEPT, LARGE, half_lines
+from calibrators import Atlas, CalibrationMap
+from calibrators.maps import look_up
+from calibrators.maps.look_up import HALF_LINE, HUGE_PAGE, KEPT, LARGE, half_lines
 from calibrators.samples import Floats
 
 ROWS = 2 * LARGE // HALF_LINE
@@ -18,9 +19,9 @@ ROWS = 2 * LARGE // HALF_LINE
 @pytest.fixture(autouse=True)
 def _nothing_spare() -> Iterator[None]:
     """No table of another test has left its room."""
-    cache_lines._spare.clear()
+    look_up._spare.clear()
     yield
-    cache_lines._spare.clear()
+    look_up._spare.clear()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -54,7 +55,7 @@ def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> No
 
     table = half_lines(rows, np.float64)
 
-    assert len(cache_lines._spare) == 1
+    assert len(look_up._spare) == 1
     table[:] = 1.0
     assert table.all()
 
@@ -83,7 +84,7 @@ def test_no_two_threads_get_the_same_room() -> None:
 def test_what_is_kept_has_a_bound() -> None:
     _places_of_several_that_are_gone(KEPT + 3)
 
-    assert len(cache_lines._spare) == KEPT
+    assert len(look_up._spare) == KEPT
 
 
 def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.equal_frequency import bin_count, equal_cuts
+from calibrators.methods.equal_frequency import bin_count, equal_cuts
 
 
 @given(st.integers(1, 10**6), st.integers(1, 300))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.equal_frequency import bin_count, equal_cuts
+from calibrators.methods.equal_frequency import bin_count, equal_cuts
 
 
 @given(st.integers(2**40, 2**53 - 1), st.integers(2**18, 2**20))

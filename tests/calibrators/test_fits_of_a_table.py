@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import CALIBRATORS, BinsTable, CalibrationMap, SmoothedIsotonic
-from calibrators.calibrator import Calibrator
-from calibrators.campaign_maps import with_proportional_tails
-from calibrators.map_columns import MapColumns
-from calibrators.tails import knots_with_tails
+from calibrators.maps.atlas import MapColumns
+from calibrators.maps.calibration_map import knots_with_tails
+from calibrators.methods.calibrator import Calibrator
+from calibrators.methods.smoothed_isotonic import with_proportional_tails
 from tests.calibrators import strategies
 
 COUNTS = st.sampled_from([0.0, 1.0, 2.0, 7.0, 1000.0, 0.25, 1e-9, 1e6])

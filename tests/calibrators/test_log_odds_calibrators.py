@@ -10,10 +10,14 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from calibrators import Beta, Platt, Temperature
-from calibrators.log_odds_curve import LogOddsCurve
-from calibrators.log_odds_regression import PULL, fit_log_odds, log_odds_columns
-from calibrators.platt import smoothed_positives
-from calibrators.tally import Tally
+from calibrators.bins.weighted_samples import Tally
+from calibrators.methods.logistic import (
+    PULL,
+    LogOddsCurve,
+    fit_log_odds,
+    log_odds_columns,
+    smoothed_positives,
+)
 from tests.calibrators.samples_of_kind import Drawn, draw
 from tests.calibrators.strategies import Floats
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from calibrators import CalibrationMap
-from calibrators.log_odds_curve import LogOddsCurve
+from calibrators.methods.logistic import LogOddsCurve
 from tests.calibrators.strategies import Floats
 
 slopes = st.one_of(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import FEW, Atlas, CalibrationMap
-from calibrators.map_blocks import MapBlocks
+from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
 from tests.calibrators.strategies import maps, names, scores
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import CalibrationMap
-from calibrators.map_blocks import MapBlocks
-from calibrators.map_pivots import PIVOTS, pivots_of
+from calibrators.maps.look_up import PIVOTS, MapBlocks, pivots_of
 from calibrators.samples import Floats
 from tests.calibrators.strategies import scores_around
 

@@ -12,7 +12,7 @@ from calibrators import (
     Sufficiency,
     refit,
 )
-from calibrators.refit import refit_blocks, refit_campaigns
+from calibrators.methods.refit import refit_blocks, refit_campaigns
 
 ENOUGH = Sufficiency(min_samples=100, min_positives=10)
 SIR = SmoothedIsotonic(50)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calibrators.map_blocks import MapBlocks
+from calibrators.maps.look_up import GROUP, MapBlocks, SearchRoom, spare_rooms
 from calibrators.samples import Floats, Singles
-from calibrators.search_room import GROUP, SearchRoom, spare_rooms
 
 N = 137
 

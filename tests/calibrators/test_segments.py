@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.segments import segment_slopes
+from calibrators.maps.calibration_map import segment_slopes
 from tests.calibrators.strategies import Floats, knots, scores
 
 

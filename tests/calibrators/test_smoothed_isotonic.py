@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Bins, BinsTable, CalibrationMap, SmoothedIsotonic
-from calibrators.smoothed_isotonic import Anchor
-from calibrators.tails import Tails
+from calibrators.maps.calibration_map import Tails
+from calibrators.methods.equal_frequency import Anchor
 from tests.calibrators import strategies
 from tests.calibrators.samples_of_kind import draw
 from tests.calibrators.strategies import scores_around

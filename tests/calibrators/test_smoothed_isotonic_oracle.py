@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from calibrators import Bins, CalibrationMap, SmoothedIsotonic
-from calibrators.smoothed_isotonic import Anchor
-from calibrators.tails import Tails
+from calibrators.maps.calibration_map import Tails
+from calibrators.methods.equal_frequency import Anchor
 from tests.calibrators import grid_oracle, sir_oracle
 from tests.calibrators.samples_of_kind import Drawn, draw
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.steps import borders_between, step_map
+from calibrators.maps.calibration_map import borders_between, step_map
 from tests.calibrators.strategies import Floats, knots, scores_around
 
 

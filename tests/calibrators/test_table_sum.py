@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators import BinsTable, table_sum
-from calibrators.grid import GRID
-from calibrators.packed_table import PackedTable
-from calibrators.table_sum import sum_packed
+from calibrators import BinsTable
+from calibrators.bins import packed_table
+from calibrators.bins.grid import GRID
+from calibrators.bins.packed_table import PackedTable, sum_packed
 from tests.calibrators import strategies
 
 EVENTS = st.lists(
@@ -61,7 +61,7 @@ def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(
 ) -> None:
     tables = [table_of(events) for events in hours]
 
-    with patch.object(table_sum, "_SPAN", span):
+    with patch.object(packed_table, "_SPAN", span):
         assert held(BinsTable.merge(tables)) == sums_of(tables)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibrators.tails import Tails, knots_with_tails
+from calibrators.maps.calibration_map import Tails, knots_with_tails
 from tests.calibrators.strategies import scores
 
 ALL: list[Tails] = ["proportional", "clip", "unit", "extend"]

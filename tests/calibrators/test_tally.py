@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Bins
-from calibrators.tally import Tally
+from calibrators.bins.weighted_samples import Tally
 from tests.calibrators import strategies
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.click_log import ClickLog, ClosedClick, LoggedClicks
-from app.storage.conversion_log import Conversion
+from app.storage.blocks import Conversion
 from pccem import Categorical
 
 HOUR = 500_000

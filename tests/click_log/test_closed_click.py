@@ -1,7 +1,7 @@
 """Closing a click adds up what was done inside its post-click window."""
 
 from app.click_log import ClosedClick
-from app.storage.open_clicks import OpenClick
+from app.storage.clicks import OpenClick
 
 
 def test_behaviours_are_added_up_by_name() -> None:

@@ -78,7 +78,7 @@ def test_rows_that_come_between_reading_and_replacing_stay(
 ) -> None:
     """A part that is written meanwhile is none of those that are deleted."""
     fill(log)
-    merge = "app.click_log.shelf.Shelf.replace"
+    merge = "app.click_log.store.Shelf.replace"
     replace = log._shelf.replace
 
     def late(*arguments: object) -> None:

@@ -6,9 +6,7 @@ import pyarrow as pa
 import pytest
 
 from app.click_log import ClickLog, ClickLogError
-from app.click_log.part_bytes import encode_part
-from app.click_log.partitions import Partition
-from app.click_log.parts import PART, Part
+from app.click_log.parts import PART, Part, Partition, encode_part
 from tests.click_log.conftest import files
 from tests.click_log.rows import (
     DAY,

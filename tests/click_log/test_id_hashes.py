@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.click_log.id_hashes import hash_ids
+from app.click_log.rows import hash_ids
 
 WORD = 2**64
 

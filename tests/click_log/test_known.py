@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.click_log import ClickLog, ClosedClick
-from app.storage.conversion_log import Conversion
+from app.storage.blocks import Conversion
 from tests.click_log.rows import (
     DAY,
     START,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.click_log.partitions import Partition, partitions_between
+from app.click_log.parts import Partition, partitions_between
 
 
 @given(st.sampled_from(["clicks", "conversions"]), st.integers(0, 1_000_000))

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from app.click_log import ClickLog, LoggedClicks
-from app.click_log.id_hashes import hash_ids
-from app.click_log.sampling import Sample
+from app.click_log.reading import Sample
+from app.click_log.rows import hash_ids
 from tests.click_log.rows import DAY, START, TARGET, WINDOW, click, conversion, known_delays
 
 COUNT = 2000

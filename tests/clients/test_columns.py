@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sirocco_client.columns import pack_question, unpack_answer
 from sirocco_client.errors import BadAnswer
-from sirocco_client.question import Question
+from sirocco_client.requests import Question, pack_question, unpack_answer
 
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from sirocco_client.calibrated import Calibrated
-from sirocco_client.dialogue import FEWEST_FOR_COLUMNS, Dialogue
+from sirocco_client.answers import FEWEST_FOR_COLUMNS, Calibrated, Dialogue
 from sirocco_client.errors import Refused, Unavailable
-from sirocco_client.messages import COLUMNS, JSON, Asked, Reply
-from sirocco_client.question import Question
+from sirocco_client.requests import COLUMNS, JSON, Asked, Question, Reply
 
 UNSUPPORTED = Reply(415, {}, b'{"type": "urn:sirocco:problem:unsupported-media-type"}')
 

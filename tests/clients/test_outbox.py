@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadInput, Batch, BufferFull, Buffering
-from sirocco_client.outbox import Outbox
-from sirocco_client.verdicts import Settled
+from sirocco_client.event_queue import Outbox, Settled
 
 LINGER = Buffering(batch_events=3, linger_seconds=2.0)
 

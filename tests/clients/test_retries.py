@@ -4,9 +4,9 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sirocco_client.deadline import Deadline
+from sirocco_client.connections import Deadline
 from sirocco_client.errors import TimedOut, Unavailable
-from sirocco_client.messages import Reply
+from sirocco_client.requests import Reply
 from sirocco_client.retries import Backoff, Retries, RetryBudget, Tries
 
 

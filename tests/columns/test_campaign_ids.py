@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.columns.campaign_ids import FORMER_KEPT, CampaignIds, UnknownDictionary
+from app.columns.campaigns import FORMER_KEPT, CampaignIds, UnknownDictionary
 from app.strict_json import BrokenRule
 from calibrators import Atlas, CalibrationMap
 

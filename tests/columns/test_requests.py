@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.columns import scores_request
-from app.columns.events_request import TooManyRows, read_events
-from app.columns.header import UnknownColumnsVersion
-from app.columns.probabilities import pack_probabilities
-from app.columns.scores_request import read_scores
+from app.columns import scores
+from app.columns.events import TooManyRows, read_events
+from app.columns.layout import UnknownColumnsVersion
+from app.columns.scores import pack_probabilities, read_scores
 from app.strict_json import BrokenRule
 from tests.columns import bodies
 from tests.columns.bodies import (
@@ -88,7 +87,7 @@ def test_a_short_cut_reads_the_same_as_the_long_way(data):
 
 
 def read_by_the_long_way(body, most):
-    with patch.object(scores_request, "_read_plain", return_value=None):
+    with patch.object(scores, "_read_plain", return_value=None):
         return read_scores(body, most)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.command_line.click_files import write_click_log
+from app.datasets.clicks import write_click_log
 from evaluation import ClickPlatform
 
 SHORT = {

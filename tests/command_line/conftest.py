@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.command_line.main import main
+from app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "app.command_line"]
+COMMAND = [sys.executable, "-m", "app.cli"]
 SECONDS = 90
 
 Sirocco = Callable[..., subprocess.CompletedProcess[str]]

@@ -16,7 +16,7 @@ from socketserver import BaseRequestHandler, ThreadingUnixStreamServer
 from threading import Event, Lock, Thread
 from typing import Literal
 
-from app.storage.scripts import lua
+from app.storage.redis.client import lua
 
 BYTES_AT_ONCE = 65_536
 Victim = Literal["caller", "Redis"]

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 import httpx
 
-from app.command_line.children import Child
-from app.command_line.service_settings import environment_of
+from app.cli.serving.processes import Child
+from app.cli.serving.settings import environment_of
 from app.settings import Settings
 from app.storage import EmbeddedRedis
-from app.storage.redis_process import socket_url
+from app.storage.redis.server import socket_url
 from tests.command_line.conftest import ROOT, SECONDS
 from tests.command_line.doomed_store import Doom, DoomedStore
 from tests.reserved_ports import reserved_port

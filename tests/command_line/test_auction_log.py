@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line.auction_columns import AuctionColumns
-from app.command_line.auction_log import AuctionLog, read_auction_log
-from app.command_line.errors import CommandError
+from app.datasets.auctions import AuctionColumns, AuctionLog, read_auction_log
+from app.errors import CommandError
 from evaluation.auction import SlotLayout
 from tests.command_line.auction_logs import HEAD, ROWS, write_rows
 

@@ -7,8 +7,7 @@ import numpy as np
 import orjson
 import pytest
 
-from app.command_line.event_batches import read_events
-from app.command_line.log_files import LogColumns
+from app.datasets.impressions import LogColumns, read_events
 from evaluation import EventTable, Platform
 from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import START, events, write_log
@@ -222,7 +221,7 @@ def test_a_long_log_says_so(
     log = write_log(tmp_path / "log.parquet", days)
     backtest = (log, *QUICK, "--calibrators", "sir")
     exact = answer(called, *backtest)["rows"]["sir"]
-    monkeypatch.setattr("app.command_line.backtest_log.MOST_ROWS", 1_000)
+    monkeypatch.setattr("app.cli.backtest.backtest.MOST_ROWS", 1_000)
 
     run = called("backtest", *backtest, "--picture", "picture.png")
     found = answer(called, *backtest)["rows"]["sir"]
@@ -237,7 +236,7 @@ def test_single_samples_need_single_rows(
     tmp_path: Path, called: Sirocco, days: EventTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log.parquet", days)
-    monkeypatch.setattr("app.command_line.backtest_log.MOST_ROWS", 1_000)
+    monkeypatch.setattr("app.cli.backtest.backtest.MOST_ROWS", 1_000)
 
     run = called("backtest", log, *QUICK, "--calibrators", "sir", "--raw-samples")
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from app.command_line.canvas import check_picture, new_figure, save
-from app.command_line.errors import FAILED, CommandError
+from app.errors import FAILED, CommandError
+from app.reports.pictures import check_picture, new_figure, save
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(1, 1), (3, 2)])

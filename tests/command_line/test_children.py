@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from app.command_line.children import Child
+from app.cli.serving.processes import Child
 
 
 @pytest.mark.parametrize("gives_way", [False, True])

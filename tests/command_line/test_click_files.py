@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line.click_files import ClickColumns, read_click_log, write_click_log
-from app.command_line.errors import CommandError
+from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
+from app.errors import CommandError
 from evaluation import ClickPlatform, ClickStream
 from pccem import Categorical, Clicks, Features
 from tests.command_line.click_logs import write_rows

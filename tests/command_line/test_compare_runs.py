@@ -7,10 +7,9 @@ import numpy as np
 import orjson
 import pytest
 
-from app.command_line.compare_run import CompareRun
-from app.command_line.compared_runs import CALIBRATED, PLAIN, ComparedRuns
-from app.command_line.log_files import LogColumns
-from app.command_line.run_folders import compare_runs
+from app.cli.compare.compare import CompareRun, compare_runs
+from app.datasets.impressions import LogColumns
+from app.results.comparison import CALIBRATED, PLAIN, ComparedRuns
 from evaluation import calibrated_losses, log_loss, metric_accuracy
 from tests.command_line.conftest import Sirocco
 from tests.command_line.model_logs import expit, impressions, write

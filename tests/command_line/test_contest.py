@@ -8,10 +8,10 @@ import numpy as np
 import orjson
 import pytest
 
-from app.command_line import contest_drift
-from app.command_line.contest_markdown import BEGIN, END
-from app.command_line.contest_result import result_json
 from evaluation import Platform
+from research.leaderboard import command
+from research.leaderboard.report import BEGIN, END
+from research.leaderboard.result import result_json
 from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import START, write_log
 from tests.reports.contest_sample import REASON, result
@@ -248,9 +248,9 @@ def test_refits_within_the_hour_around_a_jump(
     called: Sirocco, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One curve for each time between refits, the hour of the jump in its place; no regime."""
-    monkeypatch.setattr(contest_drift, "_CAMPAIGNS", 3)
-    monkeypatch.setattr(contest_drift, "_IMPRESSIONS", 400)
-    monkeypatch.setattr(contest_drift, "_REFITS", (("sir", 60), ("sir", 30)))
+    monkeypatch.setattr(command, "_CAMPAIGNS", 3)
+    monkeypatch.setattr(command, "_IMPRESSIONS", 400)
+    monkeypatch.setattr(command, "_REFITS", (("sir", 60), ("sir", 30)))
 
     found = answer(called, "backtest", "--compare", "--drift", "--seeds", "2")
 

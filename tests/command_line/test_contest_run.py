@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from app.command_line.contest_contenders import Terms, made
-from app.command_line.contest_run import Done, HourPlayed, run_tasks
-from app.command_line.contest_tasks import Clocked, finished
-from app.command_line.errors import CommandError
-from calibrators.history import History
+from app.errors import CommandError
+from calibrators.bins.history import History
 from calibrators.samples import Floats, Integers
 from evaluation import Platform
-from evaluation.contest import CONTENDERS, ContenderAbsent, Served, play
+from research.leaderboard import CONTENDERS, ContenderAbsent, Served, play
+from research.leaderboard.tasks import Clocked, Done, HourPlayed, Terms, finished, made, run_tasks
 
 EMPTY = History(0.0, ())
 

@@ -4,15 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.command_line.contest_result import EXCESS, GC_3_TRUE, LOG_LOSS, ContestResult, Ends
-from app.command_line.contest_targets import (
-    NO_WORSE,
-    TARGETS,
-    Verdict,
-    geometric_means,
-    verdicts_of,
-)
-from app.command_line.contest_words import verdict_words
+from research.leaderboard.result import EXCESS, GC_3_TRUE, LOG_LOSS, ContestResult, Ends
+from research.leaderboard.tables import verdict_words
+from research.leaderboard.targets import NO_WORSE, TARGETS, Verdict, geometric_means, verdicts_of
 from tests.reports.contest_sample import contested, result
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import orjson
 import pytest
 
-from app.command_line.click_files import ClickFile
-from app.command_line.delayed_run import DelayedRun, simulated
-from app.command_line.errors import CommandError
-from app.command_line.service_settings import settings_with
+from app.cli.backtest.delayed import DelayedRun, simulated
+from app.cli.serving.settings import settings_with
+from app.datasets.clicks import ClickFile
+from app.errors import CommandError
 from evaluation import ClickPlatform
 from tests.command_line.click_logs import SHORT, write_rows, write_short
 from tests.command_line.conftest import Sirocco

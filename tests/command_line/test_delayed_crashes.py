@@ -16,10 +16,10 @@ import redis
 from app.click_log import ClickLog
 from app.settings import SECONDS_PER_HOUR
 from app.storage import BinsStore, Versions, keys, open_redis
-from app.storage.conversion_log import ConversionLog
-from app.storage.open_clicks import OpenClicks
-from app.worker.atlas_shelf import AtlasShelf
-from app.worker.closing import Closing
+from app.storage.clicks import OpenClicks
+from app.storage.conversions import ConversionLog
+from app.worker.atlas_cache import AtlasShelf
+from app.worker.delayed_targets import Closing
 from tests.command_line.click_stories import ClickStory, bins_of, requests
 from tests.command_line.doomed_store import Doom, around
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until

@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 import pytest
 
-from app.command_line.click_files import ClickColumns, read_click_log, write_click_log
-from app.command_line.delayed_replay import DelayedReplay
-from app.command_line.delayed_run import DelayedRun
-from app.command_line.judged import Judged
-from app.command_line.service_settings import settings_with
+from app.cli.backtest.delayed import DelayedRun
+from app.cli.serving.delayed_replay import DelayedReplay
+from app.cli.serving.settings import settings_with
+from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
+from app.results.scored_events import Judged
 from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
 from tests.command_line.conftest import ROOT, Sirocco
 
@@ -73,7 +73,7 @@ def no_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(settings: Mapping[str, Any]) -> NoReturn:
         raise Started(settings)
 
-    monkeypatch.setattr("app.command_line.delayed_replay.private_service", start)
+    monkeypatch.setattr("app.cli.serving.delayed_replay.private_service", start)
 
 
 @pytest.mark.usefixtures("no_service", "four_hours")

@@ -56,7 +56,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
         with serving(settings, redis_url) as running, working(settings, redis_url):
             yield SimpleNamespace(url=running.url)
 
-    monkeypatch.setattr("app.command_line.demo.private_service", service)
+    monkeypatch.setattr("app.cli.serving.demo.private_service", service)
 
 
 @pytest.mark.usefixtures("in_this_process")

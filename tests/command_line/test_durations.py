@@ -1,7 +1,7 @@
 import pytest
 
-from app.command_line.durations import hours, minutes_of_an_hour, moment
-from app.command_line.errors import CommandError
+from app.cli.options import hours, minutes_of_an_hour, moment
+from app.errors import CommandError
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1h", 1), ("6h", 6), (" 24h ", 24), ("30d", 720)])

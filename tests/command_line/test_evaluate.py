@@ -10,9 +10,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line import evaluate_run
+from app.cli.evaluate import evaluate
 from evaluation import EventTable, Platform, auc, cs_auc, gauc, gc_n, gcs_auc, pcoc, ropr, scorecard
-from evaluation.compact import Room
+from evaluation.streaming import Room
 from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import START
 
@@ -232,8 +232,8 @@ def test_a_log_too_long_to_be_held_says_so(
     log: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = answer(called("evaluate", log, "--json"))
-    monkeypatch.setattr(evaluate_run, "ROOM", Room(500, 300, 200))
-    monkeypatch.setattr(evaluate_run, "BATCH_ROWS", 400)
+    monkeypatch.setattr(evaluate, "ROOM", Room(500, 300, 200))
+    monkeypatch.setattr(evaluate, "BATCH_ROWS", 400)
 
     found = answer(called("evaluate", log, "--json"))
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line import evaluate_batches, evaluate_run
+from app.cli.evaluate import evaluate
+from app.datasets import evaluation_log
 from evaluation import auc, pcoc
 from tests.command_line.conftest import Sirocco
 
@@ -145,8 +146,8 @@ def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
     expected: str,
 ) -> None:
     """Batches of 10,000 rows: the fifth has it."""
-    monkeypatch.setattr(evaluate_run, "BATCH_ROWS", 10_000)
-    monkeypatch.setattr(evaluate_run, "BLOCK_BYTES", 250_000)
+    monkeypatch.setattr(evaluate, "BATCH_ROWS", 10_000)
+    monkeypatch.setattr(evaluate, "BLOCK_BYTES", 250_000)
     columns = {"score": 0.5, "outcome": 1, "time": 1_767_225_600, "bid": 2}
     rows = {key: [str(usual)] * 50_000 for key, usual in columns.items()}
     rows[column][41_234] = value
@@ -180,7 +181,7 @@ def test_values_of_a_second_form_late_in_a_text_file_are_read_on(
     tmp_path: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blanks around a number in the third block: the rest is read as text, no row twice."""
-    monkeypatch.setattr(evaluate_run, "BLOCK_BYTES", 40_000)
+    monkeypatch.setattr(evaluate, "BLOCK_BYTES", 40_000)
     lines = ["0.25,1", "0.125,0"] * 5_000
     lines[7_000] = " 0.25 ,true"
     path = text(tmp_path, "score,outcome\n" + "\n".join(lines) + "\n")
@@ -359,7 +360,7 @@ def test_a_cut_has_a_bounded_number_of_values(
     values: list[Any],
     hint: str,
 ) -> None:
-    monkeypatch.setattr(evaluate_batches, "MOST_VALUES", 10)
+    monkeypatch.setattr(evaluation_log, "MOST_VALUES", 10)
     path = write(tmp_path / "log.parquet", {**good(), column: values})
 
     said = refused(path, "--by", column)

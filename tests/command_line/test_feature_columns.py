@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.command_line.errors import CommandError
-from app.command_line.feature_columns import FeatureColumn, distinct
+from app.datasets.behaviours import FeatureColumn, distinct
+from app.errors import CommandError
 from pccem import Categorical
 
 NAMES = ["a", "b", "a+b", "c=d"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Event
 
-from app.command_line.hang_ups import Reload, hang_ups
+from app.cli.serving.serve import Reload, hang_ups
 from tests.command_line.api_workers import Caller, serve
 from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
 from tests.command_line.test_up import children, is_ready, runs, wait_until

@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from app.command_line.main import application
+from app.cli.main import application
 from tests.command_line.conftest import Sirocco
 
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]

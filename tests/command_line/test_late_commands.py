@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.command_line.late_commands import LateCommands
+from app.cli.main import LateCommands
 
 UNNEEDED = {
     "evaluation",
@@ -24,9 +24,9 @@ SERVING = """
 import json, sys
 from tempfile import TemporaryDirectory
 from typer.main import get_command
-from app.command_line.main import application
+from app.cli.main import application
 get_command(application).commands["serve"]
-from app.api.server import server_of
+from app.api.server.server import server_of
 from app.settings import Settings
 server = server_of(Settings(), "redis://127.0.0.1:1")
 server.config.load()

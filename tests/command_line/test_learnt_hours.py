@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.command_line.judged_hours import learnt_hours
-from app.command_line.private_service import of_delayed, of_immediate
-from app.command_line.service_settings import environment_of, settings_with
+from app.cli.serving.playback import of_delayed, of_immediate
+from app.cli.serving.settings import environment_of, settings_with
+from app.results.scored_events import learnt_hours
 from app.settings import Settings
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line.errors import CommandError
-from app.command_line.log_batches import LogFile, RawBatch
+from app.datasets.impressions import LogFile, RawBatch
+from app.errors import CommandError
 
 ROWS = 5_000
 TYPES = {"score": pa.float64(), "campaign": pa.string()}

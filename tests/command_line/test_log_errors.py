@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line.errors import CommandError
-from app.command_line.log_files import LogColumns, read_log
+from app.datasets.impressions import LogColumns, read_log
+from app.errors import CommandError
 
 HEAD = "time,campaign,score,outcome,bid\n1767225600,a,0.5,1,2\n"
 TIME_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"

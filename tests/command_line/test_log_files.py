@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.command_line.log_files import LogColumns, read_log
+from app.datasets.impressions import LogColumns, read_log
 from evaluation import EventTable
 
 TIMES = [1767225600.0, 1767229200.5, 1767232800.25]

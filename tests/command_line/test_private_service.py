@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.command_line.private_service import of_delayed, of_immediate, private_service
-from app.command_line.service_settings import environment_of, settings_with
+from app.cli.serving.playback import of_delayed, of_immediate, private_service
+from app.cli.serving.settings import environment_of, settings_with
 from app.settings import load_settings
 
 
@@ -22,7 +22,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         options.append({**given, "logs": logs})
         yield
 
-    monkeypatch.setattr("app.command_line.private_service.whole_service", start)
+    monkeypatch.setattr("app.cli.serving.playback.whole_service", start)
     monkeypatch.setenv("SIROCCO_REDIS_URL", "redis://shared:6379")
     monkeypatch.setenv("SIROCCO_CLICK_LOG_URL", "s3://shared/clicks")
     monkeypatch.setenv("SIROCCO_ATTRIBUTION_HOURS", "conversion=48")

@@ -3,9 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.command_line.canvas import check_picture
-from app.command_line.judged import Judged
-from app.command_line.reliability_picture import draw
+from app.reports.pictures import check_picture, draw
+from app.results.scored_events import Judged
 from evaluation import EventTable, Platform
 
 PNG = b"\x89PNG"

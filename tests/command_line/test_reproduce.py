@@ -8,12 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.command_line import reproduce
-from app.command_line.reproduce_run import Size, run_each
-from app.command_line.reproduce_tables import duration
-from evaluation.reproduction import EXPERIMENTS, Experiment, Reproduction
-from evaluation.reproduction.check_kinds import banded, bounded, printed
-from evaluation.reproduction.experiment import Progress
+from research.reproduction import EXPERIMENTS, Experiment, Reproduction, command
+from research.reproduction.experiment import Progress, banded, bounded, printed
+from research.reproduction.tables import Size, duration, run_each
 from tests.command_line.conftest import Sirocco
 
 EXACT = ("csauc", "auc_anomalies", "calibration_tables", "printed_coherence")
@@ -35,7 +32,7 @@ WRONG = Experiment("wrong", "Wrong!", "an experiment that differs", 0.1, run_of_
 @pytest.fixture
 def with_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     experiments = {name: EXPERIMENTS[name] for name in ("csauc", "calibration_tables")}
-    monkeypatch.setattr(reproduce, "EXPERIMENTS", {**experiments, "wrong": WRONG})
+    monkeypatch.setattr(command, "EXPERIMENTS", {**experiments, "wrong": WRONG})
 
 
 def test_without_a_name_the_experiments_are_listed(called: Sirocco) -> None:

@@ -12,11 +12,10 @@ from threading import Event
 import httpx
 import pytest
 
-from app.api.place import Place
-from app.api.slots import Slots
-from app.api.worker_records import new_file
-from app.command_line.serve_workers import ApiWorkers as Parent
-from app.command_line.supervision import Supervision
+from app.api.metrics.processes import Place, new_file
+from app.api.metrics.shared_counters import Slots
+from app.cli.serving.processes import Supervision
+from app.cli.serving.serve_workers import ApiWorkers as Parent
 from tests.command_line.api_workers import Caller, half_a_request, serve
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.command_line.test_up import is_ready, runs, wait_until

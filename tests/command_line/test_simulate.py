@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from app.command_line.click_files import read_click_log
-from app.command_line.log_files import LogColumns, read_log
+from app.datasets.clicks import read_click_log
+from app.datasets.impressions import LogColumns, read_log
 from evaluation import ClickPlatform, Platform
 from tests.command_line.conftest import Sirocco
 

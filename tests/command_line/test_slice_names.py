@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.command_line.errors import CommandError
-from app.command_line.hour_numbers import HourNumbers
-from app.command_line.log_column import LogColumn
-from app.command_line.slice_names import NAMELESS, SliceNames
+from app.datasets.evaluation_log import NAMELESS, HourNumbers, SliceNames
+from app.datasets.tables import LogColumn
+from app.errors import CommandError
 
 
 def column(values: Any, first: int = 0) -> LogColumn:

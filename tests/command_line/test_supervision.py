@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from app.command_line.errors import BAD_INPUT, FAILED, CommandError
-from app.command_line.supervision import Supervision
+from app.cli.serving.processes import Supervision
+from app.errors import BAD_INPUT, FAILED, CommandError
 
 
 @dataclass

@@ -4,7 +4,7 @@ import re
 import orjson
 import pytest
 
-from app.command_line.tables import print_json, show_scorecards
+from app.cli.tables import print_json, show_scorecards
 
 
 def card(**changes: float) -> dict[str, float]:

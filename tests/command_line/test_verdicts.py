@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.command_line.backtest_verdict import backtest_verdict, listed
-from app.command_line.block_words import block_warnings
-from app.command_line.compare_verdict import compare_verdict
-from app.command_line.interval_text import decimals_for, interval_text, value_text
+from app.results.backtest import backtest_verdict, listed
+from app.results.comparison import compare_verdict
+from app.results.formatting import block_warnings, decimals_for, interval_text, value_text
 from evaluation import Difference
-from evaluation.blocks import Blocks
-from evaluation.model_comparison import ModelComparison
-from evaluation.significance import Significance
+from evaluation.bootstrap.blocks import Blocks
+from evaluation.comparison.models import ModelComparison
+from evaluation.comparison.significance import Significance
 
 NOTHING = Difference(0.001, nan, nan, nan, nan)
 BETTER, WORSE = Difference(-0.02, -0.03, -0.01, 0.005, 1), Difference(0.02, 0.01, 0.03, 0.005, 0)

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from app.api.server import server_of
+from app.api.server.server import server_of
 from app.settings import Settings
 from tests.reserved_ports import reserved_port
 

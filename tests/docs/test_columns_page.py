@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.columns import CampaignIds, header
+from app.columns import CampaignIds, layout
 from app.storage import Lease, Versions, open_redis
 from calibrators import Atlas, CalibrationMap
 from tests.columns.bodies import ONE_CAMPAIGN, scores_body
@@ -100,16 +100,16 @@ def test_the_header_is_the_one_in_the_table() -> None:
     codes = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
     assert starts == [sum(widths[:place]) for place in range(len(widths))]
-    assert sum(widths) == header.HEADER_BYTES
-    layout = "<4s" + "".join(codes[width] for width in widths[1:])
-    assert struct.calcsize(layout) == header.HEADER_BYTES
-    assert layout == header.LAYOUT.format
+    assert sum(widths) == layout.HEADER_BYTES
+    written = "<4s" + "".join(codes[width] for width in widths[1:])
+    assert struct.calcsize(written) == layout.HEADER_BYTES
+    assert written == layout.LAYOUT.format
 
 
 def test_the_flags_are_those_in_the_table() -> None:
     rows = table_below(PAGE, "| flag | name | kinds | meaning |")
 
     assert {cells[1].strip("`"): int(cells[0]) for cells in rows} == {
-        name: getattr(header, name)
+        name: getattr(layout, name)
         for name in ("FLOAT32", "INTERNED", "ONE_CAMPAIGN", "EVENT_IDS", "LEVELS")
     }

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 import typer
 
-from app.command_line.main import application
+from app.cli.main import application
 from tests.docs.pages import PAGES, ROOT, WRITTEN_BY_HAND, code_blocks, without_code
 
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")

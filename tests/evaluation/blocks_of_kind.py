@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from evaluation.blocks import Blocks
+from evaluation.bootstrap.blocks import Blocks
 
 
 @dataclass(frozen=True)

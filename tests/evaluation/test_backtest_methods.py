@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from calibrators import Atlas, SmoothedIsotonic, Sufficiency
-from calibrators.calibration_map import CalibrationMap
-from calibrators.method import Fitted
-from calibrators.per_campaign import PerCampaign
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.methods.refit import Fitted, PerCampaign
 from calibrators.pooled import Pooled
 from evaluation import ClickPlatform, Platform, backtest, delayed_backtest
-from evaluation.labelled_history import labelled_history
+from evaluation.backtest.click_history import labelled_history
 from pccem import TrainingRules
 
 LOG = Platform(campaigns=3, impressions_per_hour=600, ctr=0.1, seed=2).hours(0, 30).events

@@ -8,14 +8,17 @@ from hypothesis import given
 
 from evaluation import auc, calibrated_losses, cs_auc, gc_n, log_loss, mse, pcoc
 from evaluation import rig as rig_of
-from evaluation.block_cells import CELL_SPAN, MOST_EXACT, BlockCells
-from evaluation.block_cs_auc import BlockCsAuc
-from evaluation.block_draws import multiplicities, observed
-from evaluation.block_gc_n import BlockGcN
-from evaluation.block_ranking import BlockAuc, BlockCalibratedLogLoss, log_odds_shifts
-from evaluation.block_sums import METRICS, BlockSums
-from evaluation.blocks import Blocks
-from evaluation.predictions import Predictions
+from evaluation.bootstrap.blocks import Blocks, multiplicities, observed
+from evaluation.bootstrap.cells import CELL_SPAN, MOST_EXACT, BlockCells
+from evaluation.bootstrap.gc_n import BlockGcN
+from evaluation.bootstrap.ranking import (
+    BlockAuc,
+    BlockCalibratedLogLoss,
+    BlockCsAuc,
+    log_odds_shifts,
+)
+from evaluation.bootstrap.sums import METRICS, BlockSums
+from evaluation.metrics.predictions import Predictions
 from tests.evaluation.blocks_of_kind import blocked_rows
 
 
@@ -186,7 +189,7 @@ def test_cells_do_not_divide_a_positive():
     times = np.vstack([*multiplicities(blocks.count, 40, seed=0)])
     for most_exact in (MOST_EXACT, 10**6):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("evaluation.block_cells.MOST_EXACT", most_exact)
+            patch.setattr("evaluation.bootstrap.cells.MOST_EXACT", most_exact)
             cells = BlockCells.of(Predictions.check(p, y, None), blocks)
             drawn.append(BlockGcN.of(cells, blocks, campaigns, np.ones(30_000), 3)(times))
 

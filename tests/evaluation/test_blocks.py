@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.blocks import LEAST_BLOCKS, Blocks, effective_number
+from evaluation.bootstrap.blocks import LEAST_BLOCKS, Blocks, effective_number
 
 
 def test_a_block_is_a_campaign_and_a_day_of_utc():

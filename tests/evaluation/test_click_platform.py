@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from evaluation import ClickPlatform, auc, pcoc
-from evaluation.click_behaviours import POST_CLICK_SECONDS
-from evaluation.click_platform import ATTRIBUTION_SECONDS
+from evaluation.simulation.click_platform import ATTRIBUTION_SECONDS, POST_CLICK_SECONDS
 from pccem import Categorical
 
 HOUR = 3600.0

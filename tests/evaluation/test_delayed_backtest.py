@@ -8,8 +8,8 @@ import pytest
 
 from calibrators import BinsTable, SmoothedIsotonic, Sufficiency, refit
 from evaluation import ClickPlatform, ClickStream, ClickWindows, delayed_backtest, scorecard
-from evaluation.delayed_backtest import PCCEM_ROWS
-from evaluation.post_click_history import PostClickHistory
+from evaluation.backtest.click_history import PostClickHistory
+from evaluation.backtest.delayed import PCCEM_ROWS
 from pccem import Clicks, DelayDistribution, LabelRules, TrainingRules, attribute, label, train
 
 HOUR, DAY = 3600.0, 86_400.0

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.equal_frequency import EqualFrequencyBins
-from evaluation.runs import Runs
+from evaluation.metrics.cal_n import EqualFrequencyBins
+from evaluation.metrics.ranks import Runs
 from tests.evaluation.bin_sums_oracle import bin_sums_oracle
 
 WHOLE = st.integers(1, 9).map(float)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Beta, BinsTable, SmoothedIsotonic
-from calibrators.grid import GRID
+from calibrators.bins.grid import GRID
 from evaluation import EventTable, Platform, backtest, scorecard
-from evaluation.event_cells import EventCells
+from evaluation.backtest.event_table import EventCells
 from tests.evaluation.logs_of_kind import tables
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.folds import stratified_folds
+from evaluation.comparison.behaviour_study import stratified_folds
 
 OUTCOMES = st.lists(st.integers(0, 1), max_size=60).map(lambda y: np.array(y, np.float64))
 

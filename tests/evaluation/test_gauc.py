@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import auc, gauc, grouped_auc
-from evaluation.gauc import GroupedAuc
+from evaluation.metrics.auc import GroupedAuc
 from tests.evaluation.predictions_of_kind import predictions
 
 SIZES = {

@@ -16,10 +16,9 @@ from evaluation import (
     rig,
     scorecard,
 )
-from evaluation.block_draws import observed
-from evaluation.compared_model import LOWER_IS_BETTER
-from evaluation.model_comparison import A, B, compare_models, compared_models
-from evaluation.paired_log import PairedRows
+from evaluation.bootstrap.blocks import observed
+from evaluation.comparison.models import LOWER_IS_BETTER, A, B, compare_models, compared_models
+from evaluation.comparison.paired_log import PairedRows
 
 
 def expit(odds):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import Difference, auc, log_loss, mse, paired_bootstrap
-from evaluation.block_draws import centred, multiplicities, resample
-from evaluation.difference import expanded_tail, less
+from evaluation.bootstrap.blocks import centred, multiplicities, resample
+from evaluation.bootstrap.difference import expanded_tail, less
 
 DRAWS = 200
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from evaluation.predictions import Predictions
+from evaluation.metrics.predictions import Predictions
 from tests.evaluation.predictions_of_kind import predictions
 
 

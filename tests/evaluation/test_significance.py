@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evaluation import Platform, paired_bootstrap, scorecard
-from evaluation.significance import LOWER_IS_BETTER, MOST_RANKED_DRAWS, significance
+from evaluation.comparison.significance import LOWER_IS_BETTER, MOST_RANKED_DRAWS, significance
 
 
 @pytest.fixture(scope="module")

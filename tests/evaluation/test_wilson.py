@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from evaluation.wilson import wilson_interval
+from evaluation.metrics.reliability import wilson_interval
 
 
 @given(st.integers(1, 500), st.data())

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.events.admission import Admission, check_campaign
+from app.events.admission import Admission
 from app.events.open_times import OpenTimes
 from app.events.parsing import Parsed, Rejection
-from app.events.schema import Click, Impression, TargetOutcome
+from app.events.schema import Click, Impression, TargetOutcome, check_campaign
 from app.settings import Settings
 from app.strict_json import BrokenRule
 from tests.storage.packing import unpacked

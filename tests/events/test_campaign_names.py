@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events.campaign_names import are_campaigns, check_campaign
+from app.events.schema import are_campaigns, check_campaign
 from app.strict_json import BrokenRule
 
 LONGEST = 12

@@ -7,8 +7,8 @@ from app.events.admission import Admission
 from app.events.open_times import OpenTimes, Untimely
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
-from app.storage.click_events import ClickRules, Refusal, Refused
-from app.storage.conversion_block import decode_conversions
+from app.storage.blocks import decode_conversions
+from app.storage.clicks import ClickRules, Refusal, Refused
 from app.strict_json import BrokenRule
 from tests.storage.packing import unpacked
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.events.click_features import check_features
+from app.events.schema import check_features
 from app.strict_json import BrokenRule
 
 

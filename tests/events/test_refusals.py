@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.events.refusals import rejection_of
+from app.events.admission import rejection_of
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
-from app.storage.click_events import Refusal, Refused
+from app.storage.clicks import Refusal, Refused
 
 AT = 1_767_225_600.5
 SHOWN = "2026-01-01T00:00:00+00:00"

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from pccem.boosting import loaded, log_odds
+from pccem.model import loaded, log_odds
 
 
 def rows(n_columns: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pccem.dirichlet import curve_strength
+from pccem.delay_levels import curve_strength
 
 TIMES = np.linspace(0.0, 1.0, 101)
 

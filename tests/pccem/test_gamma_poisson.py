@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import nbinom
 
 from pccem.arrays import Floats
-from pccem.gamma_poisson import SPREADS, shrunk_ratios
+from pccem.conversion_drift import SPREADS, shrunk_ratios
 
 pairs = st.lists(
     st.tuples(st.integers(0, 500), st.one_of(st.just(0.0), st.floats(0.01, 500.0))),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from pccem import Categorical, FeatureMismatch, Features, PostClickModel
-from pccem.model_columns import ModelColumns
+from pccem.features import ModelColumns
 from tests.pccem.sample_clicks import sample_features, sample_outcomes
 
 FEATURES = sample_features(3_000)

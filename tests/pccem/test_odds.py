@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from pccem.odds import odds_factors, scale_odds
+from pccem.conversion_drift import odds_factors, scale_odds
 
 ONE = np.zeros(3, np.int32)
 
@@ -74,7 +74,7 @@ def test_each_campaign_has_its_own_factor() -> None:
 
 def test_a_search_cut_short_still_goes_the_right_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step from the ratio: nearer to the factor, inside the bracket."""
-    monkeypatch.setattr("pccem.odds._STEPS", 1)
+    monkeypatch.setattr("pccem.conversion_drift._ODDS_STEPS", 1)
 
     found = odds_factors(np.array([0.2, 0.3, 0.4]), np.array([1.5]), ONE)
 

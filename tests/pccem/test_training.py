@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from pccem import Clicks, Features, PostClickModel, Training, TrainingRules, train
-from pccem.canonical_order import canonical_order
+from pccem.clicks import canonical_order
 from pccem.features import Categorical
-from pccem.mature_days import MatureDays
+from pccem.training import MatureDays
 from pccem.trial import Trial, offset_of, refusal
 from tests.pccem.sample_clicks import (
     AS_OF,

@@ -1,6 +1,6 @@
 """A made-up result of a contest, with all that may be odd about one."""
 
-from app.command_line.contest_result import (
+from research.leaderboard.result import (
     CPU,
     EXCESS,
     GC_3,

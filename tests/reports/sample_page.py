@@ -6,18 +6,15 @@ from functools import cache
 
 import numpy as np
 
-from app.reports.charts import (
-    bars_chart,
-    differences_chart,
-    lines_chart,
-    quantile_chart,
-    ratios_by_name_chart,
-    ratios_over_time_chart,
-    reliability_chart,
-)
+from app.reports.charts.bars import bars_chart
+from app.reports.charts.differences import differences_chart
+from app.reports.charts.lines import lines_chart
+from app.reports.charts.quantiles import quantile_chart
+from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_chart
+from app.reports.charts.reliability import reliability_chart
 from app.reports.page import Chart, Page, Section, Table, Tile, how_made
 from evaluation import reliability_diagram
-from evaluation.score_quantiles import score_quantiles
+from evaluation.metrics.slices import score_quantiles
 
 SCRIPT = "<script>alert(1)</script>"
 BAD_NAMES = (

@@ -10,18 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.reports.charts import (
-    bars_chart,
-    differences_chart,
-    lines_chart,
-    quantile_chart,
-    ratios_by_name_chart,
-    ratios_over_time_chart,
-    reliability_chart,
-)
+from app.reports.charts.bars import bars_chart
+from app.reports.charts.differences import differences_chart
+from app.reports.charts.lines import lines_chart
+from app.reports.charts.quantiles import quantile_chart
+from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_chart
+from app.reports.charts.reliability import reliability_chart
 from app.reports.page import Chart
 from evaluation import reliability_diagram
-from evaluation.score_quantiles import score_quantiles
+from evaluation.metrics.slices import score_quantiles
 from tests.reports.sample_page import BAD_NAMES, CHARTS, HOUR, SCRIPT, quantiles, reliability
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,8 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from app.reports.palette import VARIABLES
-from app.reports.series_style import COLOURS, series_style, style_numbers
+from app.reports.drawing import COLOURS, VARIABLES, series_style, style_numbers
 
 STYLE = files("app.reports").joinpath("style.css").read_text(encoding="utf-8")
 LEAST_OF_GRAPHICS, LEAST_OF_TEXT, LEAST_APART = 3.0, 4.5, 8.5

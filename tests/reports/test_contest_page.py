@@ -10,11 +10,17 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Browser
 
-from app.command_line.contest_result import EXCESS, ContestResult
-from app.reports.contest_page import contest_page
-from app.reports.contest_picture import contest_chart, contest_picture
-from app.reports.marks import LEFTWARD, RIGHTWARD, Dot, Words
 from app.reports.page import write_page
+from research.leaderboard.page import contest_page
+from research.leaderboard.picture import (
+    LEFTWARD,
+    RIGHTWARD,
+    Dot,
+    Words,
+    contest_chart,
+    contest_picture,
+)
+from research.leaderboard.result import EXCESS, ContestResult
 from tests.reports.contest_sample import REASON, contested, result
 from tests.reports.looked_at import Seen, looked_at
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from app.command_line.evaluate_verdict import off_by, summary, verdict
-from app.command_line.evaluated_log import EvaluatedLog, SliceTable
-from app.reports.evaluate_page import evaluate_page
+from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
-from evaluation.compact import OVERALL, CompactLog, LogBatch, LogCuts, log_metrics
+from app.results.evaluation import EvaluatedLog, SliceTable, off_by, summary, verdict
+from evaluation.streaming import OVERALL, CompactLog, LogBatch, LogCuts, log_metrics
 
 SIZE = 6_000
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.reports.layout import layout
-from app.reports.page import Chart, Table
+from app.reports.page import Chart, Table, layout
 
 LOW = Chart("low", "", '<svg viewBox="0 0 440 320">')
 TALL = Chart("tall", "", '<svg viewBox="0 0 440 700">')

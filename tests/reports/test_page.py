@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from app.command_line.errors import BAD_INPUT, FAILED, CommandError
+from app.errors import BAD_INPUT, FAILED, CommandError
 from app.reports import page as pages
-from app.reports.alignment import numeric_columns
-from app.reports.page import Page, Section, Table, Tile, check_report, how_made, write_page
+from app.reports.page import (
+    Page,
+    Section,
+    Table,
+    Tile,
+    check_report,
+    how_made,
+    numeric_columns,
+    write_page,
+)
 from tests.reports.sample_page import SCRIPT, drawn_page, sample_page
 
 PLAIN = Page("Title", "Subtitle", "Verdict.", [], [])
@@ -128,7 +136,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
 
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr("app.click_log.durable_file.os.replace", refuse)
+    monkeypatch.setattr("app.click_log.folder.os.replace", refuse)
 
     with pytest.raises(CommandError, match="No space left") as error:
         write_page(PLAIN, path)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Browser
 
-from app.command_line.main import main
+from app.cli.main import main
 from evaluation import Platform
 from tests.reports.looked_at import Seen, looked_at
 from tests.reports.sample_page import BAD_NAMES

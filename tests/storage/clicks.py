@@ -5,9 +5,8 @@ from typing import Any
 
 from app.storage import Appended, Batch, EventLog, open_async_redis
 from app.storage.batch import Cell
-from app.storage.click_events import ClickRules
-from app.storage.conversion_block import Conversion
-from app.storage.open_click import OpenClick
+from app.storage.blocks import Conversion
+from app.storage.clicks import ClickRules, OpenClick
 from tests.storage.conftest import HOUR, TTL_SECONDS
 
 AT = HOUR * 3600 + 60.25

@@ -9,7 +9,7 @@ import redis
 
 import app.storage
 from app.storage import open_redis
-from app.storage.scripts import lua
+from app.storage.redis.client import lua
 
 SCRIPTS = {
     sha1(lua(file.stem).encode()).hexdigest(): file.stem

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.storage import Batch
 from app.storage.batch import Cell
 from app.storage.blocks import LARGEST_WEIGHT
-from app.storage.event_ids import LONGEST_ID
+from app.storage.clicks import OpenClick
+from app.storage.event_columns import LONGEST_ID
 from app.storage.keys import TargetHour, shard_of
-from app.storage.open_click import OpenClick
 from tests.storage.packing import unpacked
 
 HOUR = 500_000

@@ -5,11 +5,10 @@ import pytest
 import redis
 
 from app.storage import BinsStore, CorruptBins
-from app.storage.bins_store import TABLES_AT_ONCE
-from app.storage.hour_blocks import hour_blocks
+from app.storage.bins import TABLES_AT_ONCE, hour_blocks
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from calibrators import BinsTable
-from calibrators.history import HourTables
+from calibrators.bins.history import HourTables
 from tests.storage.conftest import HOUR, Append
 from tests.storage.test_bins_store import events
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import Batch, BinsStore, CorruptBins, bins_store
-from app.storage.bins_store import TABLES_AT_ONCE
+from app.storage import Batch, BinsStore, CorruptBins, bins
+from app.storage.bins import TABLES_AT_ONCE
 from app.storage.keys import SHARDS, TargetHour, hours, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, Append, Impressions
@@ -159,7 +159,7 @@ def test_an_hour_whose_judging_was_cut_short_is_not_judged(
         yield from by_shard(table(campaigns=40))[:-1]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bins_store, "_WRITE_BYTES", 1)
+    monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
     with pytest.raises(KeyboardInterrupt):
         store.write_judged("click", HOUR, until_the_worker_dies())
 
@@ -170,8 +170,8 @@ def test_an_hour_whose_judging_was_cut_short_is_not_judged(
 def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
     store: BinsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bins_store, "_REPLY_BYTES", 1)
-    monkeypatch.setattr(bins_store, "_WRITE_BYTES", 1)
+    monkeypatch.setattr(bins, "_REPLY_BYTES", 1)
+    monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
     for seed in range(9):
         store.write_judged("click", HOUR + seed, by_shard(table(seed)))
 

@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.block_frame import framed
-from app.storage.block_run import decode_blocks
-from app.storage.blocks import Block, decode_block
+from app.storage.blocks import Block, decode_block, decode_blocks, framed
 from tests.storage.packing import encoded
 
 Event = tuple[str, float, float, float]

@@ -7,9 +7,8 @@ import pytest
 import redis
 
 from app.storage import Batch, EmbeddedRedis, open_redis
-from app.storage.conversion_log import ConversionLog
-from app.storage.open_click import OpenClick
-from app.storage.open_clicks import OpenClicks
+from app.storage.clicks import OpenClick, OpenClicks
+from app.storage.conversions import ConversionLog
 from tests.storage.clicks import AT, behaviour, click, conversion, did, of
 from tests.storage.traffic import Traffic, kill_at_work
 

@@ -4,9 +4,8 @@ import pytest
 import redis
 
 from app.storage import Appended, BinsStore, IdempotencyConflict
-from app.storage.click_events import Refusal, Refused
-from app.storage.conversion_log import ConversionLog
-from app.storage.open_clicks import OpenClicks
+from app.storage.clicks import OpenClicks, Refusal, Refused
+from app.storage.conversions import ConversionLog
 from tests.storage.clicks import (
     AT,
     CELL,

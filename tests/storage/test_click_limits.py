@@ -4,8 +4,7 @@ import pytest
 import redis
 
 from app.storage import Appended
-from app.storage.click_events import MOST_BEHAVIOURS, Refusal, Refused
-from app.storage.open_clicks import OpenClicks
+from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, Refused
 from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, of
 from tests.storage.contents import contents
 

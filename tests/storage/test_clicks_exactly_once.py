@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.storage import open_redis
-from app.storage.click_events import ClickRules
-from app.storage.conversion_log import Conversion, ConversionLog
-from app.storage.open_click import OpenClick
-from app.storage.open_clicks import OpenClicks
+from app.storage.blocks import Conversion
+from app.storage.clicks import ClickRules, OpenClick, OpenClicks
+from app.storage.conversions import ConversionLog
 from tests.storage.clicks import AT, Sent, append_by, of
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 

@@ -23,7 +23,7 @@ from app.storage import (
     open_async_redis,
     open_redis,
 )
-from app.storage.connection import INGEST_CONNECTIONS
+from app.storage.redis.client import INGEST_CONNECTIONS
 from tests.storage.conftest import TTL_SECONDS, Impressions
 
 TIMEOUT = 0.1

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.conversion_block import (
-    SCHEMA_VERSION,
-    Conversion,
-    decode_conversions,
-    encode_conversions,
-)
+from app.storage.blocks import SCHEMA_VERSION, Conversion, decode_conversions, encode_conversions
 
 numbers = st.floats(allow_nan=False)
 conversions = st.lists(

@@ -6,7 +6,8 @@ import pytest
 import redis
 
 from app.storage import keys
-from app.storage.conversion_log import ConversionHour, ConversionLog
+from app.storage.conversions import ConversionLog
+from app.storage.keys import ConversionHour
 from tests.storage.clicks import AT, RULES, append_by, conversion, of
 from tests.storage.contents import contents
 

@@ -12,9 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from app.storage import EmbeddedRedis, NoRedisBinary, RedisNotStarted, embedded, open_redis
-from app.storage.redis_binary import redis_in_wheel, redis_on_path
-from app.storage.redis_process import RedisProcess, answers, socket_url
+from app.storage import EmbeddedRedis, NoRedisBinary, RedisNotStarted, open_redis
+from app.storage.redis.server import (
+    LONGEST_SOCKET_PATH,
+    RedisProcess,
+    answers,
+    redis_in_wheel,
+    redis_on_path,
+    socket_url,
+)
 
 OWNER = """
 import sys, time
@@ -201,7 +207,7 @@ def test_a_directory_whose_path_is_too_long_for_a_socket_is_served_all_the_same(
     with EmbeddedRedis(deep, redis_binary) as server:
         put(server.url, "kept")
         socket = Path(server.url.removeprefix("unix://"))
-        assert len(str(socket)) <= embedded.LONGEST_SOCKET_PATH
+        assert len(str(socket)) <= LONGEST_SOCKET_PATH
         with EmbeddedRedis(deep, redis_binary) as joined:
             assert joined.url == server.url
 
@@ -255,7 +261,7 @@ def test_after_a_start_that_failed_the_directory_is_free(
 def test_a_directory_that_is_held_but_not_served_is_given_up_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "START_SECONDS", 0.05)
+    monkeypatch.setattr("app.storage.redis.server.START_SECONDS", 0.05)
     with (tmp_path / "redis.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with (

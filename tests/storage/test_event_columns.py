@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from app.storage import Appended, Batch, BinsStore
 from app.storage.batch import Cell
 from app.storage.blocks import LARGEST_WEIGHT
-from app.storage.event_columns import EventColumns
-from app.storage.event_ids import LONGEST_ID, pack_ids, stored_id, stored_ids
+from app.storage.clicks import OpenClick
+from app.storage.event_columns import LONGEST_ID, EventColumns, pack_ids, stored_id, stored_ids
 from app.storage.keys import SHARDS, shard_of, shards_of
-from app.storage.open_click import OpenClick
 from tests.storage.conftest import HOUR, Append
 from tests.storage.gathered import rows_by_log
 

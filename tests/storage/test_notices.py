@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from app.storage import EmbeddedRedis, Lease, Versions, keys, open_redis
-from app.storage.notices import Notices
+from app.storage.versions import Notices
 
 LONG = 60.0
 SHORT = 0.01

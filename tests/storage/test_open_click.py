@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.open_click import OpenClick, behaviour_field, click_fields, click_of
+from app.storage.clicks import OpenClick, behaviour_field, click_fields, click_of
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

@@ -6,8 +6,8 @@ import pytest
 import redis
 
 from app.storage import keys
+from app.storage.clicks import OpenClicks
 from app.storage.keys import shard_of
-from app.storage.open_clicks import OpenClicks
 from tests.storage.clicks import AT, RULES, append_by, behaviour, click, did, of
 from tests.storage.contents import contents
 
@@ -70,7 +70,7 @@ def test_of_clicks_that_two_closed_each_counts_once(send, clicks):
 
 
 def test_no_more_than_the_limit_are_handed_out(send, clicks, monkeypatch):
-    monkeypatch.setattr("app.storage.open_clicks.CLICKS_AT_ONCE", 3)
+    monkeypatch.setattr("app.storage.clicks.CLICKS_AT_ONCE", 3)
     send(*(click(str(number), at=AT + number) for number in range(100)))
 
     assert clicks.begin_close(DUE + 100, 0) == []
@@ -140,7 +140,7 @@ def test_a_click_that_came_in_time_leaves_no_orphans(send, clicks):
 
 
 def test_many_waits_end_at_once(redis_url, clicks, monkeypatch):
-    monkeypatch.setattr("app.storage.open_clicks.CLICKS_AT_ONCE", 2)
+    monkeypatch.setattr("app.storage.clicks.CLICKS_AT_ONCE", 2)
     rules = RULES.__class__(max_waiting=1000)
     append_by(redis_url, rules, of(*(did(AT, str(number)) for number in range(100))))
 

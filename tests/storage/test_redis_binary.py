@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.storage import NoRedisBinary
-from app.storage.redis_binary import find_redis_binary, redis_in_wheel, redis_on_path
+from app.storage.redis.server import find_redis_binary, redis_in_wheel, redis_on_path
 
 
 def executable(folder: Path, name: str) -> Path:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.storage import RedisNotStarted, redis_process
-from app.storage.redis_process import RedisProcess, answers, socket_url
+from app.storage import RedisNotStarted
+from app.storage.redis import server
+from app.storage.redis.server import RedisProcess, answers, socket_url
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def test_a_frozen_server_is_killed_when_it_does_not_end(
     running: RedisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who leaves must be able to leave."""
-    monkeypatch.setattr(redis_process, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(server, "STOP_SECONDS", 0.05)
     os.kill(running.process_id, signal.SIGSTOP)
 
     running.stop()
@@ -37,7 +38,7 @@ def test_a_frozen_server_is_killed_when_it_does_not_end(
 def test_a_server_that_never_answers_is_an_error_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_process, "START_SECONDS", 0.05)
+    monkeypatch.setattr(server, "START_SECONDS", 0.05)
     sleeper = tmp_path / "redis-server"
     sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
     sleeper.chmod(0o755)

@@ -6,8 +6,8 @@ import pytest
 import redis
 
 from app.storage import StorageUnavailable
-from app.storage.conversion_log import ConversionLog
-from app.storage.open_clicks import OpenClicks
+from app.storage.clicks import OpenClicks
+from app.storage.conversions import ConversionLog
 from tests.storage.clicks import AT, CELL, RULES, append_by, behaviour, click, conversion, did, of
 from tests.storage.contents import contents
 

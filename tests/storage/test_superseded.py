@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.superseded import NEWEST_KEPT, superseded
+from app.storage.versions import NEWEST_KEPT, superseded
 from app.worker.hours import SECONDS, version_as_of
 
 Manifests = list[dict[str, Any]]

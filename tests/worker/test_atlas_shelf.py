@@ -3,7 +3,7 @@
 import pytest
 
 from app.storage import Lease, Versions
-from app.worker.atlas_shelf import AtlasShelf, Shelved
+from app.worker.atlas_cache import AtlasShelf, Shelved
 from calibrators import Atlas
 
 

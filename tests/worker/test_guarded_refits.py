@@ -6,7 +6,7 @@ import pytest
 from app.storage import BinsStore, Jobs, Lease, Versions
 from app.worker.hours import SECONDS
 from app.worker.loop import Worker
-from app.worker.refitting import Refitter, Request
+from app.worker.refit import Refitter, Request
 from calibrators import Atlas
 from evaluation import EventTable
 from tests.worker.conftest import HOUR

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.worker.judging import TopCampaigns, judged, quality, top_campaigns
+from app.worker.monitoring import TopCampaigns, judged, quality, top_campaigns
 from calibrators import Atlas, BinsTable, CalibrationMap
 from evaluation import gc_n, pcoc
 

@@ -1,6 +1,6 @@
 """Atlases put together from two."""
 
-from app.worker.map_choice import filled
+from app.worker.fitting import filled
 from calibrators import Atlas, CalibrationMap
 
 HALF, THIRD, QUARTER = (CalibrationMap.proportional(ratio) for ratio in (1 / 2, 1 / 3, 1 / 4))

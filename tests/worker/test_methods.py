@@ -3,10 +3,10 @@
 import pytest
 
 from app.settings import Settings
-from app.worker.methods import Methods
+from app.worker.fitting import Methods
 from calibrators import Atlas, Sufficiency
-from calibrators.history import History
-from calibrators.method import Fitted
+from calibrators.bins.history import History
+from calibrators.methods.refit import Fitted
 
 NOTHING = History(1.0, [])
 

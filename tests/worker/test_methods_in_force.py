@@ -6,9 +6,9 @@ import pytest
 from app.storage import BinsStore, Lease, Overrides, Versions
 from app.storage.keys import OVERRIDES
 from app.worker.hours import SECONDS
-from app.worker.refitting import Refitter, Request
+from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
-from calibrators.history import History
+from calibrators.bins.history import History
 from calibrators.pooled import Pooled
 from tests.worker.conftest import HOUR
 

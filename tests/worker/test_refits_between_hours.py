@@ -4,9 +4,8 @@ import pytest
 
 from app.storage import Versions
 from app.worker.hours import SECONDS
-from app.worker.judged_hours import JudgedHours
 from app.worker.loop import Worker
-from app.worker.target_report import TargetReport, repeated
+from app.worker.monitoring import JudgedHours, TargetReport, repeated
 from tests.worker.conftest import HOUR
 
 MINUTE = 60

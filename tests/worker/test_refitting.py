@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.storage import Batch, BinsStore, Lease, LeaseLost, Versions
 from app.worker.hours import SECONDS
-from app.worker.refitting import Refitter, Request
+from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
 from tests.worker.conftest import HOUR
 

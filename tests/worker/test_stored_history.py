@@ -5,11 +5,10 @@ import pytest
 
 from app.storage import BinsStore
 from app.storage.keys import SHARDS, TargetHour, shard_of
-from app.worker.judging import Judgement, TopCampaigns
-from app.worker.raw_window import RawScores, RawWindow
-from app.worker.stored_history import ReadBlocks, StoredHistory
+from app.worker.history import ReadBlocks, StoredHistory
+from app.worker.monitoring import Judgement, RawScores, RawWindow, TopCampaigns
 from calibrators import BinsTable
-from calibrators.history import History
+from calibrators.bins.history import History
 
 FIRST, BEHIND = 1000, 1006
 NAMES = [f"campaign-{number:02}" for number in range(40)]

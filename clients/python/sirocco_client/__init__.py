@@ -4,11 +4,10 @@
 `EdgeCalibrator` holds the maps itself. Every error is a `SiroccoError`.
 """
 
+from sirocco_client.answers import Calibrated
 from sirocco_client.async_client import AsyncSirocco
 from sirocco_client.async_event_buffer import AsyncEventBuffer
 from sirocco_client.atlas_keeper import EdgeCounts
-from sirocco_client.batch import Batch
-from sirocco_client.calibrated import Calibrated
 from sirocco_client.client import Sirocco
 from sirocco_client.edge_calibrator import EdgeCalibrator
 from sirocco_client.errors import (
@@ -24,8 +23,8 @@ from sirocco_client.errors import (
     Unavailable,
 )
 from sirocco_client.event_buffer import EventBuffer
-from sirocco_client.outbox import Buffering, EventCounts
-from sirocco_client.verdicts import Rejection
+from sirocco_client.event_queue import Buffering, EventCounts, Rejection
+from sirocco_client.events import Batch
 
 __all__ = [
     "AsyncEventBuffer",

@@ -9,17 +9,13 @@ from typing import Literal, Self
 import httpx
 from numpy.typing import ArrayLike
 
+from sirocco_client.answers import RAW, Calibrated, Dialogue, Talk
 from sirocco_client.async_event_buffer import AsyncEventBuffer
-from sirocco_client.calibrated import RAW, Calibrated
 from sirocco_client.client import check_options
-from sirocco_client.connections import Address, AsyncConnections
-from sirocco_client.deadline import Deadline
-from sirocco_client.dialogue import Dialogue, Talk
+from sirocco_client.connections import Address, AsyncConnections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import Unavailable
-from sirocco_client.forks import begins_anew_after_fork
-from sirocco_client.messages import Asked
-from sirocco_client.outbox import Buffering
-from sirocco_client.question import Campaigns, Question
+from sirocco_client.event_queue import Buffering
+from sirocco_client.requests import Asked, Campaigns, Question
 from sirocco_client.retries import Found, Retries, RetryBudget, Tries
 
 

@@ -10,17 +10,22 @@ from typing import Self
 
 import httpx
 
-from sirocco_client.batch import Batch
-from sirocco_client.connections import Address, AsyncConnections
-from sirocco_client.deadline import Deadline
+from sirocco_client.connections import Address, AsyncConnections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadInput, Closed
-from sirocco_client.events import EventMethods
-from sirocco_client.forks import begins_anew_after_fork
-from sirocco_client.messages import Asked
-from sirocco_client.outbox import Buffering, EventCounts, Outbox
+from sirocco_client.event_queue import (
+    Buffering,
+    EventCounts,
+    Outbox,
+    Settled,
+    TooLarge,
+    TryAgain,
+    tell_rejected,
+    tell_unsent,
+    verdict_of,
+)
+from sirocco_client.events import Batch, EventMethods
+from sirocco_client.requests import Asked
 from sirocco_client.retries import Backoff, Found
-from sirocco_client.telling import tell_rejected, tell_unsent
-from sirocco_client.verdicts import Settled, TooLarge, TryAgain, verdict_of
 
 logger = logging.getLogger(__name__)
 

@@ -1,18 +1,97 @@
-"""The calibration maps of all campaigns of a target, looked up in this process."""
+"""The calibration maps of all campaigns of a target, looked up in this process.
+
+Campaign names as they stand in an atlas: a column of their lengths, then their UTF-8 text.
+Slopes between the knots of maps, the same to the last bit as those that the service uses.
+"""
 
 import struct
 from bisect import bisect_right
-from collections.abc import Mapping
-from itertools import repeat
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, repeat
 from typing import Final, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.errors import BadAtlas, BadInput
-from sirocco_client.packed_names import Breath, Integers, rows_by_name, unpack_lengths
-from sirocco_client.question import SCORE_RULE, Campaigns, Floats, checked_scores
-from sirocco_client.slopes import slopes_of
+from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores
+
+Integers = NDArray[np.int64]
+Breath = Callable[[], None]
+
+_WIDTHS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
+_SCALE: Final = 10**9
+_AT_ONCE: Final = 1000
+
+
+def unpack_lengths(data: memoryview, offset: int, count: int) -> tuple[Integers, int]:
+    """The lengths in bytes, and the offset behind them; raises BadAtlas.
+
+    An entry has 1, 2, 4 or 8 bytes, and counts once or, if the unit is 1, a billion times.
+    """
+    if offset + 2 > len(data):
+        raise BadAtlas("names: the bytes end early")
+    width, unit = data[offset], data[offset + 1]
+    end = offset + 2 + width * count
+    if width not in _WIDTHS or unit > 1 or end > len(data):
+        raise BadAtlas(f"names: width {width} and unit {unit} of {count} lengths")
+    lengths = np.frombuffer(data, _WIDTHS[width], count, offset + 2).astype(np.int64)
+    largest = (len(data) - end) // (_SCALE if unit else 1)
+    if count and not 0 <= lengths.min() <= lengths.max() <= largest:
+        raise BadAtlas("names: a length is more than there are bytes")
+    return lengths * (_SCALE if unit else 1), end
+
+
+def rows_by_name(text: bytes, lengths: Integers, breathe: Breath) -> Mapping[str, int]:
+    """The row of each name, from 1; raises BadAtlas on text that is no UTF-8, or a name that
+    stands twice. `breathe` is called now and then, so that other threads get their turn."""
+    rows: dict[str, int] = {}
+    names = _names(text, lengths)
+    row = 0
+    try:
+        while piece := list(islice(names, _AT_ONCE)):
+            rows.update(zip(piece, range(row + 1, row + 1 + len(piece)), strict=True))
+            row += len(piece)
+            breathe()
+    except UnicodeDecodeError:
+        raise BadAtlas(f"names: the text behind name {row} is no UTF-8") from None
+    if len(rows) < len(lengths):
+        raise BadAtlas("names: a campaign stands twice")
+    return rows
+
+
+def _names(text: bytes, lengths: Integers) -> Iterator[str]:
+    end = 0
+    for length in lengths:
+        start, end = end, end + int(length)
+        yield text[start:end].decode()
+
+
+_STEEPEST: Final = float(np.finfo(np.float64).max)
+
+
+def slopes_of(knots: Floats, values: Floats) -> Floats:
+    """Slope from each knot to the next, shape (k,); 0 for the last.
+
+    Maps stand end to end: where the knots fall back to 0 a new map begins, and the slope is 0. A
+    slope is the float nearest to rise over run that does not carry past the next knot's value, so
+    that a monotone map stays monotone to the last bit.
+
+    >>> slopes_of(np.array([0.0, 1.0, 0.0, 0.5, 1.0]), np.array([0.0, 0.5, 0.0, 0.5, 0.5])).tolist()
+    [0.5, 0.0, 1.0, 0.0, 0.0]
+    """
+    rise, run = np.diff(values), np.diff(knots)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        steep = np.clip(rise / run, -_STEEPEST, _STEEPEST)
+    slopes = np.where(run > 0, steep, 0.0)
+    following = values[1:]
+    while True:
+        reached = values[:-1] + slopes * run
+        over = ((slopes > 0) & (reached > following)) | ((slopes < 0) & (reached < following))
+        if not over.any():
+            return np.append(slopes, 0.0)
+        slopes[over] = np.nextafter(slopes[over], 0.0)
+
 
 # Magic, schema_version, whether row 0 is the target's own map, campaigns.
 _HEADER: Final = struct.Struct("<4sHHI")

@@ -1,23 +1,78 @@
-"""Keeps one atlas current: asks the service for changes, and keeps what it has when that fails."""
+"""Keeps one atlas current: asks the service for changes, and keeps what it has when that fails.
 
+An atlas kept in a file, so that a process has maps before it has reached the service.
+
+Layout, little-endian: magic "SEDG", schema_version u2, two zero bytes, length of the label u4,
+32 bytes SHA-256 of what follows, the label (JSON), and the bytes of the atlas as they came.
+"""
+
+import json
 import logging
+import os
+import struct
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final, Literal, NoReturn
 
 import httpx
 from numpy.typing import ArrayLike
 
+from sirocco_client.answers import NO_VERSION, VERSION_HEADER, map_age
 from sirocco_client.atlas import Atlas
-from sirocco_client.atlas_file import Label, read_atlas_file, write_atlas_file
-from sirocco_client.calibrated import NO_VERSION, VERSION_HEADER, map_age
-from sirocco_client.connections import Address, Connections
-from sirocco_client.deadline import Deadline
+from sirocco_client.connections import Address, Connections, Deadline
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
-from sirocco_client.messages import Asked, Reply
-from sirocco_client.question import Campaigns, Floats
+from sirocco_client.requests import Asked, Campaigns, Floats, Reply
+
+_HEADER: Final = struct.Struct("<4sHHI32s")
+_MAGIC: Final = b"SEDG"
+_SCHEMA_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Which atlas it is; times are epoch seconds."""
+
+    target: str
+    version: str = "none"
+    etag: str = ""
+    published_at: float | None = None
+    confirmed_at: float | None = None
+
+
+def write_atlas_file(path: Path, label: Label, data: bytes) -> None:
+    """Replace the file in one step: a reader finds the old one or the new one, whole."""
+    text = json.dumps(asdict(label)).encode()
+    content = text + data
+    header = _HEADER.pack(_MAGIC, _SCHEMA_VERSION, 0, len(text), sha256(content).digest())
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(header + content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def read_atlas_file(path: Path, target: str) -> tuple[Label, bytes]:
+    """What was written for the target; raises BadAtlas on damage, FileNotFoundError without it."""
+    stored = path.read_bytes()
+    if len(stored) < _HEADER.size or stored[:4] != _MAGIC:
+        raise BadAtlas(f"{path}: not the file of an atlas")
+    _, version, _, size, digest = _HEADER.unpack_from(stored)
+    content = stored[_HEADER.size :]
+    if version != _SCHEMA_VERSION or sha256(content).digest() != digest:
+        raise BadAtlas(f"{path}: damaged, or of schema_version {version}")
+    label = Label(**json.loads(content[:size]))
+    if label.target != target:
+        raise BadAtlas(f"{path}: an atlas of {label.target!r}, not of {target!r}")
+    return label, content[size:]
+
 
 _BREATH_SECONDS: Final = 0.0005
 

@@ -1,16 +1,57 @@
-"""Connections to the service, kept open between requests: one way for threads, one for asyncio."""
+"""Connections to the service, kept open between requests: one way for threads, one for asyncio.
+
+The one moment by which a call must be over, whatever it waits for on the way.
+What has threads, locks or sockets begins anew in a forked child.
+
+A child has a copy of the parent's memory but none of its threads; a lock that another thread held
+at that moment stays locked for ever, and on a shared socket both would read each other's answers.
+"""
 
 import asyncio
+import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ssl import SSLContext
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 import httpx
 
-from sirocco_client.deadline import Deadline, RemainingTime
 from sirocco_client.errors import BadInput
-from sirocco_client.messages import Asked, Reply
+from sirocco_client.requests import Asked, Reply
+
+_SHORTEST: Final = 0.001
+
+
+class Deadline:
+    """A moment so many seconds from now, by the monotonic clock."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then; negative afterwards."""
+        return self._end - time.monotonic()
+
+
+class RemainingTime(dict[str, float]):
+    """Timeouts in httpx's form, each told when it is asked for: what is left until the deadline.
+
+    To connect, to write and to read may each take what is left, and not each the whole.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def get(self, _: str, default: object = None) -> float:
+        """Seconds left; never 0, which would mean: do not wait at all."""
+        return max(self._deadline.left, _SHORTEST)
+
 
 # Shorter than the service's own patience, so that it is we who close an idle connection.
 _IDLE_SECONDS: Final = 20.0
@@ -131,3 +172,27 @@ def _check_progress(body: bytearray, deadline: Deadline) -> None:
         raise httpx.ReadTimeout("the answer came too slowly")
     if len(body) > _MOST_BYTES:
         raise httpx.RemoteProtocolError(f"an answer of more than {_MOST_BYTES} bytes")
+
+
+class Forkable(Protocol):
+    """Can begin anew in a child process."""
+
+    def begin_anew(self) -> None:
+        """Replace what must not be shared with the parent."""
+
+
+_forkables: WeakSet[Forkable] = WeakSet()
+
+
+def begins_anew_after_fork(forkable: Forkable) -> None:
+    """From now on `begin_anew` is called in every child."""
+    _forkables.add(forkable)
+
+
+def _after_fork() -> None:
+    for forkable in list(_forkables):
+        forkable.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

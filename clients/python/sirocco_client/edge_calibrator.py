@@ -12,10 +12,9 @@ from typing import Final, Self
 from numpy.typing import ArrayLike
 
 from sirocco_client.atlas_keeper import AtlasKeeper, BeforeFirst, EdgeCounts
-from sirocco_client.connections import Address
+from sirocco_client.connections import Address, begins_anew_after_fork
 from sirocco_client.errors import BadInput
-from sirocco_client.forks import begins_anew_after_fork
-from sirocco_client.question import Campaigns, Floats
+from sirocco_client.requests import Campaigns, Floats
 
 _JOIN_SECONDS: Final = 1.0
 _MOST_DOUBLINGS: Final = 4

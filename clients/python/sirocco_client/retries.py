@@ -8,9 +8,9 @@ from typing import Final, TypeGuard
 
 import httpx
 
-from sirocco_client.deadline import Deadline
+from sirocco_client.connections import Deadline
 from sirocco_client.errors import BadInput, TimedOut, Unavailable
-from sirocco_client.messages import Reply
+from sirocco_client.requests import Reply
 
 TRY_AGAIN: Final = frozenset({429, 502, 503})
 _SHARE: Final = 0.1

@@ -12,7 +12,7 @@ from benchmarks.attacked import ATTACKED, RESCALED, Attack, Served, play
 from calibrators import Method, PerCampaign, SmoothedIsotonic
 from calibrators.guard import GuardRules
 from calibrators.pooled import Pooled
-from evaluation.platform import Platform
+from evaluation.simulation.ad_platform import Platform
 
 PLATFORM = Platform(campaigns=20, impressions_per_hour=10_000, ctr=0.02, seed=4)
 METHODS: dict[str, Method] = {"sir": PerCampaign(SmoothedIsotonic()), "pooled": Pooled()}

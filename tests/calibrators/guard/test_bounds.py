@@ -8,10 +8,8 @@ from scipy.special import expit, logit
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.guard import GuardRules, guard
-from calibrators.guard.bounding import bounded
-from calibrators.guard.bounds import Bounds
-from calibrators.guard.odds_band import MARGIN
-from calibrators.map_columns import MapColumns
+from calibrators.guard.bounds import MARGIN, Bounds, bounded
+from calibrators.maps.atlas import MapColumns
 from tests.calibrators import strategies
 from tests.calibrators.guard.hours import SCORES, atlas, hour, shifted
 from tests.calibrators.strategies import Floats, scores_around

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.guard.evidence import log_odds_of
-from calibrators.guard.thinning import thinned
+from calibrators.guard.bounds import thinned
+from calibrators.guard.test import log_odds_of
 from calibrators.samples import Floats
 
 Columns = tuple[Floats, Floats, Floats, Floats]

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrators import BinsTable, History
-from calibrators.pooled.campaign_block import CampaignBlock
-from calibrators.pooled.coordinates import Coordinates
-from calibrators.pooled.shape import Shape
-from calibrators.pooled.tree import Priors, Tree
+from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.fit import Shape
+from calibrators.pooled.hierarchy import Priors, Tree
+from calibrators.pooled.spline import Coordinates
 from calibrators.pooled.window import Window
 from calibrators.samples import Floats
 

@@ -5,10 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.drift import USUAL, DriftRules, hour_weights
-from calibrators.pooled.ordinary_drift import drift_variances
-from calibrators.pooled.runs import runs_of
-from calibrators.pooled.suspicion import suspicious
+from calibrators.pooled.change_points import (
+    USUAL,
+    DriftRules,
+    drift_variances,
+    hour_weights,
+    runs_of,
+    suspicious,
+)
 from tests.calibrators.pooled.runs_oracle import present_run
 
 HOURS = 48

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from calibrators.pooled.drift import hour_weights
+from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.levels import fit_levels
 
 HOURS = 48

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.drift import hour_weights
+from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.levels import fit_levels
-from calibrators.pooled.outages import SaidByHour, outage_hours
+from calibrators.pooled.outliers import SaidByHour, outage_hours
 
 HOURS = 48
 AGES = np.arange(HOURS)[::-1] + 0.5

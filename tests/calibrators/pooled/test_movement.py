@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.dynamics import EVERY
 from calibrators.pooled.levels import fit_levels
-from calibrators.pooled.movement import Courses, Movement
+from calibrators.pooled.state_space import EVERY, Courses, Movement
 
 HOURS = 48
 AGES = np.arange(HOURS)[::-1] + 0.5

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from calibrators.pooled.coordinates import Coordinates
-from calibrators.pooled.elimination import Eliminated
-from calibrators.pooled.knots import Knots
-from calibrators.pooled.monotone import monotone_rows
+from calibrators.pooled.hierarchy import Eliminated
 from calibrators.pooled.priors import Moments, Precisions, Variances, trust_in
+from calibrators.pooled.serving import monotone_rows
+from calibrators.pooled.spline import Coordinates, Knots
 
 RNG = np.random.default_rng(7)
 KNOTS = Knots(-20, 8, 0.35)

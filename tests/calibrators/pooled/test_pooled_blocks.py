@@ -9,23 +9,16 @@ import pytest
 
 from calibrators import BinsTable, History, HourTables
 from calibrators.pooled import Pooled
-from calibrators.pooled.block_hours import (
-    OwnLevels,
-    block_weights,
-    in_blocks,
-    levels_of_blocks,
-)
-from calibrators.pooled.campaign_block import CampaignBlock
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.campaign_spans import MOST, campaign_spans
-from calibrators.pooled.drift import hour_weights
-from calibrators.pooled.knots import Knots
+from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.change_points import hour_weights
+from calibrators.pooled.fit import Shape, Solutions
+from calibrators.pooled.hierarchy import Priors
 from calibrators.pooled.levels import fit_levels
-from calibrators.pooled.served_maps import ServedKnots
-from calibrators.pooled.shape import Shape
-from calibrators.pooled.solutions import Solutions
-from calibrators.pooled.tree import Priors
-from calibrators.pooled.window import Window
+from calibrators.pooled.method import OwnLevels, block_weights, in_blocks, levels_of_blocks
+from calibrators.pooled.serving import ServedKnots
+from calibrators.pooled.spline import Knots
+from calibrators.pooled.window import MOST, Window, campaign_spans
 from tests.calibrators.pooled.pooled_traffic import NEWEST, drawn_hours, history, shape_of, table
 
 AGES = np.arange(48)[::-1] + 0.5

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calibrators.pooled.packed_entries import ByteColumn, Entries, PackedEntries
+from calibrators.pooled.cells import ByteColumn, Entries, PackedEntries
 
 FLOATS = st.one_of(
     st.integers(0, 300).map(float),

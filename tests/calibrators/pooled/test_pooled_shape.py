@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from calibrators import BinsTable
+from calibrators.pooled.fit import Shape
+from calibrators.pooled.hierarchy import Priors
 from calibrators.pooled.priors import Variances
-from calibrators.pooled.shape import Shape
-from calibrators.pooled.tree import Priors
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import drawn_hours, history, shape_of, table
 

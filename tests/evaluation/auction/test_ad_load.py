@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.auction import OperatingPoint, SearchPlatform, SlotLayout
-from evaluation.auction.ad_load import point_at_load
-from evaluation.auction.gsp import held_auction
-from evaluation.auction.point_in_force import placement_agreement, point_in_force
-from evaluation.auction.ranking import Ranking
+from evaluation.auction.gsp import Ranking, held_auction
+from evaluation.auction.operating_points import placement_agreement, point_in_force
+from evaluation.auction.simulation import point_at_load
 from tests.evaluation.auction.auctions_of_kind import logs
 
 LAYOUT = SlotLayout(2, 2)

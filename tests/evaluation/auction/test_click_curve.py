@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from evaluation.auction import SearchPlatform, click_curve
-from evaluation.auction.click_history import ClickHistory
+from evaluation.auction.click_estimates import ClickHistory
 from evaluation.auction.search_platform import TRUE_CURVE
 
 CELLS = st.lists(

@@ -16,8 +16,8 @@ from evaluation.auction import (
     relative_change,
     simulate_auction,
 )
-from evaluation.auction.conclusion import conclusion
-from evaluation.auction.page_metrics import METRICS
+from evaluation.auction.comparison import conclusion
+from evaluation.auction.simulation import METRICS
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import evaluation.auction.ranking
+import evaluation.auction.gsp
 from evaluation.auction import OperatingPoint, SlotLayout, gsp_auction
 from tests.evaluation.auction.auctions_of_kind import ALPHAS, THRESHOLDS, candidates, layouts
 from tests.evaluation.auction.gsp_oracle import auctions_oracle
@@ -147,7 +147,7 @@ def test_pages_are_ranked_in_batches_without_a_seam(monkeypatch, rows):
     columns = (rng.random(400) + 0.1, rng.random(400), np.sort(pages), np.arange(400))
     expected = gsp_auction(*columns)
 
-    monkeypatch.setattr(evaluation.auction.ranking, "_ROWS", rows)
+    monkeypatch.setattr(evaluation.auction.gsp, "_ROWS", rows)
 
     assert gsp_auction(*columns).rows.tolist() == expected.rows.tolist()
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from evaluation.auction import SearchPlatform, search_experiment
+from evaluation.auction import SearchPlatform
 from evaluation.auction.search_platform import TRUE_CURVE
+from research.reproduction.search_experiment import search_experiment
 
 FEW, SEEDS = 25_000, (1, 2)
 

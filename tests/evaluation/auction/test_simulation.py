@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import evaluation.auction.click_history
-import evaluation.auction.telling_pairs
+import evaluation.auction.click_curve
+import evaluation.auction.click_estimates
 from evaluation.auction import (
     OperatingPoint,
     SearchLog,
@@ -15,8 +15,8 @@ from evaluation.auction import (
     simulate_auction,
 )
 from evaluation.auction.click_curve import ClickCurve
-from evaluation.auction.click_history import ClickHistory
-from evaluation.auction.page_metrics import METRICS
+from evaluation.auction.click_estimates import ClickHistory
+from evaluation.auction.simulation import METRICS
 from tests.evaluation.auction.auctions_of_kind import ALPHAS, THRESHOLDS, logs
 from tests.evaluation.auction.simulation_oracle import simulation_oracle
 
@@ -27,7 +27,7 @@ ONE_SLOT = SlotLayout(1, 0)
 def _impatient():
     """Logs of a few rows often have no likeliest curve: a few steps will do to see that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation.auction.telling_pairs, "MOST_STEPS", 50)
+        patch.setattr(evaluation.auction.click_curve, "MOST_STEPS", 50)
         yield
 
 
@@ -227,7 +227,7 @@ def test_page_values_hold_what_one_more_page_would_do(monkeypatch, shrinkage):
     all pages: with the click curve held, so that the values' spread is the uncertainty."""
     factors = np.array([1.0, 0.6, 0.3])
     monkeypatch.setattr(
-        evaluation.auction.click_history,
+        evaluation.auction.click_estimates,
         "curve_of",
         lambda pairs, at, seen, clicks, n, method: ClickCurve(
             factors,

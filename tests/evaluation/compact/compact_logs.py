@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.compact import OVERALL, CompactLog, LogBatch, LogCuts, LogMetrics, Room, log_metrics
+from evaluation.streaming import (
+    OVERALL,
+    CompactLog,
+    LogBatch,
+    LogCuts,
+    LogMetrics,
+    Room,
+    log_metrics,
+)
 
 Floats = NDArray[np.float64]
 CUT = "campaign"

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import auc
-from evaluation.compact.compact_rows import CompactRows
-from evaluation.compact.score_cells import score_cells
+from evaluation.streaming.rows import CompactRows, score_cells
 from tests.evaluation.compact.compact_logs import drawn
 from tests.evaluation.predictions_of_kind import predictions
 

@@ -25,7 +25,7 @@ from evaluation import (
     ropr,
     score_quantiles,
 )
-from evaluation.compact import OVERALL, CompactLog, LogBatch, LogCuts, Room, log_metrics
+from evaluation.streaming import OVERALL, CompactLog, LogBatch, LogCuts, Room, log_metrics
 from tests.evaluation.compact.compact_logs import CUT, Log, drawn, measured
 
 PLAIN = {

@@ -6,11 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import cs_auc
-from evaluation.compact import OVERALL, Room
-from evaluation.compact.held_rows import HeldRows
-from evaluation.compact.paid_rows import PaidRows
-from evaluation.compact.revenue_rows import RevenueRows
-from evaluation.revenue_pairs import RevenuePairs
+from evaluation.metrics.revenue_auc import RevenuePairs
+from evaluation.streaming import OVERALL, Room
+from evaluation.streaming.in_memory import HeldRows, PaidRows, RevenueRows
 from tests.evaluation.compact.compact_logs import CUT, Log, compact, drawn
 
 TIES = ("definition", "half", "worst")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.compact.score_cells import ALL_BITS, inside_cells, least_dropped, score_cells
+from evaluation.streaming.rows import ALL_BITS, inside_cells, least_dropped, score_cells
 from tests.evaluation.predictions_of_kind import SCORES
 
 score_lists = st.lists(SCORES, min_size=1, max_size=30).map(lambda p: np.sort(np.array(p)))

@@ -5,9 +5,9 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from evaluation.compact.slice_losses import slice_losses
-from evaluation.compact.slice_sums import SliceSums, Sums
-from evaluation.wilson import wilson_interval
+from evaluation.metrics.reliability import wilson_interval
+from evaluation.streaming.group_metrics import slice_losses
+from evaluation.streaming.rows import SliceSums, Sums
 
 
 def sums(weight, positives, expected):

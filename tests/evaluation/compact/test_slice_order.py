@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.compact.slice_order import merging, slice_order, slice_totals, sorting
+from evaluation.streaming.rows import merging, slice_order, slice_totals, sorting
 
 codes = st.lists(st.integers(-1, 4), max_size=30).map(lambda c: np.array(c, np.int16))
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=20)

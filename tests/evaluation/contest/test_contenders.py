@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable
-from calibrators.history import History
-from evaluation.contest import CONTENDERS, PER_CAMPAIGN, play
-from evaluation.contest.published_sir import PublishedSir, whole_bins
-from evaluation.contest.seldom import Seldom
+from calibrators.bins.history import History
+from research.leaderboard import CONTENDERS, PER_CAMPAIGN, play
+from research.leaderboard.methods import PublishedSir, Seldom, whole_bins
 from tests.evaluation.contest.tiny import TINY, Fixed
 
 NAMES = {

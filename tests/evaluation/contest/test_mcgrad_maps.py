@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable
-from calibrators.history import History
-from evaluation.contest import ContenderAbsent, play
-from evaluation.contest.child import Child
-from evaluation.contest.mcgrad_maps import McGradMaps
+from calibrators.bins.history import History
+from research.leaderboard import ContenderAbsent, play
+from research.leaderboard.mcgrad_maps import Child, McGradMaps
 from tests.evaluation.contest.tiny import TINY
 
 PROGRAM = """

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evaluation import EventTable, gc_n
-from evaluation.contest import CONTENDERS, TRUTH, ContenderAbsent, play
-from evaluation.contest.campaign_errors import BINS, LEAST_POSITIVES
-from evaluation.event_table import SECONDS_PER_HOUR
+from evaluation.backtest.event_table import SECONDS_PER_HOUR
+from research.leaderboard import CONTENDERS, TRUTH, ContenderAbsent, play
+from research.leaderboard.accumulator import BINS, LEAST_POSITIVES
 from tests.evaluation.contest.tiny import TINY, Fixed, Poisoned, log_of
 
 FIRST, HOURS = 20, 10

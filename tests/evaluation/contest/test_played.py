@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluation.contest import TRUTH, Played, play
+from research.leaderboard import TRUTH, Played, play
 from tests.evaluation.contest.tiny import TINY, Fixed, log_of
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.contest import REGIMES
-from evaluation.contest.paths import HOURS
+from research.leaderboard import REGIMES
+from research.leaderboard.platform import HOURS
 
 EACH = pytest.mark.parametrize("name", REGIMES)
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evaluation.contest import LogTraffic
-from evaluation.event_table import EventTable
-from evaluation.platform import Platform, PlatformHour
+from evaluation.backtest.event_table import EventTable
+from evaluation.simulation.ad_platform import Platform, PlatformHour
+from research.leaderboard import LogTraffic
 
 TINY = Platform(campaigns=6, impressions_per_hour=300, ctr=0.1, seed=3)
 

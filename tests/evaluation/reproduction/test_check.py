@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.reproduction import Check, Erratum, Verdict
-from evaluation.reproduction.check import number_shown
-from evaluation.reproduction.check_kinds import (
+from research.reproduction import Check, Erratum, Verdict
+from research.reproduction.experiment import (
     banded,
     bounded,
     exact,
+    number_shown,
     printed,
     printed_half_unit,
     ranged,

@@ -6,20 +6,13 @@ from itertools import permutations
 
 import pytest
 
-from evaluation.reproduction import (
-    Verdict,
-    auc_anomalies,
-    auc_tables,
-    calibration_tables,
-    csauc,
-    survey_counts,
-)
-from evaluation.reproduction import printed_coherence as coherence
-from evaluation.reproduction.exact_table import ExactTable
+from research.reproduction import Verdict, csauc, offline_metrics, sir_tables
+from research.reproduction import printed_coherence as coherence
+from research.reproduction.offline_metrics import ExactTable
 from tests.evaluation.reproduction.unwatched import no_progress
 
-EXACT = [csauc, auc_anomalies, calibration_tables, coherence]
-TABLE_2 = auc_tables.TABLES[0]
+EXACT = [csauc, offline_metrics, sir_tables, coherence]
+TABLE_2 = offline_metrics.TABLES[0]
 
 
 def run(module, quick=False, seed=0):
@@ -83,9 +76,9 @@ def test_cs_auc_of_every_order_is_the_count_of_pairs():
 
 def test_the_wrong_digits_of_the_auc_anomalies():
     """Row 5's trapezoid in four halves, the total of no-clicks in two, two counts of Table 1."""
-    survey = survey_counts.PART
+    survey = offline_metrics.PART
 
-    assert wrong_in(auc_anomalies) == {
+    assert wrong_in(offline_metrics) == {
         (survey, "NDCG of online advertising, sum of its parts"): Verdict.PAPER_ERRS,
         (survey, "IR of online advertising, sum of its parts"): Verdict.PAPER_ERRS,
         ("Table 2, first", "row 5, trapezoid"): Verdict.PAPER_ERRS,
@@ -109,7 +102,7 @@ def test_the_wrong_digits_of_the_auc_anomalies():
 )
 def test_metrics_of_the_anomalies(place, auc, rig, nmse, mae, pe):
     """The judge in exact fractions agrees with numbers found once before, by hand."""
-    table = ExactTable(auc_tables.TABLES[place])
+    table = ExactTable(offline_metrics.TABLES[place])
 
     assert float(table.auc) == pytest.approx(auc, abs=1e-6)
     assert table.metrics["RIG"] == pytest.approx(rig, abs=1e-6)
@@ -119,7 +112,7 @@ def test_metrics_of_the_anomalies(place, auc, rig, nmse, mae, pe):
 
 
 @pytest.mark.parametrize("place", range(5))
-@pytest.mark.parametrize("column", range(len(auc_tables.COLUMNS)))
+@pytest.mark.parametrize("column", range(len(offline_metrics.COLUMNS)))
 def test_any_wrong_digit_of_a_table_is_flagged(place, column):
     """One unit more in the last place of any cell."""
     row = TABLE_2.rows[place]
@@ -130,19 +123,19 @@ def test_any_wrong_digit_of_a_table_is_flagged(place, column):
     rows = list(TABLE_2.rows)
     rows[place] = replace(row, columns=tuple(cells))
 
-    checks = list(auc_anomalies.Recount(replace(TABLE_2, rows=tuple(rows))).checks())
+    checks = list(offline_metrics.Recount(replace(TABLE_2, rows=tuple(rows))).checks())
 
-    what = f"row {place + 1}, {auc_tables.COLUMNS[column]}"
+    what = f"row {place + 1}, {offline_metrics.COLUMNS[column]}"
     assert [check.verdict for check in checks if check.what == what] == [Verdict.PAPER_ERRS]
 
 
 def test_a_metric_that_errs_is_not_the_papers_fault(monkeypatch):
     """Where ours is not the exact value, it differs, also at a misprinted digit."""
-    monkeypatch.setattr(auc_anomalies, "auc", lambda *_, **__: 0.9)
-    monkeypatch.setattr(auc_anomalies, "partial_auc", lambda *_, **__: 0.9)
-    monkeypatch.setitem(auc_anomalies.METRICS, "RIG", lambda *_, **__: 0.25)
+    monkeypatch.setattr(offline_metrics, "auc", lambda *_, **__: 0.9)
+    monkeypatch.setattr(offline_metrics, "partial_auc", lambda *_, **__: 0.9)
+    monkeypatch.setitem(offline_metrics.METRICS, "RIG", lambda *_, **__: 0.25)
 
-    checks = auc_anomalies.Recount(TABLE_2).checks()
+    checks = offline_metrics.Recount(TABLE_2).checks()
 
     differ = [check.what for check in checks if check.verdict is Verdict.DIFFERS]
     assert {"AUC", "RIG", "row 5, trapezoid"} <= set(differ)
@@ -152,17 +145,17 @@ def test_the_example_of_cal_n_is_misprinted():
     """2.4 is sqrt(5) / 3, and GC-1 is not PCOC; all percentages agree."""
     part = "Example 1 and section 5.1"
 
-    assert wrong_in(calibration_tables) == {
+    assert wrong_in(sir_tables) == {
         (part, "Cal-2"): Verdict.PAPER_ERRS,
         (part, "GC-1 where PCOC is 0.5, which it is said to reduce to"): Verdict.PAPER_ERRS,
     }
-    ours = next(c.ours for c in run(calibration_tables).checks if c.what == "Cal-2")
+    ours = next(c.ours for c in run(sir_tables).checks if c.what == "Cal-2")
     assert ours == pytest.approx(math.sqrt(5) / 3, abs=1e-9)
 
 
 def test_one_percentage_needs_the_rounding_of_the_values():
     """+30.0 is +30.2 from 0.82 and 0.63; a note says so, of no other cell."""
-    named = [note for note in run(calibration_tables).notes if "printed +" in note]
+    named = [note for note in run(sir_tables).notes if "printed +" in note]
 
     assert len(named) == 1
     assert named[0].startswith("Table 1, data set A, IR, N = 3: printed +30.0%, +30.2%")
@@ -170,10 +163,10 @@ def test_one_percentage_needs_the_rounding_of_the_values():
 
 def test_a_wrong_percentage_is_flagged(monkeypatch):
     """Outside what rounding of the values leaves."""
-    rows = {**calibration_tables.ROWS["2"], "LTC": (("1.57", "-64.2%"),) * 3}
-    monkeypatch.setitem(calibration_tables.ROWS, "2", rows)
+    rows = {**sir_tables.ROWS["2"], "LTC": (("1.57", "-64.2%"),) * 3}
+    monkeypatch.setitem(sir_tables.ROWS, "2", rows)
 
-    assert wrong_in(calibration_tables)["Table 2", "LTC, N = 3"] is Verdict.DIFFERS
+    assert wrong_in(sir_tables)["Table 2", "LTC, N = 3"] is Verdict.DIFFERS
 
 
 def test_the_claimed_range_of_reductions_is_not_that_of_its_table():

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from evaluation.reproduction import EXPERIMENTS, Erratum, Reproduction, Verdict
-from evaluation.reproduction.check_kinds import printed, shown
+from research.reproduction import EXPERIMENTS, Erratum, Reproduction, Verdict
+from research.reproduction.experiment import printed, shown
 
 RIGHT = printed("x", "1.0", 1.0)
 WRONG = printed("y", "1.0", 2.0, part="Table 1")

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from evaluation import calibrated_losses, log_loss, mse
-from evaluation.reproduction.model_losses import (
+from research.reproduction.regressions import (
     LOSSES,
     EvaluationRows,
     bias_shifts,

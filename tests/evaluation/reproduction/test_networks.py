@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from evaluation.reproduction import Verdict
-from evaluation.reproduction.networks import EXPERIMENT
-from evaluation.reproduction.one_epoch_nets import Recipe, _Weights, one_epoch_probabilities
+from research.reproduction import Verdict
+from research.reproduction.networks import EXPERIMENT, Recipe, _Weights, one_epoch_probabilities
 
 
 def loss(weights, x, y, penalty):

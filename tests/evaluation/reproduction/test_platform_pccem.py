@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.reproduction import Verdict
-from evaluation.reproduction.platform_pccem import EXPERIMENT
+from research.reproduction import Verdict
+from research.reproduction.pccem_platform import EXPERIMENT
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,8 @@ import pytest
 
 from calibrators import SmoothedIsotonic
 from evaluation import Platform, backtest, gc_n
-from evaluation.reproduction import Verdict
-from evaluation.reproduction.distorted_log import DISTORTIONS, distorted
-from evaluation.reproduction.noise_floor import gc_n_floor
-from evaluation.reproduction.platform_sir import EXPERIMENT
+from research.reproduction import Verdict
+from research.reproduction.sir_platform import DISTORTIONS, EXPERIMENT, distorted, gc_n_floor
 
 
 def run(seed=0, shares=None):

@@ -6,12 +6,13 @@ from scipy.integrate import quad
 from scipy.special import expit, xlogy
 from scipy.stats import norm
 
-from evaluation.reproduction.population_risk import (
+from research.reproduction.regressions import (
+    LINEAR,
+    USED_BY,
     bayes_log_loss,
     expected_quadratic_risk,
     quadratic_risks,
 )
-from evaluation.reproduction.synthetic_regression import LINEAR, USED_BY
 
 TRUTH = np.concatenate((np.ones(20), np.ones(1)))
 

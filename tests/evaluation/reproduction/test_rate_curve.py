@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 
 from evaluation import rig
-from evaluation.reproduction import Verdict
-from evaluation.reproduction.rate_curve import EXPERIMENT
+from research.reproduction import Verdict
+from research.reproduction.rate_curve import EXPERIMENT
 
 
 @pytest.fixture(scope="module")

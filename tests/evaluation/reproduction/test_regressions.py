@@ -5,11 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from evaluation.reproduction.regressions import (
-    least_squares,
-    logistic_regressions,
-    with_intercept,
-)
+from research.reproduction.regressions import least_squares, logistic_regressions, with_intercept
 
 
 def data(models=3, rows=950, features=4, seed=0):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluation.auction import search_experiment
-from evaluation.reproduction import Verdict
-from evaluation.reproduction.search import EXPERIMENT
+from research.reproduction import Verdict
+from research.reproduction.search import EXPERIMENT
+from research.reproduction.search_experiment import search_experiment
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtri
 
-from evaluation.reproduction import Verdict, linear, logistic
-from evaluation.reproduction.evaluation_sets import quantities_over_sets
-from evaluation.reproduction.model_losses import CALIBRATED, LOSSES, PLAIN, SAME_ROWS
-from evaluation.reproduction.regression_quantities import (
+from research.reproduction import Verdict, linear, logistic
+from research.reproduction.regression_quantities import (
     ACCURACY,
     GAP,
     MEAN,
@@ -19,11 +17,20 @@ from evaluation.reproduction.regression_quantities import (
     RATIO,
     Band,
     normal_error,
+    quantities_over_sets,
     variant_checks,
 )
-from evaluation.reproduction.regressions import least_squares
-from evaluation.reproduction.synthetic_regression import LINEAR, LOGISTIC, TRAINING_ROWS
-from evaluation.reproduction.training_rounds import Rounds
+from research.reproduction.regressions import (
+    CALIBRATED,
+    LINEAR,
+    LOGISTIC,
+    LOSSES,
+    PLAIN,
+    SAME_ROWS,
+    TRAINING_ROWS,
+    least_squares,
+)
+from research.reproduction.training_rounds import Rounds
 from tests.evaluation.reproduction.unwatched import no_progress
 
 BOTH = [linear, logistic]

@@ -6,8 +6,8 @@ import numpy as np
 
 from app.click_log import ClickLog, ClosedClick
 from app.settings import Settings
-from app.storage.conversion_block import Conversion
-from evaluation.click_stream import ClickStream
+from app.storage.blocks import Conversion
+from evaluation.backtest.click_history import ClickStream
 from pccem import Categorical, Clicks, Features
 
 DAY = 86_400.0

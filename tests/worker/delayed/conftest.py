@@ -12,8 +12,8 @@ from app.click_log import ClickLog
 from app.settings import Settings
 from app.storage import EmbeddedRedis, Lease
 from app.storage.models import Models
-from app.worker.model_shelf import ModelShelf
-from evaluation.click_stream import ClickStream
+from app.worker.model_cache import ModelShelf
+from evaluation.backtest.click_history import ClickStream
 from tests.worker.delayed.click_world import (
     DAY,
     MIDNIGHT,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.worker.click_days import labelled_days, merged_days, observed_days
+from app.worker.relabelling import labelled_days, merged_days, observed_days
 from tests.worker.delayed.click_world import DAY
 
 HOUR = 3600.0

@@ -4,12 +4,11 @@ import pytest
 
 from app.click_log import ClickLog, ClickLogUnavailable
 from app.storage import Batch, Versions
-from app.storage.conversion_block import Conversion
-from app.storage.conversion_log import ConversionLog
-from app.storage.open_click import OpenClick
-from app.storage.open_clicks import OpenClicks
-from app.worker.atlas_shelf import AtlasShelf
-from app.worker.closing import Closing, served
+from app.storage.blocks import Conversion
+from app.storage.clicks import OpenClick, OpenClicks
+from app.storage.conversions import ConversionLog
+from app.worker.atlas_cache import AtlasShelf
+from app.worker.delayed_targets import Closing, served
 from calibrators import Atlas, CalibrationMap
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.worker.delayed.click_world import MIDNIGHT, TARGET
@@ -181,7 +180,7 @@ def test_behaviours_without_a_click_are_forgotten_in_time(closing, append, log):
 
 
 def test_closing_in_batches_closes_all(closing, post, log, monkeypatch):
-    monkeypatch.setattr("app.worker.closing.CLICKS_AT_ONCE", 2)
+    monkeypatch.setattr("app.worker.delayed_targets.CLICKS_AT_ONCE", 2)
     post(*range(10, 80, 10))
 
     assert closing.run(log, NOW, NOW) == 7

@@ -5,8 +5,8 @@ import pytest
 
 from app.storage import BinsStore, Versions
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.label_history import LabelHistory
-from app.worker.refitting import Refitter, Request
+from app.worker.history import LabelHistory
+from app.worker.refit import Refitter, Request
 from app.worker.relabelling import relabelled, spans
 from calibrators import Atlas, BinsTable
 from calibrators.pooled import Pooled

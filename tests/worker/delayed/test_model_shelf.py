@@ -7,7 +7,7 @@ import pytest
 
 from app.storage import keys as names
 from app.storage.models import Models, Trained
-from app.worker.model_shelf import ModelShelf
+from app.worker.model_cache import ModelShelf
 from app.worker.model_trial import TrialFailed
 from pccem import DelayDistribution, Features, PostClickModel, seal
 from tests.worker.delayed.click_world import TARGET

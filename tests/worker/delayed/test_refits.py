@@ -9,13 +9,11 @@ import pytest
 from app.storage import BinsStore, Versions
 from app.storage.models import Trained
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.label_source import label_source, score
-from app.worker.refitting import Refitter, Request
-from app.worker.relabelling import relabelled
+from app.worker.refit import Refitter, Request
+from app.worker.relabelling import label_source, relabelled, score
 from app.worker.training import NothingToTrain
 from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_calibrator, refit
-from evaluation.click_windows import ClickWindows
-from evaluation.post_click_history import PostClickHistory
+from evaluation.backtest.click_history import ClickWindows, PostClickHistory
 from pccem import Features, LabelRules, TrainingRules
 from tests.worker.delayed.click_world import (
     DAY,

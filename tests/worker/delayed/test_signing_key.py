@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 import pytest
 
 from app.settings import Settings
-from app.worker.signing_key import FILE, UnusableKey, signing_key
+from app.worker.model_cache import FILE, UnusableKey, signing_key
 
 SECRET = "a secret of at least thirty-two characters"
 

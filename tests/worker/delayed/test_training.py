@@ -7,10 +7,9 @@ import pytest
 
 from app.click_log import ClickLog
 from app.storage import LeaseLost
-from app.storage.conversion_block import Conversion
-from app.worker.label_source import score
-from app.worker.maturity import Matured
-from app.worker.training import NothingToTrain, Order, Trainer
+from app.storage.blocks import Conversion
+from app.worker.relabelling import score
+from app.worker.training import Matured, NothingToTrain, Order, Trainer
 from evaluation import auc, log_loss, pcoc
 from pccem import Features, TrainingRules, train
 from tests.worker.delayed.click_world import (

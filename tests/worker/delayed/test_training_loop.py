@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 
 from app.storage import Batch, Heartbeat, Jobs, Versions
-from app.storage.open_click import OpenClick
+from app.storage.clicks import OpenClick
 from app.worker.hours import SECONDS
 from app.worker.loop import Worker
+from app.worker.schedule import TrainingSchedule
 from app.worker.training import Trainer
-from app.worker.training_schedule import TrainingSchedule
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET
 
 AS_OF = MIDNIGHT + 4 * DAY

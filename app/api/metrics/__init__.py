@@ -1,0 +1,1 @@
+"""Prometheus metrics: counters that processes share, and gauges read at scrape time."""

@@ -1,0 +1,1 @@
+"""HTTP connections: uvicorn with bounds, a fast path and a drain."""

@@ -1,0 +1,363 @@
+"""Uvicorn's HTTP protocol with bounds: on open connections, heads, pipelines and patience.
+
+Uvicorn waits for ever for the rest of a request, and for a caller to read its answer. This subclass
+sets no timer of its own and adds next to no work to a request: `Sweep` looks from time to time at
+what uvicorn leaves behind. Of `HttpToolsProtocol` it relies on
+
+* `parser`, `transport`, `flow`, `connections`, `url` and `headers`, by name;
+* `scope`: a new object for every message, made when its first byte comes; None before the first;
+* `cycle`: that of the newest whole head, with `scope`, `more_body`, `response_started` and
+  `response_complete`; `pipeline`: those that wait for the answers before theirs;
+* `shutdown()`, which makes the newest request the last, or closes if there is none to answer;
+* `on_response_complete()`, which starts the next of the pipeline, resumes reading and sets a timer.
+
+`PromptProtocol` relies on some more. A test holds the source of all this to a digest: read it again
+when that changes.
+
+Uvicorn's HTTP protocol, without a task for requests that can be answered as they stand.
+
+An ASGI task with its events, messages and checks costs two thirds of what the work on a score does.
+An application that has `prompt_paths` and `prompt_answer` gets a request for one of these paths as
+soon as it is whole, and its answer is written in one piece, before the protocol returns to the
+event loop. Whatever it leaves unanswered, and every other request, is run as uvicorn runs it.
+Besides what `BoundedProtocol` names, this relies of uvicorn on
+
+* `_start_asgi_task(cycle, app)`: called once per request, when its head is whole and all answers
+  before its own are sent;
+* `cycle`: `body`, `default_headers`, `keep_alive` and `waiting_for_100_continue`; with
+  `response_complete` set, nothing more of the request is kept;
+* `STATUS_LINE`, and the order of what `send` writes.
+Answers to what never becomes a request for the application: whole HTTP messages, made once.
+How much of what was written has not reached the other side.
+"""
+
+from asyncio import Transport
+from collections.abc import Collection
+from fcntl import ioctl
+from http import HTTPStatus
+from struct import unpack
+from termios import TIOCOUTQ
+from typing import Any, ClassVar, Final, Protocol, cast
+
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from app.api.hot_path import Answer
+from app.api.metrics.requests import Metrics
+from app.api.metrics.shared_counters import Reason
+from app.api.problems import Problem
+from app.api.server.connections import ConnectionCounts, Phase, Sweep, connections_that_fit
+from app.settings import Settings
+
+_NO_PATHS: Final[frozenset[str]] = frozenset()
+_CLOSE: Final = (b"connection", b"close")
+
+
+class Prompt(Protocol):
+    """What such an application has besides its ASGI call."""
+
+    prompt_paths: Collection[str]
+
+    def prompt_answer(self, scope: Any, body: bytes) -> Answer | None:
+        """The answer to a whole request, without a wait; None to be called as ASGI has it."""
+
+
+class PromptProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    # The request whose head is whole and whose body is still to come.
+    _held: RequestResponseCycle | None = None
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._prompt_paths: Collection[str] = getattr(self.app, "prompt_paths", _NO_PATHS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone: who waits for a body is told so."""
+        super().connection_lost(exc)
+        if self._held is not None:
+            self._run_held()
+
+    def answer_held(self) -> None:
+        """To be called when all that came is parsed: answers the request that is held, if whole."""
+        cycle = self._held
+        if cycle is None or self.transport.is_closing():
+            return
+        if cycle.more_body:
+            if self.flow.read_paused:
+                self._run_held()
+            return
+        answer = self._answer_to(cycle)
+        if answer is None:
+            self._run_held()
+        else:
+            self._held = None
+            self._write(cycle, answer)
+
+    def _answer_to(self, cycle: RequestResponseCycle) -> Answer | None:
+        if self.flow.write_paused:
+            # A task can wait until the caller has read the answers before.
+            return None
+        app = cast(Prompt, self.app)
+        return app.prompt_answer(cycle.scope, bytes(cycle.body))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        hold = (
+            cycle.more_body
+            and cycle.scope["path"] in self._prompt_paths
+            and not cycle.waiting_for_100_continue
+        )
+        if hold:
+            self._held = cycle
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _run_held(self) -> None:
+        cycle, self._held = self._held, None
+        super()._start_asgi_task(cycle, self.app)  # type: ignore[arg-type]
+
+    def _write(self, cycle: RequestResponseCycle, answer: Answer) -> None:
+        """All that `RequestResponseCycle.send` does for a whole answer."""
+        length = (b"content-length", b"%d" % len(answer.body))
+        headers = [*cycle.default_headers, *answer.headers, length]
+        if _CLOSE in headers:
+            cycle.keep_alive = False
+        elif not cycle.keep_alive:
+            headers.append(_CLOSE)
+        pieces = [STATUS_LINE[answer.status]]
+        for name, value in headers:
+            pieces += (name, b": ", value, b"\r\n")
+        pieces += (b"\r\n", answer.body)
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(b"".join(pieces))
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+
+_TIMEOUT: Final = Problem(
+    HTTPStatus.REQUEST_TIMEOUT,
+    "request-timeout",
+    "the request did not arrive whole in SIROCCO_RECEIVE_SECONDS",
+)
+_LARGE_HEAD: Final = Problem(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "head-too-large",
+    "the head must have at most 65536 bytes and 100 fields",
+)
+_MALFORMED: Final = Problem(
+    HTTPStatus.BAD_REQUEST, "malformed-request", "this is not an HTTP/1.1 request"
+)
+_TOO_MANY: Final = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "too-many-connections",
+    "SIROCCO_MAX_CONNECTIONS are open already",
+    {"Retry-After": "1"},
+)
+
+
+def _message(problem: Problem) -> bytes:
+    response = problem.response()
+    headers = [*response.raw_headers, (b"connection", b"close")]
+    lines = [f"HTTP/1.1 {problem.status.value} {problem.status.phrase}".encode()]
+    lines += [name + b": " + value for name, value in headers]
+    return b"\r\n".join([*lines, b"", bytes(response.body)])
+
+
+ANSWERS: Final = {
+    Reason.SLOW_REQUEST: _message(_TIMEOUT),
+    Reason.LARGE_HEAD: _message(_LARGE_HEAD),
+    Reason.MALFORMED: _message(_MALFORMED),
+    Reason.TOO_MANY: _message(_TOO_MANY),
+}
+"""What a caller is told before the connection is closed; of other reasons nothing."""
+
+
+def unread_bytes(transport: Transport) -> int:
+    """Bytes of a connection that its caller's machine has not acknowledged.
+
+    The transport's own buffer alone moves in steps of a megabyte: only when the kernel's has room.
+    """
+    return transport.get_write_buffer_size() + _in_kernel(transport)
+
+
+def _in_kernel(transport: Transport) -> int:
+    socket = transport.get_extra_info("socket")
+    if socket is None:
+        # So says uvloop of a closed one whose socket nobody asked for before.
+        return 0
+    try:
+        return int(unpack("i", ioctl(socket.fileno(), TIOCOUTQ, bytes(4)))[0])
+    except (OSError, ValueError):
+        # Closed meanwhile, or no socket of the kind that tells.
+        return 0
+
+
+MOST_HEAD_BYTES: Final = 64 * 1024
+MOST_HEADERS: Final = 100
+MOST_PIPELINED: Final = 64
+_REASONS: Final = {
+    Phase.IDLE: Reason.IDLE,
+    Phase.REQUEST: Reason.SLOW_REQUEST,
+    Phase.READER: Reason.SLOW_READER,
+}
+
+
+class _Refused(Exception):
+    """A head breaks a bound; the parser is to stop at once."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class BoundedProtocol(PromptProtocol):
+    """One connection; `protocol_of` makes the class of a server."""
+
+    sweep: ClassVar[Sweep]
+    counts: ClassVar[ConnectionCounts]
+    most_connections: ClassVar[int]
+
+    # The sweep's notes: not yet seen waiting for anything.
+    phase = Phase.ANSWER
+    witness: object = None
+    age = 0
+
+    # Bytes since the last whole head or piece of a body: of a head, or of trailers.
+    _unread = 0
+    _counted = False
+    _ended = False
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Look after the connection, or refuse it if there are too many."""
+        if len(self.connections) >= self.most_connections:
+            self.transport = transport
+            self._end(Reason.TOO_MANY)
+            return
+        super().connection_made(transport)
+        self._counted = True
+        self.counts.opened()
+        self.sweep.start(self.loop, cast("Collection[BoundedProtocol]", self.connections))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, by whoever's will."""
+        super().connection_lost(exc)
+        if self._counted:
+            self.counts.lost()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; no byte is kept that is part of neither a bounded head nor a body."""
+        self._unread += len(data)
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError as error:
+            cause = error.__context__
+            self._end(cause.reason if isinstance(cause, _Refused) else Reason.MALFORMED)
+        except HttpParserUpgrade as upgrade:
+            # The request was answered as if it had not asked; the parser forgets what came after.
+            if upgrade.args[0] < len(data):
+                self.shutdown()
+        else:
+            if self._unread > MOST_HEAD_BYTES:
+                self._end(Reason.LARGE_HEAD)
+        self.answer_held()
+
+    def on_headers_complete(self) -> None:
+        """Take the head, if it is within bounds."""
+        if self._unread > MOST_HEAD_BYTES or len(self.headers) > MOST_HEADERS:
+            self._check_head()
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise _Refused(Reason.PIPELINED)
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body, whose size is the application's to bound."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Go on with what waited for this.
+
+        Uvicorn also sets a timer, which is the sweep's work, and counts for a limit not used here.
+        """
+        if self.pipeline or self.flow.read_paused:
+            super().on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Leave idle connections to the sweep."""
+
+    def standing(self) -> tuple[Phase, object]:
+        """What the connection waits for, and what tells progress in it."""
+        if self.flow.write_paused or self.transport.is_closing():
+            left = unread_bytes(self.transport)
+            return Phase.READER, self.witness if left == self.witness else left
+        # While we do not read, it is not the caller who is slow.
+        if self._owes_answer or self.flow.read_paused:
+            return Phase.ANSWER, None
+        return (Phase.REQUEST if self._is_receiving else Phase.IDLE), self.scope
+
+    def expire(self, phase: Phase) -> None:
+        """End the connection, which was too long in this phase."""
+        self._end(_REASONS[phase])
+
+    @property
+    def _is_receiving(self) -> bool:
+        """Whether a message has begun and is not whole.
+
+        Also true after an answer that came before the whole body: uvicorn does not tell whether
+        that has come since.
+        """
+        cycle = self.cycle
+        is_whole = cycle is not None and cycle.scope is self.scope and not cycle.more_body
+        return bool(self.scope) and not is_whole
+
+    @property
+    def _owes_answer(self) -> bool:
+        """Whether a whole request is still to be answered."""
+        cycle = self.cycle
+        if self.pipeline:
+            return True
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    def _check_head(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > MOST_HEAD_BYTES or len(self.headers) > MOST_HEADERS:
+            raise _Refused(Reason.LARGE_HEAD)
+
+    def _end(self, reason: Reason) -> None:
+        """Say why if it is this message's turn to be answered, then close."""
+        if not self._ended:
+            self._ended = True
+            self.counts.ended(reason)
+        if reason is Reason.SLOW_READER:
+            self.transport.abort()
+        elif self._owes_answer:
+            self.shutdown()
+            self.flow.pause_reading()
+        else:
+            self._answer(reason)
+            self.transport.close()
+
+    def _answer(self, reason: Reason) -> None:
+        cycle = self.cycle
+        is_begun = cycle is not None and cycle.scope is self.scope and cycle.response_started
+        if reason in ANSWERS and not is_begun:
+            self.transport.write(ANSWERS[reason])
+
+
+def protocol_of(settings: Settings, metrics: Metrics) -> type[BoundedProtocol]:
+    """The class of the connections of one server: uvicorn makes an object of it for each.
+
+    Raises the process's limit of open files as far as it goes.
+    """
+    bounds = {
+        "sweep": Sweep(settings.receive_seconds, settings.keep_alive_seconds),
+        "counts": ConnectionCounts(metrics),
+        "most_connections": connections_that_fit(settings.max_connections),
+    }
+    return type("Connection", (BoundedProtocol,), bounds)

@@ -1,0 +1,206 @@
+"""Serves the application over HTTP until it is told to stop.
+
+A uvicorn server that says how it stands, and ends without failing a request.
+Whether other machines may reach the address that the API listens on.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+from math import ceil
+from typing import Any, Final, cast
+
+import uvicorn
+
+from app.api.application import create_app
+from app.api.calibrate import PATH as CALIBRATE
+from app.api.metrics.processes import Place, Presence
+from app.api.resources import Resources
+from app.api.server.busy_poll import BusyPoll
+from app.api.server.protocol import protocol_of
+from app.settings import Settings, variable_of
+
+_LOOK_SECONDS: Final = 0.02
+# After the last answer a caller may be about to send its next request, or its first after a new
+# connection: both take less than this unless the caller is idle.
+_IDLE_SECONDS: Final = 2.0
+_CLOSE: Final = (b"connection", b"close")
+
+
+class DrainingServer(uvicorn.Server):
+    """Tells `presence` when it serves and when no longer.
+
+    A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
+    look elsewhere first. One of several stops accepting at once: the others take what waits in the
+    socket they share. How long its event loop stays awake is up to `busy_poll`.
+    """
+
+    _busy_poll: BusyPoll
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        presence: Presence,
+        drain_seconds: float,
+        busy_poll: Callable[[asyncio.AbstractEventLoop], BusyPoll],
+    ) -> None:
+        super().__init__(config)
+        self._presence = presence
+        self._drain_seconds = drain_seconds
+        self._busy_poll_of = busy_poll
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open everything, then accept; from `sockets` only once there is something to serve."""
+        if sockets is None:
+            await super().startup()
+        else:
+            await super().startup([])
+            await self._wait(lambda: self._presence.may_serve)
+            self.servers = [await self._accept_from(each) for each in sockets]
+        self._busy_poll = self._busy_poll_of(asyncio.get_running_loop())
+        self._presence.serving = True
+        self._presence.tell()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        self._presence.tell()
+        self._busy_poll.look()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what was begun, then close.
+
+        Every answer from now on is its connection's last, and says so. Idle connections are closed
+        when they have had the time to become busy once more.
+        """
+        self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
+        if self._presence.is_alone and self._drain_seconds:
+            self._presence.records.drain()
+            await self._wait(lambda: False, self._drain_seconds)
+        self._presence.serving = False
+        self._presence.tell()
+        for server in self.servers:
+            server.close()
+        self._last_requests()
+        await self._wait(lambda: not self.server_state.connections, _IDLE_SECONDS)
+        await super().shutdown(sockets)
+
+    def _last_requests(self) -> None:
+        """What is being answered now took its headers from before the end began."""
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
+            if connection.cycle is not None and not connection.cycle.response_complete:
+                connection.shutdown()
+
+    async def _wait(self, done: Callable[[], bool], seconds: float | None = None) -> None:
+        """Returns when it is done, too late, or when a signal says not to wait."""
+        loop = asyncio.get_running_loop()
+        begun, waits = loop.time(), self.should_exit
+        while not done() and not self.force_exit and self.should_exit == waits:
+            if seconds is not None and loop.time() - begun >= seconds:
+                return
+            self._presence.tell()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
+        def protocol() -> asyncio.Protocol:
+            # As uvicorn itself does, which would accept before it is known what to serve.
+            made: Any = self.config.http_protocol_class
+            return cast(
+                asyncio.Protocol,
+                made(
+                    config=self.config,
+                    server_state=self.server_state,
+                    app_state=self.lifespan.state,
+                    _loop=loop,
+                ),
+            )
+
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(protocol, sock=listener, backlog=self.config.backlog)
+
+
+_LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+
+
+class PublicAddressRefused(ValueError):
+    """The address is open to other machines, and that was not allowed."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"{variable_of('host')} = {host}: other machines could reach it, and there are no API "
+            f"keys yet; set {variable_of('allow_public')}=true if that is meant"
+        )
+
+
+def refuse_public_address(settings: Settings) -> None:
+    """Raises PublicAddressRefused unless the address is local or a public one is allowed."""
+    if not settings.allow_public and not is_loopback(settings.host):
+        raise PublicAddressRefused(settings.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    if host in _LOCAL_NAMES:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+_SHUTDOWN_SECONDS: Final = 10
+
+
+def run_server(settings: Settings, redis_url: str) -> None:
+    """Serve until SIGINT or SIGTERM; raises PublicAddressRefused before anything is opened."""
+    server_of(settings, redis_url).run()
+
+
+def run_worker(settings: Settings, redis_url: str, place: Place, listener: socket.socket) -> None:
+    """The same as one of several processes that accept from one listening socket.
+
+    Raises SlotsDiffer, too, before anything is opened.
+    """
+    server_of(settings, redis_url, place).run([listener])
+
+
+def server_of(settings: Settings, redis_url: str, place: Place | None = None) -> uvicorn.Server:
+    """The server, not yet running; `place` is that of one of several processes."""
+    refuse_public_address(settings)
+    app = create_app(settings, redis_url, place)
+    resources: Resources = app.state.resources
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http=protocol_of(settings, resources.metrics),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=ceil(settings.keep_alive_seconds),
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    return DrainingServer(
+        config,
+        resources.presence,
+        settings.drain_seconds,
+        lambda loop: _busy_poll(resources, loop),
+    )
+
+
+def _busy_poll(resources: Resources, loop: asyncio.AbstractEventLoop) -> BusyPoll:
+    """Only calibrations keep the server awake: probes and scrapes would do so for nothing."""
+    return BusyPoll(
+        resources.settings.busy_poll_seconds,
+        lambda: resources.metrics.seconds_of(CALIBRATE),
+        resources.polled,
+        loop.time,
+        loop.call_soon,
+    )

@@ -1,0 +1,1 @@
+"""`sirocco backtest` and `sirocco simulate`."""

@@ -1,0 +1,1 @@
+"""`sirocco evaluate` and `sirocco behaviours`."""

@@ -1,0 +1,180 @@
+"""Calls to a running sirocco, as an ad server, a tracker and an operator make them."""
+
+import ipaddress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+import httpx
+import orjson
+
+from app.errors import FAILED, CommandError
+
+_TIMEOUT = httpx.Timeout(30.0, connect=2.0)
+_POLL_SECONDS = 0.01
+_LONGEST_POLL = 0.05
+_OVERRIDES = "/v1/admin/overrides"
+_JSON = {"content-type": "application/json"}
+
+
+class ServiceClient:
+    """`with ServiceClient(url)`: every failure is a `CommandError` that names the address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = _checked(url)
+        # A proxy of the environment must not swallow what stays on this machine.
+        self._http = httpx.Client(
+            base_url=self.url, timeout=_TIMEOUT, trust_env=not _is_loopback(self.url)
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def calibrate(
+        self, target: str, campaigns: Sequence[str], scores: Sequence[float]
+    ) -> list[float]:
+        """Probabilities of scores in [0, 1], in their order."""
+        body = {"target": target, "campaigns": campaigns, "scores": scores}
+        probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
+        return probabilities
+
+    def post_events(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Store events; one that is rejected is an error that quotes the first reason."""
+        rejected = self._call("POST", "/v1/events", events)["rejected"]
+        if rejected:
+            raise CommandError(
+                f"{self.url} rejected {len(rejected):,} of {len(events):,} events,"
+                f" the first because: {rejected[0]['error']}",
+                FAILED,
+            )
+
+    def retrain(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a refit and get its job."""
+        return self._call("POST", "/v1/admin/retrain", request)
+
+    def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a training of post-click models and get its job."""
+        return self._call("POST", "/v1/admin/pccem/train", request)
+
+    def overrides(self, **asked: Any) -> dict[str, Any]:
+        """A page of the campaigns that have a calibrator of their own."""
+        return self._call("GET", f"{_OVERRIDES}?{urlencode(asked)}")
+
+    def set_override(
+        self, target: str, campaign: str, calibrator: str, *, retrain: bool
+    ) -> dict[str, Any]:
+        """Give a campaign a calibrator of its own; tells from when it is used."""
+        path = _override(target, campaign, retrain)
+        return self._call("PUT", path, {"calibrator": calibrator})
+
+    def delete_override(self, target: str, campaign: str, *, retrain: bool) -> dict[str, Any]:
+        """Leave a campaign to its target's calibrator; tells from when."""
+        return self._call("DELETE", _override(target, campaign, retrain))
+
+    def finished(self, job: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """The job once it is done; waits `seconds` at most."""
+        for _ in _polls(seconds):
+            current = self._call("GET", f"/v1/admin/jobs/{job['id']}")
+            if current["status"] == "done":
+                return current
+            if current["status"] == "failed":
+                raise CommandError(f"{_name(job)} failed: {current['error']}", FAILED)
+        raise CommandError(
+            f"{_name(job)} (job {job['id']}) is still {current['status']} after {seconds:g} s:"
+            " is a worker running?",
+            FAILED,
+        )
+
+    def await_version(self, version: str, seconds: float) -> None:
+        """Return as soon as the service answers with maps of `version` or later."""
+        for _ in _polls(seconds):
+            serving = self._call("GET", "/readyz")["version"]
+            if _sequence(serving) >= _sequence(version):
+                return
+        raise CommandError(
+            f"{self.url} still serves version {serving} {seconds:g} s after {version} came out",
+            FAILED,
+        )
+
+    def is_ready(self) -> bool:
+        """True when it answers that it can calibrate."""
+        try:
+            return self._http.get("/readyz").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        content = None if body is None else orjson.dumps(body)
+        try:
+            answer = self._http.request(method, path, content=content, headers=_JSON)
+        except httpx.TransportError as error:
+            raise CommandError(
+                f"{self.url} does not answer ({error}): is it running?", FAILED
+            ) from error
+        return _json(answer)
+
+
+def _override(target: str, campaign: str, retrain: bool) -> str:
+    asked = "?retrain=true" if retrain else ""
+    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{asked}"
+
+
+def _name(job: Mapping[str, Any]) -> str:
+    return "the training" if job.get("kind") == "train" else "the refit"
+
+
+def _json(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        body = orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        raise CommandError(
+            f"{answer.url} answered {answer.status_code}, and no JSON: is it sirocco?", FAILED
+        )
+    if answer.is_error:
+        sentence = body.get("detail") or body.get("title") or answer.reason_phrase
+        raise CommandError(f"{answer.url} answered {answer.status_code}: {sentence}", FAILED)
+    return body
+
+
+def _sequence(version: str) -> int:
+    """The running number that a version's name begins with; -1 before the first version."""
+    number = version.partition("-")[0]
+    return int(number) if number.isdecimal() else -1
+
+
+def _polls(seconds: float) -> Iterator[None]:
+    pause, end = _POLL_SECONDS, time.monotonic() + seconds
+    yield
+    while time.monotonic() < end:
+        time.sleep(pause)
+        pause = min(1.5 * pause, _LONGEST_POLL)
+        yield
+
+
+def _checked(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise CommandError(f"--url {url!r}: give an address such as http://127.0.0.1:8080")
+    try:
+        return str(httpx.URL(url)).rstrip("/")
+    except httpx.InvalidURL as error:
+        raise CommandError(f"--url {url!r}: {error}") from error
+
+
+def _is_loopback(url: str) -> bool:
+    host = httpx.URL(url).host
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

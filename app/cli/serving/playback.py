@@ -1,0 +1,241 @@
+"""Traffic played through a running service in event time, hour by hour.
+
+Events of a table as the systems of an ad platform send them.
+A whole service for the length of one command: nothing shared, nothing left behind.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from app.cli.serving.client import ServiceClient
+from app.cli.serving.settings import free_port
+from app.cli.serving.up import WholeService, whole_service
+from app.errors import Advance
+from app.results.scored_events import RAW, Judged
+from calibrators.samples import Floats
+from evaluation import EventTable
+
+Message = dict[str, Any]
+Messages = Callable[[EventTable, str], list[Message]]
+
+
+def outcomes(events: EventTable, target: str) -> list[Message]:
+    """One `outcome` per event: a platform that joins impressions and clicks itself."""
+    return [
+        {
+            "type": "outcome",
+            "campaign": campaign,
+            "target": target,
+            "occurred_at": time,
+            "score": score,
+            "outcome": outcome,
+        }
+        for campaign, time, score, outcome in _rows(events)
+    ]
+
+
+def impressions_and_clicks(events: EventTable, target: str) -> list[Message]:
+    """What an ad server logs for every impression, then what a tracker sends for every click."""
+    return [*_impressions(events, target), *_clicks(events, target)]
+
+
+def _impressions(events: EventTable, target: str) -> Iterator[Message]:
+    for campaign, time, score, _ in _rows(events):
+        yield {
+            "type": "impression",
+            "campaign": campaign,
+            "occurred_at": time,
+            "scores": {target: score},
+        }
+
+
+def _clicks(events: EventTable, target: str) -> Iterator[Message]:
+    clicked = events.select(np.flatnonzero(events.outcomes))
+    for number, (campaign, time, score, _) in enumerate(_rows(clicked)):
+        yield {
+            "type": "click",
+            "click_id": f"{time:.6f}-{number}",
+            "campaign": campaign,
+            "occurred_at": time,
+            "impression_at": time,
+            "scores": {target: score},
+        }
+
+
+def _rows(events: EventTable) -> Iterator[tuple[str, float, float, float]]:
+    campaigns = (events.campaigns[row] for row in events.rows.tolist())
+    columns = (events.times, events.scores, events.outcomes)
+    return zip(campaigns, *(column.tolist() for column in columns), strict=True)
+
+
+SECONDS_PER_HOUR = 3600
+_REFIT_SECONDS = 300.0
+_SERVING_SECONDS = 30.0
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The traffic of one hour; `number` counts hours since 1970."""
+
+    number: int
+    events: EventTable
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """How traffic of one target is played through a service.
+
+    `messages` turns an hour's events into what is posted; `batch` is how many scores, and how
+    many events, go into one request.
+    """
+
+    service: ServiceClient
+    target: str
+    messages: Messages
+    batch: int = 10_000
+
+    def play(self, hours: Iterable[Hour]) -> Iterator[tuple[Hour, Floats]]:
+        """Each hour with its probabilities, (n,), asked for before any of its outcomes is known.
+
+        Every hour but the first is served by maps fitted as of its start; a last refit closes the
+        last hour.
+        """
+        end = None
+        for hour in hours:
+            if end is not None:
+                self.refit(hour.number)
+            yield hour, self.calibrate(hour.events)
+            self.post(hour.events)
+            end = hour.number + 1
+        if end is not None:
+            self.refit(end)
+
+    def calibrate(self, events: EventTable) -> Floats:
+        """What the ad server asks for: a probability for every score, (n,)."""
+        campaigns = [events.campaigns[row] for row in events.rows.tolist()]
+        return calibrated(self.service, self.target, campaigns, events.scores, self.batch)
+
+    def post(self, events: EventTable) -> None:
+        """What the platform reports afterwards."""
+        for batch in batches(self.messages(events, self.target), self.batch):
+            self.service.post_events(batch)
+
+    def refit(self, hour: int) -> None:
+        """Have the maps fitted as of the start of `hour`, and wait until they serve."""
+        refit(self.service, {"target": self.target, "as_of": hour * SECONDS_PER_HOUR})
+
+
+def calibrated(
+    service: ServiceClient, target: str, campaigns: Sequence[str], scores: Floats, batch: int
+) -> Floats:
+    """A probability for every score, (n,), in requests of `batch` scores at most."""
+    probabilities: list[float] = []
+    for names, part in zip(batches(campaigns, batch), batches(scores.tolist(), batch), strict=True):
+        probabilities += service.calibrate(target, names, part)
+    return np.array(probabilities)
+
+
+def refit(service: ServiceClient, asked: Mapping[str, Any]) -> None:
+    """Have a refit done, and wait until its maps serve."""
+    finished = service.finished(service.retrain(asked), _REFIT_SECONDS)
+    service.await_version(finished["result"]["version"], _SERVING_SECONDS)
+
+
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """The items in their order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def hours_of(events: EventTable) -> list[Hour]:
+    """A log cut into the hours that hold anything, in order."""
+    order = np.argsort(events.hours, kind="stable")
+    numbers, starts = np.unique(events.hours[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    return [
+        Hour(number, events.select(part))
+        for number, part in zip(numbers.tolist(), parts, strict=True)
+    ]
+
+
+def play_and_judge(
+    playback: Playback, hours: Sequence[Hour], first: int, name: str, advance: Advance
+) -> Judged:
+    """Play every hour; from hour `first` on, judge the scores and the probabilities, called `name`,
+    that the service gave them."""
+    events: list[EventTable] = []
+    served: list[Floats] = []
+    for hour, probabilities in playback.play(hours):
+        if hour.number >= first:
+            events.append(hour.events)
+            served.append(probabilities)
+        advance(_so_far(events, served))
+    played = EventTable.concatenate(events)
+    return Judged(played, {RAW: played.scores, name: np.concatenate(served)})
+
+
+def _so_far(events: Sequence[EventTable], served: Sequence[Floats]) -> str:
+    clicks = sum(float(table.outcomes.sum()) for table in events)
+    if not clicks:
+        return "the first window fills"
+    before = sum(float(table.scores.sum()) for table in events) / clicks
+    after = sum(float(probabilities.sum()) for probabilities in served) / clicks
+    return f"PCOC so far: {before:.2f} raw, {after:.2f} calibrated"
+
+
+HOST = "127.0.0.1"
+# Whoever plays hours in a second waits for every new version.
+_REFRESH_SECONDS = 0.05
+# A service has an immediate target, though nothing here is sent for it.
+_CLICK, _OTHER = "click", "impression"
+_MOST_FEATURES = 1_000
+
+
+def of_immediate(target: str) -> dict[str, Any]:
+    """The settings of a service for one immediate target."""
+    return {
+        "targets": (target,),
+        "delayed_targets": (),
+        "attribution_hours": {},
+        "target_calibrators": {},
+    }
+
+
+def of_delayed(target: str, attribution_hours: int) -> dict[str, Any]:
+    """The settings of a service for one delayed target, and whatever features a log has."""
+    return {
+        "targets": (_OTHER if target == _CLICK else _CLICK,),
+        "delayed_targets": (target,),
+        "attribution_hours": {target: attribution_hours},
+        "target_calibrators": {},
+        "max_features": _MOST_FEATURES,
+    }
+
+
+@contextmanager
+def private_service(settings: Mapping[str, Any], port: int | None = None) -> Iterator[WholeService]:
+    """A service in event time on loopback, with its data in a temporary folder.
+
+    `settings` are its targets, and what was given of its other settings.
+    """
+    with tempfile.TemporaryDirectory(prefix="sirocco-") as folder:
+        options = {
+            **settings,
+            "clock": "event",
+            "host": HOST,
+            "port": port if port is not None else free_port(HOST),
+            "data_dir": Path(folder) / "data",
+            # Not None, which would leave it to the environment.
+            "redis_url": "",
+            "click_log_url": str(Path(folder) / "click-log"),
+            "refresh_seconds": _REFRESH_SECONDS,
+        }
+        with whole_service(options, Path(folder)) as service:
+            yield service

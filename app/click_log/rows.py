@@ -1,0 +1,226 @@
+"""A click whose post-click window is over, as the click log keeps it.
+
+Closed clicks as the columns of a table.
+Conversions as the columns of a table.
+The columns of clicks and conversions, and tables whose columns differ.
+Numbers that stand for click ids: the same in every process, spread evenly over 64 bits.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import shake_256
+from math import fsum, isnan
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from app.storage.blocks import Conversion
+from app.storage.clicks import OpenClick
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedClick:
+    """What was known of a click before it, what was done after it, and what it was worth then.
+
+    `scores` and `probabilities` are by target, `features` and `behaviours` by name. A probability
+    is what the atlas in force gave when the click was closed.
+    """
+
+    click_id: str
+    campaign: str
+    clicked_at: float
+    scores: Mapping[str, float]
+    features: Mapping[str, float | str]
+    behaviours: Mapping[str, float]
+    probabilities: Mapping[str, float]
+
+    @classmethod
+    def close(
+        cls, click: OpenClick, post_click_seconds: float, probabilities: Mapping[str, float]
+    ) -> Self:
+        """Add up each behaviour's values inside the post-click window."""
+        return cls(
+            click.click_id,
+            click.campaign,
+            click.clicked_at,
+            click.scores,
+            click.features,
+            _sums(click, post_click_seconds),
+            probabilities,
+        )
+
+
+def _sums(click: OpenClick, post_click_seconds: float) -> dict[str, float]:
+    values = defaultdict(list)
+    for name, occurred_at, value in click.behaviours:
+        if 0.0 <= occurred_at - click.clicked_at < post_click_seconds:
+            values[name].append(value)
+    # Exact sums do not depend on the order of arrival.
+    return {name: fsum(values[name]) for name in sorted(values)}
+
+
+CLICK_ID = "click_id"
+CAMPAIGN = "campaign"
+CLICKED_AT = "clicked_at"
+TARGET = "target"
+OCCURRED_AT = "occurred_at"
+VALUE = "value"
+
+SCORE = "score."
+PROBABILITY = "probability."
+CONVERTED_AT = "converted_at."
+FEATURE = "feature."
+BEHAVIOUR = "behaviour."
+
+ID_TYPE = pa.large_string()
+"""Ten million long ids are more than the 2 GiB of a plain string column."""
+NUMBER = pa.float64()
+TEXT = pa.string()
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+
+CLICK_COLUMNS = {CLICK_ID: ID_TYPE, CAMPAIGN: TEXT, CLICKED_AT: NUMBER}
+CONVERSION_COLUMNS = {CLICK_ID: ID_TYPE, TARGET: TEXT, OCCURRED_AT: NUMBER, VALUE: NUMBER}
+
+_log = logging.getLogger(__name__)
+
+_PREFIXES = (SCORE, PROBABILITY, CONVERTED_AT, FEATURE, BEHAVIOUR)
+
+
+def wrong_column(schema: Any, required: Mapping[str, Any]) -> str | None:
+    """The first column of a part's schema that is missing or of another type; None if all fit."""
+    for name, kind in required.items():
+        if name not in schema.names or schema.field(name).type != kind:
+            return name
+    for field in schema:
+        if field.name not in required and not _fits(field):
+            return str(field.name)
+    return None
+
+
+def stacked(tables: Sequence[Any]) -> Any:
+    """The rows of all tables, one after the other, under the union of their columns.
+
+    A value that a table has no column for is missing. Should a feature be of two types, its type
+    in the last table is right, and the values of another type are missing.
+    """
+    types = {field.name: field.type for table in tables for field in table.schema}
+    schema = pa.schema([(name, types[name]) for name in sorted(types)])
+    return pa.concat_tables([_under(table, schema) for table in tables]).unify_dictionaries()
+
+
+def _under(table: Any, schema: Any) -> Any:
+    return pa.table([_table_column(table, field) for field in schema], schema=schema)
+
+
+def _table_column(table: Any, field: Any) -> Any:
+    at = table.schema.get_field_index(field.name)
+    if at >= 0 and table.schema.field(at).type == field.type:
+        return table.column(at)
+    if at >= 0:
+        _log.warning("%s has changed its type; older values count as missing", field.name)
+    return pa.nulls(len(table), field.type)
+
+
+def _fits(field: Any) -> bool:
+    if not field.name.startswith(_PREFIXES):
+        return False
+    return bool(field.type == NUMBER or (field.type == TEXT and field.name.startswith(FEATURE)))
+
+
+Values = Mapping[str, float | str]
+
+
+def click_rows(clicks: Sequence[ClosedClick]) -> Any:
+    """One row per click in reading order; the order they came in changes nothing."""
+    ordered = sorted(clicks, key=lambda click: (click.clicked_at, click.click_id, click.campaign))
+    columns = {
+        CLICK_ID: [click.click_id for click in ordered],
+        CAMPAIGN: [click.campaign for click in ordered],
+        CLICKED_AT: [click.clicked_at for click in ordered],
+    }
+    arrays = {name: pa.array(column, CLICK_COLUMNS[name]) for name, column in columns.items()}
+    arrays |= _columns(SCORE, [click.scores for click in ordered])
+    arrays |= _columns(PROBABILITY, [click.probabilities for click in ordered])
+    arrays |= _columns(FEATURE, [click.features for click in ordered])
+    arrays |= _columns(BEHAVIOUR, [click.behaviours for click in ordered])
+    return pa.table(arrays)
+
+
+def _columns(prefix: str, rows: Sequence[Values]) -> dict[str, Any]:
+    names = sorted({name for row in rows for name in row})
+    return {prefix + name: _column([row.get(name) for row in rows]) for name in names}
+
+
+def _column(values: Sequence[float | str | None]) -> Any:
+    """Of the type of its first value; a value of the other type is missing, as nan is."""
+    text = next(isinstance(value, str) for value in values if value is not None)
+    kept = [value if isinstance(value, str) == text else None for value in values]
+    if text:
+        return pa.array(kept, TEXT)
+    return pa.array([value if _is_known(value) else None for value in kept], NUMBER)
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and not isnan(value)
+
+
+def conversion_rows(conversions: Sequence[Conversion]) -> Any:
+    """One row per conversion; the order they came in changes nothing."""
+    ordered = sorted(conversions, key=lambda one: (one.occurred_at, one.click_id, one.target))
+    columns = {
+        CLICK_ID: [one.click_id for one in ordered],
+        TARGET: [one.target for one in ordered],
+        OCCURRED_AT: [one.occurred_at for one in ordered],
+        VALUE: [one.value for one in ordered],
+    }
+    return pa.table({name: pa.array(columns[name], CONVERSION_COLUMNS[name]) for name in columns})
+
+
+Hashes = NDArray[np.uint64]
+
+HIGHEST = np.uint64(2**64 - 1)
+
+
+def hash_ids(ids: Any, seed: int = 0) -> Hashes:
+    """One number per id of a large_string column, (n,); another seed gives others.
+
+    Multilinear hashing of the UTF-8 bytes, whose coefficients come from the seed, then the
+    finalizer of splitmix64, so that ids that count upwards do not make an even comb.
+    """
+    chunks = [_hash_chunk(chunk, seed) for chunk in ids.chunks if len(chunk)]
+    return np.concatenate([np.empty(0, np.uint64), *chunks])
+
+
+def _hash_chunk(ids: Any, seed: int) -> Hashes:
+    _, offsets, data = ids.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
+    starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
+    longest = int(lengths.max())
+    # The bytes behind the last id may be looked at, but count for nothing.
+    text = np.concatenate([_bytes(data)[bounds[0] : bounds[-1]], np.zeros(longest, np.uint8)])
+    length_coefficient, *coefficients = _coefficients(seed, longest + 1)
+    # An id is not another one with zero bytes behind it: its length counts too.
+    sums = lengths.astype(np.uint64) * length_coefficient
+    for place, coefficient in enumerate(coefficients):
+        sums += np.where(lengths > place, text[starts + place], 0) * coefficient
+    return _mixed(sums)
+
+
+def _bytes(buffer: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(buffer or b"", np.uint8)
+
+
+def _coefficients(seed: int, count: int) -> Hashes:
+    """The first so many, whatever their number: more of them begin with the same."""
+    digest = shake_256(seed.to_bytes(8, "little", signed=True)).digest(8 * count)
+    return np.frombuffer(digest, "<u8").astype(np.uint64)
+
+
+def _mixed(values: Hashes) -> Hashes:
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -1,0 +1,251 @@
+"""A request of events in binary columns.
+
+From columns of events to what is stored: all at once what is in order, the rest one by one.
+
+What the checks of whole columns doubt goes the way of the same events in JSON, which finds the
+words of each error; so both bodies store the same and refuse the same.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.columns.campaigns import (
+    Ids,
+    check_indices,
+    read_campaigns,
+    read_ends,
+    read_target,
+    split_texts,
+)
+from app.columns.layout import (
+    CLICKS,
+    EVENT_IDS,
+    F8,
+    IMPRESSIONS,
+    INTERNED,
+    OUTCOMES,
+    Header,
+    Sections,
+    read_header,
+)
+from app.events.admission import CLICK, LONGEST_ID, Admission
+from app.events.open_times import OpenTimes
+from app.events.parsing import Parsed, Rejection
+from app.events.schema import RULES, Click, Event, Impression, TargetOutcome
+from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.event_columns import EventColumns
+from app.strict_json import BrokenRule, NoNumber, convert
+from calibrators.samples import Floats
+
+_KINDS: Final = (IMPRESSIONS, CLICKS, OUTCOMES)
+_CLICK: Final = "click"
+
+
+class EventsRequest(NamedTuple):
+    """n events of one kind and target; every column has shape (n,), but `numbers` may be (1,).
+
+    `numbers` are indices of `names`, or interned ids. Scores, outcomes and times may be any floats:
+    each event is judged by itself. Clicks alone have `impression_at`, outcomes alone `outcomes`.
+    """
+
+    header: Header
+    target: str
+    names: list[str]
+    numbers: Ids
+    scores: Floats
+    occurred_at: Floats
+    impression_at: Floats | None
+    outcomes: Floats | None
+    ids: list[str] | None
+
+
+def read_events(body: bytes, most: int) -> EventsRequest:
+    """The request of at most `most` events.
+
+    Raises UnknownColumnsVersion, TooManyRows, and BrokenRule for a body that is not whole.
+    """
+    header = read_header(body, _KINDS)
+    _check_rows(header.rows, most)
+    sections = Sections(body)
+    target = read_target(sections, header)
+    if header.kind != OUTCOMES and target != _CLICK:
+        raise BrokenRule("target", f"must be {_CLICK} for impressions and clicks", target)
+    names, numbers = read_campaigns(sections, header)
+    scores = sections.column("scores", F8, header.rows)
+    occurred_at = sections.column("occurred_at", F8, header.rows)
+    clicks, outcomes = header.kind == CLICKS, header.kind == OUTCOMES
+    impression_at = sections.column("impression_at", F8, header.rows) if clicks else None
+    came_true = sections.column("outcomes", F8, header.rows) if outcomes else None
+    ids = _read_ids(sections, header.rows) if header.flags & EVENT_IDS else None
+    sections.end()
+    if not header.flags & INTERNED:
+        check_indices(numbers, len(names))
+    return EventsRequest(
+        header, target, names, numbers, scores, occurred_at, impression_at, came_true, ids
+    )
+
+
+class TooManyRows(ValueError):
+    """The body announces more events than one request may have."""
+
+
+def _check_rows(rows: int, most: int) -> None:
+    if not rows:
+        raise BrokenRule("events", "must be at least one")
+    if rows > most:
+        raise TooManyRows(f"events = {rows}: one request takes at most {most}")
+
+
+def _read_ids(sections: Sections, rows: int) -> list[str]:
+    ends = read_ends(sections, "ids", rows)
+    return split_texts(ends, sections.text("ids", ends[-1]), "ids")
+
+
+Mask = NDArray[np.bool_]
+
+_NO_NAME: Final = "must be an id from 1 on; 0 stands for any campaign without a map of its own"
+
+
+class _Kind(NamedTuple):
+    """What the events of a kind of body are in JSON."""
+
+    event: type[Impression | Click | TargetOutcome]
+    tag: str
+    id_field: str = ""
+
+
+_KIND_NAMES: Final = {
+    IMPRESSIONS: _Kind(Impression, "impression", "id"),
+    CLICKS: _Kind(Click, "click", "click_id"),
+    OUTCOMES: _Kind(TargetOutcome, "outcome"),
+}
+
+
+class EventAdmission:
+    """Admits the events of one request, whose campaigns are the names at `places`, (n,)."""
+
+    def __init__(
+        self,
+        request: EventsRequest,
+        names: Sequence[str],
+        places: NDArray[np.intp],
+        settings: Settings,
+        times: OpenTimes,
+    ) -> None:
+        self.admission = Admission(settings, times)
+        self._request = request
+        self._kind = _KIND_NAMES[request.header.kind]
+        self._names = names
+        self._places = places
+        self._settings = settings
+        self._times = times
+
+    def admit_all(self) -> list[Rejection]:
+        """Adds every event that counts to the batch; the rejections of all others, by index."""
+        of_type = self._of_type()
+        in_order = self._in_order(of_type)
+        hours = self._times.hours(self._request.occurred_at[in_order])
+        if hours is None:
+            in_order[:] = False
+        elif in_order.any():
+            self._add(in_order, hours)
+        rejections = self._admit_each(np.flatnonzero(~in_order), of_type)
+        self.admission.admitted[self._kind.tag] += int(in_order.sum())
+        return rejections
+
+    def _of_type(self) -> Mask:
+        """Which events have only numbers that the schema takes, (n,)."""
+        request = self._request
+        of_type: Mask = _within(request.scores, 0.0, 1.0) & np.isfinite(request.occurred_at)
+        if request.impression_at is not None:
+            of_type &= np.isfinite(request.impression_at)
+        if request.outcomes is not None:
+            of_type &= _within(request.outcomes, 0.0, 1.0)
+        return of_type
+
+    def _in_order(self, of_type: Mask) -> Mask:
+        """Which events surely count, (n,); none of a kind that is not added as columns."""
+        request = self._request
+        if request.header.kind == CLICKS or request.target not in self._settings.targets:
+            return np.zeros(len(self._places), np.bool_)
+        named = np.fromiter(map(self._is_name, self._names), np.bool_, len(self._names))
+        earliest = self._times.first_hour * SECONDS_PER_HOUR
+        in_order: Mask = of_type & named[self._places]
+        in_order &= _within(request.occurred_at, earliest, self._times.latest)
+        if request.ids is not None:
+            sizes = np.fromiter(map(len, request.ids), np.int64, len(request.ids))
+            in_order &= (sizes > 0) & (sizes <= LONGEST_ID)
+        return in_order
+
+    def _is_name(self, name: str) -> bool:
+        return 0 < len(name.encode()) <= self._settings.max_campaign_bytes
+
+    def _add(self, chosen: Mask, hours: NDArray[np.int64]) -> None:
+        request = self._request
+        places, scores = self._places[chosen], request.scores[chosen]
+        positives = np.zeros(len(scores))
+        if request.outcomes is not None:
+            positives = request.outcomes[chosen]
+        ids = None
+        if request.ids is not None:
+            ids = [request.ids[place] for place in np.flatnonzero(chosen).tolist()]
+        columns = EventColumns(self._names, places, hours, scores, positives, ids)
+        self.admission.batch.add_columns(request.target, columns)
+
+    def _admit_each(self, places: NDArray[np.intp], of_type: Mask) -> list[Rejection]:
+        kept, events, rejections = [], [], []
+        indices = places.tolist()
+        fields = zip(indices, of_type[places].tolist(), self._fields(places, indices), strict=True)
+        for index, is_of_type, values in fields:
+            try:
+                events.append(self._event(values, is_of_type))
+                kept.append(index)
+            except BrokenRule as error:
+                rejections.append(Rejection(index, str(error), self._kind.tag))
+        return self.admission.admit_all(Parsed(kept, events, rejections))
+
+    def _event(self, values: dict[str, Any], is_of_type: bool) -> Event:
+        if not values["campaign"] and self._request.header.flags & INTERNED:
+            raise BrokenRule("campaign", _NO_NAME, 0)
+        if not is_of_type:
+            # Raises: the schema knows the words.
+            convert({"type": self._kind.tag, **values}, Event, RULES, whole="event")
+        return self._kind.event(**values)
+
+    def _fields(self, places: NDArray[np.intp], indices: list[int]) -> Iterator[dict[str, Any]]:
+        """The fields of the events at these places, as JSON would bring them."""
+        request = self._request
+        scores = _numbers(request.scores[places])
+        columns: dict[str, Iterable[Any]] = {
+            "campaign": [self._names[place] for place in self._places[places].tolist()],
+            "occurred_at": _numbers(request.occurred_at[places]),
+        }
+        if request.outcomes is not None:
+            columns["target"] = repeat(request.target, len(indices))
+            columns |= {"score": scores, "outcome": _numbers(request.outcomes[places])}
+        else:
+            columns["scores"] = [{CLICK: score} for score in scores]
+        if request.impression_at is not None:
+            columns["impression_at"] = _numbers(request.impression_at[places])
+        if request.ids is not None:
+            columns[self._kind.id_field] = [request.ids[index] for index in indices]
+        rows = zip(*columns.values(), strict=True)
+        return (dict(zip(columns, row, strict=True)) for row in rows)
+
+
+def _within(values: Floats, least: float, most: float) -> Mask:
+    return (values >= least) & (values <= most)
+
+
+def _numbers(values: Floats) -> list[float | NoNumber]:
+    """The values as JSON would bring them, which has no number for what is not finite."""
+    return [value if math.isfinite(value) else _no_number(value) for value in values.tolist()]
+
+
+def _no_number(value: float) -> NoNumber:
+    return NoNumber("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")

@@ -1,0 +1,1 @@
+"""Readers of logs: Parquet, CSV and TSV files as checked columns."""

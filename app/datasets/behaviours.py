@@ -1,0 +1,189 @@
+"""Logs of clicks with behaviours, features and whether they converted, a row for each click.
+
+Features of clicks from the columns of a log: numbers, sums of columns, or text.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from app.datasets.tables import LogColumn, read_table
+from app.errors import CommandError
+from calibrators.samples import Floats
+from evaluation import BehaviourStudy, QuantileRates, behaviour_study, quantile_rates
+from pccem import Categorical, Column, Features
+
+_NUMBER_RULE = "a number is finite, or empty where it is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureColumn:
+    """A feature called `name`: one column of the log, or the sum of several."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, option: str, text: str, names: Sequence[str], file: str) -> Self:
+        """What `NAME` or `NAME=COLUMN+COLUMN` means in a file with columns `names`.
+
+        A column whose own name holds `=` or `+` is found first.
+        """
+        name, equals, listed = text.partition("=")
+        if text in names or not equals:
+            name, columns = text, [text]
+        else:
+            columns = [listed] if listed in names else listed.split("+")
+        unknown = [column for column in columns if column not in names]
+        if unknown or not name:
+            raise CommandError(
+                f"--{option} {text!r}: {file} has no column {[*unknown, ''][0]!r}."
+                f" It has: {', '.join(names)}"
+            )
+        return cls(name, tuple(columns))
+
+    def read(self, file: str, table: Any) -> Column:
+        """The feature's value in every row, (n,)."""
+        columns = [LogColumn(file, name, table.column(name)) for name in self.columns]
+        if len(columns) == 1 and _is_text(columns[0]):
+            return _categories(columns[0])
+        total: NDArray[np.float64] = np.sum([_numbers(column) for column in columns], axis=0)
+        return total
+
+
+def distinct(option: str, features: Sequence[FeatureColumn]) -> list[FeatureColumn]:
+    """The features; a `CommandError` when two have one name."""
+    names = [feature.name for feature in features]
+    for name in names:
+        if names.count(name) > 1:
+            raise CommandError(f"--{option} {name!r} is given {names.count(name)} times")
+    return [*features]
+
+
+def _is_text(column: LogColumn) -> bool:
+    kind = column.values.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _categories(column: LogColumn) -> Categorical:
+    texts = pc.cast(column.values, pa.string()).combine_chunks()
+    known = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    encoded = known.dictionary_encode()
+    codes = pc.fill_null(encoded.indices, -1)
+    return Categorical(np.asarray(codes, np.int32), tuple(encoded.dictionary.to_pylist()))
+
+
+def _numbers(column: LogColumn) -> NDArray[np.float64]:
+    kind = column.values.type
+    if _is_text(column) or not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+    ):
+        raise CommandError(f"{column.file}: column {column.name!r} holds {kind}, not numbers")
+    numbers = np.asarray(pc.fill_null(pc.cast(column.values, pa.float64()), np.nan))
+    if np.isinf(numbers).any():
+        row = int(np.argmax(np.isinf(numbers)))
+        column.refuse(row, numbers[row], _NUMBER_RULE)
+    return numbers
+
+
+_CONVERSION_RULE = "a conversion is 0 or 1"
+# With fewer clicks the threads of a fit wait for each other longer than they work.
+_WORTH_THREADS = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BehaviourLog:
+    """The clicks of a log: `behaviours` were known only after the click, `features` before it.
+
+    `conversions`, and every column, have shape (n,).
+    """
+
+    file: str
+    conversions: Floats
+    behaviours: Mapping[str, Column]
+    features: Mapping[str, Column]
+
+    @property
+    def numeric(self) -> list[str]:
+        """The behaviours that are numbers."""
+        columns = self.behaviours.items()
+        return [name for name, column in columns if not isinstance(column, Categorical)]
+
+    def rates(self, names: Sequence[str]) -> dict[str, QuantileRates]:
+        """Conversion rates by quintile of the behaviours `names`."""
+        found: dict[str, QuantileRates] = {}
+        for name in names:
+            column = self.behaviours.get(name)
+            if column is None or isinstance(column, Categorical):
+                listed = ", ".join(self.numeric)
+                raise CommandError(f"--quintiles {name!r}: give a behaviour of numbers: {listed}")
+            found[name] = quantile_rates(column, self.conversions)
+        return found
+
+    def study(self, folds: int, seed: int) -> BehaviourStudy:
+        """The post-click model with the behaviours and without them, cross-validated."""
+        measured = {f"behaviour.{name}": column for name, column in self.behaviours.items()}
+        known = {f"feature.{name}": column for name, column in self.features.items()}
+        n = len(self.conversions)
+        columns = Features({**measured, **known}, n)
+        threads = 1 if n < _WORTH_THREADS else 0
+        try:
+            return behaviour_study(
+                columns, self.conversions, [*measured], folds=folds, seed=seed, num_threads=threads
+            )
+        except ValueError as error:
+            raise CommandError(f"{self.file}: {error}") from error
+
+
+def read_behaviour_log(
+    path: Path, conversion: str, behaviours: Sequence[str], features: Sequence[str]
+) -> BehaviourLog:
+    """The log at `path`; `conversion` is a column, the others are `NAME` or `NAME=COLUMN+COLUMN`.
+
+    A `CommandError` names the file, and option or row, column, value and rule.
+    """
+
+    def wanted(option: str, texts: Sequence[str], names: Sequence[str]) -> list[FeatureColumn]:
+        return distinct(option, [FeatureColumn.parse(option, t, names, path.name) for t in texts])
+
+    def choose(names: Sequence[str]) -> list[str]:
+        if conversion not in names:
+            raise CommandError(
+                f"{path.name} has no column {conversion!r}: name it with --conversion."
+                f" It has: {', '.join(names)}"
+            )
+        asked = [*wanted("behaviour", behaviours, names), *wanted("feature", features, names)]
+        return [*dict.fromkeys((conversion, *(name for one in asked for name in one.columns)))]
+
+    table = read_table(path, choose, {})
+    names = table.column_names
+    measured = wanted("behaviour", behaviours, names)
+    known = wanted("feature", features, names)
+    conversions = _conversions(LogColumn(path.name, conversion, table.column(conversion)))
+    return BehaviourLog(
+        path.name,
+        conversions,
+        {column.name: column.read(path.name, table) for column in measured},
+        {column.name: column.read(path.name, table) for column in known},
+    )
+
+
+def _conversions(column: LogColumn) -> Floats:
+    values = column.within(0, 1, _CONVERSION_RULE)
+    between = (values > 0) & (values < 1)
+    if between.any():
+        row = int(between.argmax())
+        column.refuse(row, values[row], _CONVERSION_RULE)
+    return values

@@ -1,0 +1,189 @@
+"""Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from app.datasets.behaviours import FeatureColumn
+from app.datasets.tables import LogColumn, epoch_seconds, read_table
+from app.errors import CommandError
+from calibrators.samples import Floats
+from evaluation import ClickStream
+from pccem import Categorical, Clicks, Column, Features
+
+_SUFFIX = ".parquet"
+_BEHAVIOUR, _FEATURE = "behaviour.", "feature."
+_KNOWN_UNTIL = b"sirocco.known_until"
+
+
+@dataclass(frozen=True, slots=True)
+class ClickColumns:
+    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well."""
+
+    time: str = "time"
+    campaign: str = "campaign"
+    score: str = "score"
+    converted: str = "converted_at"
+
+    @property
+    def required(self) -> dict[str, str]:
+        """What -> the column that must be there."""
+        return {
+            "time": self.time,
+            "campaign": self.campaign,
+            "score": self.score,
+            "converted": self.converted,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClickFile:
+    """The clicks of a log, and until when their conversions are known, epoch seconds."""
+
+    stream: ClickStream
+    known_until: float
+
+
+def read_click_log(path: Path, columns: ClickColumns | None = None) -> ClickFile:
+    """The clicks of a log in any order; a `CommandError` names file, row, column, value and rule.
+
+    A log that does not say until when its conversions are known ends with its last time.
+    """
+    named = columns or ClickColumns()
+    _require_parquet(path)
+
+    def choose(names: Sequence[str]) -> list[str]:
+        _require(path.name, names, named)
+        read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))
+        return [*dict.fromkeys((*named.required.values(), *read))]
+
+    table = read_table(path, choose, {})
+    stream = _stream(path.name, table, named)
+    told = (table.schema.metadata or {}).get(_KNOWN_UNTIL)
+    return ClickFile(stream, _last_time(stream) if told is None else float(told))
+
+
+def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:
+    """Write the clicks, one stream after the other; returns how many.
+
+    The file stands there when all of it does.
+    """
+    _require_parquet(path)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        clicks = _write(unfinished, streams, known_until)
+        if not clicks:
+            raise CommandError(f"{path}: there are no clicks to write")
+        unfinished.replace(path)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return clicks
+
+
+def _require_parquet(path: Path) -> None:
+    if path.suffix.lower() != _SUFFIX:
+        raise CommandError(f"{path}: a click log is Parquet, its name ends in {_SUFFIX}")
+
+
+def _require(file: str, names: Sequence[str], columns: ClickColumns) -> None:
+    for what, name in columns.required.items():
+        if name not in names:
+            raise CommandError(
+                f"{file} has no column {name!r}: name the {what} column with --{what}."
+                f" It has: {', '.join(names)}"
+            )
+    for name in names:
+        if names.count(name) > 1:
+            raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
+
+
+def _stream(file: str, table: Any, columns: ClickColumns) -> ClickStream:
+    def column(name: str) -> LogColumn:
+        return LogColumn(file, name, table.column(name))
+
+    times = epoch_seconds(column(columns.time))
+    delay = _delays(column(columns.converted), times)
+    campaigns, rows = column(columns.campaign).categories("a campaign must have a name")
+    scores = column(columns.score).within(0, 1, "a score must be a number in [0, 1]")
+    behaviours = [name for name in table.column_names if name.startswith(_BEHAVIOUR)]
+    features: dict[str, Column] = {name: _behaviour(column(name)) for name in behaviours}
+    for name in table.column_names:
+        if name.startswith(_FEATURE):
+            features[name] = FeatureColumn(name, (name,)).read(file, table)
+    order = np.argsort(times, kind="stable")
+    clicks = Clicks(times, campaigns, rows, scores, Features(features, len(times)))
+    return ClickStream(clicks.select(order), delay[order])
+
+
+def _delays(column: LogColumn, times: Floats) -> Floats:
+    converted_at = _where_known(column, epoch_seconds)
+    delay = converted_at - times
+    if (delay < 0).any():
+        row = int(np.argmax(delay < 0))
+        column.refuse(
+            row, column.values[row].as_py(), f"a conversion comes after its click at {times[row]}"
+        )
+    return delay
+
+
+def _behaviour(column: LogColumn) -> Floats:
+    rule = "a behaviour is a number from 0 up, or empty where there was none"
+    return _where_known(column, lambda known: known.within(0, np.finfo(np.float64).max, rule))
+
+
+def _where_known(column: LogColumn, read: Callable[[LogColumn], Floats]) -> Floats:
+    """What `read` makes of the values; nan where one is missing."""
+    known, numbers = column.known(), np.full(len(column.values), np.nan)
+    if len(known.values):
+        numbers[known.places] = read(known)
+    return numbers
+
+
+def _last_time(stream: ClickStream) -> float:
+    """The last click's or the last conversion's."""
+    times = stream.clicks.clicked_at
+    return float(np.fmax(times, times + stream.delay).max())
+
+
+def _write(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:
+    writer, clicks = None, 0
+    try:
+        for stream in streams:
+            table = _table(stream, known_until)
+            if writer is None:
+                writer = pyarrow.parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            clicks += len(stream)
+    finally:
+        if writer is not None:
+            writer.close()
+    return clicks
+
+
+def _table(stream: ClickStream, known_until: float) -> Any:
+    clicks, names = stream.clicks, ClickColumns()
+    converted_at = clicks.clicked_at + stream.delay
+    columns = {
+        names.time: clicks.clicked_at,
+        names.campaign: pa.DictionaryArray.from_arrays(clicks.rows, list(clicks.campaigns)),
+        names.score: clicks.scores,
+        names.converted: pa.array(converted_at, from_pandas=True),
+        **{name: _array(column) for name, column in clicks.features.columns.items()},
+    }
+    return pa.table(columns).replace_schema_metadata({_KNOWN_UNTIL: repr(known_until)})
+
+
+def _array(column: Column) -> Any:
+    """The column with its missing values as nulls."""
+    if isinstance(column, Categorical):
+        codes = pa.array(column.codes, mask=column.codes < 0)
+        categories = pa.array(column.categories, pa.string())
+        return pa.DictionaryArray.from_arrays(codes, categories)
+    return pa.array(column, from_pandas=True)

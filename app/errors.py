@@ -1,0 +1,27 @@
+"""How a command tells its user that it cannot go on.
+
+The command as it was typed.
+"""
+
+import shlex
+import sys
+from collections.abc import Callable
+
+BAD_INPUT = 2
+FAILED = 1
+
+
+class CommandError(Exception):
+    """One sentence that says what is wrong and what to do; the command ends with `exit_code`."""
+
+    def __init__(self, message: str, exit_code: int = BAD_INPUT) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+Advance = Callable[[str], None]
+
+
+def invocation() -> str:
+    """`sirocco` and its arguments, ready to be typed again."""
+    return shlex.join(["sirocco", *sys.argv[1:]])

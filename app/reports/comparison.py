@@ -1,0 +1,211 @@
+"""The report of a comparison of two models.
+
+The report of several training runs of two models.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from app.reports.charts.bars import bars_chart
+from app.reports.charts.differences import differences_chart
+from app.reports.charts.lines import lines_chart
+from app.reports.charts.predictions import campaigns_of, hours_of, quantiles_of, reliability_of
+from app.reports.page import Chart, Page, Section, Table, Tile
+from app.results.comparison import (
+    CALIBRATED,
+    HOW_TO_READ,
+    HOW_TO_READ_RUNS,
+    JUDGED,
+    METRICS,
+    PLAIN,
+    STARRED,
+    Compared,
+    ComparedRuns,
+    about,
+    accuracy_text,
+    compared_by,
+    shown_metrics,
+)
+from app.results.formatting import interval_text, shown, value_text
+from app.results.scored_events import Judged
+from evaluation.comparison.models import A, B, ModelComparison
+
+_SIDES: Final = (A, B)
+_TILES: Final = ("log_loss", "calibrated_log_loss", "auc", "pcoc")
+
+
+def compare_page(compared: Compared, verdict: str, footer: str) -> Page:
+    """The page that `sirocco compare --report` writes."""
+    log, found = compared.log, compared.found
+    judged = Judged(log.events, {A: log.events.scores, B: log.scores_b})
+    return Page(
+        title="Two models on the same impressions",
+        subtitle=_subtitle(compared),
+        verdict=verdict,
+        tiles=[_tile(found, name) for name in _TILES],
+        sections=[
+            Section("By how much is A better?", about(compared), [_lifts(found)]),
+            Section("All metrics", HOW_TO_READ, [_table(found)]),
+            _reliability(judged),
+            _by_hour_and_campaign(judged),
+            _ranking(found),
+        ],
+        warnings=compared.warnings,
+        footer=footer,
+    )
+
+
+def _subtitle(compared: Compared) -> str:
+    card = compared.found.metrics[A]
+    models = "; ".join(f"{side}: {what}" for side, what in compared.names.items())
+    return f"{models}. {card['n']:,.0f} impressions, {card['positives']:,.0f} clicks"
+
+
+def _tile(found: ModelComparison, name: str) -> Tile:
+    metric = METRICS[name]
+    ours, theirs = (shown(found.metrics[side][name], metric.form) for side in _SIDES)
+    better = found.better(compared_by(name))
+    said = f"{better} is better" if better else "not told apart"
+    return Tile(f"{metric.heading} of A", ours, f"{theirs} of B: {said}")
+
+
+def _lifts(found: ModelComparison) -> Chart:
+    lifts = {METRICS[name].heading: lift for name, lift in found.lifts.items()}
+    return differences_chart(
+        list(lifts),
+        [100.0 * lift.value for lift in lifts.values()],
+        [100.0 * lift.lower for lift in lifts.values()],
+        [100.0 * lift.upper for lift in lifts.values()],
+        title="Improvement of A on B",
+        caption="Right of the line A is better, by so many percent of B's metric: a lower loss, a"
+        " higher AUC. The bar is the 95 % interval; a filled mark is beyond chance.",
+        unit="%",
+        heading="metric",
+    )
+
+
+def _table(found: ModelComparison) -> Table:
+    rows = [_row(found, name) for name in shown_metrics(found)]
+    return Table(("", "A", "B", "A less B", "95 % interval", "better"), rows, note=STARRED)
+
+
+def _row(found: ModelComparison, name: str) -> Sequence[str]:
+    metric, key = METRICS[name], compared_by(name)
+    values = (shown(found.metrics[side][name], metric.form) for side in _SIDES)
+    difference = found.differences[key]
+    mark = " *" if metric.difference else ""
+    return (
+        metric.heading.strip(),
+        *values,
+        value_text(difference) + mark,
+        interval_text(difference),
+        found.better(key) or "",
+    )
+
+
+def _reliability(judged: Judged) -> Section:
+    return Section(
+        "Promised and actual",
+        "A is the first model, B the second.",
+        [reliability_of(judged, _SIDES), quantiles_of(judged, _SIDES)],
+    )
+
+
+def _by_hour_and_campaign(judged: Judged) -> Section:
+    return Section(
+        "By hour and by campaign", "", [hours_of(judged, _SIDES), campaigns_of(judged, _SIDES)]
+    )
+
+
+def _ranking(found: ModelComparison) -> Section:
+    names = [name for name in ("auc", "cs_auc") if name in found.metrics[A]]
+    values = {side: [found.metrics[side][name] for name in names] for side in _SIDES}
+    chart = bars_chart(
+        [METRICS[name].heading for name in names],
+        {side: np.array(column) for side, column in values.items()},
+        "Ranking",
+        "AUC is how often a click ranks above a non-click; csAUC counts it in money, by"
+        " probability times bid. A random order has AUC 0.5, but not csAUC.",
+        heading="metric",
+    )
+    return Section(
+        "Ranking", "" if "cs_auc" in names else "Without bids there is no csAUC.", [chart]
+    )
+
+
+_HEADINGS = {
+    PLAIN: "log loss",
+    CALIBRATED: "calibrated log loss",
+    "mse_beside_calibrated": "quadratic loss",
+    "calibrated_quadratic_loss": "calibrated quadratic loss",
+}
+
+
+def runs_page(compared: ComparedRuns, footer: str) -> Page:
+    """The page that `sirocco compare --report` writes of folders."""
+    models = "; ".join(f"{side}: {what}" for side, what in compared.names.items())
+    return Page(
+        title="Training runs of two models",
+        subtitle=models,
+        verdict=compared.verdict,
+        tiles=[Tile(f"accuracy, {_HEADINGS[name]}", _percent(compared, name)) for name in JUDGED],
+        sections=[
+            Section("How often is a single run right?", HOW_TO_READ_RUNS, [_accuracies(compared)]),
+            Section("Every run", "", [_runs(compared, PLAIN), _runs(compared, CALIBRATED)]),
+            Section("All metrics", "", [_runs_table(compared)]),
+        ],
+        warnings=compared.warnings,
+        footer=footer,
+    )
+
+
+def _percent(compared: ComparedRuns, name: str) -> str:
+    return f"{shown(100.0 * compared.accuracy(name).value, '.1f')} %"
+
+
+def _accuracies(compared: ComparedRuns) -> Chart:
+    found = [compared.accuracy(name) for name in JUDGED]
+    return differences_chart(
+        [_HEADINGS[name] for name in JUDGED],
+        [100.0 * accuracy.value - 50.0 for accuracy in found],
+        [100.0 * accuracy.lower - 50.0 for accuracy in found],
+        [100.0 * accuracy.upper - 50.0 for accuracy in found],
+        title="Metric accuracy above that of a coin",
+        caption="Points above 50 %: how much more often than a coin a pair of runs is ranked"
+        " rightly. The bar is the 95 % interval.",
+        unit="%",
+        heading="metric",
+    )
+
+
+def _runs(compared: ComparedRuns, name: str) -> Chart:
+    sides = {side: sorted(compared.values(side, name)) for side in (A, B)}
+    longest = max(map(len, sides.values()))
+    padded = {side: [*v, *[float("nan")] * (longest - len(v))] for side, v in sides.items()}
+    return lines_chart(
+        list(range(1, longest + 1)),
+        padded,
+        f"{_HEADINGS[name]} of every run",
+        "The runs of each model, from its best to its worst; lower is better.",
+        "run, by rank",
+        _HEADINGS[name],
+    )
+
+
+def _runs_table(compared: ComparedRuns) -> Table:
+    means, spreads = compared.means(), compared.spreads()
+    rows = [
+        (
+            metric.heading.strip(),
+            *(
+                f"{shown(means[side][name], metric.form)} ± {shown(spreads[side][name], '.2g')}"
+                for side in (A, B)
+            ),
+            accuracy_text(compared.accuracy(name)) if name in JUDGED else "",
+        )
+        for name, metric in METRICS.items()
+        if name in means[A] and name in means[B]
+    ]
+    return Table(("", "A", "B", "metric accuracy"), rows)

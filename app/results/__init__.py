@@ -1,0 +1,1 @@
+"""What the measuring commands found: numbers, conclusions, and their formatting."""

@@ -1,0 +1,293 @@
+"""What `sirocco evaluate` found out about a log.
+
+What the metrics of a log say, in a few sentences.
+What a reader of the metrics must know: what is undefined and why, what is not exact.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import bdtrc
+
+from app.reports.labels import shortened
+from app.results.formatting import shown
+from calibrators.samples import Floats
+from evaluation.streaming import OVERALL, CompactLog, CutMetrics, LogMetrics
+from evaluation.streaming.group_metrics import BINS, pcoc_interval
+
+CHANCE = 0.05
+"""Share of the intervals that do not hold the truth."""
+
+
+@dataclass(frozen=True, eq=False)
+class SliceTable:
+    """The slices of one cut and their metrics.
+
+    Attributes
+    ----------
+    names : of the slices, in order.
+    columns : metrics by their JSON names, (slices,) each, nan where undefined.
+    metrics : those of the cut as a whole.
+    """
+
+    names: Sequence[str]
+    columns: Mapping[str, Floats]
+    metrics: CutMetrics
+
+    @classmethod
+    def of(cls, names: Sequence[str], metrics: CutMetrics) -> "SliceTable":
+        """The slices of a cut, by name."""
+        order = sorted(range(len(names)), key=names.__getitem__)
+        columns = {name: column[order] for name, column in metrics.columns.items()}
+        return cls([names[i] for i in order], columns, metrics)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, i: int) -> dict[str, float]:
+        """The metrics of one slice."""
+        return {name: float(column[i]) for name, column in self.columns.items()}
+
+    @cached_property
+    def beyond_chance(self) -> Floats:
+        """How far the interval of PCOC is from 1, in logarithms, (slices,); 0 where it holds 1."""
+        lower, upper = self.columns["pcoc_lower"], self.columns["pcoc_upper"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            too_high, too_low = np.log(np.maximum(lower, 1.0)), -np.log(np.minimum(upper, 1.0))
+        return np.nan_to_num(np.maximum(too_high, too_low))
+
+    @property
+    def worst_first(self) -> list[int]:
+        """The slices that chance explains least first; among others the largest first."""
+        order: list[int] = np.lexsort((-self.columns["n"], -self.beyond_chance)).tolist()
+        return order
+
+    @property
+    def off(self) -> int:
+        """How many slices have a PCOC that chance does not explain."""
+        return int(np.count_nonzero(self.beyond_chance))
+
+    @property
+    def off_by_chance(self) -> float:
+        """How many would seem so if all were right: the intervals leave out so many."""
+        return CHANCE * len(self)
+
+    @property
+    def more_than_chance(self) -> bool:
+        """Whether more are off than chance explains, or one by more than it explains for any."""
+        n, positives, expected = (self.columns[name] for name in ("n", "positives", "expected"))
+        lower, upper = pcoc_interval(n, positives, expected, 1.0 - CHANCE / len(self))
+        one_is = bool(((lower > 1.0) | (upper < 1.0)).any())
+        return one_is or (self.off > 0 and bool(bdtrc(self.off - 1, len(self), CHANCE) < CHANCE))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluatedLog:
+    """A log and all its metrics.
+
+    Attributes
+    ----------
+    name : of the file.
+    metrics : of all rows and of all cuts.
+    campaigns, hours : None where the log has no such column.
+    by : the slices of further columns.
+    campaign_numbers : the campaigns as `metrics` numbers them; one without a name where the log
+        has no such column.
+    epoch_hours : hours since 1970, in the order of `hours`.
+    group : what GAUC and gcsAUC average over; None where the log has no such column.
+    notes : what is undefined or left out, and why.
+    """
+
+    name: str
+    metrics: LogMetrics
+    campaigns: SliceTable | None
+    hours: SliceTable | None
+    by: Mapping[str, SliceTable]
+    campaign_numbers: Sequence[str]
+    epoch_hours: Sequence[int]
+    group: str | None
+    notes: Sequence[str]
+
+    @property
+    def overall(self) -> Mapping[str, float]:
+        """Metrics of all rows, by their JSON names; nan where undefined."""
+        return self.metrics.overall
+
+    @property
+    def fewest_cells(self) -> float | None:
+        """Score cells of an octave in the coarsest cut; None where all scores are exact."""
+        cells = [cut.cells_per_octave for cut in self.metrics.cuts.values()]
+        return min((count for count in cells if count is not None), default=None)
+
+
+_BEYOND_FLOOR = 1.5
+"""Cal-N of so many times its floor is more than chance."""
+_LONGEST_NAME = 40
+
+
+def verdict(log: EvaluatedLog) -> list[str]:
+    """Sentences, the most important first."""
+    return [*_total(log), *_bins(log), *_information(log), *_slices(log)]
+
+
+def summary(log: EvaluatedLog) -> str:
+    """How large the log is."""
+    n, positives = log.overall["n"], log.overall["positives"]
+    parts = [
+        f"{n:,.0f} impressions",
+        f"{positives:,.0f} positives ({shown(100.0 * positives / n, '.3g')} %)",
+    ]
+    for table, one in ((log.campaigns, "campaign"), (log.hours, "hour")):
+        if table is not None:
+            parts.append(f"{len(table):,} {one}{'' if len(table) == 1 else 's'}")
+    return ", ".join(parts)
+
+
+def off_by(ratio: float) -> str:
+    """A PCOC in words, such as `14 % too few`."""
+    if ratio >= 2.0:
+        return f"{ratio:.3g} times too many"
+    return f"{100.0 * abs(ratio - 1.0):.2g} % too {'many' if ratio > 1.0 else 'few'}"
+
+
+def _total(log: EvaluatedLog) -> Iterator[str]:
+    numbers = log.overall
+    lower, upper = numbers["pcoc_lower"], numbers["pcoc_upper"]
+    interval = f"by chance {shown(lower, '.3f')} to {shown(upper, '.3f')}"
+    if math.isnan(numbers["pcoc"]):
+        promised = shown(numbers["expected"], ",.4g")
+        yield f"No positive came, and {promised} were promised."
+    elif lower <= 1.0 <= upper:
+        yield f"In total, promises come true within chance: PCOC {numbers['pcoc']:.3f}, {interval}."
+    else:
+        yield (
+            f"In total, {off_by(numbers['pcoc'])} positives are promised:"
+            f" PCOC {numbers['pcoc']:.3f}, {interval}."
+        )
+
+
+def _bins(log: EvaluatedLog) -> Iterator[str]:
+    value, floor = log.overall["cal_5"], log.overall["cal_5_floor"]
+    if not (math.isfinite(value) and math.isfinite(floor)):
+        return
+    if value > _BEYOND_FLOOR * floor:
+        yield (
+            f"By score, they are off by {_percent(value)} in a typical fifth of the rows;"
+            f" chance explains {_percent(floor)}."
+        )
+    else:
+        yield f"By score, fifths of the rows show no more error than chance: {_percent(value)}."
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %" if share < 1.0 else f"{100.0 * share:,.0f} %"
+
+
+def _information(log: EvaluatedLog) -> Iterator[str]:
+    rig = log.overall["rig"]
+    if rig < 0.0:
+        yield f"Giving every row the mean rate would cost less: RIG {rig:.3f}."
+    elif not math.isnan(rig):
+        yield f"The scores take away {_percent(rig)} of the uncertainty about outcomes (RIG)."
+
+
+def _slices(log: EvaluatedLog) -> Iterator[str]:
+    tables = {"campaigns": log.campaigns, "hours": log.hours}
+    tables |= {f"values of {column}": table for column, table in log.by.items()}
+    for what, table in tables.items():
+        if table is not None and len(table) > 1:
+            yield _off(what, table)
+
+
+def _off(what: str, table: SliceTable) -> str:
+    said = f"{table.off:,} of {len(table):,} {what} are off by more than chance"
+    if not table.more_than_chance:
+        return f"{said}, no more than would be if all were right."
+    worst = table.worst_first[0]
+    lower, upper = (float(table.columns[f"pcoc_{end}"][worst]) for end in ("lower", "upper"))
+    name = shortened(table.names[worst], _LONGEST_NAME)
+    return f"{said}; {name} most: at least {off_by(max(lower, min(upper, 1.0)))}."
+
+
+_WORTH_SAYING = 0.001
+
+
+def notes(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
+    """One sentence or two for each thing; none for a log in which all is defined and exact."""
+    numbers = metrics.overall
+    yield from _one_class(numbers)
+    yield from _ranking(log, metrics)
+    yield from _bin_notes(numbers)
+    yield from _cells(metrics)
+
+
+def _one_class(numbers: Mapping[str, float]) -> Iterator[str]:
+    rows, positives = numbers["n"], numbers["positives"]
+    if positives in (0.0, rows):
+        ratio = "PCOC, " if positives == 0.0 else ""
+        yield (
+            f"Every outcome is {positives / rows:.0f}: {ratio}RIG, NMSE, AUC and calibrated log"
+            " loss have no value (-)."
+        )
+    elif math.isnan(numbers["calibrated_log_loss"]):
+        yield (
+            "Calibrated log loss has no value (-): the tenth of the rows that its bias is fitted on"
+            " has outcomes of one kind only."
+        )
+
+
+def _ranking(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
+    numbers = metrics.overall
+    if log.has_bids and not log.has_classes:
+        yield "Some outcomes are neither 0 nor 1, so there is no csAUC."
+    elif log.has_bids and math.isnan(numbers["cs_auc"]):
+        yield "csAUC has no value (-): no pair of rows could pay, since no positive has a bid."
+    elif log.has_bids and numbers["cs_auc_tied_share"] > _WORTH_SAYING:
+        yield (
+            f"{numbers['cs_auc_tied_share']:.1%} of what csAUC decides about lies in pairs whose"
+            " score x bid is equal; by its definition they pay in full."
+        )
+    if numbers.get("gauc_left_out", 0.0) > _WORTH_SAYING:
+        yield (
+            f"GAUC leaves out {numbers['gauc_left_out']:.1%} of the rows: their groups have"
+            " outcomes of one kind only."
+        )
+
+
+def _bin_notes(numbers: Mapping[str, float]) -> Iterator[str]:
+    infinite = [f"Cal-{n}" for n in BINS if math.isinf(numbers[f"cal_{n}"])]
+    if infinite:
+        yield f"{_listed(infinite)}: a score bin without positives makes it infinite."
+    missing = [f"Cal-{n}" for n in BINS if math.isnan(numbers[f"cal_{n}"])]
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        yield f"{_listed(missing)} {verb} no value (-): too few rows, or no positive."
+    left_out = {n: numbers.get(f"gc_{n}_left_out", 0.0) for n in BINS}
+    if max(left_out.values()) > _WORTH_SAYING:
+        shares = _listed([f"{share:.1%}" for share in left_out.values()])
+        yield (
+            f"GC-3, GC-4 and GC-5 leave out {shares} of the rows, whose campaigns have fewer than"
+            " 15, 20 and 25 positives."
+        )
+
+
+def _cells(metrics: LogMetrics) -> Iterator[str]:
+    coarse = [cut for cut in metrics.cuts.values() if cut.cells_per_octave is not None]
+    if not coarse:
+        return
+    cells = min(cut.cells_per_octave or math.inf for cut in coarse)
+    error = max(cut.auc_error for cut in coarse)
+    whole = metrics.cuts[OVERALL].auc_error
+    yield (
+        "The log is too long to hold every score apart: from a score to its double there are"
+        f" {cells:,.0f} cells or more, and scores of one cell tie. AUC is off by {whole:.1g} at"
+        f" most, that of slices by {error:.1g} in the mean; the truth is usually far nearer."
+        " PCOC and losses come from sums over all rows and are exact."
+    )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,253 @@
+"""Bins by target and hour, kept in Redis as one table per shard.
+
+Tables of one shard by hour, unpacked a block of campaigns at a time.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import redis
+
+from app.storage import keys
+from app.storage.errors import CorruptBins, reaching_the_store
+from app.storage.folding import BYTES_AT_ONCE, Folding
+from app.storage.keys import TargetHour
+from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
+from calibrators.bins.packed_table import PackedTable
+from calibrators.bins.table import BinsTable
+from calibrators.maps.atlas import even_spans
+
+CAMPAIGNS = 1024
+"""Campaigns of a block at most: bounds the memory of a refit, however many there are."""
+
+
+def hour_blocks(
+    tables: Mapping[int, PackedTable], campaigns: int = CAMPAIGNS
+) -> Iterator[HourTables]:
+    """The same tables in blocks, none with a campaign of another's; an hour in which none of a
+    block's campaigns has bins is left out."""
+    # Many hours share their campaigns, which are gone through once.
+    distinct = {id(table.campaigns): table.campaigns for table in tables.values()}
+    names = sorted(set().union(*distinct.values()))
+    for first, behind in even_spans(names, campaigns):
+        found = ((hour, _between(table, first, behind)) for hour, table in tables.items())
+        yield {hour: table for hour, table in found if len(table)}
+
+
+def _between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
+    """The campaigns of first <= name < behind."""
+    names = table.campaigns
+    start = bisect_left(names, first)
+    stop = len(names) if behind is None else bisect_left(names, behind)
+    offsets = table.offsets[start : stop + 1]
+    span = slice(offsets[0], offsets[-1])
+    sums = np.array([column.values(span) for column in table.sums])
+    return BinsTable(names[start:stop], offsets - offsets[0], table.cells.values(span), sums)
+
+
+TABLES_AT_ONCE = 32
+
+_FIRST_TABLES = 4
+_REPLY_BYTES = 16 * 1024 * 1024
+"""Tables are asked for together up to about so many bytes: far longer replies take Redis several
+times as long a byte, for memory that neither it nor the processor's cache has at hand."""
+_WRITE_BYTES = 1024 * 1024
+"""Tables are written together up to so many bytes."""
+
+
+class BinsStore:
+    """What the worker reads and writes. Every write renews a life of ttl_seconds, and for bins of
+    calibrated probabilities of judged_seconds where given."""
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        ttl_seconds: int,
+        fold_bytes: int = BYTES_AT_ONCE,
+        judged_seconds: int | None = None,
+    ) -> None:
+        self._client = client
+        self._judged_seconds = ttl_seconds if judged_seconds is None else judged_seconds
+        self._folding = Folding(client, ttl_seconds, fold_bytes)
+
+    @reaching_the_store()
+    def fold(self) -> int:
+        """Fold every event that was appended before the call, exactly once.
+
+        Returns the number of rows that this call folded. Any number of folders may work at once. A
+        block that cannot be read is set aside and logged.
+        """
+        return sum(self._folding.fold(log) for log in list(self._folding.open_logs()))
+
+    @reaching_the_store()
+    def damaged_blocks(self) -> int:
+        """Number of blocks that were set aside."""
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.llen(keys.damaged(shard))
+        return sum(pipeline.execute())
+
+    @reaching_the_store()
+    def hours(self, target: str) -> list[int]:
+        """The hours that hold events of a target, folded or not, ascending."""
+        now, _ = self._client.time()
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.zrangebyscore(keys.hours(shard), now, "+inf")
+        held = (TargetHour.from_member(0, name) for names in pipeline.execute() for name in names)
+        return sorted({hour for _, name, hour in held if name == target})
+
+    def hour(self, target: str, hour: int) -> BinsTable:
+        """The folded bins of one hour."""
+        return self.window(target, hour, hour + 1)
+
+    def window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
+        """The sum of the folded bins of first_hour <= hour < last_hour_exclusive.
+
+        Raises CorruptBins when stored bytes are not a table.
+        """
+        return BinsTable.merge(self.window_blocks(target, first_hour, last_hour_exclusive))
+
+    def window_blocks(
+        self, target: str, first_hour: int, last_hour_exclusive: int
+    ) -> Iterator[BinsTable]:
+        """The same in tables of which none has a campaign of another's; a shard is read when its
+        first is asked for."""
+        hours = range(first_hour, last_hour_exclusive)
+        for shard in range(keys.SHARDS):
+            tables = self._tables(shard, target, hours, judged=False)
+            yield from BinsTable.merge_in_blocks(tables)
+
+    def shards_of_hour(self, target: str, hour: int) -> Iterator[BinsTable]:
+        """The folded bins of one hour, shard after shard."""
+        for shard in range(keys.SHARDS):
+            hours = range(hour, hour + 1)
+            yield BinsTable.merge_packed(self._tables(shard, target, hours, judged=False))
+
+    def history(self, target: str, first_hour: int, last_hour_exclusive: int) -> "HourBlocks":
+        """The folded bins by hour of first_hour <= hour < last_hour_exclusive, in blocks of
+        campaigns; a shard is read when its first block is asked for, each time anew.
+
+        Raises CorruptBins, when asked for them, if stored bytes are not a table.
+        """
+        return HourBlocks(self, target, range(first_hour, last_hour_exclusive))
+
+    @reaching_the_store()
+    def hour_tables(self, shard: int, target: str, hours: range) -> dict[int, PackedTable]:
+        """One shard's tables by hour, packed as they are stored; hours without one are left out."""
+        held = [TargetHour(shard, target, hour) for hour in hours]
+        tables: dict[int, PackedTable] = {}
+        last = None
+        for at in range(0, len(held), TABLES_AT_ONCE):
+            places = held[at : at + TABLES_AT_ONCE]
+            for place, (key, data) in zip(places, self._read(places, judged=False), strict=True):
+                if data is not None:
+                    last = _table(key, data, last)
+                    tables[place.hour] = last
+        return tables
+
+    @reaching_the_store()
+    def write_judged(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:
+        """Store the bins of calibrated probabilities of one hour, a table for each shard in turn,
+        in the place of older ones. `judged_hours` has the hour once the last of them is stored."""
+        pipeline, size = self._client.pipeline(transaction=True), 0
+        for shard, table in enumerate(blocks):
+            data = table.to_bytes()
+            pipeline.set(TargetHour(shard, target, hour).judged, data, ex=self._judged_seconds)
+            size += len(data)
+            if size > _WRITE_BYTES:
+                pipeline.execute()
+                size = 0
+        pipeline.execute()
+
+    @reaching_the_store()
+    def judged_hours(self, target: str, first_hour: int, last_hour_exclusive: int) -> set[int]:
+        """Those of first_hour <= hour < last_hour_exclusive that were judged."""
+        hours = range(first_hour, last_hour_exclusive)
+        pipeline = self._client.pipeline(transaction=False)
+        for hour in hours:
+            # The shards of an hour are written one after the other: the last speaks for all.
+            pipeline.exists(TargetHour(keys.SHARDS - 1, target, hour).judged)
+        return {hour for hour, held in zip(hours, pipeline.execute(), strict=True) if held}
+
+    def judged_window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
+        """The sum of the judged bins of first_hour <= hour < last_hour_exclusive."""
+        return BinsTable.merge(self.judged_blocks(target, first_hour, last_hour_exclusive))
+
+    def judged_blocks(
+        self, target: str, first_hour: int, last_hour_exclusive: int
+    ) -> Iterator[BinsTable]:
+        """The same in tables, as `window_blocks` has them."""
+        hours = range(first_hour, last_hour_exclusive)
+        for shard in range(keys.SHARDS):
+            tables = self._tables(shard, target, hours, judged=True)
+            yield from BinsTable.merge_in_blocks(tables)
+
+    @reaching_the_store()
+    def _tables(self, shard: int, target: str, hours: range, judged: bool) -> list[PackedTable]:
+        """One shard's tables whose sum is that of the hours: so many, or one more, at most."""
+        held = [TargetHour(shard, target, hour) for hour in hours]
+        tables: list[PackedTable] = []
+        for at in range(0, len(held), TABLES_AT_ONCE):
+            if tables:
+                tables = [BinsTable.merge_packed(tables).packed]
+            stored = self._read(held[at : at + TABLES_AT_ONCE], judged)
+            for key, data in stored:
+                if data is not None:
+                    tables.append(_table(key, data, tables[-1] if tables else None))
+        return tables
+
+    def _read(self, held: list[TargetHour], judged: bool) -> Iterator[tuple[str, bytes | None]]:
+        at, count = 0, _FIRST_TABLES
+        while some := held[at : at + count]:
+            found = self._read_together(some, judged)
+            yield from found
+            largest = max(len(data or b"") for _, data in found)
+            at, count = at + count, max(1, _REPLY_BYTES // max(largest, 1))
+
+    def _read_together(
+        self, held: list[TargetHour], judged: bool
+    ) -> list[tuple[str, bytes | None]]:
+        pipeline = self._client.pipeline(transaction=False)
+        for hour in held:
+            if judged:
+                pipeline.get(hour.judged)
+            else:
+                pipeline.hget(hour.bins, "table")
+        names = [hour.judged if judged else hour.bins for hour in held]
+        return list(zip(names, pipeline.execute(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class HourBlocks:
+    """Blocks of a target's tables by hour, gone through any number of times."""
+
+    store: BinsStore
+    target: str
+    hours: range
+
+    def __iter__(self) -> Iterator[HourTables]:
+        for shard in range(keys.SHARDS):
+            yield from hour_blocks(self.store.hour_tables(shard, self.target, self.hours))
+
+    def between(self, first: int, behind: int) -> "HourBlocks":
+        """Those of first <= hour < behind; no others are read."""
+        hours = range(max(first, self.hours.start), min(behind, self.hours.stop))
+        return HourBlocks(self.store, self.target, hours)
+
+    def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
+        """The sums over spans of hours, all of a block at once."""
+        for shard in range(keys.SHARDS):
+            tables = self.store.hour_tables(shard, self.target, self.hours)
+            found = sums_of_packed(tables, spans)
+            blocks = (sums_of_block(block, spans) for block in hour_blocks(tables))
+            yield from blocks if found is None else found
+
+
+def _table(key: str, data: bytes, like: PackedTable | None) -> PackedTable:
+    try:
+        return PackedTable.from_bytes(data, like)
+    except ValueError as error:
+        raise CorruptBins(key, str(error)) from error

@@ -1,0 +1,379 @@
+"""Open clicks: they gather behaviours for a while, then the worker closes them, exactly once.
+
+To close is three steps: `begin_close` marks what is due and hands it out, the caller writes it
+down, `finish_close` removes it. From its mark on a click changes no more, so a step that is
+repeated after a death hands out, writes and removes the same. A full store lets all three pass,
+for they free memory.
+
+One open click, and the fields of the hash that holds it in Redis.
+
+    campaign            the campaign
+    at                  when it was clicked
+    open                1 until the worker begins to close it
+    p:<target>          a score
+    n:<feature>         a feature that is a number
+    s:<feature>         a feature that is a string
+    b:<at>:<name>       value of a behaviour of that time
+
+All as text; numbers as Python's `repr`, which reads back exactly. Short fields and values keep the
+hash in its compact form. Behaviours that wait for their click are a hash of `b:` fields alone.
+Events of one request that name a click: clicks, behaviours and conversions.
+
+append.lua takes them as one MessagePack map of the rules and of three arrays, an array an event:
+
+    clicks        place, shard, click id, hour, mark, time, fields and values of the open click
+    behaviours    place, shard, click id, hour, time, field, value
+    conversions   place, shard, click id, time, key of the stored ones, what is stored of it
+
+A place is the event's index in its request. Times and values are text: Lua would round them.
+"""
+
+import logging
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+import redis
+
+from app.storage import keys
+from app.storage.blocks import Conversion, encode_conversions
+from app.storage.errors import reaching_the_store
+from app.storage.keys import ConversionHour, shard_of
+from app.storage.redis.client import as_text, lua
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClick:
+    """A click with all that is known of it; times are epoch seconds.
+
+    Behaviours are (name, occurred_at, value), in the order of their times, then names.
+    """
+
+    click_id: str
+    campaign: str
+    clicked_at: float
+    scores: dict[str, float] = field(default_factory=dict)
+    features: dict[str, float | str] = field(default_factory=dict)
+    behaviours: list[tuple[str, float, float]] = field(default_factory=list)
+
+
+def click_fields(
+    campaign: str, at: str, scores: Mapping[str, float], features: Mapping[str, float | str]
+) -> list[str]:
+    """Fields and values of a click that was just received."""
+    flat = ["campaign", campaign, "at", at, "open", "1"]
+    for target, score in scores.items():
+        flat += (f"p:{target}", repr(score))
+    for name, value in features.items():
+        flat += (feature_kind(value) + ":" + name, value if isinstance(value, str) else repr(value))
+    return flat
+
+
+def feature_kind(value: float | str) -> str:
+    """How Redis tells numbers, `n`, from strings, `s`."""
+    return "s" if isinstance(value, str) else "n"
+
+
+def behaviour_field(name: str, at: str) -> str:
+    """The field that makes a repeat of the behaviour a duplicate."""
+    return f"b:{at}:{name}"
+
+
+def click_of(click_id: str, flat: Sequence[bytes]) -> OpenClick:
+    """The click whose fields and values these are; ValueError if they are none."""
+    pairs = [(k.decode(), v.decode()) for k, v in zip(flat[::2], flat[1::2], strict=True)]
+    plain = dict(pair for pair in pairs if ":" not in pair[0])
+    if not plain.keys() >= {"campaign", "at"}:
+        raise ValueError(f"campaign and at are needed, there are {sorted(plain)}")
+    marked = [(k[:1], k[2:], v) for k, v in pairs if k[1:2] == ":"]
+    return OpenClick(
+        click_id,
+        plain["campaign"],
+        float(plain["at"]),
+        {name: float(value) for name, value in _sorted(marked, "p")},
+        {name: float(value) for name, value in _sorted(marked, "n")} | dict(_sorted(marked, "s")),
+        _behaviours(marked),
+    )
+
+
+def _sorted(marked: Iterable[tuple[str, str, str]], mark: str) -> list[tuple[str, str]]:
+    return sorted((name, value) for kind, name, value in marked if kind == mark)
+
+
+def _behaviours(marked: Iterable[tuple[str, str, str]]) -> list[tuple[str, float, float]]:
+    found = []
+    for place, value in _sorted(marked, "b"):
+        at, _, name = place.partition(":")
+        found.append((name, float(at), float(value)))
+    return sorted(found, key=lambda behaviour: (behaviour[1], behaviour[0]))
+
+
+__all__ = ["OpenClick", "OpenClicks"]
+
+CLICKS_AT_ONCE = 1000
+"""Clicks that one script reads: a longer one would keep requests waiting."""
+
+_KINDS = {"n": "numeric", "s": "categorical"}
+_COUNTERS = ("closed", "damaged", "expired", "orphans", "early_behaviours", "late_behaviours")
+
+_log = logging.getLogger(__name__)
+
+
+class OpenClicks:
+    """What the worker closes, expires and counts."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._begin_close = client.register_script(lua("begin_close"))
+        self._set_aside_click = client.register_script(lua("set_aside_click"))
+        self._finish_close = client.register_script(lua("finish_close"))
+        self._expire_waiting = client.register_script(lua("expire_waiting"))
+
+    @reaching_the_store()
+    def begin_close(self, before: float, limit: int) -> list[OpenClick]:
+        """At most `limit` clicks that are due at `before` (epoch seconds) or earlier.
+
+        From now on no behaviour is added to them. Asked again, it hands out the same clicks until
+        `finish_close`. A click that cannot be read is set aside, logged and counted as damaged.
+        """
+        clicks: dict[str, OpenClick] = {}
+        for shard in range(keys.SHARDS):
+            for click in self._due(shard, before, limit - len(clicks)):
+                clicks[click.click_id] = click
+        return list(clicks.values())
+
+    def _due(self, shard: int, before: float, limit: int) -> Iterator[OpenClick]:
+        names = [keys.open_clicks(shard), keys.CLICK_COUNTERS]
+        handed_out = 0
+        while handed_out < limit:
+            page = min(limit - handed_out, CLICKS_AT_ONCE)
+            arguments = (keys.click(shard, ""), repr(before), handed_out, page)
+            found = self._begin_close(keys=names, args=arguments)
+            yield from self._readable(found)
+            handed_out += page
+            if len(found) < page:
+                return
+
+    def _readable(self, found: list[tuple[bytes, list[bytes]]]) -> Iterator[OpenClick]:
+        for click_id, flat in found:
+            if not flat:
+                _log.error("open click %r expired before it was closed", click_id)
+                continue
+            try:
+                yield click_of(as_text(click_id), flat)
+            except ValueError as error:
+                _log.error("open click %r set aside: %s", click_id, error)
+                self._set_aside(click_id)
+
+    def _set_aside(self, click_id: bytes) -> None:
+        names = [keys.open_clicks(keys.shard_of(as_text(click_id))), keys.CLICK_COUNTERS]
+        self._set_aside_click(keys=names, args=[click_id])
+
+    @reaching_the_store()
+    def finish_close(self, clicks: Sequence[OpenClick], counts: Mapping[str, int]) -> int:
+        """Remove closed clicks; returns how many of them were still there.
+
+        Adds `counts` to the counters of those names in the same step, unless none was there: a
+        repeat counts nothing. The counter `closed` it keeps itself.
+        """
+        if not clicks:
+            return 0
+        names = [keys.CLICK_COUNTERS]
+        arguments: list[str | int] = [len(counts), *(x for pair in counts.items() for x in pair)]
+        for click in clicks:
+            shard = keys.shard_of(click.click_id)
+            names += (keys.click(shard, click.click_id), keys.open_clicks(shard))
+            arguments.append(click.click_id)
+        return int(self._finish_close(keys=names, args=arguments))
+
+    @reaching_the_store()
+    def expire_waiting(self, now: float) -> int:
+        """Forget behaviours whose click never came; returns how many, counted once as orphans."""
+        orphans = 0
+        for shard in range(keys.SHARDS):
+            names = [keys.waiting(shard), keys.CLICK_COUNTERS]
+            arguments = (keys.click(shard, ""), repr(now), CLICKS_AT_ONCE)
+            expired = CLICKS_AT_ONCE
+            while expired == CLICKS_AT_ONCE:
+                expired, behaviours = self._expire_waiting(keys=names, args=arguments)
+                orphans += behaviours
+        return orphans
+
+    @reaching_the_store()
+    def counts(self) -> dict[str, int]:
+        """Clicks `open` and `waiting` (for which behaviours wait) now, and counters since ever.
+
+        `closed`, `damaged` and `expired` count clicks; `orphans` behaviours whose click never
+        came; `early_behaviours` and `late_behaviours` those that waited for a click and turned out
+        to be before it or after its post-click window.
+        """
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.zcard(keys.open_clicks(shard))
+            pipeline.zcard(keys.waiting(shard))
+        pipeline.hgetall(keys.CLICK_COUNTERS)
+        *numbers, counted = pipeline.execute()
+        counters = {as_text(name): int(number) for name, number in counted.items()}
+        return {
+            "open": sum(numbers[::2]),
+            "waiting": sum(numbers[1::2]),
+            **dict.fromkeys(_COUNTERS, 0),
+            **counters,
+        }
+
+    @reaching_the_store()
+    def feature_kinds(self) -> dict[str, str]:
+        """Whether each known pre-click feature is `numeric` or `categorical`, by name."""
+        kinds = self._client.hgetall(keys.FEATURES)
+        return {as_text(name): _KINDS[as_text(kind)] for name, kind in sorted(kinds.items())}
+
+
+MOST_BEHAVIOURS: Final = 256
+"""Behaviours that one click may gather."""
+
+_HOUR_SECONDS: Final = 3600
+_KNOWN_RULES: Final = 16
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class Refusal(IntEnum):
+    """Why the store refused an event: what it knew of the click spoke against it."""
+
+    REUSED = 2
+    """The click id belongs to a click of another campaign."""
+    CHANGED_FEATURE = 3
+    """The feature was a number before and is a string now, or the other way round."""
+    MANY_FEATURES = 4
+    """As many names of features as there may be are known already."""
+    CLOSED = 5
+    """The click is closed, or is being closed."""
+    EARLY = 6
+    """The event is before its click."""
+    FULL = 7
+    """Behaviours wait for as many clicks as they may already."""
+    MANY_BEHAVIOURS = 8
+    """The click has as many behaviours as it may already."""
+    AFTERWARDS = 9
+    """The behaviour is after the post-click window of its click."""
+    IMMEDIATE = 10
+    """The click has no score of a delayed target, so it gathers nothing."""
+
+
+class Refused(NamedTuple):
+    """One event that the store refused; `detail` is the feature's name or the click's time."""
+
+    place: int
+    reason: Refusal
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClickRules:
+    """What the store checks of clicks and behaviours; times are in seconds.
+
+    Clicks and conversions that nobody fetches are kept for `life_seconds`.
+    """
+
+    post_click_seconds: float = 3600.0
+    max_features: int = 64
+    max_waiting: int = 100_000
+    waiting_seconds: float = 24 * 3600.0
+    life_seconds: int = 9 * 24 * 3600
+
+
+class ConversionEntry(NamedTuple):
+    """One block of conversions on its way to its log; numbers are those of its events."""
+
+    log: ConversionHour
+    numbers: "array[int]"
+    block: bytes
+
+
+class ClickEvents:
+    """Gathers them; an event's number is its place among clicks, then behaviours, conversions."""
+
+    __slots__ = ("_behaviours", "_clicks", "_conversions", "_logs")
+
+    def __init__(self) -> None:
+        self._clicks: list[tuple[int, int, str, int, str, str, list[str]]] = []
+        self._behaviours: list[tuple[int, int, str, int, str, str, str]] = []
+        self._conversions: list[tuple[int, int, str, str, str, str]] = []
+        self._logs: dict[ConversionHour, list[tuple[int, Conversion]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._clicks) + len(self._behaviours) + len(self._conversions)
+
+    def add_click(self, place: int, click: OpenClick, opens: bool) -> int:
+        """Add a click, which gathers behaviours if it `opens`; returns its number."""
+        at = repr(click.clicked_at)
+        hour = int(click.clicked_at // _HOUR_SECONDS)
+        fields = click_fields(click.campaign, at, click.scores, click.features) if opens else []
+        mark = ("d" if opens else "i") + click.campaign
+        shard = shard_of(click.click_id)
+        self._clicks.append((place, shard, click.click_id, hour, mark, at, fields))
+        return len(self._clicks) - 1
+
+    def add_behaviour(
+        self, place: int, click_id: str, name: str, occurred_at: float, value: float
+    ) -> None:
+        """Add what was done after a click."""
+        at, hour = repr(occurred_at), int(occurred_at // _HOUR_SECONDS)
+        field = behaviour_field(name, at)
+        row = (place, shard_of(click_id), click_id, hour, at, field, repr(value))
+        self._behaviours.append(row)
+
+    def add_conversion(self, place: int, conversion: Conversion) -> None:
+        """Add a conversion; one of the same click, target and time is a duplicate."""
+        at, shard = repr(conversion.occurred_at), shard_of(conversion.click_id)
+        hour = int(conversion.occurred_at // _HOUR_SECONDS)
+        log = ConversionHour(shard, conversion.target, hour)
+        self._logs.setdefault(log, []).append((len(self._conversions), conversion))
+        member = f"{at}:{conversion.click_id}"
+        row = (place, shard, conversion.click_id, at, log.converted, member)
+        self._conversions.append(row)
+
+    def packed(self, rules: ClickRules, remembered_hours: int) -> bytes:
+        """The bytes that append.lua takes; ids of clicks are looked for in the hours remembered."""
+        return _ENCODER.encode(
+            {
+                "rules": _packed_rules(rules, remembered_hours),
+                "clicks": self._clicks,
+                "behaviours": self._behaviours,
+                "conversions": self._conversions,
+            }
+        )
+
+    def conversion_entries(self) -> Iterator[ConversionEntry]:
+        """A block per log."""
+        first = len(self._clicks) + len(self._behaviours)
+        for log, rows in self._logs.items():
+            numbers = array("L", (first + number for number, _ in rows))
+            yield ConversionEntry(log, numbers, encode_conversions([row for _, row in rows]))
+
+    def places(self) -> set[int]:
+        """The places of all of them."""
+        gathered = (self._clicks, self._behaviours, self._conversions)
+        return {row[0] for rows in gathered for row in rows}
+
+
+@lru_cache(_KNOWN_RULES)
+def _packed_rules(rules: ClickRules, remembered_hours: int) -> msgspec.Raw:
+    return msgspec.Raw(
+        _ENCODER.encode({**asdict(rules), **_NAMES, "remembered_hours": remembered_hours})
+    )
+
+
+_NAMES: Final = {
+    "click": keys.CLICK,
+    "clicked": keys.CLICKED,
+    "open": keys.OPEN_CLICKS,
+    "waiting": keys.WAITING,
+    "shards": keys.SHARDS,
+    "features": keys.FEATURES,
+    "counters": keys.CLICK_COUNTERS,
+    "most_behaviours": MOST_BEHAVIOURS,
+}

@@ -1,0 +1,90 @@
+"""Conversions on their way from requests to the click log: handed over exactly once.
+
+`read` hands out the blocks at the head of one log, `drop` takes them away when they are written
+down. What was read is told by its digest: a `drop` that is repeated, or that another came before,
+takes nothing away.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import redis
+
+from app.storage import keys
+from app.storage.blocks import Conversion, decode_conversions
+from app.storage.errors import reaching_the_store
+from app.storage.keys import ConversionHour
+from app.storage.redis.client import lua
+
+BYTES_AT_ONCE = 1024 * 1024
+DAMAGED_SECONDS = 7 * 24 * 3600
+
+__all__ = ["Conversion", "ConversionHour", "ConversionLog", "ReadMark"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    """What one read handed out: so many blocks of this digest, and those that are damaged."""
+
+    blocks: int
+    digest: bytes
+    damaged: tuple[bytes, ...] = ()
+
+
+class ConversionLog:
+    """The conversions that wait for the worker."""
+
+    def __init__(self, client: redis.Redis, bytes_at_once: int = BYTES_AT_ONCE) -> None:
+        self._client = client
+        self._bytes_at_once = bytes_at_once
+        self._read = client.register_script(lua("read_conversions"))
+        self._drop = client.register_script(lua("drop_conversions"))
+
+    @reaching_the_store()
+    def pending(self) -> list[ConversionHour]:
+        """The logs that hold conversions, or did a moment ago."""
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.smembers(keys.conversion_logs(shard))
+        return [
+            ConversionHour.from_member(shard, member)
+            for shard, members in enumerate(pipeline.execute())
+            for member in sorted(members)
+        ]
+
+    @reaching_the_store()
+    def read(self, log: ConversionHour) -> tuple[ReadMark, list[Conversion]]:
+        """The conversions at the head of a log, and the mark that drops them.
+
+        About a megabyte of them: read and drop until the mark says 0 blocks. A block that cannot be
+        read is logged; `drop` sets it aside.
+        """
+        names = [log.log, keys.conversion_logs(log.shard)]
+        digest, blocks = self._read(keys=names, args=(log.member, self._bytes_at_once))
+        conversions, damaged = _decoded(log, blocks)
+        return ReadMark(len(blocks), digest, tuple(damaged)), conversions
+
+    @reaching_the_store()
+    def drop(self, log: ConversionHour, mark: ReadMark) -> bool:
+        """Take away what `read` handed out; False if that is not at the head any more."""
+        if not mark.blocks:
+            return False
+        names = [log.log, keys.conversion_logs(log.shard), keys.damaged(log.shard)]
+        seen: list[bytes | int] = [DAMAGED_SECONDS, mark.blocks, mark.digest]
+        arguments = (log.member, *seen, *mark.damaged)
+        return bool(self._drop(keys=names, args=arguments))
+
+
+def _decoded(log: ConversionHour, blocks: Sequence[bytes]) -> tuple[list[Conversion], list[bytes]]:
+    conversions: list[Conversion] = []
+    damaged: list[bytes] = []
+    for data in blocks:
+        try:
+            conversions += decode_conversions(data, log.target)
+        except ValueError as error:
+            _log.error("block of %s set aside: %s", log.log, error)
+            damaged.append(data)
+    return conversions, damaged

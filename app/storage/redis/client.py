@@ -1,0 +1,98 @@
+"""The one place that opens Redis connections, so timeouts and retries are always set.
+
+redis-py retries by itself unless told not to, which turns a timeout of one second on a frozen
+server into many. Here nothing is retried: the caller knows whether a retry is safe.
+
+Replies of Redis as the type we need: its client types every string as bytes or str.
+The Lua scripts beside this module: each one is an atomic step that Redis runs as a whole.
+"""
+
+import os
+import re
+from importlib.resources import files
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.connection import HiredisRespSerializer
+from redis.retry import Retry
+
+TIMEOUT_SECONDS = 1.0
+HEALTH_CHECK_SECONDS = 30
+INGEST_CONNECTIONS = 16
+
+
+def open_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redis.Redis:
+    """A blocking client of the server at a redis://, rediss:// or unix:// URL.
+
+    Connects at the first command. Every read and write fails after timeout_seconds.
+    """
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(timeout_seconds))
+
+
+def open_async_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redis.asyncio.Redis:
+    """An asyncio client of the same server.
+
+    Requests share a few connections and queue for them, at most timeout_seconds.
+    """
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        url,
+        max_connections=INGEST_CONNECTIONS,
+        timeout=timeout_seconds,
+        retry=AsyncRetry(NoBackoff(), 0),
+        **_options(timeout_seconds),
+    )
+    pool.connection_class = _packing(pool.connection_class)
+    return redis.asyncio.Redis.from_pool(pool)
+
+
+def _packing(
+    kind: type[redis.asyncio.connection.AbstractConnection],
+) -> type[redis.asyncio.connection.AbstractConnection]:
+    """The kind of connection, but with commands packed in C as those of blocking clients are.
+
+    A request with events has hundreds of arguments: packed in Python they cost more than its
+    checks.
+    """
+
+    class Packing(kind):  # type: ignore[misc, valid-type]
+        _serializer = HiredisRespSerializer()
+
+        def pack_command(self, *arguments: Any) -> list[bytes]:
+            packed: list[bytes] = self._serializer.pack(*arguments)
+            return packed
+
+    return Packing
+
+
+def _options(timeout_seconds: float) -> dict[str, Any]:
+    return {
+        "socket_timeout": timeout_seconds,
+        "socket_connect_timeout": timeout_seconds,
+        "health_check_interval": HEALTH_CHECK_SECONDS,
+        "client_name": f"sirocco-{os.getpid()}",
+        # RESP2: one reply shape on every server, and no handshake that 6.2 does not know.
+        "protocol": 2,
+        "driver_info": None,
+    }
+
+
+def as_bytes(reply: bytes | str) -> bytes:
+    """The reply as bytes."""
+    return reply if isinstance(reply, bytes) else reply.encode()
+
+
+def as_text(reply: bytes | str) -> str:
+    """The reply as text."""
+    return reply if isinstance(reply, str) else reply.decode()
+
+
+_INCLUDE = re.compile(r"^-- include (\w+)$", re.MULTILINE)
+
+
+def lua(name: str) -> str:
+    """The text of lua/<name>.lua, with those that it includes."""
+    text = files("app.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: lua(found[1]), text)

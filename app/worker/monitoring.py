@@ -1,0 +1,241 @@
+"""How well did the probabilities of closed hours come true? Numbers of the report.
+
+Judging: closed hours binned by the probabilities that served them.
+How well the closed hours of an immediate target came true, for the report of its refit.
+What a report tells of a window's scores, gathered while a refit reads the same bins.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from app.settings import Settings
+from app.storage.bins import BinsStore
+from app.worker.atlas_cache import AtlasShelf
+from app.worker.hours import SECONDS
+from calibrators import Atlas, Bins, BinsTable
+from evaluation.metrics.cal_n import cal_n_of
+from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns
+from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.scorecard import GC_N, pooled_scores
+
+Row = Mapping[str, float | None]
+
+
+class Judgement:
+    """Scorecard of binned probabilities, with Cal-3 and Cal-5 of all campaigns together.
+
+    A cell counts as its mean probability, and what pools the campaigns is taken from their pooled
+    bins. Takes in tables of which none has a campaign of another's, so that only one of them needs
+    to be in memory at a time.
+    """
+
+    def __init__(self) -> None:
+        self._totals: list[Bins] = []
+        self._errors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
+
+    def add(self, table: BinsTable) -> None:
+        """Take in a table."""
+        self._totals.append(table.total())
+        *columns, rows = table.samples()
+        runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
+        for n, errors in self._errors.items():
+            errors.append(runs.cal_n(n))
+
+    def row(self) -> Row:
+        """The numbers; what is undefined is None, so that no gauge shows it."""
+        if not self._totals:
+            self.add(BinsTable.empty())
+        pooled = Predictions.check(*Bins.merge(self._totals).samples())
+        row = {
+            **pooled_scores(pooled),
+            **{f"cal_{n}": cal_n_of(pooled, n, "merge") for n in (3, 5)},
+            **{f"gc_{n}": CampaignErrors.joined(parts).mean for n, parts in self._errors.items()},
+        }
+        return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def quality(table: BinsTable) -> Row:
+    """The judgement of one table."""
+    return judged([table])
+
+
+def judged(tables: Iterable[BinsTable]) -> Row:
+    """The judgement of tables, each asked for when the one before is done with."""
+    judgement = Judgement()
+    for table in tables:
+        judgement.add(table)
+    return judgement.row()
+
+
+def top_campaigns(raw: BinsTable, calibrated: BinsTable, count: int) -> list[dict[str, Any]]:
+    """The campaigns with the most samples, with their PCOC before and after calibration."""
+    top = TopCampaigns(count)
+    top.add(raw)
+    top.add_calibrated(calibrated)
+    return top.entries
+
+
+class TopCampaigns:
+    """`top_campaigns` of tables that come one after the other, all raw ones first."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.entries: list[dict[str, Any]] = []
+
+    def add(self, raw: BinsTable) -> None:
+        """Take in a table of scores; none has a campaign of another's."""
+        samples, positives = raw.totals()
+        order = np.argsort(-samples, kind="stable")[: self._count]
+        found = [
+            {
+                "campaign": raw.campaigns[row],
+                "n": float(samples[row]),
+                "positives": float(positives[row]),
+                "pcoc_raw": _pcoc(raw.bins(raw.campaigns[row])),
+                "pcoc_calibrated": None,
+            }
+            for row in order.tolist()
+        ]
+        # Ties are broken by name, so that the labels of a gauge do not flicker.
+        ranked = sorted((*self.entries, *found), key=lambda one: (-one["n"], one["campaign"]))
+        self.entries = ranked[: self._count]
+
+    def add_calibrated(self, table: BinsTable) -> None:
+        """Take in a table of probabilities; none has a campaign of another's."""
+        for entry in self.entries:
+            bins = table.bins(entry["campaign"])
+            if len(bins.cells):
+                entry["pcoc_calibrated"] = _pcoc(bins)
+
+
+def _pcoc(bins: Bins) -> float | None:
+    return bins.total_score / bins.total_positives if bins.total_positives > 0 else None
+
+
+# An hour is judged when it closes and once more an hour later, when its late clicks are in.
+_JUDGED_HOURS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedHours:
+    """Hours of immediate targets, each judged by maps fitted on hours before it; `history` are
+    the manifests of the versions kept, newest first."""
+
+    settings: Settings
+    bins: BinsStore
+    shelf: AtlasShelf
+    history: Sequence[Mapping[str, Any]]
+
+    def judge(self, closed: int, again: bool) -> None:
+        """Judge what was not judged of the window that ends with the hours below `closed`; the
+        newest hours `again`."""
+        first = closed - self.settings.window_hours
+        for target in self.settings.targets:
+            settled = closed - _JUDGED_HOURS if again else closed
+            judged = self.bins.judged_hours(target, first, settled)
+            for hour in sorted(set(range(first, closed)) - judged):
+                in_force = self.shelf.serving(hour, self.history, self.settings.versions_kept)
+                if in_force is not None:
+                    self._judge(target, hour, in_force.atlases.get(target, Atlas.empty()))
+
+    def _judge(self, target: str, hour: int, in_force: Atlas) -> None:
+        served = self.bins.shards_of_hour(target, hour)
+        self.bins.write_judged(target, hour, (table.calibrated(in_force) for table in served))
+
+
+@dataclass(frozen=True, slots=True)
+class RawScores:
+    """Quality of the scores, and the top campaigns; tables have no campaign in common."""
+
+    top: TopCampaigns
+    quality: Judgement = field(default_factory=Judgement)
+
+    @classmethod
+    def of(cls, tables: Iterable[BinsTable], count: int) -> Self:
+        """Of a window's tables."""
+        found = cls(TopCampaigns(count))
+        for table in tables:
+            found.add(table)
+        return found
+
+    def add(self, table: BinsTable) -> None:
+        """Take in a table."""
+        self.quality.add(table)
+        self.top.add(table)
+
+
+@dataclass(slots=True)
+class RawWindow:
+    """The window of a report: its hours, how many top campaigns are told, and what was `found`
+    when all of its bins had gone by, if they did."""
+
+    hours: range
+    count: int
+    found: RawScores | None = None
+
+    @classmethod
+    def none(cls) -> Self:
+        """Of a report that needs none."""
+        return cls(range(0), 0)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the bins of its hours are worth looking at."""
+        return bool(self.hours) and self.found is None
+
+    def begin(self) -> RawScores:
+        """What to add the tables to as they go by."""
+        return RawScores(TopCampaigns(self.count))
+
+
+_OF_CLOSED_HOURS = ("judged_until", "hour", "window", "top")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """Reads the bins of scores and of the probabilities that were served."""
+
+    settings: Settings
+    bins: BinsStore
+
+    def window(self, closed: int) -> RawWindow:
+        """The window that ends with the hours below `closed`, which are closed."""
+        hours = range(closed - self.settings.window_hours, closed)
+        return RawWindow(hours, self.settings.top_campaigns)
+
+    def of(self, target: str, closed: int, window: RawWindow) -> dict[str, Any]:
+        """Quality of the newest closed hour and of the window, and the top campaigns."""
+        first = closed - self.settings.window_hours
+        raw = window.found
+        if raw is None:
+            tables = self.bins.window_blocks(target, first, closed)
+            raw = RawScores.of(tables, self.settings.top_campaigns)
+        return {
+            "judged_until": closed * SECONDS,
+            "hour": {
+                "raw": judged(self.bins.window_blocks(target, closed - 1, closed)),
+                "calibrated": judged(self.bins.judged_blocks(target, closed - 1, closed)),
+            },
+            **_window(raw, self.bins.judged_blocks(target, first, closed)),
+        }
+
+
+def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
+    """Quality and top campaigns of a window, whose tables come one after the other."""
+    after = Judgement()
+    for table in calibrated:
+        after.add(table)
+        raw.top.add_calibrated(table)
+    window = {"raw": raw.quality.row(), "calibrated": after.row()}
+    return {"window": window, "top": raw.top.entries}
+
+
+def repeated(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
+    """The same as an earlier report has it, if that is of the same hours."""
+    if before.get("judged_until") != closed * SECONDS:
+        return None
+    return {name: before[name] for name in _OF_CLOSED_HOURS}

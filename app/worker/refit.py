@@ -1,0 +1,231 @@
+"""One refit of the service: fold, judge the hours just closed, fit, publish one version."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+from app.settings import Settings
+from app.storage.bins import BinsStore
+from app.storage.errors import LeaseLost, StorageUnavailable
+from app.storage.lease import LeaseToken
+from app.storage.overrides import Overrides
+from app.storage.versions import Versions
+from app.worker.atlas_cache import AtlasShelf, Shelved
+from app.worker.delayed_targets import DelayedTargets
+from app.worker.fitting import Fitting, Methods, Order, filled, refit_target
+from app.worker.history import ReadBlocks, StoredHistory
+from app.worker.hours import SECONDS, begun_hours, closed_hours
+from app.worker.monitoring import JudgedHours, RawWindow, TargetReport, repeated
+from calibrators import Atlas
+from calibrators.bins.history import History
+from calibrators.methods.methods import METHODS
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to refit: every target and campaign unless named.
+
+    `between_hours` marks a scheduled refit at another moment than a whole hour: of immediate
+    targets only, and hours that were judged once are not judged again.
+    """
+
+    as_of: float
+    target: str | None = None
+    campaigns: Sequence[str] | None = None
+    between_hours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """What a refit begins with: what serves, and what served when the newest hour began."""
+
+    in_force: Shelved
+    compared: Shelved
+    own: Mapping[str, Mapping[str, str]]
+
+    def order(self, request: Request, target: str) -> Order:
+        """What is asked of one target."""
+        in_force = self.in_force.atlases.get(target)
+        return Order(
+            target,
+            request.campaigns,
+            in_force,
+            # What the hour itself brought first stands for what there was not when it began.
+            filled(self.compared.atlases.get(target), in_force),
+            self.own.get(target, {}),
+            self.in_force.targets.get(target, {}),
+        )
+
+
+@dataclass(slots=True)
+class Refitter:
+    """Runs refits against the store; time comes in with every call.
+
+    `left_alone` counts refits of delayed targets that failed: their maps stayed in force, and the
+    other targets' new ones were published. `held` counts what the guard held back, by decision.
+    """
+
+    settings: Settings
+    bins: BinsStore
+    versions: Versions
+    overrides: Overrides | None = None
+    delayed: DelayedTargets | None = None
+    left_alone: int = 0
+    held: Counter[str] = field(default_factory=Counter)
+    shelf: AtlasShelf = field(init=False)
+    methods: Methods = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shelf = AtlasShelf(self.versions)
+        self.methods = Methods(self.settings)
+
+    def run(
+        self, request: Request, lease_token: LeaseToken, now: Callable[[], float]
+    ) -> dict[str, Any]:
+        """Publish the maps as of a moment; returns the report, with the version.
+
+        Judging comes before fitting, so every number of the report is out of sample. Raises
+        LeaseLost when another worker has taken over: nothing is published then.
+        """
+        started = perf_counter()
+        self.bins.fold()
+        self._judge(request)
+        in_force = self._in_force()
+        present = self._present(request, in_force or Shelved())
+        request, carried = self._carried_over(request, in_force)
+        atlases, targets = dict(carried.atlases), dict(carried.targets)
+        for target in _chosen(request, self.settings.targets):
+            order = present.order(request, target)
+            atlases[target], targets[target] = self._refit(request, order)
+        self._refit_delayed(request, now(), present, atlases, targets)
+        report = {
+            "as_of": max(request.as_of, carried.as_of, *self._moments_of(atlases, targets)),
+            "calibrator": self.settings.calibrator,
+            "refit_seconds": perf_counter() - started,
+            "targets": targets,
+        }
+        version = self._publish(report, atlases, lease_token, now())
+        return {**report, "version": version}
+
+    def _publish(
+        self,
+        report: Mapping[str, Any],
+        atlases: Mapping[str, Atlas],
+        lease_token: LeaseToken,
+        now: float,
+    ) -> str:
+        packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
+        as_of = report["as_of"]
+        version = self.versions.publish(lease_token, as_of, now, packed, dict(report))
+        self.shelf.put(version, Shelved(as_of, atlases, report["targets"]))
+        return version
+
+    def _refit(self, request: Request, order: Order) -> tuple[Atlas, dict[str, Any]]:
+        closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
+        known = repeated(order.before, closed) if request.between_hours else None
+        window = target_report.window(closed) if known is None else RawWindow.none()
+        history = self._history(request, order, window)
+        outcome = refit_target(self._fitting, order, history)
+        quality = known or target_report.of(order.target, closed, window)
+        # A refit of a few campaigns does not stand for the hour's refit of the target.
+        whole = request.campaigns is None
+        report = {
+            **outcome.report(),
+            "fitted_as_of": request.as_of if whole else order.before.get("fitted_as_of"),
+            **quality,
+            "top": outcome.decided(quality["top"]),
+        }
+        self.held.update(outcome.held)
+        return outcome.atlas, report
+
+    def _history(self, request: Request, order: Order, window: RawWindow) -> History:
+        behind = begun_hours(request.as_of)
+        first = behind - self._fitting.hours(order.target, order.own)
+        blocks = self.bins.history(order.target, first, behind)
+        return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window))
+
+    @property
+    def _fitting(self) -> Fitting:
+        return Fitting(self.settings, self.methods)
+
+    def _refit_delayed(
+        self,
+        request: Request,
+        now: float,
+        present: _Present,
+        atlases: dict[str, Atlas],
+        targets: dict[str, Any],
+    ) -> None:
+        """Replace what delayed targets have in force where that works; it never stops the rest."""
+        chosen = _chosen(request, self.settings.delayed_targets)
+        if self.delayed is None or not chosen or request.between_hours:
+            return
+        as_of, prepared = request.as_of, False
+        with self._leaving_alone("delayed targets", as_of):
+            self.delayed.prepare(now, as_of)
+            prepared = True
+        for target in chosen if prepared else ():
+            with self._leaving_alone(target, as_of):
+                order = present.order(request, target)
+                refitted = self.delayed.refit(self._fitting, order, as_of)
+                targets[target] = refitted.report
+                if refitted.atlas is not None:
+                    atlases[target] = refitted.atlas
+                self.held.update(refitted.held)
+
+    @contextmanager
+    def _leaving_alone(self, name: str, as_of: float) -> Iterator[None]:
+        try:
+            yield
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("%s as of %s: the maps in force stay", name, as_of)
+            self.left_alone += 1
+
+    def _moments_of(self, atlases: Mapping[str, Atlas], targets: Mapping[str, Any]) -> list[float]:
+        """As of when the delayed targets' maps were fitted: judging relies on it that no map of a
+        version has seen anything later than the version says, those left in force included."""
+        held = (targets.get(name, {}) for name in self.settings.delayed_targets if name in atlases)
+        return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
+
+    def _judge(self, request: Request) -> None:
+        hours = JudgedHours(self.settings, self.bins, self.shelf, self.versions.history())
+        hours.judge(closed_hours(request.as_of), again=not request.between_hours)
+
+    def _in_force(self) -> Shelved | None:
+        version = self.versions.current()
+        return None if version is None else self.shelf.take(version)
+
+    def _present(self, request: Request, in_force: Shelved) -> _Present:
+        began = (begun_hours(request.as_of) - 1) * SECONDS
+        kept = self.settings.versions_kept
+        compared = self.shelf.before(began, self.versions.history(), kept)
+        return _Present(in_force, compared or in_force, self._own_calibrators())
+
+    def _own_calibrators(self) -> Mapping[str, Mapping[str, str]]:
+        """Those that there are: one that was stored may have had another name once."""
+        stored = {} if self.overrides is None else self.overrides.read()
+        return {
+            target: {campaign: name for campaign, name in own.items() if name in METHODS}
+            for target, own in stored.items()
+        }
+
+    def _carried_over(self, request: Request, in_force: Shelved | None) -> tuple[Request, Shelved]:
+        """What stays of the version in force; with nothing to stay, everything is fitted."""
+        if in_force is None:
+            return replace(request, target=None, campaigns=None), Shelved()
+        if request.campaigns is None and request.target is None:
+            # Delayed targets may have nothing to be fitted on yet, or any more.
+            return request, in_force.only(self.settings.delayed_targets)
+        return request, in_force
+
+
+def _chosen(request: Request, targets: Sequence[str]) -> Sequence[str]:
+    return [target for target in targets if request.target in (None, target)]

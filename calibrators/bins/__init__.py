@@ -1,0 +1,1 @@
+"""Bins, the additive sufficient statistics that every calibrator is fitted from."""

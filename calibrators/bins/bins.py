@@ -1,0 +1,184 @@
+"""Bins: the sufficient statistics that calibrators are fitted from."""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calibrators.bins.codecs import pack_column, unpack_column
+from calibrators.bins.fixed_point import from_fixed, grand_total, sum_by_key, sum_parts, to_fixed
+from calibrators.bins.grid import GRID
+from calibrators.samples import Floats, Integers, check_samples
+
+SCHEMA_VERSION = 1
+_HEADER = struct.Struct("<4sHBBI")
+_MAGIC = b"SBIN"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bins:
+    """Counts, score sums and positives of one campaign on the fixed grid of scores.
+
+    Sparse: only `cells` that hold something, ascending, shape (m,), and their three `sums`, shape
+    (3, m): fixed-point integers (`calibrators.bins.fixed_point`), so bins add to the same bits in
+    any order or split.
+    Immutable; `+` and `merge` make new ones.
+
+    >>> hour = Bins.from_samples([0.1, 0.1, 0.4], [0, 1, 1])
+    >>> (hour + hour).total_count, (hour + hour).total_positives
+    (6.0, 4.0)
+    """
+
+    cells: Integers
+    sums: Integers
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Bins of no samples."""
+        return cls.of_sums(np.empty(0, np.int64), np.empty((3, 0), np.int64))
+
+    @classmethod
+    def from_samples(
+        cls, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Bins of raw samples, each of shape (n,); see `check_samples` for the rules.
+
+        A weight w adds w to the count, w * score to the score sum, w * outcome to the positives.
+        """
+        samples = check_samples(scores, outcomes, sample_weight)
+        cells, sums = sum_by_key(
+            GRID.cells_of(samples.scores),
+            fixed_sums(samples.scores, samples.weights, samples.weights * samples.outcomes),
+        )
+        return cls.of_sums(cells, sums)
+
+    @classmethod
+    def merge(cls, parts: Iterable["Bins"]) -> Self:
+        """The sum of any number of bins: hours to a window, workers to a total."""
+        listed = list(parts)
+        if not listed:
+            return cls.empty()
+        return cls.of_sums(*sum_parts([(part.cells, part.sums) for part in listed]))
+
+    @classmethod
+    def of_sums(cls, cells: Integers, sums: Integers) -> Self:
+        """From ascending cells, (m,), and their sums, (3, m), which become read-only."""
+        for array in (cells, sums):
+            array.setflags(write=False)
+        return cls(cells, sums)
+
+    def __add__(self, other: "Bins") -> "Bins":
+        return Bins.merge((self, other))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bins):
+            return NotImplemented
+        return np.array_equal(self.cells, other.cells) and np.array_equal(self.sums, other.sums)
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    @property
+    def counts(self) -> Integers:
+        """Samples of each cell in fixed point, shape (m,)."""
+        counts: Integers = self.sums[0]
+        return counts
+
+    @property
+    def score_sums(self) -> Integers:
+        """Sum of the scores of each cell in fixed point, shape (m,)."""
+        score_sums: Integers = self.sums[1]
+        return score_sums
+
+    @property
+    def positives(self) -> Integers:
+        """Sum of the outcomes of each cell in fixed point, shape (m,)."""
+        positives: Integers = self.sums[2]
+        return positives
+
+    @property
+    def total_count(self) -> float:
+        """Samples, or their weights' sum."""
+        return grand_total(self.counts)
+
+    @property
+    def total_score(self) -> float:
+        """Sum of the scores."""
+        return grand_total(self.score_sums)
+
+    @property
+    def total_positives(self) -> float:
+        """Sum of the outcomes, counted as `samples` counts them."""
+        return grand_total(np.minimum(self.positives, self.counts))
+
+    def samples(self) -> tuple[Floats, Floats, Floats]:
+        """Mean score, mean outcome and weight of each cell, (k,) each: bins as weighted samples.
+
+        Cells without a count are left out, and a cell counts at most as many positives as
+        samples: a click whose impression was never recorded has nothing to be a rate of.
+        """
+        return cell_means(self.cells, self.sums)
+
+    def to_bytes(self) -> bytes:
+        """Little-endian bytes: magic "SBIN", schema_version u2, octaves u1, log2 of the cells in
+        an octave u1, cells u4; then the columns cells, counts, score sums, positives as
+        `calibrators.bins.codecs` lays them out."""
+        header = _HEADER.pack(_MAGIC, SCHEMA_VERSION, GRID.octaves, GRID.bits, len(self.cells))
+        columns = (self.cells, self.counts, self.score_sums, self.positives)
+        return header + b"".join(pack_column(column) for column in columns)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The bins that `to_bytes` wrote; ValueError on any other bytes."""
+        if len(data) < _HEADER.size:
+            raise ValueError(f"bins need {_HEADER.size} bytes of header, got {len(data)}")
+        magic, version, octaves, bits, length = _HEADER.unpack_from(data)
+        check_grid("bins", magic == _MAGIC, version, octaves, bits)
+        cells, sums, end = unpack_cells(memoryview(data), _HEADER.size, length)
+        if end != len(data):
+            raise ValueError(f"bins end at byte {end}, there are {len(data)}")
+        if np.any(np.diff(cells) <= 0):
+            raise ValueError("cells of bins must ascend")
+        return cls.of_sums(cells, sums)
+
+
+def fixed_sums(scores: Floats, counts: Floats, positives: Floats) -> Integers:
+    """Count, score sum and positives of each sample in fixed point, shape (3, n)."""
+    return np.stack((to_fixed(counts), to_fixed(counts * scores), to_fixed(positives)))
+
+
+def cell_means(cells: Integers, sums: Integers) -> tuple[Floats, Floats, Floats]:
+    """Mean score, mean outcome and weight of the cells that hold samples."""
+    held = sums[0] > 0
+    if not held.all():
+        cells, sums = cells[held], sums[:, held]
+    counts, score_sums, positives = sums
+    scores = GRID.moved_inside(cells, score_sums / counts)
+    return scores, np.minimum(positives / counts, 1.0), from_fixed(counts)
+
+
+def check_grid(what: str, magic: bool, version: int, octaves: int, bits: int) -> None:
+    """Raises ValueError unless the header is one that this code reads."""
+    if not magic:
+        raise ValueError(f"these are not the bytes of {what}")
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"{what}: schema_version {version}, this reads {SCHEMA_VERSION}")
+    if (octaves, bits) != (GRID.octaves, GRID.bits):
+        raise ValueError(
+            f"{what}: a grid of {octaves} octaves with 2^{bits} cells, "
+            f"this reads {GRID.octaves} with 2^{GRID.bits}"
+        )
+
+
+def unpack_cells(data: memoryview, offset: int, length: int) -> tuple[Integers, Integers, int]:
+    """Cells, (m,), their sums, (3, m), and the offset behind them; ValueError on bad cells."""
+    columns = []
+    for _ in range(4):
+        column, offset = unpack_column(data, offset, length)
+        columns.append(column)
+    if columns[0].size and columns[0].max() >= GRID.size:
+        raise ValueError(f"cell {columns[0].max()}: the grid has cells 0 to {GRID.size - 1}")
+    return columns[0], np.stack(columns[1:]), offset

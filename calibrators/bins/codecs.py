@@ -1,0 +1,132 @@
+"""Integer columns as bytes: each in the narrowest width that holds it.
+
+Layout of one column, little-endian: width u1 (1, 2, 4 or 8 bytes an entry), unit u1 (0: as they
+are; 1: all entries are multiples of SCALE and stored divided by it), then the entries.
+
+Campaign names as bytes: a column of UTF-8 lengths, then the UTF-8 text without separators.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count, islice
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.bins.fixed_point import SCALE
+from calibrators.samples import Integers
+
+_WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
+_ALL = slice(None)
+
+
+def pack_column(values: Integers) -> bytes:
+    """The column's bytes; values are not negative."""
+    divided = values // SCALE
+    whole = bool(values.size) and np.array_equal(divided * SCALE, values)
+    stored = divided if whole else values
+    largest = int(stored.max(initial=0))
+    width = next(w for w in (1, 2, 4, 8) if largest < 1 << min(8 * w, 63))
+    return bytes([width, whole]) + stored.astype(_WIDTHS[width]).tobytes()
+
+
+def unpack_column(data: memoryview, offset: int, length: int) -> tuple[Integers, int]:
+    """The column that starts at offset, as int64 of shape (length,), and the offset behind it.
+
+    Raises ValueError when the bytes are cut short or say an unknown width or unit.
+    """
+    column, end = PackedColumn.read(data, offset, length)
+    return column.values(), end
+
+
+class PackedColumn(NamedTuple):
+    """A column whose bytes stay as they are, read a part at a time: entries times a unit."""
+
+    entries: NDArray[np.integer[Any]]
+    unit: int = 1
+
+    @classmethod
+    def read(cls, data: memoryview, offset: int, length: int) -> tuple[Self, int]:
+        """The column that starts at offset, and the offset behind it; as `unpack_column`."""
+        if offset + 2 > len(data):
+            raise ValueError(f"column at byte {offset}: the bytes end before it")
+        width, unit = data[offset], data[offset + 1]
+        if width not in _WIDTHS or unit > 1:
+            raise ValueError(f"column at byte {offset}: width {width}, unit {unit} are unknown")
+        end = offset + 2 + width * length
+        if end > len(data):
+            raise ValueError(f"column at byte {offset}: needs {end} bytes, there are {len(data)}")
+        column = cls(np.frombuffer(data, _WIDTHS[width], length, offset + 2), SCALE if unit else 1)
+        column._check_range(offset)
+        return column, end
+
+    @property
+    def largest(self) -> int:
+        """The largest value; 0 of none."""
+        return int(self.entries.max(initial=0)) * self.unit
+
+    def values(self, span: slice = _ALL, out: Integers | None = None) -> Integers:
+        """The values of a span, as int64, written to `out` if given."""
+        values: Integers = np.multiply(self.entries[span], self.unit, out=out, dtype=np.int64)
+        return values
+
+    def _check_range(self, offset: int) -> None:
+        # Narrow entries fit in either unit, so only those of 8 bytes are looked at.
+        if self.entries.itemsize < 8 or not self.entries.size:
+            return
+        largest = (2**63 - 1) // self.unit
+        if not 0 <= self.entries.min() <= self.entries.max() <= largest:
+            raise ValueError(f"column at byte {offset}: an entry is outside [0, {largest}]")
+
+
+_PIECE = 4096
+
+
+def pack_names(names: Sequence[str]) -> bytes:
+    """The names' bytes."""
+    encoded = [name.encode() for name in names]
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    return pack_column(lengths) + b"".join(encoded)
+
+
+def unpack_names(data: memoryview, offset: int, count: int) -> tuple[tuple[str, ...], int]:
+    """The names that start at offset, and the offset behind them; ValueError on bad bytes."""
+    lengths, start = unpack_column(data, offset, count)
+    if lengths.max(initial=0) > len(data):
+        raise ValueError(f"names at byte {offset}: a length of {lengths.max()} bytes")
+    ends = np.cumsum(lengths)
+    end = start + (int(ends[-1]) if count else 0)
+    if end > len(data):
+        raise ValueError(f"names at byte {offset}: need {end} bytes, there are {len(data)}")
+    text = bytes(data[start:end])
+    return _cut(text, (ends - lengths).tolist(), ends.tolist()), end
+
+
+def numbered(lengths: Integers, text: bytes) -> tuple[tuple[str, ...], Integers]:
+    """The distinct ones of n names, whose lengths in bytes, (n,), and text these are, in the order
+    of their first; and the number of each, (n,), among them. ValueError on bytes that are no text.
+
+    For names of which most come often: each is decoded once.
+    """
+    edges = np.append(0, np.cumsum(lengths)).tolist()
+    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
+    # Nothing but C is called, and no list of the names is made.
+    spans = map(slice, edges, islice(edges, 1, None))
+    found = map(number_of.__getitem__, map(text.__getitem__, spans))
+    numbers = np.fromiter(found, np.int64, len(lengths))
+    return tuple(name.decode() for name in number_of), numbers
+
+
+def _cut(text: bytes, starts: list[int], ends: list[int]) -> tuple[str, ...]:
+    # Text of one byte a letter is decoded once, and cut as letters.
+    letters = text.decode("ascii") if text.isascii() else None
+    names: list[str] = []
+    # In pieces, because no other thread gets a turn while one call walks over names.
+    for start in range(0, len(starts), _PIECE):
+        spans = map(slice, starts[start : start + _PIECE], ends[start : start + _PIECE])
+        if letters is None:
+            names.extend(text[span].decode() for span in spans)
+        else:
+            names.extend(map(letters.__getitem__, spans))
+    return tuple(names)

@@ -1,0 +1,302 @@
+"""Bins of many campaigns in one set of arrays: what an hour, a window or a shard holds."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress, pairwise
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.bins.bins import Bins, cell_means, fixed_sums
+from calibrators.bins.codecs import PackedColumn
+from calibrators.bins.fixed_point import group_totals, sum_by_key
+from calibrators.bins.grid import GRID
+from calibrators.bins.packed_table import (
+    PackedTable,
+    fit_in_place,
+    new_rows,
+    sum_in_spans,
+    sum_packed,
+)
+from calibrators.maps.atlas import blocks_in_order, sorted_rows
+from calibrators.samples import (
+    Floats,
+    Integers,
+    check_equal_lengths,
+    check_not_negative,
+    check_unit_interval,
+)
+
+if TYPE_CHECKING:
+    from calibrators.maps.atlas import Atlas
+
+_CELLS = GRID.size
+
+_BLOCK = 256
+"""Campaigns of a table out of many, by `merge_in_blocks`."""
+
+_CALIBRATED = 1 << 15
+"""Cells that are calibrated at once: what is worked out for each stays in the cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinsTable:
+    """Bins of many campaigns, compressed by rows.
+
+    `campaigns` ascend, shape (c,); the cells of campaign i stand at offsets[i]:offsets[i + 1] of
+    `cells`, shape (m,), and of their three `sums`, shape (3, m). Immutable, additive, same bits
+    for any order or split of events.
+    """
+
+    campaigns: tuple[str, ...]
+    offsets: Integers
+    cells: Integers
+    sums: Integers
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A table of no campaigns."""
+        return cls._of((), np.empty(0, np.int64), np.empty((3, 0), np.int64))
+
+    @classmethod
+    def from_columns(
+        cls,
+        campaigns: Sequence[str],
+        rows: Integers,
+        scores: Floats,
+        counts: Floats,
+        positives: Floats,
+    ) -> Self:
+        """The table of n events.
+
+        rows[i] is the index into `campaigns` of event i, counts[i] its weight (1 for an
+        impression, 0 for a click that only adds its positive), positives[i] what it adds to the
+        positives. Raises ValueError on unequal lengths, a score outside [0, 1], a negative count.
+        """
+        checked = check_unit_interval("scores", scores)
+        weights = check_not_negative("counts", counts)
+        added = check_not_negative("positives", positives)
+        check_equal_lengths(rows=rows, scores=checked, counts=weights, positives=added)
+        _check_rows(rows, len(campaigns))
+        names, new_rows = sorted_rows(campaigns)
+        keys = new_rows[rows] * _CELLS + GRID.cells_of(checked)
+        return cls._of(names, *sum_by_key(keys, fixed_sums(checked, weights, added)))
+
+    @classmethod
+    def merge(cls, tables: Iterable["BinsTable"]) -> Self:
+        """The sum of any number of tables."""
+        return cls.merge_packed([table.packed for table in tables])
+
+    @classmethod
+    def merge_packed(cls, tables: Iterable[PackedTable]) -> Self:
+        """The sum of any number of packed tables, which are not unpacked first."""
+        listed = [table for table in tables if table.campaigns]
+        if not listed:
+            return cls.empty()
+        if len(listed) == 1:
+            return cls._made(listed[0].campaigns, *listed[0].columns())
+        names, rows = new_rows(listed)
+        if fit_in_place(listed, names):
+            return cls.of_all(names, *sum_packed(listed, rows, range(len(names))))
+        return cls._summed(listed, names, rows)
+
+    @classmethod
+    def merge_in_blocks(cls, tables: Iterable[PackedTable]) -> Iterator["BinsTable"]:
+        """`merge_packed`, a few campaigns at a time where there are many."""
+        listed = [table for table in tables if table.campaigns]
+        names, rows = new_rows(listed)
+        if len(listed) < 2 or not fit_in_place(listed, names):
+            yield cls.merge_packed(listed)
+            return
+        for first in range(0, len(names), _BLOCK):
+            block = range(first, min(first + _BLOCK, len(names)))
+            yield cls.of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
+
+    @classmethod
+    def _summed(
+        cls, tables: Sequence[PackedTable], names: tuple[str, ...], rows: Sequence[Integers]
+    ) -> Self:
+        keys = [table.places(row) for table, row in zip(tables, rows, strict=True)]
+        sums = [table.columns()[2] for table in tables]
+        if len(names) < sum(map(len, rows)):
+            return cls._of(names, *sum_in_spans(list(zip(keys, sums, strict=True)), len(names)))
+        # Tables without a campaign in common, such as shards, need no sum, only their order.
+        lengths = np.concatenate([np.diff(table.offsets) for table in tables])
+        order = blocks_in_order(np.concatenate(rows), lengths)
+        return cls._of(names, np.concatenate(keys)[order], np.hstack(sums)[:, order])
+
+    @classmethod
+    def _of(cls, names: tuple[str, ...], keys: Integers, sums: Integers) -> Self:
+        """From ascending keys row * _CELLS + cell; names without a cell are dropped."""
+        offsets = np.searchsorted(keys, np.arange(len(names) + 1) * _CELLS)
+        cells = keys - np.repeat(np.arange(len(names)) * _CELLS, np.diff(offsets))
+        return cls.of_all(names, offsets, cells, sums)
+
+    @classmethod
+    def of_all(
+        cls, names: tuple[str, ...], offsets: Integers, cells: Integers, sums: Integers
+    ) -> Self:
+        """From columns of all names; those without a cell are dropped."""
+        held = np.diff(offsets) > 0
+        if not held.all():
+            names = tuple(compress(names, held.tolist()))
+            offsets = np.append(offsets[:-1][held], offsets[-1])
+        return cls._made(names, offsets, cells, sums)
+
+    @classmethod
+    def _made(
+        cls, names: tuple[str, ...], offsets: Integers, cells: Integers, sums: Integers
+    ) -> Self:
+        for array in (offsets, cells, sums):
+            array.setflags(write=False)
+        return cls(names, offsets, cells, sums)
+
+    def __len__(self) -> int:
+        return len(self.campaigns)
+
+    def __iter__(self) -> Iterator[tuple[str, Bins]]:
+        for row, campaign in enumerate(self.campaigns):
+            yield campaign, self._bins_at(row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BinsTable) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    @property
+    def rows(self) -> Integers:
+        """Index of the campaign of every cell, shape (m,)."""
+        return np.repeat(np.arange(len(self.campaigns)), np.diff(self.offsets))
+
+    @property
+    def counts(self) -> Integers:
+        """Samples of each cell in fixed point, shape (m,)."""
+        counts: Integers = self.sums[0]
+        return counts
+
+    @property
+    def score_sums(self) -> Integers:
+        """Sum of the scores of each cell in fixed point, shape (m,)."""
+        score_sums: Integers = self.sums[1]
+        return score_sums
+
+    @property
+    def positives(self) -> Integers:
+        """Sum of the outcomes of each cell in fixed point, shape (m,)."""
+        positives: Integers = self.sums[2]
+        return positives
+
+    def bins(self, campaign: str) -> Bins:
+        """The bins of one campaign; empty ones for a campaign that is not in the table."""
+        row = bisect_left(self.campaigns, campaign)
+        if row == len(self.campaigns) or self.campaigns[row] != campaign:
+            return Bins.empty()
+        return self._bins_at(row)
+
+    def _bins_at(self, row: int) -> Bins:
+        span = slice(int(self.offsets[row]), int(self.offsets[row + 1]))
+        return Bins(self.cells[span], self.sums[:, span])
+
+    def total(self) -> Bins:
+        """The bins of all campaigns together: the target's."""
+        return Bins.of_sums(*sum_by_key(self.cells, self.sums))
+
+    def select(self, campaigns: Iterable[str]) -> "BinsTable":
+        """The table of these campaigns only."""
+        wanted = set(campaigns)
+        return self.chosen(np.array([name in wanted for name in self.campaigns], dtype=bool))
+
+    def chosen(self, campaigns: NDArray[np.bool_]) -> "BinsTable":
+        """The table of the campaigns that are marked, (c,)."""
+        lengths = np.diff(self.offsets)
+        kept = np.repeat(campaigns, lengths)
+        return BinsTable._made(
+            tuple(compress(self.campaigns, campaigns.tolist())),
+            np.concatenate(([0], np.cumsum(lengths[campaigns]))),
+            self.cells[kept],
+            self.sums[:, kept],
+        )
+
+    def slices(self, cells: int) -> Iterator["BinsTable"]:
+        """Views of consecutive campaigns that together are the table, each of about so many cells,
+        a campaign more at most."""
+        wanted = np.arange(0, len(self.cells), cells)
+        bounds = np.unique(np.append(np.searchsorted(self.offsets, wanted), len(self)))
+        for first, last in pairwise(bounds.tolist()):
+            offsets = self.offsets[first : last + 1]
+            span = slice(offsets[0], offsets[-1])
+            yield BinsTable(
+                self.campaigns[first:last],
+                offsets - offsets[0],
+                self.cells[span],
+                self.sums[:, span],
+            )
+
+    def samples(self) -> tuple[Floats, Floats, Floats, Integers]:
+        """Mean score, mean outcome, weight and row of each cell that holds samples, (k,) each.
+
+        The rules are those of `Bins.samples`.
+        """
+        held = self.counts > 0
+        return *cell_means(self.cells, self.sums), self.rows[held]
+
+    def totals(self) -> tuple[Floats, Floats]:
+        """Samples and positives of each campaign, shape (c,) each, counted as `samples` does."""
+        if not self.campaigns:
+            return np.empty(0), np.empty(0)
+        starts = self.offsets[:-1]
+        matched = np.minimum(self.positives, self.counts)
+        return (
+            group_totals(self.counts, starts),
+            group_totals(matched, starts),
+        )
+
+    @classmethod
+    def in_a_row(cls, tables: Iterable["BinsTable"]) -> Self:
+        """The table of all tables' campaigns, which ascend from each table to the next."""
+        parts: list[BinsTable] = [cls.empty(), *tables]
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls._made(
+            tuple(chain.from_iterable(part.campaigns for part in parts)),
+            np.append(0, np.cumsum(lengths)),
+            np.concatenate([part.cells for part in parts]),
+            np.hstack([part.sums for part in parts]),
+        )
+
+    def calibrated(self, atlas: "Atlas") -> "BinsTable":
+        """The same events, binned by the probability that the atlas gives their scores."""
+        return BinsTable.in_a_row(part._calibrated(atlas) for part in self.slices(_CALIBRATED))
+
+    def _calibrated(self, atlas: "Atlas") -> "BinsTable":
+        scores, outcomes, weights, rows = self.samples()
+        probabilities = atlas.look_up(atlas.rows(self.campaigns)[rows], scores)
+        return BinsTable.from_columns(
+            self.campaigns, rows, probabilities, weights, outcomes * weights
+        )
+
+    @property
+    def packed(self) -> PackedTable:
+        """The same columns as what stays packed has them."""
+        return PackedTable(
+            self.campaigns, self.offsets, PackedColumn(self.cells), (*map(PackedColumn, self.sums),)
+        )
+
+    def to_bytes(self) -> bytes:
+        """The table's bytes; their layout is that of `PackedTable`."""
+        return self.packed.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The table that `to_bytes` wrote; ValueError on any other bytes."""
+        table = PackedTable.from_bytes(data)
+        return cls._made(table.campaigns, *table.columns())
+
+
+def _check_rows(rows: Integers, campaigns: int) -> None:
+    known = (rows >= 0) & (rows < campaigns)
+    if not known.all():
+        first = int(np.argmin(known))
+        raise ValueError(f"rows[{first}] = {rows[first]}: there are {campaigns} campaigns")

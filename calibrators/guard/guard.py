@@ -1,0 +1,214 @@
+"""The guard: which map of a campaign is published.
+
+The maps of all campaigns after the verdicts, and the atlas they make.
+The target's own map: the one that serves all campaigns without a map of their own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import compress
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.bins.table import BinsTable
+from calibrators.guard.bounds import Bounds, Moved, Reach, bounded, columns_of, felt, felt_by
+from calibrators.guard.rules import GuardRules
+from calibrators.guard.test import Contest, NewestHour, Verdict, campaign_verdicts, verdicts_of
+from calibrators.maps.atlas import Atlas, CampaignRows, MapColumns
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.look_up import MapBlocks
+from calibrators.samples import Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """For each campaign that has a map or had one, in order of names: the map chosen, whether it
+    is its own or the parent's, (c,), and the row of the atlas in force that served it, (c,)."""
+
+    campaigns: tuple[str, ...]
+    maps: MapColumns
+    own: NDArray[np.bool_]
+    served: Integers
+
+    @classmethod
+    def of(
+        cls,
+        candidate: Atlas,
+        in_force: Atlas,
+        refused: Mapping[str, Verdict],
+        parent: CalibrationMap,
+    ) -> Self:
+        """By the verdicts: candidate, map in force or parent's."""
+        campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
+        served = in_force.rows(campaigns)
+        kept = _marked(campaigns, refused, "kept")
+        offered = np.where(_marked(campaigns, refused, "parent"), 0, candidate.rows(campaigns))
+        rows = np.where(kept, served, offered)
+        own = rows > 0
+        places = np.where(own, rows + np.where(kept, len(candidate) + 1, 0), 0)
+        # In place of the candidate's row 0 stands the parent that goes out.
+        ours = columns_of(candidate).taken(np.arange(1, len(candidate) + 1))
+        sources = (MapColumns.of_maps([parent]), ours, columns_of(in_force))
+        return cls(campaigns, MapColumns.end_to_end(sources).taken(places), own, served)
+
+    def felt(self, hour: NewestHour, moved: Moved) -> set[str]:
+        """Of the campaigns whose maps were moved, those to which that makes a difference."""
+        names = [self.campaigns[place] for place in moved.numbers.tolist()]
+        return felt_by(hour, names, self.maps.taken(moved.numbers), moved.maps)
+
+    def atlas(self, moved: Moved, target_map: CalibrationMap | None) -> Atlas:
+        """The atlas of the chosen maps, those that had to be moved in place of what they were."""
+        places = np.arange(len(self.campaigns))
+        places[moved.numbers] = len(places) + np.arange(len(moved.numbers))
+        held = self.own.copy()
+        held[moved.numbers] = True
+        both = MapColumns.end_to_end((self.maps, moved.maps))
+        first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
+        columns = MapColumns.end_to_end((first, both.taken(places[held])))
+        blocks = MapBlocks(columns.lengths, columns.knots, columns.values)
+        names = tuple(compress(self.campaigns, held.tolist()))
+        return Atlas(CampaignRows(names), blocks, target_map is not None)
+
+
+def _marked(
+    campaigns: tuple[str, ...], refused: Mapping[str, Verdict], verdict: Verdict
+) -> NDArray[np.bool_]:
+    return np.array([refused.get(name) == verdict for name in campaigns], dtype=bool)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetMap:
+    """The verdict on it, the map chosen by that, and what goes out; None is the identity."""
+
+    verdict: Verdict
+    chosen: CalibrationMap | None
+    map: CalibrationMap | None
+
+    @classmethod
+    def of(
+        cls,
+        hour: NewestHour,
+        candidate: Atlas,
+        trial: Atlas,
+        in_force: Atlas,
+        rules: GuardRules,
+    ) -> Self:
+        """Judged by the hour, and moved into its bounds."""
+        verdict = _verdict(hour, candidate, trial, in_force, rules)
+        sources = {"passed": candidate, "kept": in_force, "parent": Atlas.empty()}
+        chosen = sources[verdict].target_map
+        maps = MapColumns.of_maps([chosen or CalibrationMap.identity()])
+        bounds = Bounds(in_force, np.zeros(1, np.int64), rules.step)
+        moved = bounded(maps, bounds, rules.knots).maps
+        if not len(moved):
+            return cls(verdict, chosen, chosen)
+        return cls(verdict, chosen, CalibrationMap(moved.knots, moved.values))
+
+    @property
+    def serving(self) -> CalibrationMap:
+        """What goes out, the identity included."""
+        return self.map or CalibrationMap.identity()
+
+    @property
+    def moved(self) -> bool:
+        """Whether it had to be moved."""
+        return self.map is not self.chosen
+
+    def decision(self, hour: NewestHour) -> str:
+        """The verdict, or "bounded" where a candidate was moved at a score of the hour."""
+        if self.verdict != "passed" or not self.moved:
+            return self.verdict
+        chosen = self.chosen or CalibrationMap.identity()
+        scores, _, weights = hour.total.samples()
+        rows = np.zeros(len(scores), np.int64)
+        changed = felt(chosen(scores), self.serving(scores), weights, rows, 1)
+        return "bounded" if changed.any() else "passed"
+
+
+def shared(atlas: Atlas) -> CalibrationMap:
+    """What serves campaigns without a map of their own."""
+    return atlas.target_map or CalibrationMap.identity()
+
+
+def _verdict(
+    hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
+) -> Verdict:
+    contest = Contest(hour, rules)
+    tried, served, identity = shared(trial), shared(in_force), CalibrationMap.identity()
+    verdict: Verdict = verdicts_of(
+        np.array([contest.beats(served, tried)]),
+        np.array([contest.beats(identity, tried)]),
+        np.array([contest.beats(identity, served)]),
+    )[0].item()
+    if verdict == "passed" and contest.suits_few(shared(candidate), served):
+        return "kept"
+    return verdict
+
+
+_RULES: Final = GuardRules()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guarded:
+    """What goes out.
+
+    Attributes
+    ----------
+    atlas : the maps to publish.
+    decisions : campaigns that did not get their candidate as it was: "kept" (the map in force
+        stays), "parent" (the target's map serves), "bounded" (the candidate, moved less).
+    target_decision : the same of the target's own map, or "passed"; its parent is the identity.
+    counts : campaigns by decision, all four named; "passed" are the candidates that went out.
+    """
+
+    atlas: Atlas
+    decisions: Mapping[str, str]
+    target_decision: str
+    counts: Mapping[str, int]
+
+
+def guard(
+    candidate: Atlas,
+    trial: Atlas,
+    in_force: Atlas | None,
+    newest: Iterable[BinsTable],
+    rules: GuardRules = _RULES,
+) -> Guarded:
+    """Choose between candidate, map in force and parent's, by the newest hour, and bound the step.
+
+    A candidate goes out unless its trial, which has not seen the hour, is beaten on it beyond
+    noise: by the map in force, which then stays, or by the target's map, which serves in its
+    place where it beats the map in force too. One map beats another when its likelihood is
+    1 / false_alarms times that of the other at the best level within the tolerance (universal
+    inference: Wasserman, Ramdas and Balakrishnan, 2020). Whatever goes out stays in its bounds.
+
+    Parameters: candidate; trial, what would be the candidate without the newest hour; in_force,
+    or None when nothing was ever published: then everything passes; newest, the bins of the hour
+    in blocks, no campaign in two of them; rules.
+    """
+    if in_force is None:
+        return _guarded(candidate, candidate, {}, "passed")
+    hour = NewestHour.of(newest)
+    target = TargetMap.of(hour, candidate, trial, in_force, rules)
+    judged_parent = shared(trial) if target.verdict == "passed" else target.serving
+    refused = campaign_verdicts(hour, trial, in_force, judged_parent, rules)
+    choice = Choice.of(candidate, in_force, refused, target.serving)
+    reach = Reach.around(target.serving, rules.reach)
+    moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)
+    decisions: dict[str, str] = dict.fromkeys(choice.felt(hour, moved), "bounded")
+    decisions |= {name: refused[name] for name in choice.campaigns if name in refused}
+    changed = target.verdict != "passed" or target.moved or refused or moved.numbers.size
+    atlas = choice.atlas(moved, target.map) if changed else candidate
+    return _guarded(candidate, atlas, decisions, target.decision(hour))
+
+
+def _guarded(
+    candidate: Atlas, atlas: Atlas, decisions: Mapping[str, str], target_decision: str
+) -> Guarded:
+    held = Counter(decisions.values())
+    passed = sum(name not in decisions for name in candidate.campaigns)
+    counts = {"passed": passed, **{name: held[name] for name in ("kept", "parent", "bounded")}}
+    return Guarded(atlas, decisions, target_decision, counts)

@@ -1,0 +1,246 @@
+"""How well maps foretold the outcomes of an hour, campaign by campaign.
+
+The hour that maps are judged by.
+Which of the maps at hand is worse than another beyond noise.
+Maps of the target against each other, so that no single campaign decides.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from calibrators.bins.bins import Bins, cell_means
+from calibrators.bins.table import BinsTable
+from calibrators.guard.rules import GuardRules
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.samples import Floats, Integers
+
+_LEAST = 1e-9
+"""Probabilities stay so far from 0 and 1, so that no single outcome is infinitely surprising."""
+
+_STEPS = 5
+"""Newton steps; a shift of at most 1 is found to all digits in fewer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Outcomes of an hour by cell of score: mean score, mean outcome, weight and campaign's row of
+    each, (m,); `campaigns` says how many rows there are."""
+
+    scores: Floats
+    outcomes: Floats
+    weights: Floats
+    rows: Integers
+    campaigns: int
+
+    @classmethod
+    def of_table(cls, table: BinsTable) -> Self:
+        """Of the bins of an hour."""
+        return cls(*table.samples(), len(table))
+
+    def log_likelihood(self, log_odds: Floats) -> Floats:
+        """Of each campaign's outcomes, (c,), by forecasts of every cell, (m,)."""
+        nats = self.outcomes * log_odds - np.logaddexp(0.0, log_odds)
+        return self._sums(self.weights * nats)
+
+    def best_log_likelihood(self, log_odds: Floats, tolerance: float) -> Floats:
+        """The largest `log_likelihood` of a campaign's forecasts shifted by up to the tolerance,
+        all by the same."""
+        shifts = self.best_shifts(log_odds, tolerance)
+        return self.log_likelihood(log_odds + shifts[self.rows])
+
+    def best_shifts(self, log_odds: Floats, most: float) -> Floats:
+        """The shifts, (c,), up to `most` that make the likelihood the largest. It is concave in
+        them, so Newton's method, held inside, finds them."""
+        shifts = np.zeros(self.campaigns)
+        for _ in range(_STEPS if most > 0.0 else 0):
+            forecasts = expit(log_odds + shifts[self.rows])
+            short = self._sums(self.weights * (self.outcomes - forecasts))
+            curvature = self._sums(self.weights * forecasts * (1.0 - forecasts))
+            steps = short / np.maximum(curvature, np.finfo(np.float64).tiny)
+            shifts = np.clip(shifts + steps, -most, most)
+        return shifts
+
+    def _sums(self, values: Floats) -> Floats:
+        return np.bincount(self.rows, values, self.campaigns).astype(np.float64)
+
+
+def log_odds_of(probabilities: Floats) -> Floats:
+    """Finite log-odds of forecasts."""
+    clipped: Floats = logit(np.clip(probabilities, _LEAST, 1.0 - _LEAST))
+    return clipped
+
+
+@dataclass(frozen=True, eq=False)
+class NewestHour:
+    """Its bins in blocks, no campaign in two of them, and the evidence of each block; what several
+    comparisons ask for is worked out once."""
+
+    tables: tuple[BinsTable, ...]
+    evidence: tuple[Evidence, ...]
+    _known: dict[CalibrationMap, list[Floats]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tables: Iterable[BinsTable]) -> Self:
+        """Of the blocks' tables."""
+        listed = tuple(tables)
+        return cls(listed, tuple(map(Evidence.of_table, listed)))
+
+    @cached_property
+    def campaigns(self) -> tuple[str, ...]:
+        """Those of all blocks, in their order."""
+        return tuple(name for table in self.tables for name in table.campaigns)
+
+    @cached_property
+    def total(self) -> Bins:
+        """The bins of all campaigns together."""
+        return Bins.merge(table.total() for table in self.tables)
+
+    def log_likelihoods(self, forecaster: CalibrationMap) -> list[Floats]:
+        """Of the outcomes of each block's campaigns, (c,), by one map for all of them."""
+        if forecaster not in self._known:
+            self._known[forecaster] = [
+                each.log_likelihood(log_odds_of(forecaster(each.scores))) for each in self.evidence
+            ]
+        return self._known[forecaster]
+
+    def gains(self, better: CalibrationMap, worse: CalibrationMap) -> Floats:
+        """How much the outcomes of each campaign, (c,), speak for one map against another, in
+        nats."""
+        ours, theirs = map(self.log_likelihoods, (better, worse))
+        return np.concatenate([np.empty(0), *map(np.subtract, ours, theirs)])
+
+    def without(self, campaigns: Iterable[str]) -> Evidence:
+        """Of all campaigns but these, as if they were one."""
+        cells, sums = self.total.cells, self.total.sums.copy()
+        for table in self.tables:
+            for campaign in campaigns:
+                bins = table.bins(campaign)
+                sums[:, np.searchsorted(cells, bins.cells)] -= bins.sums
+        scores, outcomes, weights = cell_means(cells, sums)
+        return Evidence(scores, outcomes, weights, np.zeros(len(scores), np.int64), 1)
+
+
+Verdict = Literal["passed", "kept", "parent"]
+Flags = NDArray[np.bool_]
+
+
+def verdicts_of(
+    kept: Flags, parent_beats_trial: Flags, parent_beats_in_force: Flags
+) -> NDArray[np.str_]:
+    """From who beats whom, (c,) each; `kept` where the map in force beats the trial."""
+    parent = parent_beats_trial & parent_beats_in_force
+    return np.select([parent, kept | parent_beats_trial], ["parent", "kept"], "passed")
+
+
+def campaign_verdicts(
+    hour: NewestHour,
+    trial: Atlas,
+    in_force: Atlas,
+    parent: CalibrationMap,
+    rules: GuardRules,
+) -> dict[str, Verdict]:
+    """Of the campaigns of the hour whose candidate does not pass."""
+    refused: dict[str, Verdict] = {}
+    by_parent = hour.log_likelihoods(parent)
+    for table, evidence, nats in zip(hour.tables, hour.evidence, by_parent, strict=True):
+        verdicts = _verdicts(evidence, table, (trial, in_force), nats, rules)
+        for row in np.flatnonzero(verdicts != "passed").tolist():
+            refused[table.campaigns[row]] = verdicts[row].item()
+    return refused
+
+
+def _verdicts(
+    evidence: Evidence,
+    table: BinsTable,
+    atlases: tuple[Atlas, Atlas],
+    by_parent: Floats,
+    rules: GuardRules,
+) -> NDArray[np.str_]:
+    trial, served = (log_odds_of(_forecast(evidence, table, atlas)) for atlas in atlases)
+    trial_best = evidence.best_log_likelihood(trial, rules.tolerance)
+    served_best = evidence.best_log_likelihood(served, rules.tolerance)
+    return verdicts_of(
+        evidence.log_likelihood(served) - trial_best >= rules.evidence,
+        by_parent - trial_best >= rules.evidence,
+        by_parent - served_best >= rules.evidence,
+    )
+
+
+def _forecast(evidence: Evidence, table: BinsTable, atlas: Atlas) -> Floats:
+    return atlas.look_up(atlas.rows(table.campaigns)[evidence.rows], evidence.scores)
+
+
+_WIDEST = 1.0
+"""A level is looked for up to so far, in log-odds; beyond, it is off in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The hour and the rules.
+
+    Nothing is said of two maps here that a single campaign decides: its tracker may be broken.
+    """
+
+    hour: NewestHour
+    rules: GuardRules
+
+    def beats(self, better: CalibrationMap, worse: CalibrationMap) -> bool:
+        """Whether the second map is worse than the first beyond noise, at its best level within
+        the tolerance, for all campaigns but the one that speaks most for the first."""
+        if better == worse:
+            return False
+        evidence = self.hour.without({self._gains(better, worse).loudest[0]})
+        won = evidence.log_likelihood(log_odds_of(better(evidence.scores)))
+        best = evidence.best_log_likelihood(
+            log_odds_of(worse(evidence.scores)), self.rules.tolerance
+        )
+        return float((won - best).sum()) >= self.rules.evidence
+
+    def suits_few(self, candidate: CalibrationMap, in_force: CalibrationMap) -> bool:
+        """Whether the candidate is worse beyond noise, and its level off by more than the creep,
+        for all campaigns but the two that speak most for and most against it: it may have learned
+        too much from one of them.
+
+        Here is no tolerance, as steps smaller than that add up; the creep is where they end."""
+        gains = self._gains(candidate, in_force)
+        if gains.of_all_others > -self.rules.evidence:
+            return False
+        rest = self.hour.without({gains.loudest[0], gains.quietest[0]})
+        shift = rest.best_shifts(log_odds_of(candidate(rest.scores)), _WIDEST)
+        return bool(np.abs(shift).max() > self.rules.creep)
+
+    def _gains(self, better: CalibrationMap, worse: CalibrationMap) -> "_Gains":
+        return _Gains(self.hour.campaigns, self.hour.gains(better, worse))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Gains:
+    """How much the outcomes of each campaign, (c,), speak for one map against another, in nats."""
+
+    campaigns: Sequence[str]
+    nats: Floats
+
+    @property
+    def loudest(self) -> tuple[str, float]:
+        """The campaign that speaks most for it; of none, nothing."""
+        return self._at(int(self.nats.argmax())) if self.campaigns else ("", 0.0)
+
+    @property
+    def quietest(self) -> tuple[str, float]:
+        """The campaign that speaks most against it; of none, nothing."""
+        return self._at(int(self.nats.argmin())) if self.campaigns else ("", 0.0)
+
+    @property
+    def of_all_others(self) -> float:
+        """The sum without these two."""
+        return float(self.nats.sum()) - max(self.loudest[1], 0.0) - min(self.quietest[1], 0.0)
+
+    def _at(self, place: int) -> tuple[str, float]:
+        return self.campaigns[place], float(self.nats[place])

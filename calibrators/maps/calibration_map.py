@@ -1,0 +1,252 @@
+"""A calibration map: the piecewise-linear function from score to probability.
+
+Slopes of piecewise-linear maps that never overshoot the next knot.
+Step functions as calibration maps, exact to the last float on both sides of a step.
+From a calibrator's anchors to a whole calibration map: what happens beyond the outermost.
+"""
+
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from math import nextafter
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrators.samples import Floats, as_vector, check_equal_lengths, check_unit_interval
+
+_STEEPEST = float(np.finfo(np.float64).max)
+
+
+def segment_slopes(knots: Floats, values: Floats) -> Floats:
+    """Slope of the segment that starts at each knot, shape (k,); 0 for the last.
+
+    A map is evaluated as value + slope * (score - knot). Rounding could carry that past the next
+    knot's value and break monotonicity in the last bit, so each slope is the nearest float, towards
+    0, that does not: what lies between two knots then never leaves their values. Maps may stand
+    end to end: the seam, where the knots fall back to 0, is no segment and its slope is 0.
+    """
+    run = knots[1:] - knots[:-1]
+    slopes = np.zeros(len(knots))
+    inner = slopes[:-1]
+    with np.errstate(over="ignore"):
+        np.divide(values[1:] - values[:-1], run, out=inner)
+    np.maximum(inner, -_STEEPEST, out=inner)
+    np.minimum(inner, _STEEPEST, out=inner)
+    inner[run < 0] = 0.0
+    while (over := _overshoots(values, run, inner)).any():
+        inner[over] = np.nextafter(inner[over], 0.0)
+    return slopes
+
+
+def _overshoots(values: Floats, run: Floats, slopes: Floats) -> NDArray[np.bool_]:
+    reached, following = values[:-1] + slopes * run, values[1:]
+    rising = (slopes > 0) & (reached > following)
+    return rising | ((slopes < 0) & (reached < following))
+
+
+SCHEMA_VERSION = 1
+_HEADER = struct.Struct("<4sHI")
+_MAGIC = b"SMAP"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationMap:
+    """Knots and values, shape (k,) each, k >= 2; linear between knots.
+
+    Knots increase strictly from 0.0 to 1.0 and values lie in [0, 1], so every score has exactly
+    one finite probability. Raises ValueError otherwise. Immutable. `monotone` tells whether no
+    larger score gets a smaller probability, to the last bit.
+
+    >>> halved = CalibrationMap([0.0, 1.0], [0.0, 0.5])
+    >>> halved([0.1, 0.8])
+    array([0.05, 0.4 ])
+    """
+
+    knots: Floats
+    values: Floats
+    slopes: Floats = field(init=False, repr=False)
+
+    def __init__(self, knots: ArrayLike, values: ArrayLike) -> None:
+        checked_knots = check_unit_interval("knots", knots) + 0.0
+        checked_values = check_unit_interval("values", values) + 0.0
+        check_equal_lengths(knots=checked_knots, values=checked_values)
+        _check_knots(checked_knots)
+        slopes = segment_slopes(checked_knots, checked_values)
+        for name, array in zip(
+            ("knots", "values", "slopes"), (checked_knots, checked_values, slopes), strict=True
+        ):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def identity(cls) -> Self:
+        """The map that changes nothing."""
+        return cls([0.0, 1.0], [0.0, 1.0])
+
+    @classmethod
+    def proportional(cls, ratio: float) -> Self:
+        """score * ratio, at most 1: one ratio of outcomes to scores for the whole range."""
+        if not 0.0 <= ratio < np.inf:
+            raise ValueError(f"ratio = {ratio}: must be finite and at least 0")
+        if ratio <= 1.0:
+            return cls([0.0, 1.0], [0.0, ratio])
+        return cls([0.0, 1.0 / ratio, 1.0], [0.0, 1.0, 1.0])
+
+    def __call__(self, scores: ArrayLike) -> Floats:
+        """Probabilities of scores in [0, 1], shape (n,); ValueError on any other score."""
+        checked = check_unit_interval("scores", scores)
+        segment = np.searchsorted(self.knots, checked, side="right") - 1
+        return self.values[segment] + self.slopes[segment] * (checked - self.knots[segment])
+
+    def at(self, score: float) -> float:
+        """Probability of one score in [0, 1]; ValueError on any other."""
+        if not 0.0 <= score <= 1.0:
+            raise ValueError(f"score = {score}: must be in [0, 1]")
+        segment = bisect_right(self.knots, score) - 1
+        knot, value = float(self.knots[segment]), float(self.values[segment])
+        return value + float(self.slopes[segment]) * (score - knot)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether probabilities never fall as scores rise."""
+        return bool(np.all(np.diff(self.values) >= 0))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CalibrationMap) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"schema_version": 1, "knots": [...], "values": [...]}`; floats round-trip exactly."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "knots": self.knots.tolist(),
+            "values": self.values.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The map that `to_json` wrote; ValueError on an unknown schema_version or bad knots."""
+        check_schema(data.get("schema_version"))
+        missing = {"knots", "values"} - data.keys()
+        if missing:
+            raise ValueError(f"a calibration map needs {' and '.join(sorted(missing))}")
+        return cls(as_vector("knots", data["knots"]), as_vector("values", data["values"]))
+
+    def to_bytes(self) -> bytes:
+        """Little-endian bytes: magic "SMAP", schema_version u2, k u4, k knots f8, k values f8."""
+        header = _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(self.knots))
+        return header + self.knots.astype("<f8").tobytes() + self.values.astype("<f8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The map that `to_bytes` wrote; ValueError on any other bytes."""
+        if len(data) < _HEADER.size or data[:4] != _MAGIC:
+            raise ValueError("these are not the bytes of a calibration map")
+        _, version, count = _HEADER.unpack_from(data)
+        check_schema(version)
+        if len(data) != _HEADER.size + 16 * count:
+            raise ValueError(f"a map of {count} knots has {_HEADER.size + 16 * count} bytes")
+        columns = np.frombuffer(data, "<f8", 2 * count, _HEADER.size)
+        return cls(columns[:count], columns[count:])
+
+
+def check_schema(version: object) -> None:
+    """Raises ValueError unless maps of this schema_version can be read here."""
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"calibration map: schema_version {version}, this reads {SCHEMA_VERSION}")
+
+
+def _check_knots(knots: Floats) -> None:
+    if len(knots) < 2 or knots[0] != 0.0 or knots[-1] != 1.0:
+        raise ValueError("knots: at least two, the first 0.0, the last 1.0")
+    steps = np.diff(knots)
+    if not (steps > 0).all():
+        first = int(np.argmin(steps > 0))
+        raise ValueError(f"knots[{first + 1}] = {knots[first + 1]}: knots must increase strictly")
+
+
+def borders_between(scores: Floats) -> Floats:
+    """The last float of each of m steps but the highest, shape (m - 1,), from ascending scores.
+
+    A border lies halfway to the next score, and below it even where the two are neighbours.
+    """
+    lower, upper = scores[:-1], scores[1:]
+    return np.minimum(lower + (upper - lower) / 2, np.nextafter(upper, 0.0))
+
+
+def step_map(borders: Floats, values: Floats) -> CalibrationMap:
+    """The map with values[i] for scores above borders[i - 1] and up to borders[i].
+
+    Borders, shape (k - 1,), increase strictly in [0, 1); values, shape (k,), lie in [0, 1]. A step
+    is two knots at neighbouring floats: no score falls between them. Raises ValueError without a
+    value.
+
+    >>> step_map(np.array([0.5]), np.array([0.1, 0.4]))([0.0, 0.5, np.nextafter(0.5, 1), 1.0])
+    array([0.1, 0.1, 0.4, 0.4])
+    """
+    if not len(values):
+        raise ValueError("values: there are none, a map needs one at least")
+    rises = np.diff(values) != 0
+    last, held = borders[rises], values[np.append(True, rises)]
+    ends = np.stack((np.append(0.0, np.nextafter(last, 1.0)), np.append(last, 1.0)), axis=1)
+    # A step that holds a single float has both its knots there.
+    knots, first = np.unique(ends.ravel(), return_index=True)
+    return CalibrationMap(knots, np.repeat(held, 2)[first])
+
+
+Tails = Literal["proportional", "clip", "unit", "extend"]
+"""Beyond the outermost anchors the map goes on in proportion to the score ("proportional", keeps
+order and the local ratio), stays flat ("clip"), runs to (0, 0) and (1, 1) ("unit"), or extends the
+outermost segments ("extend"); always cut to [0, 1]."""
+
+
+def knots_with_tails(anchors: Floats, values: Floats, tails: Tails) -> CalibrationMap:
+    """The map through anchors that increase strictly in [0, 1], shape (k,), k >= 1.
+
+    Source: the gap "x outside [m_0, m_last]" of Algorithm 1, Deng et al. With one anchor at
+    score 0 there is no proportion, and the map is constant; "extend" needs two anchors and is
+    proportional with one. Raises ValueError without an anchor.
+    """
+    if not len(anchors):
+        raise ValueError("anchors: there are none, a map needs one at least")
+    at_0, at_1 = _reached(anchors.tolist(), values.tolist(), tails)
+    low_knots, low_values = _line_to_edge(float(anchors[0]), float(values[0]), 0.0, at_0)
+    high_knots, high_values = _line_to_edge(float(anchors[-1]), float(values[-1]), 1.0, at_1)
+    return CalibrationMap(
+        np.concatenate((low_knots[::-1], anchors, high_knots)),
+        np.concatenate((low_values[::-1], values, high_values)),
+    )
+
+
+def _reached(anchors: list[float], values: list[float], tails: Tails) -> tuple[float, float]:
+    """Values of the two tails at scores 0 and 1, not yet cut to [0, 1]."""
+    if tails == "clip":
+        return values[0], values[-1]
+    if tails == "unit":
+        return 0.0, 1.0
+    if tails == "extend" and len(anchors) > 1:
+        first = (values[1] - values[0]) / (anchors[1] - anchors[0])
+        last = (values[-1] - values[-2]) / (anchors[-1] - anchors[-2])
+        return values[0] - first * anchors[0], values[-1] + last * (1 - anchors[-1])
+    if anchors[-1] == 0:
+        return values[-1], values[-1]
+    return 0.0, values[-1] / anchors[-1]
+
+
+def _line_to_edge(
+    anchor: float, value: float, edge: float, reached: float
+) -> tuple[list[float], list[float]]:
+    """Knots from an anchor (not included) outward to score 0 or 1, cut to values in [0, 1]."""
+    if anchor == edge:
+        return [], []
+    if 0.0 <= reached <= 1.0:
+        return [edge], [reached]
+    limit = float(reached > 1.0)
+    crossing = anchor + (limit - value) / (reached - value) * (edge - anchor)
+    if crossing == anchor:
+        crossing = nextafter(anchor, edge)
+    return ([crossing, edge], [limit, limit]) if crossing != edge else ([edge], [limit])

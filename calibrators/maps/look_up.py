@@ -1,0 +1,375 @@
+"""The knots of many maps in blocks of flat arrays, searched for a whole batch at once.
+
+Where the search for a score begins: the first knot of each eighth of a map's block.
+Where a search writes what it finds on its way, kept for the next one of the same size.
+Tables whose rows are read at random: each row where it costs one line of the cache, not two.
+"""
+
+import mmap
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, cast
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.maps.calibration_map import segment_slopes
+from calibrators.samples import Floats, Integers, Singles, check_unit_interval
+
+GROUP: Final = 8
+"""Knots that are compared at once: in single precision half a line of the processor's cache."""
+
+_SIZES = 16
+
+
+class SearchRoom:
+    """Room for n scores: `knots`, (n, 8), to compare them with, and `segments`, (n, 4), of which
+    `starts`, `values` and `slopes`, (n,), are columns.
+
+    Arrays that are written again and again stay in the processor's cache, and all views of them
+    are made once.
+    """
+
+    __slots__ = (
+        "_counts",
+        "_eights",
+        "_flat",
+        "_passed",
+        "knots",
+        "segments",
+        "slopes",
+        "starts",
+        "values",
+    )
+
+    def __init__(self, n: int) -> None:
+        self.knots: Singles = np.empty((n, GROUP), np.float32)
+        self.segments: Floats = np.empty((n, 4))
+        self.starts, self.values, self.slopes, _ = self.segments.T
+        self._flat = self.knots.reshape(-1)
+        self._passed = np.empty(n * GROUP, np.bool_)
+        # Eight booleans are the bytes of one integer: its bits count them.
+        self._eights = self._passed.view(np.uint64)
+        self._counts = np.empty(n, np.uint8)
+
+    def passed(self, repeated: Singles) -> NDArray[np.uint8]:
+        """How many of each row's eight knots are at most its score, which is repeated for each."""
+        np.less_equal(self._flat, repeated, self._passed)
+        return np.bitwise_count(self._eights, self._counts)
+
+
+@lru_cache(_SIZES)
+def spare_rooms(n: int) -> list[SearchRoom]:
+    """Rooms for n scores that nobody is in: taken out by who needs one, and put back."""
+    return []
+
+
+HALF_LINE: Final = 32
+"""Bytes of a row."""
+
+HUGE_PAGE: Final = 2 * 1024 * 1024
+LARGE: Final = HUGE_PAGE // 2
+"""Bytes from which a table is worth huge pages, and to be kept for the next of its size."""
+
+KEPT: Final = 16
+"""Rooms that nobody uses: those of a version of eight targets, with two large tables each."""
+
+_PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+
+_spare: Final[deque[mmap.mmap]] = deque(maxlen=KEPT)
+
+
+def half_lines(rows: int, dtype: type[Any]) -> NDArray[Any]:
+    """Room of shape (rows, 32 bytes of the dtype), each row within one line of the cache; what it
+    holds is left to the caller to write.
+
+    A processor remembers where a few thousand pages are, so a large table is in huge ones. Memory
+    that is touched for the first time has to be found by the system, and under a hypervisor by the
+    host, which may stop everything for milliseconds. So the room of a large table that is gone is
+    used again, by one that needs half of it at least; `KEPT` that nobody uses are kept.
+    """
+    size = max(1, rows) * HALF_LINE
+    table = _small(size, dtype) if size < LARGE else _large(size, dtype)
+    found: NDArray[Any] = table.reshape(-1, HALF_LINE // table.itemsize)[:rows]
+    return found
+
+
+def _small(size: int, dtype: type[Any]) -> NDArray[Any]:
+    return np.frombuffer(mmap.mmap(-1, size, flags=_PRIVATE), dtype)
+
+
+def _large(size: int, dtype: type[Any]) -> NDArray[Any]:
+    room = _taken(size) or _new(size)
+    start = -np.frombuffer(room, np.uint8).ctypes.data % HUGE_PAGE
+    table = np.frombuffer(room, dtype, size // np.dtype(dtype).itemsize, start)
+    # All views refer to this array, and end before it does.
+    finalize(table, _spare.append, room).atexit = False
+    return table
+
+
+def _taken(size: int) -> mmap.mmap | None:
+    for room in tuple(_spare):
+        if size <= len(room) - HUGE_PAGE <= 2 * size:
+            # Another thread may have been faster.
+            with suppress(ValueError):
+                _spare.remove(room)
+                return room
+    return None
+
+
+def _new(size: int) -> mmap.mmap:
+    """Room for a table that may start at a huge page, and for an eighth more: the next is hardly
+    ever just as large. What is not touched takes no memory."""
+    room = mmap.mmap(-1, size + size // 8 + HUGE_PAGE, flags=_PRIVATE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        room.madvise(mmap.MADV_HUGEPAGE)
+    return room
+
+
+PIVOTS = 8
+"""Columns; the last one is infinity, because the first eighth needs no pivot."""
+
+_ROWS = 1024
+
+
+def pivots_of(
+    knots: Singles,
+    starts: Integers,
+    widths: Integers,
+    steps: Integers,
+    pause: Callable[[], None] = lambda: None,
+) -> Singles:
+    """Every step-th knot of each block but its first, shape (m, 8), infinity beyond its width.
+
+    `pause` is called between pieces of the work.
+    """
+    pivots: Singles = half_lines(len(starts), np.float32)
+    # A piece at a time, so that no single step keeps the other threads of a process waiting.
+    for first in range(0, len(starts), _ROWS):
+        pause()
+        rows = slice(first, first + _ROWS)
+        offsets = steps[rows, None] * np.arange(1, PIVOTS + 1)
+        found = knots.take(starts[rows, None] + offsets, mode="clip")
+        pivots[rows] = np.where(offsets < widths[rows, None], found, np.inf)
+    return pivots
+
+
+# Columns of the segments; the fourth of half a line of the cache holds nothing.
+_KNOT, _VALUE, _SLOPE = range(3)
+_NARROW = GROUP * PIVOTS
+# A piece at a time, so that what a search or a fill writes down stays in the processor's cache,
+# and so that no single step of a fill keeps the other threads of a process waiting.
+_SEARCHED = 4096
+_FILLED = 4096
+# As an array, which spares each multiplication the making of one.
+_GROUP_AS_ARRAY = np.array(GROUP)
+_ABOVE_ALL = np.float32(2.0)
+_SINGLE_BYTES = 4
+
+
+class Items(NamedTuple):
+    """The same memory, item by item: a memoryview's item is a Python number at half the price of a
+    numpy scalar. The segment of a score in the map of a row is
+    `bisect_right(following, score, firsts[row], lasts[row])`."""
+
+    firsts: "memoryview[int]"
+    lasts: "memoryview[int]"
+    following: "memoryview[float]"
+    knots: "memoryview[float]"
+    values: "memoryview[float]"
+    slopes: "memoryview[float]"
+
+
+class MapBlocks:
+    """Maps by row; immutable.
+
+    Each map's knots stand in a block of their own, in groups of eight, padded with infinity. A
+    batch is searched all values at once, without a branch or a loop per item: how many of eight
+    pivots a score has passed says in which group it is, and how many of the group's knots, where.
+    Blocks of more than 64 knots are a power of two long; between the two, they are searched by
+    halving. The knot, its value and its slope are then read together from one line of the cache.
+
+    The search compares scores and knots in single precision, which halves what it reads and writes.
+    Knots are rounded up, so that a score which is a single itself has passed a knot if and only if
+    it has passed the rounded one. For a double stands a single above it: no knot is missed, but it
+    may seem to have passed one between the two: it is then below that knot, and goes back.
+    """
+
+    __slots__ = ("_firsts", "_groups", "_lengths", "_pivots", "_segments", "_spans")
+
+    def __init__(
+        self,
+        lengths: Integers,
+        knots: Floats,
+        values: Floats,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """From the maps' knots and values end to end, of `lengths` knots each.
+
+        `pause` is called between pieces of the work. Raises ValueError on maps that
+        `CalibrationMap` would refuse.
+        """
+        if not (lengths >= 2).all():
+            raise ValueError("atlas: a map needs at least two knots")
+        widths = _block_widths(lengths)
+        size = int(widths.sum())
+        self._lengths = lengths
+        starts = np.cumsum(widths) - widths
+        self._firsts = starts // GROUP
+        self._groups = half_lines(size // GROUP, np.float32)
+        # One more in front: how many knots are passed is then the place of the last of them.
+        self._segments = half_lines(size + 1, np.float64)
+        self._segments[0] = np.inf
+        stops = starts + widths
+        for maps, flat in _pieces(lengths):
+            pause()
+            block = slice(int(starts[maps.start]), int(stops[maps.stop - 1]))
+            self._fill(block, self._lengths[maps], starts[maps], knots[flat], values[flat])
+        steps = np.maximum(widths // PIVOTS, GROUP)
+        self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps, pause)
+        self._spans = steps // GROUP if widths.max() > _NARROW else None
+
+    def _fill(
+        self, block: slice, lengths: Integers, starts: Integers, knots: Floats, values: Floats
+    ) -> None:
+        """Writes whole maps to the block that is theirs."""
+        ends = np.cumsum(lengths)
+        _check_knots(lengths, ends, check_unit_interval("knots", knots))
+        check_unit_interval("values", values)
+        places = np.repeat(starts - block.start - (ends - lengths), lengths)
+        places += np.arange(len(knots))
+        # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
+        values = values + 0.0
+        # Column by column: numpy is slow to assign by several indices at once.
+        starts_at, begins_with, rises_by, _ = self._segments[block.start + 1 : block.stop + 1].T
+        starts_at[:] = np.inf
+        starts_at[places] = knots + 0.0
+        begins_with[places] = values
+        rises_by[places] = segment_slopes(knots, values)
+        self._groups.reshape(-1)[block] = _singles_not_below(starts_at)
+
+    def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
+        """Probabilities of n scores, each by the map of its row."""
+        if len(rows) <= _SEARCHED:
+            return self._look_up_piece(rows, scores)
+        probabilities = np.empty(len(rows))
+        for start in range(0, len(rows), _SEARCHED):
+            piece = slice(start, start + _SEARCHED)
+            probabilities[piece] = self._look_up_piece(rows[piece], scores[piece])
+        return probabilities
+
+    def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
+        spare = spare_rooms(len(rows))
+        # Taken out at once: another thread may search as many scores meanwhile.
+        room = spare.pop() if spare else SearchRoom(len(rows))
+        if scores.itemsize == _SINGLE_BYTES:
+            self._read_segments(self._places(rows, cast(Singles, scores), room), room)
+        else:
+            self._search_doubles(rows, scores, room)
+        probabilities: Floats = scores - room.starts
+        probabilities *= room.slopes
+        probabilities += room.values
+        if not spare:
+            spare.append(room)
+        return probabilities
+
+    def _search_doubles(self, rows: Integers, scores: Floats | Singles, room: SearchRoom) -> None:
+        above = np.nextafter(scores.astype(np.float32), _ABOVE_ALL)
+        places = self._places(rows, above, room)
+        self._read_segments(places, room)
+        while (below := scores < room.starts).any():
+            places -= below
+            self._read_segments(places, room)
+
+    def _read_segments(self, places: Integers, room: SearchRoom) -> None:
+        # What is written to given room is looked for within bounds: "clip" spares a check and copy.
+        self._segments.take(places, 0, room.segments, "clip")
+
+    def _places(self, rows: Integers, scores: Singles, room: SearchRoom) -> Integers:
+        """Of the last knot that each score has passed; IndexError on a row beyond the last."""
+        repeated = scores.repeat(GROUP)
+        groups: Integers = self._firsts.take(rows)
+        self._pivots.take(rows, 0, room.knots, "clip")
+        passed = room.passed(repeated)
+        if self._spans is None:
+            groups += passed
+        else:
+            spans = self._spans.take(rows)
+            groups += passed * spans
+            self._halve(spans, scores, groups)
+        self._groups.take(groups, 0, room.knots, "clip")
+        groups *= _GROUP_AS_ARRAY
+        groups += room.passed(repeated)
+        return groups
+
+    def _halve(self, spans: Integers, scores: Singles, groups: Integers) -> None:
+        """Halve eighths of more groups than one, down to the group."""
+        half = int(spans.max(initial=0)) >> 1
+        while half:
+            wide = np.flatnonzero(spans > half)
+            ahead = groups[wide] + half
+            groups[wide] += half * (self._groups[ahead, 0] <= scores[wide])
+            half >>= 1
+
+    def items(self) -> Items:
+        """What a look-up of single scores reads."""
+        # First and last knot side by side, as the rest is: fewer cache lines to wait for.
+        starts = self._firsts * GROUP
+        spans = np.stack((starts, starts + self._lengths - 1), axis=1)
+        knots, values, slopes, _ = self._segments[1:].T
+        columns = (*spans.T, knots[1:], knots, values, slopes)
+        return Items(*map(memoryview, columns))  # type: ignore[arg-type]
+
+    def map_at(self, row: int) -> tuple[Floats, Floats]:
+        """Knots and values of one row's map."""
+        start = int(self._firsts[row]) * GROUP + 1
+        span = slice(start, start + int(self._lengths[row]))
+        return self._segments[span, _KNOT], self._segments[span, _VALUE]
+
+    def flat(self) -> tuple[Integers, Floats, Floats]:
+        """Lengths, and knots and values end to end, as they came."""
+        knots, values, *_ = self._segments.T
+        taken = knots <= 1.0
+        return self._lengths, knots[taken], values[taken]
+
+
+def _singles_not_below(knots: Floats) -> Singles:
+    """Knots, none of them below 0, rounded up: of singles that have no sign, the next one's bits
+    are the next integer."""
+    singles = knots.astype(np.float32)
+    bits = singles.view(np.int32)
+    bits += singles < knots
+    return singles
+
+
+def _block_widths(lengths: Integers) -> Integers:
+    """Of each map's block: whole groups, or for more than 64 knots a power of two."""
+    widths = -(-lengths // GROUP) * GROUP
+    wide = lengths > _NARROW
+    if wide.any():
+        widths[wide] = 1 << np.ceil(np.log2(lengths[wide])).astype(np.int64)
+    return widths
+
+
+def _pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:
+    """Runs of whole maps with about `_FILLED` knots each, and where their knots stand."""
+    ends = np.cumsum(lengths)
+    cuts = np.searchsorted(ends, np.arange(_FILLED, int(ends[-1]), _FILLED), side="right")
+    stops = np.unique(np.append(cuts, len(lengths))).tolist()
+    first = flat = 0
+    for stop in stops:
+        if stop > first:
+            yield slice(first, stop), slice(flat, int(ends[stop - 1]))
+            first, flat = stop, int(ends[stop - 1])
+
+
+def _check_knots(lengths: Integers, ends: Integers, knots: Floats) -> None:
+    first = ends - lengths
+    above = np.empty(len(knots), dtype=bool)
+    np.greater(knots[1:], knots[:-1], out=above[1:])
+    above[first] = knots[first] == 0.0
+    if not above.all() or not (knots[ends - 1] == 1.0).all():
+        raise ValueError("atlas: knots of a map must increase strictly from 0.0 to 1.0")

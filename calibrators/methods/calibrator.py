@@ -1,0 +1,106 @@
+"""What every calibrator can do.
+
+How much is enough for a map of one's own.
+No calibration: the score is the probability.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrators.bins.bins import Bins
+from calibrators.bins.table import BinsTable
+from calibrators.bins.weighted_samples import Tally
+from calibrators.maps.atlas import MapColumns
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.samples import Floats
+
+BegunFits = Callable[[CalibrationMap | None], MapColumns]
+"""From the prior to the maps of campaigns whose bins were seen before it was known."""
+
+
+class Calibrator(ABC):
+    """Fits calibration maps; holds its settings only, so one serves any number of campaigns.
+
+    Equal input gives the equal map, in any order of samples; a weight of k equals k repetitions;
+    outcomes may be fractional (expected conversions).
+    """
+
+    name: ClassVar[str]
+    monotone: ClassVar[bool] = True
+    """Whether its maps keep the order of scores; only such calibrators may serve."""
+    leans: ClassVar[bool] = False
+    """Whether its maps depend on the prior."""
+
+    def fit(
+        self, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> CalibrationMap:
+        """The map of raw samples, (n,) each: scores and outcomes in [0, 1], weights at least 0.
+
+        Raises ValueError on other values, on unequal lengths, and when no weight is above 0.
+        """
+        return self.fit_tally(Tally.from_samples(scores, outcomes, sample_weight))
+
+    def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The map of sufficient statistics; ValueError when they are empty.
+
+        `prior` is the parent's map, for calibrators that can lean on one; the others ignore it.
+        """
+        return self.fit_tally(Tally.from_bins(bins), prior)
+
+    def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
+        """`fit_bins` of each campaign of a table, in its order, to the last bit."""
+        return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
+
+    def begin_table(self, table: BinsTable) -> BegunFits:
+        """`fit_table`, as far as it can be done before the prior is known: only what the rest
+        needs is kept of the table."""
+        if self.leans:
+            packed = table.to_bytes()
+            return lambda prior: self.fit_table(BinsTable.from_bytes(packed), prior)
+        maps = self.fit_table(table)
+        return lambda _: maps
+
+    @abstractmethod
+    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The map of distinct scores with weights and positives."""
+
+
+Reason = Literal["few_samples", "few_positives"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sufficiency:
+    """How much a campaign (or the target) needs in the window to get a map of its own."""
+
+    min_samples: float = 100
+    min_positives: float = 10
+
+    def missing(self, samples: float, positives: float) -> Reason | None:
+        """What there is too little of, if anything."""
+        if samples < self.min_samples or samples <= 0:
+            return "few_samples"
+        return "few_positives" if positives < self.min_positives else None
+
+    def enough(self, samples: Floats, positives: Floats) -> NDArray[np.bool_]:
+        """Of which of many nothing is missing, shape (c,)."""
+        few_samples = (samples < self.min_samples) | (samples <= 0)
+        return ~few_samples & ~(positives < self.min_positives)
+
+
+class Identity(Calibrator):
+    """The baseline that every calibrator is measured against.
+
+    Source: "No calibration" of Table 1 in Deng et al., Calibrating User Response Predictions in
+    Online Advertising.
+    """
+
+    name: ClassVar[str] = "identity"
+
+    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+        """The identity, whatever the data."""
+        return CalibrationMap.identity()

@@ -1,0 +1,229 @@
+"""The refit: from the bins of a window to the maps of all campaigns.
+
+The service's worker and the offline backtest both call this one function.
+
+How the maps of a target are refitted: campaign by campaign, or all of them together.
+Refits that fit each campaign's map from its own bins: every calibrator of the papers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from math import ceil
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.bins.bins import Bins
+from calibrators.bins.history import History
+from calibrators.bins.table import BinsTable
+from calibrators.maps.atlas import Atlas, CampaignRows, MapColumns
+from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.look_up import MapBlocks
+from calibrators.methods.calibrator import BegunFits, Calibrator, Reason, Sufficiency
+from calibrators.samples import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """A new atlas, and the campaigns of the window that got no map of their own, with the reason:
+    the target's map serves them, or the identity where the target itself has too little."""
+
+    atlas: Atlas
+    skipped: Mapping[str, Reason]
+
+
+class BegunRefit:
+    """`refit` of a window that comes in blocks, none with a campaign of another's: of each only
+    what the maps need is kept, and one need be in memory at a time."""
+
+    def __init__(self, calibrator: Calibrator, sufficiency: Sufficiency) -> None:
+        self._calibrator, self._sufficiency = calibrator, sufficiency
+        self._names: list[str] = []
+        self._begun: list[BegunFits] = []
+        self._skipped: dict[str, Reason] = {}
+
+    def add(self, block: BinsTable) -> None:
+        """Take in a block."""
+        totals = block.totals()
+        enough = self._sufficiency.enough(*totals)
+        if not enough.all():
+            self._skipped |= _reasons(block.campaigns, totals, ~enough, self._sufficiency)
+            block = block.chosen(enough)
+        self._names.extend(block.campaigns)
+        self._begun.append(self._calibrator.begin_table(block))
+
+    def finish(self, total: Bins) -> Refit:
+        """The maps; `total` are the bins of all campaigns of the window together."""
+        target_map = _target_map(total, self._calibrator, self._sufficiency)
+        first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
+        columns = MapColumns.end_to_end([first, *(finish(target_map) for finish in self._begun)])
+        order = sorted(range(len(self._names)), key=self._names.__getitem__)
+        in_order = columns.taken(np.array([0, *(place + 1 for place in order)], np.int64))
+        blocks = MapBlocks(in_order.lengths, in_order.knots, in_order.values)
+        names = CampaignRows([self._names[place] for place in order])
+        return Refit(Atlas(names, blocks, target_map is not None), self._skipped)
+
+
+def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Refit:
+    """Fit the target's map on all campaigns together, then each campaign's, leaning on it.
+
+    Source: the hourly update of Deng et al., section 5.1; the levels are ours.
+    """
+    return refit_blocks([window], window.total(), calibrator, sufficiency)
+
+
+def refit_blocks(
+    blocks: Iterable[BinsTable], total: Bins, calibrator: Calibrator, sufficiency: Sufficiency
+) -> Refit:
+    """`refit` of a window that comes in blocks, none with a campaign of another's: only one of
+    them needs to be in memory at a time. `total` are the bins of all campaigns together."""
+    begun = BegunRefit(calibrator, sufficiency)
+    for block in blocks:
+        begun.add(block)
+    return begun.finish(total)
+
+
+def refit_campaigns(
+    in_force: Atlas,
+    blocks: Iterable[BinsTable],
+    campaigns: Iterable[str],
+    calibrator: Calibrator,
+    sufficiency: Sufficiency,
+) -> Refit:
+    """Fit these campaigns only; every other map, and the target's, stays as it is in force.
+
+    The window comes in blocks as in `refit_blocks`.
+
+    A named campaign that has too little in the window loses its map.
+    """
+    named = set(campaigns)
+    chosen = BinsTable.merge(block.select(named) for block in blocks)
+    maps, skipped = _campaign_maps(chosen, in_force.target_map, calibrator, sufficiency)
+    for campaign in named.difference(chosen.campaigns):
+        skipped[campaign] = "few_samples"
+    kept = {name: in_force.map_of(name) for name in in_force.campaigns if name not in named}
+    return Refit(Atlas.build(kept | maps, in_force.target_map), skipped)
+
+
+def _campaign_maps(
+    window: BinsTable,
+    target_map: CalibrationMap | None,
+    calibrator: Calibrator,
+    sufficiency: Sufficiency,
+) -> tuple[dict[str, CalibrationMap], dict[str, Reason]]:
+    maps: dict[str, CalibrationMap] = {}
+    skipped: dict[str, Reason] = {}
+    totals = zip(window, *window.totals(), strict=True)
+    for (campaign, bins), samples, positives in totals:
+        reason = sufficiency.missing(samples, positives)
+        if reason is None:
+            maps[campaign] = calibrator.fit_bins(bins, target_map)
+        else:
+            skipped[campaign] = reason
+    return maps, skipped
+
+
+def _reasons(
+    campaigns: Sequence[str],
+    totals: tuple[Floats, Floats],
+    without: NDArray[np.bool_],
+    sufficiency: Sufficiency,
+) -> dict[str, Reason]:
+    lacking = (column[without].tolist() for column in totals)
+    names = compress(campaigns, without.tolist())
+    found = ((name, sufficiency.missing(*has)) for name, *has in zip(names, *lacking, strict=True))
+    return {name: reason for name, reason in found if reason is not None}
+
+
+def _target_map(
+    total: Bins, calibrator: Calibrator, sufficiency: Sufficiency
+) -> CalibrationMap | None:
+    if sufficiency.missing(total.total_count, total.total_positives):
+        return None
+    ratio = total.total_positives / total.total_score if total.total_score > 0 else 1.0
+    return calibrator.fit_bins(total, CalibrationMap.proportional(ratio))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """What a refit gives.
+
+    Attributes
+    ----------
+    atlas : the maps to publish.
+    trial : the same, as they would be if the newest hour of the history were not known: what the
+        guard judges on that hour. None where it was not asked for.
+    skipped : the campaigns of the window that got no map of their own, with the reason.
+    memory : what the next refit of the same method may start from; it changes no result beyond the
+        method's tolerance.
+    notes : numbers for the report, as JSON has them.
+    """
+
+    atlas: Atlas
+    trial: Atlas | None = None
+    skipped: Mapping[str, Reason] = field(default_factory=dict)
+    memory: object = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Method(Protocol):
+    """Fits the maps of a target from its history; holds its settings only."""
+
+    @property
+    def name(self) -> str:
+        """As settings and reports name it."""
+
+    @property
+    def hours(self) -> int:
+        """How many hours before the moment it looks at."""
+
+    def refit(self, history: History, *, memory: object = None, trial: bool = False) -> Fitted:
+        """The maps as of the history's moment; `memory` is that of an earlier refit, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerCampaign:
+    """The sum over a window, `refit` of it.
+
+    Source: the hourly update of Deng et al., section 5.1.
+
+    Parameters: calibrator; sufficiency, what a campaign needs for a map of its own; hours of the
+    window.
+    """
+
+    calibrator: Calibrator
+    sufficiency: Sufficiency = field(default_factory=Sufficiency)
+    hours: int = 24
+
+    @property
+    def name(self) -> str:
+        """The calibrator's."""
+        return self.calibrator.name
+
+    def refit(self, history: History, *, memory: object = None, trial: bool = False) -> Fitted:
+        """See `Method`; the trial is the refit of an hour before."""
+        behind = ceil(history.as_of)
+        ends = (behind, behind - 1) if trial else (behind,)
+        windows = [_Window(BegunRefit(self.calibrator, self.sufficiency)) for _ in ends]
+        for tables in history.sums(*(range(end - self.hours, end) for end in ends)):
+            for window, table in zip(windows, tables, strict=True):
+                window.add(table)
+        fitted, *before = (window.refit() for window in windows)
+        return Fitted(fitted.atlas, before[0].atlas if before else None, fitted.skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A refit as the blocks of its window go by, and their totals."""
+
+    begun: BegunRefit
+    totals: list[Bins] = field(default_factory=list)
+
+    def add(self, table: BinsTable) -> None:
+        self.begun.add(table)
+        self.totals.append(table.total())
+
+    def refit(self) -> Refit:
+        return self.begun.finish(Bins.merge(self.totals))

@@ -1,0 +1,321 @@
+"""Drift: which hours of a campaign still speak for it after a jump, and which are odd.
+
+Since when a campaign's ratio has been what it is: Bayesian online change-point detection.
+Which campaigns are worth the change detector's work.
+How much a campaign's ratio moves from hour to hour when nothing happens.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrators.pooled.campaign_hours import CampaignHours, check_ages, complete_hours
+from calibrators.pooled.outliers import SaidByHour, implausible_hours, outage_hours
+from calibrators.samples import Floats, Integers
+
+MOST = 12
+"""Runs of a campaign that are kept in mind."""
+
+_SPARED = 3
+"""The newest of them, which have had no time to show what they are worth."""
+
+_WIDE: Floats = np.exp(np.arange(-4.0, 5.01, 0.9))
+"""Ratios, against the campaign's mean, that a new run or an odd hour may have."""
+
+_WIDE_SIZE = 4.0
+"""The size of the negative binomial around each of them: they overlap."""
+
+_BIRTH = 0.5
+"""What a run knows before its first hour, in positives (Jeffreys)."""
+
+
+class Runs(NamedTuple):
+    """The runs of c campaigns after h hours.
+
+    Attributes
+    ----------
+    begins : (c, k), the hour in which each began; h where there are fewer than k.
+    chances : (c, k), the probability that it is the present one; their sum is 1.
+    odd : (c, k, h), the probability that an hour of it is odd, if it is the present one.
+    """
+
+    begins: Integers
+    chances: Floats
+    odd: Floats
+
+    def covered(self) -> Floats:
+        """The probability that an hour is in the present run, (c, h)."""
+        hours = np.arange(self.odd.shape[2])
+        inside = (self.begins[:, :, None] <= hours).astype(np.float64)
+        return np.asarray(np.einsum("ck,ckh->ch", self.chances, inside))
+
+    def odd_hours(self) -> Floats:
+        """The probability that an hour is in the present run and odd, (c, h)."""
+        return np.asarray(np.einsum("ck,ckh->ch", self.chances, self.odd))
+
+
+def runs_of(
+    expected: Floats, observed: Floats, drift: Floats, jump: float, odd: float, most: int = MOST
+) -> Runs:
+    """The runs that c campaigns may be in after h hours.
+
+    expected, observed: (c, h), positives, as ratios to the campaign's mean; hours without expected
+    ones tell nothing. A run's ratio has a Gamma posterior, whose variance grows each hour by the
+    ordinary drift, (c,). With probability `jump` an hour begins a new run, with probability `odd`
+    it tells nothing of its run. Of the runs the likeliest are kept, and the newest.
+
+    Source: Adams and MacKay, Bayesian online changepoint detection, arXiv:0710.3742; in each run
+    the Poisson-Gamma model with a random walk of Smith (JRSS B 41, 1979); the pruning is that of
+    Fearnhead and Liu (JRSS B 69, 2007), without their resampling. Raises ValueError without an
+    hour.
+    """
+    rows, hours = np.arange(len(expected)), expected.shape[1]
+    if not hours:
+        raise ValueError("expected: has no hours, runs need one at least")
+    logs = np.full((len(expected), min(most, hours)), -np.inf)
+    begins = np.full(logs.shape, hours)
+    sizes, rates = np.full((2, *logs.shape), _BIRTH)
+    odds = np.zeros((*logs.shape, hours))
+    wide = _wide(expected, observed)
+    for hour in range(hours):
+        y, e, w = (array[:, hour, None] for array in (observed, expected, wide))
+        before = _log_sum(logs) if hour else np.zeros(len(rows))
+        widened = 1 / (1 / sizes + drift[:, None])
+        rates *= widened / sizes
+        fits = np.log1p(-odd) + _negative_binomial(y, e, widened, rates)
+        both = np.logaddexp(fits, np.log(odd) + w)
+        odds[:, :, hour] = np.exp(np.log(odd) + w - both)
+        told = 1 - odds[:, :, hour]
+        sizes, rates = widened + told * y, rates + told * e
+        logs += np.log1p(-jump) + both
+        place = _least(logs, begins, hour)
+        logs[rows, place] = before + np.log(jump if hour else 1.0) + w[:, 0]
+        begins[rows, place], odds[rows, place] = hour, 0.0
+        sizes[rows, place], rates[rows, place] = _BIRTH + y[:, 0], _BIRTH + e[:, 0]
+    return Runs(begins, np.exp(logs - _log_sum(logs)[:, None]), odds)
+
+
+def _least(logs: Floats, begins: Integers, hour: int) -> Integers:
+    """The place of the least likely run that is not among the newest, (c,)."""
+    newest = (begins >= hour - _SPARED) & (begins < hour)
+    spared = newest if logs.shape[1] > _SPARED else np.zeros_like(newest)
+    place: Integers = np.argmin(np.where(spared, np.inf, logs), axis=1)
+    return place
+
+
+def _negative_binomial(y: Floats, e: Floats, size: Floats, rate: Floats) -> Floats:
+    """Log probability of y positives without its y!, for a rate of Gamma(size, rate)."""
+    total = rate + e
+    logs: Floats = _rising(y, size) + size * np.log(rate / total)
+    return np.asarray(logs + y * np.log(np.maximum(e, 1e-300) / total))
+
+
+def _wide(expected: Floats, observed: Floats) -> Floats:
+    """Log probability of the positives, without their y!, where the ratio may be anything."""
+    means = np.maximum(expected, 1e-300)[..., None] * _WIDE
+    shares = means / (means + _WIDE_SIZE)
+    fits = _WIDE_SIZE * np.log1p(-shares) + observed[..., None] * np.log(shares)
+    found: Floats = _rising(observed, np.array(_WIDE_SIZE)) + _log_sum(fits)
+    return np.asarray(found - np.log(len(_WIDE)))
+
+
+def _rising(y: Floats, size: Floats) -> Floats:
+    """Logarithm of gamma(y + size) / gamma(size)."""
+    from scipy.special import gammaln  # An API process never gets here: see scipy_functions.
+
+    found: Floats = gammaln(y + size) - gammaln(size)
+    return found
+
+
+def _log_sum(logs: Floats) -> Floats:
+    """Logarithm of the sum of exponentials along the last axis; one at least is finite."""
+    largest = logs.max(axis=-1, keepdims=True)
+    total: Floats = np.log(np.exp(logs - largest).sum(axis=-1)) + largest[..., 0]
+    return total
+
+
+SPANS = (1, 2, 4, 8)
+"""Hours, of spans that are held against the campaign's mean; so are all first and all last ones."""
+
+EVIDENCE = 6.0
+"""In nats: with less, neither a jump nor an odd hour is more likely than not."""
+
+
+def suspicious(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
+    """Whether any span's positives speak against the campaign's mean ratio, (c,), from positives as
+    ratios to that mean, (c, h): a generalised likelihood ratio test of Poisson counts, cheap, and
+    easily passed."""
+    e, y = (np.cumsum(np.pad(a, ((0, 0), (1, 0))), axis=1) for a in (expected, observed))
+    most = (_evidence(e, y) + _evidence(e[:, -1:] - e, y[:, -1:] - y)).max(axis=1)
+    for span in SPANS:
+        spans = _evidence(e[:, span:] - e[:, :-span], y[:, span:] - y[:, :-span])
+        most = np.maximum(most, spans.max(axis=1, initial=0.0))
+    found: NDArray[np.bool_] = most > EVIDENCE
+    return found
+
+
+def _evidence(expected: Floats, observed: Floats) -> Floats:
+    """Half the Poisson deviance."""
+    e, y = np.maximum(expected, 1e-12), np.maximum(observed, 0.0)
+    return y * np.log(np.maximum(y, 1e-12) / e) - y + e
+
+
+STEPS: Floats = np.geomspace(0.01, 0.5, 12)
+"""Standard deviations of an hour's step of the log ratio."""
+
+DRIFT_SPANS = (1, 4)
+"""Hours that are compared with as many before them: alone, where they scatter; together, where the
+ratio goes its way, for a smooth course counts as the steps that it amounts to."""
+
+_USUAL = 0.05
+_DOUBT = 0.8
+"""The prior of a step: log-normal around the usual one."""
+
+_FREEDOM = 4.0
+"""Degrees of freedom of the t density of differences: a few jumps do not make the steps large."""
+
+_FEWEST_EXPECTED = 4.0
+
+
+def drift_variances(expected: Floats, observed: Floats) -> Floats:
+    """The variance of an hour's step of the log ratio, (c,), from positives, (c, h).
+
+    For each of `SPANS` the mode of the posterior over `STEPS`, of which the larger counts.
+    """
+    usual = -0.5 * (np.log(STEPS / _USUAL) / _DOUBT) ** 2
+    places = np.zeros(len(expected), np.int64)
+    for span in DRIFT_SPANS:
+        fits = [_fit(expected, observed, span, step) for step in STEPS.tolist()]
+        places = np.maximum(places, np.argmax(usual[:, None] + fits, axis=0))
+    return STEPS[places] ** 2
+
+
+def _fit(expected: Floats, observed: Floats, span: int, step: float) -> Floats:
+    """Log likelihood of the differences of a campaign's spans in turn, (c,), over their overlap."""
+    e, y = _spans(expected, span), _spans(observed, span)
+    logs, noise = np.log((y + 0.5) / (e + 0.5)), 1 / (e + 0.5)
+    between = step**2 * (2 * span**2 + 1) / (3 * span)
+    variances = noise[:, span:] + noise[:, :-span] + between
+    squares = (logs[:, span:] - logs[:, :-span]) ** 2
+    logs_of_t = (_FREEDOM + 1) * np.log1p(squares / (_FREEDOM * variances)) + np.log(variances)
+    usable = np.minimum(e[:, span:], e[:, :-span]) >= _FEWEST_EXPECTED
+    fits: Floats = -0.5 * np.where(usable, logs_of_t, 0.0).sum(axis=1) / span
+    return fits
+
+
+def _spans(values: Floats, span: int) -> Floats:
+    """Sums of `span` hours in turn, (c, h - span + 1); none where there are fewer."""
+    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+    return sums[:, span:] - sums[:, :-span]
+
+
+_BLOCK = 512
+"""Campaigns that are filtered at once: what is kept of them meanwhile are a few MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRules:
+    """How often things happen; nothing that depends on the traffic.
+
+    Attributes
+    ----------
+    between_jumps, between_odd : hours, of one campaign, from one jump or odd hour to the next. The
+        first bounds the false alarms: see `hour_weights`.
+    fewest : positives; campaigns with fewer in all hours keep all of them.
+    """
+
+    between_jumps: float = 720.0
+    between_odd: float = 720.0
+    fewest: float = 4.0
+
+
+USUAL = DriftRules()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HourWeights:
+    """What each hour of each campaign counts.
+
+    Attributes
+    ----------
+    weights : (c, h) in [0, 1], the probability that the hour is neither before the last jump of the
+        campaign's ratio nor odd; 0 in an outage, and in an hour that is incomplete (`SHORTEST`).
+    begun : (c, h) in (0, 1], the probability that the last jump was no later than the hour; never
+        falling.
+    jumped : (c,), whether there was a jump, more likely than not.
+    odd_hours : (c, h), whether the hour is odd, more likely than not.
+    outage : (h,), the hours of a tracking outage of all campaigns.
+    """
+
+    weights: Floats
+    begun: Floats
+    jumped: NDArray[np.bool_]
+    odd_hours: NDArray[np.bool_]
+    outage: NDArray[np.bool_]
+
+
+def hour_weights(
+    expected: ArrayLike,
+    observed: ArrayLike,
+    ages: ArrayLike,
+    rules: DriftRules = USUAL,
+    *,
+    outage: ArrayLike | None = None,
+) -> HourWeights:
+    """The weights of c campaigns in h hours, oldest hour first.
+
+    expected, observed: (c, h), finite, >= 0; a constant factor between them does not matter. ages:
+    (h,), hours from the middle of each to the moment. outage: (h,), the hours of a tracking outage;
+    those that these campaigns show if none are given. But for these, each campaign is judged for
+    itself. Raises ValueError on anything else.
+
+    A campaign without a jump is said to have jumped once in `between_jumps` hours at most, on
+    average, if its ratio moves as `drift_variances` says: under no change the sum over past hours
+    of the likelihood ratios of a jump then, less the hours, is a martingale, and a jump is more
+    likely than not when it exceeds `between_jumps` (Pollak, Annals of Statistics 13, 1985).
+    """
+    seen = CampaignHours.checked(expected, observed)
+    complete = complete_hours(check_ages(ages, seen.expected.shape[1]))
+    gone = _outage(seen) if outage is None else np.asarray(outage, bool)
+    found = _complete(seen.chosen(complete), gone[complete], rules)
+    late = ((0, 0), (0, len(gone) - complete.stop))
+    weights: Floats = np.pad(found.weights, late)
+    begun: Floats = np.pad(found.begun, late, constant_values=1.0)
+    odd: NDArray[np.bool_] = np.pad(found.odd_hours, late)
+    return HourWeights(weights, begun, found.jumped, odd, gone)
+
+
+def _complete(seen: CampaignHours, out: NDArray[np.bool_], rules: DriftRules) -> HourWeights:
+    e, y = _relative(np.where(out, 0.0, seen.expected), np.where(out, 0.0, seen.observed))
+    begun, odd = np.ones(e.shape), np.zeros(e.shape)
+    rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & suspicious(e, y))
+    for first in range(0, len(rows), _BLOCK):
+        some = rows[first : first + _BLOCK]
+        begun[some], odd[some] = _of_block(e[some], y[some], rules)
+    jumped = begun.min(axis=1, initial=1.0) < 0.5
+    weights = np.clip(begun - odd, 0.0, 1.0) * ~out
+    return HourWeights(weights, begun, jumped, odd > 0.5, out)
+
+
+def _outage(seen: CampaignHours) -> NDArray[np.bool_]:
+    return outage_hours(SaidByHour.of([seen], seen.expected.shape[1]))
+
+
+def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
+    """Both without what is observed where nothing is expected, the expected in all hours together
+    about as many as the observed."""
+    y = np.where(expected > 0, observed, 0.0)
+    ratios = (y.sum(axis=1) + 1) / (expected.sum(axis=1) + 1)
+    return expected * ratios[:, None], y
+
+
+def _of_block(expected: Floats, observed: Floats, rules: DriftRules) -> tuple[Floats, Floats]:
+    """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
+    implausible = implausible_hours(expected, observed)
+    e, y = _relative(np.where(implausible, 0.0, expected), np.where(implausible, 0.0, observed))
+    drift = drift_variances(e, y)
+    found = runs_of(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
+    covered = np.clip(found.covered(), np.finfo(float).tiny, 1.0)
+    return covered, np.where(implausible, covered, found.odd_hours())

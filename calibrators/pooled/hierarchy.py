@@ -1,0 +1,214 @@
+"""The hierarchy above the campaigns: the target, and groups of campaigns where there are any.
+
+One level of a tree of normal nodes: what its data tell the level above, and back.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from calibrators.pooled.priors import Moments, Precisions, Variances
+from calibrators.pooled.spline import Coordinates
+from calibrators.samples import Floats, Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eliminated:
+    """Nodes solved for given their parents: one block of an arrowhead system.
+
+    Each node adds its own deviation x to its parent's curve. With the gradient r and the
+    information H of its data, and prior precision Q, the Newton system of parent and child is
+    [. H; H, H + Q]; its Schur complement is what remains for the parent.
+
+    Attributes
+    ----------
+    covariances : P = (H + Q)^-1, (n, k, k).
+    steps : P (r - Q x), the node's step were its parent's 0, (n, k).
+    prior : Q.
+    """
+
+    covariances: Floats
+    steps: Floats
+    prior: Precisions
+
+    @classmethod
+    def of(cls, gradients: Floats, information: Floats, prior: Precisions, values: Floats) -> Self:
+        """From the data's gradients, (n, k), and information, (n, k, k), at these values."""
+        inverse = np.linalg.inv(prior.plus(information))
+        covariances = (inverse + inverse.transpose(0, 2, 1)) / 2
+        steps = np.einsum("nij,nj->ni", covariances, gradients - _product(prior, values))
+        return cls(covariances, steps, prior)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        prior = self.prior.diagonal.nbytes + self.prior.beside.nbytes
+        return self.covariances.nbytes + self.steps.nbytes + prior
+
+    @property
+    def shrunk(self) -> Floats:
+        """P Q, (n, k, k)."""
+        shrunk: Floats = self.prior.times(self.covariances).transpose(0, 2, 1)
+        return shrunk
+
+    def told(self, values: Floats) -> tuple[Floats, Floats]:
+        """What is left for the parents: with the values it was made from, (n, k), the gradients
+        Q (x + step), (n, k), and the information Q - Q P Q = H - H P H, (n, k, k)."""
+        left = self.prior.plus(-self.prior.times(self.shrunk))
+        return _product(self.prior, values + self.steps), left
+
+    def moved(self, parents: Floats) -> Floats:
+        """The steps given those of the parents, (n, k)."""
+        released = _product(self.prior, parents)
+        moved: Floats = self.steps - parents + np.einsum("nij,nj->ni", self.covariances, released)
+        return moved
+
+    def own_covariances(self, parents: Floats) -> Floats:
+        """Of the deviations, given the covariances of the parents' curves, (n or 1, k, k)."""
+        released = np.eye(self.covariances.shape[1]) - self.shrunk
+        spread: Floats = (released @ parents) @ released.transpose(0, 2, 1)
+        return self.covariances + spread
+
+    def curve_covariances(self, parents: Floats) -> Floats:
+        """Of parent and deviation together, given the covariances of the parents' curves."""
+        shrunk = self.shrunk
+        spread: Floats = (shrunk @ parents) @ shrunk.transpose(0, 2, 1)
+        return self.covariances + spread
+
+
+def _product(prior: Precisions, values: Floats) -> Floats:
+    return prior.times(values[:, :, None])[:, :, 0]
+
+
+_WEAK_LEVEL, _WEAK_SLOPE = 1.0, 0.25
+"""Variances of the target's own level and slope: worth a positive or two. They keep the equations
+solvable where there are no data."""
+
+_LONGEST = 2.0
+"""Log-odds by which a curve moves at most in one Newton step: further out the quadratic
+approximation of a binomial likelihood does not hold (Bach, EJS 4, 2010)."""
+
+
+_START = Variances()
+_START_OF_TARGET = replace(_START, level=_WEAK_LEVEL, slope=_WEAK_SLOPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """Variances of the campaigns' deviations, of the groups', and of the target's curve."""
+
+    campaign: Variances = _START
+    group: Variances = _START
+    target: Variances = _START_OF_TARGET
+
+    def change(self, other: "Priors") -> float:
+        """The largest relative change of a standard deviation."""
+        return max(
+            self.campaign.change(other.campaign),
+            self.group.change(other.group),
+            self.target.change(other.target),
+        )
+
+    def ahead(self, before: "Priors", earlier: "Priors") -> "Priors":
+        """Where these rounds lead, see `Variances.ahead`."""
+        return Priors(
+            self.campaign.ahead(before.campaign, earlier.campaign),
+            self.group.ahead(before.group, earlier.group),
+            self.target.ahead(before.target, earlier.target),
+        )
+
+    def updated(
+        self, campaign: Moments, group: Moments, target: Moments, steepness: Floats
+    ) -> "Priors":
+        """One round towards the most likely variances."""
+        own = self.target.updated(target, steepness)
+        return Priors(
+            self.campaign.updated(campaign, steepness),
+            self.group.updated(group, steepness) if group.nodes else _START,
+            replace(own, level=_WEAK_LEVEL, slope=_WEAK_SLOPE),
+        )
+
+
+class Tree:
+    """Coordinates of the target's curve, (k,), and of the groups' deviations from it, (g, k).
+
+    The last row of whatever stands for parents is the target alone: that of campaigns without a
+    group, whose group is -1.
+    """
+
+    def __init__(self, coordinates: Coordinates, target: Floats, groups: Floats) -> None:
+        self._basis, self._steepness = coordinates.basis, coordinates.steepness
+        basis = coordinates.basis
+        self.target, self.groups = target, groups
+        self.covariances: Floats = np.zeros((len(groups) + 1, len(basis), len(basis)))
+
+    @property
+    def parents(self) -> Floats:
+        """Coordinates of the parents' curves, (g + 1, k)."""
+        return self.target + np.vstack((self.groups, np.zeros_like(self.target)))
+
+    def covariances_of(self, groups: Integers) -> Floats:
+        """Of the curves of parents, (n, k, k), or (1, k, k) where all have the same."""
+        return self.covariances if len(self.covariances) == 1 else self.covariances[groups]
+
+    def gather(self) -> tuple[Floats, Floats]:
+        """Zeros for `collect` to add to."""
+        size = len(self._basis)
+        rows = len(self.groups) + 1
+        return np.zeros((rows, size)), np.zeros((rows, size, size))
+
+    def stepped(
+        self, gradients: Floats, information: Floats, priors: Priors
+    ) -> tuple[Floats, Moments, Floats]:
+        """Moves by a Newton step.
+
+        From what the campaigns tell, (g + 1, k) and (g + 1, k, k): the step of each parent's
+        curve, (g + 1, k), the groups' moments, and the target's covariance, (k, k).
+        """
+        zeros = np.zeros(len(self.groups))
+        of_groups = Eliminated.of(
+            gradients[:-1],
+            information[:-1],
+            Precisions.of(priors.group, zeros, self._steepness, zeros + 1),
+            self.groups,
+        )
+        left, remaining = of_groups.told(self.groups)
+        top = Eliminated.of(
+            (gradients[-1] + left.sum(axis=0))[None],
+            (information[-1] + remaining.sum(axis=0))[None],
+            Precisions.of(priors.target, np.zeros(1), self._steepness, np.ones(1)),
+            self.target[None],
+        )
+        step = shortened(top.steps, self._basis)[0]
+        steps = shortened(of_groups.moved(np.tile(step, (len(zeros), 1))), self._basis)
+        self.target, self.groups = self.target + step, self.groups + steps
+        moments = Moments.of(
+            self.groups, of_groups.own_covariances(top.covariances), zeros, zeros + 1
+        )
+        curves = of_groups.curve_covariances(top.covariances)
+        self.covariances = np.concatenate((curves, top.covariances))
+        return np.vstack((steps + step, step)), moments, top.covariances[0]
+
+
+def collect(
+    sums: tuple[Floats, Floats], groups: Integers, gradients: Floats, information: Floats
+) -> None:
+    """Add what campaigns tell to the rows of their groups, the last row for those of none."""
+    if not len(groups):
+        return
+    if len(sums[0]) == 1:
+        sums[0][0] += gradients.sum(axis=0)
+        sums[1][0] += information.sum(axis=0)
+        return
+    order = np.argsort(groups, kind="stable")
+    held, starts = np.unique(groups[order], return_index=True)
+    sums[0][held] += np.add.reduceat(gradients[order], starts)
+    sums[1][held] += np.add.reduceat(information[order], starts)
+
+
+def shortened(steps: Floats, basis: Floats) -> Floats:
+    """Steps, (n, k), that move no curve by more than the longest."""
+    reach = np.abs(steps @ basis.T).max(axis=1, initial=0.0)
+    shorter: Floats = steps * np.minimum(1.0, _LONGEST / np.maximum(reach, _LONGEST))[:, None]
+    return shorter

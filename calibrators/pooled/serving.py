@@ -1,0 +1,147 @@
+"""From the mode of a curve to what serves: the probability to expect, never falling.
+
+Curves in log-odds as calibration maps: linear in probability between common knots.
+Curves that never fall: isotonic regression of the rows of a table that do.
+"""
+
+import numpy as np
+
+from calibrators.maps.atlas import MapColumns
+from calibrators.pooled.cells import FARTHEST, CampaignBlock
+from calibrators.pooled.fit import Shape
+from calibrators.pooled.spline import Knots
+from calibrators.samples import Floats, Integers
+from calibrators.scipy_functions import expit
+
+_MOST_KNOTS = 64
+_BEYOND = np.array([0.35, 0.8, 1.4, 2.2, 3.2, 4.5, 6.0, 8.0, 10.5])
+"""Log-odds beyond the outermost knots at which the constant odds ratio is sampled."""
+
+_OUTERMOST = 30.0
+
+_PART = 1024
+"""Maps that are made at once: what it takes meanwhile is a few MB, however many there are."""
+
+
+class ServedKnots:
+    """Where the maps of a refit have their knots: at most 64, the same for every campaign."""
+
+    def __init__(self, knots: Knots) -> None:
+        low, high = knots.positions[0], knots.positions[-1]
+        below, above = low - _BEYOND[::-1], high + _BEYOND
+        tails = below[below > -FARTHEST], above[above < FARTHEST]
+        room = _MOST_KNOTS - 2 - len(tails[0]) - len(tails[1])
+        parts = max((room - 1) // (knots.count - 1), 1)
+        inside = np.linspace(low, high, parts * (knots.count - 1) + 1)
+        self._log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
+        self._before, self._after = knots.places(self._log_odds)
+        self._scores = np.concatenate(([0.0], expit(self._log_odds[1:-1]), [1.0]))
+
+    def maps(self, curves: Floats, shifts: Floats) -> MapColumns:
+        """Maps of curves, (n, k), each shifted by as much, (n,)."""
+        values = np.empty((len(curves), len(self._scores)))
+        for first in range(0, len(curves), _PART):
+            part = slice(first, first + _PART)
+            values[part] = self._values(curves[part], shifts[part])
+        lengths: Integers = np.full(len(curves), len(self._scores))
+        return MapColumns(lengths, np.tile(self._scores, len(curves)), values.reshape(-1))
+
+    def _values(self, curves: Floats, shifts: Floats) -> Floats:
+        before, after = curves[:, self._before], curves[:, self._before + 1]
+        table = before + self._after * (after - before) + self._log_odds + shifts[:, None]
+        return np.maximum.accumulate(expit(np.clip(table, -_OUTERMOST, _OUTERMOST)), axis=1)
+
+
+def monotone_rows(table: Floats, weights: Floats) -> Floats:
+    """Each row's weighted isotonic regression, (n, k); rows that never fall stay as they are.
+
+    By the max-min formula, all rows at once: the value at k is the largest over i <= k of the
+    smallest over j >= k of the weighted mean of i..j.
+
+    Source: Barlow et al., Statistical Inference under Order Restrictions, 1972, theorem 1.4.
+
+    Parameters: table (n, k), weights above 0, (n, k).
+    """
+    falling = (np.diff(table, axis=1) < 0).any(axis=1)
+    if not falling.any():
+        return table
+    fitted = table.copy()
+    fitted[falling] = _max_min(table[falling], weights[falling])
+    return fitted
+
+
+def _max_min(table: Floats, weights: Floats) -> Floats:
+    size = table.shape[1]
+    mass = np.pad(np.cumsum(weights, axis=1), ((0, 0), (1, 0)))
+    sums = np.pad(np.cumsum(weights * table, axis=1), ((0, 0), (1, 0)))
+    fitted = np.full(table.shape, -np.inf)
+    for first in range(size):
+        total = mass[:, first + 1 :] - mass[:, first, None]
+        means = (sums[:, first + 1 :] - sums[:, first, None]) / total
+        behind = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+        fitted[:, first:] = np.maximum(fitted[:, first:], behind)
+    return np.maximum.accumulate(fitted, axis=1)
+
+
+_MOST_SHIFT = 0.5
+"""Log-odds by which the mean may differ from the mode: more is beyond the expansion."""
+
+
+_LEAST = 1e-6
+"""Weight of a knot without traffic where a falling curve is made monotone."""
+
+
+def served_curves(shape: Shape, block: CampaignBlock) -> Floats:
+    """The log odds ratios at the knots that serve the campaigns of a block, (c, k)."""
+    mode = shape.curves(block)
+    curves = mode + _bounded(_campaign_shifts(shape, block, mode))
+    return _monotone(shape, curves, block.information(mode) + _LEAST)
+
+
+def served_target_curve(shape: Shape) -> Floats:
+    """The same, (1, k), for a campaign of which nothing is known."""
+    mode = (shape.tree.target @ shape.coordinates.basis.T)[None]
+    weights = sum(block.information(shape.curves(block)).sum(axis=0) for block in shape.blocks)
+    curves = mode + _bounded(_prior_shifts(shape, mode))
+    return _monotone(shape, curves, np.broadcast_to(weights + _LEAST, mode.shape))
+
+
+def _monotone(shape: Shape, curves: Floats, weights: Floats) -> Floats:
+    positions = shape.coordinates.knots.positions
+    return monotone_rows(positions + curves, weights) - positions
+
+
+def _campaign_shifts(shape: Shape, block: CampaignBlock, curves: Floats) -> Floats:
+    """From the mode to the log odds whose probability is the posterior's mean, (c, k).
+
+    To second order in the posterior's spread, E[p] lies logit-wise above p at the mode by the
+    mean's distance from the mode, -P t / 2 with t the third derivative against P, plus
+    (1 - 2 p) / 2 times the variance. With ample data both cancel; with none the mean over the
+    prior remains.
+
+    Source: the second-order Laplace approximation of Tierney and Kadane (JASA 81, 1986).
+    """
+    covariances = shape.eliminated(block).covariances
+    pull = block.curvature_pull(curves, covariances)
+    basis = shape.coordinates.basis
+    shift = np.einsum("nij,nj->ni", covariances, pull) @ basis.T
+    variances, _ = shape.coordinates.variances(covariances)
+    shifts: Floats = shift + _spread(shape, curves, variances)
+    return shifts
+
+
+def _prior_shifts(shape: Shape, curves: Floats) -> Floats:
+    squares = shape.coordinates.basis[:, 2:] ** 2
+    priors = [shape.priors.campaign, shape.priors.group][: 1 + bool(len(shape.tree.groups))]
+    steepness = shape.coordinates.steepness
+    variances = sum(prior.level + squares @ prior.of_waves(steepness) for prior in priors)
+    return _spread(shape, curves, np.asarray(variances)[None])
+
+
+def _spread(shape: Shape, curves: Floats, variances: Floats) -> Floats:
+    p = expit(shape.coordinates.knots.positions + curves)
+    return (1 - 2 * p) / 2 * variances
+
+
+def _bounded(shifts: Floats) -> Floats:
+    return np.clip(shifts, -_MOST_SHIFT, _MOST_SHIFT)

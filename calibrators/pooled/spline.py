@@ -1,0 +1,142 @@
+"""The knots that all campaigns share, and the linear spline on them.
+
+Curves on knots as a level, a slope and waves: the coordinates in which priors are simple.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from calibrators.samples import Floats, Integers
+
+_SPACING = 0.35
+_FEWEST, _MOST = 4, 22
+
+
+@dataclass(frozen=True)
+class Knots:
+    """Log-odds (first, first + 1, ... first + count - 1) * spacing.
+
+    They lie on a lattice, so that they seldom change from refit to refit.
+    """
+
+    first: int
+    count: int
+    spacing: float
+
+    @classmethod
+    def between(cls, low: float, high: float) -> Self:
+        """Knots that span these log-odds, as close as the most that there may be allow."""
+        spacing = _SPACING
+        while np.ceil(high / spacing) - np.floor(low / spacing) + 1 > _MOST:
+            spacing *= 2
+        first, last = int(np.floor(low / spacing)), int(np.ceil(high / spacing))
+        missing = max(0, _FEWEST - (last - first + 1))
+        return cls(first - missing // 2, max(last - first + 1, _FEWEST), spacing)
+
+    @cached_property
+    def positions(self) -> Floats:
+        """Their log-odds, (k,)."""
+        return self.spacing * (self.first + np.arange(self.count, dtype=np.float64))
+
+    def places(self, log_odds: Floats) -> tuple[Integers, Floats]:
+        """The knot before each value, (m,), and the weight of the one behind it; beyond the
+        outermost knots a spline is constant."""
+        at = np.clip(log_odds / self.spacing - self.first, 0.0, self.count - 1.0)
+        before = np.minimum(at.astype(np.int64), self.count - 2)
+        return before, at - before
+
+    def moved(self, curves: Floats, onto: "Knots") -> Floats:
+        """Curves given by their values at these knots, (n, k), at the knots of another set."""
+        if self == onto:
+            return curves
+        before, after = self.places(onto.positions)
+        moved: Floats = curves[:, before] * (1 - after) + curves[:, before + 1] * after
+        return moved
+
+
+_ROWS = 32
+"""Rows that are multiplied at once: so few that BLAS sees no work for a second thread, which would
+cost more CPU than it saves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """curve = basis @ (level, slope, amplitudes of waves).
+
+    The columns of the waves are orthogonal to level and slope under the traffic of all campaigns
+    together, so the level of a curve is its mean where the traffic is, at `centre`. Their second
+    differences are the sines s_j(i) = sqrt(2 / (k - 1)) sin(pi i j / (k - 1)), j = 1 .. k - 2: the
+    eigenvectors of second differences that are independent (a random walk of order 2) as well as
+    of those of independent first differences (a random walk of order 1). So any sum of the two
+    walks has independent amplitudes, of variance bend + step * `steepness`.
+
+    Source: P-splines (Eilers and Marx, Statistical Science 11, 1996) as a mixed model (Currie and
+    Durban, Statistical Modelling 2, 2002).
+
+    Attributes
+    ----------
+    basis : (k, k).
+    centre : log-odds.
+    steepness : 2 - 2 cos(pi j / (k - 1)), (k - 2,).
+    pairs : outer products of the rows of the basis, one for each knot and then one for each two
+        neighbours, (2 k - 1, k * k): what turns a tridiagonal matrix on the knots into one here.
+    """
+
+    knots: Knots
+    basis: Floats
+    centre: float
+    steepness: Floats
+    pairs: Floats
+
+    @classmethod
+    def of(cls, knots: Knots, mass: Floats) -> Self:
+        """From how much traffic lies at each knot, (k,)."""
+        weights = mass / max(mass.sum(), np.finfo(float).tiny) + 1e-3 / len(mass)
+        weights = weights / weights.sum()
+        positions = knots.positions
+        centre = float(weights @ positions)
+        lines = np.stack((np.ones_like(positions), positions - centre), axis=1)
+        hinges = np.maximum(positions[:, None] - positions[1:-1], 0.0)
+        hinges /= knots.spacing
+        fitted = np.linalg.solve(lines.T * weights @ lines, lines.T * weights @ hinges)
+        angles = np.pi * np.arange(1, len(mass) - 1) / (len(mass) - 1)
+        sines = np.sqrt(2 / (len(mass) - 1)) * np.sin(np.outer(angles, np.arange(1, len(mass) - 1)))
+        basis = np.hstack((lines, (hinges - lines @ fitted) @ sines))
+        return cls(knots, basis, centre, 2 - 2 * np.cos(angles), _pairs(basis))
+
+    def matrices(self, diagonal: Floats, beside: Floats) -> Floats:
+        """Tridiagonal matrices on the knots, (n, k) and (n, k - 1), in these coordinates."""
+        size = len(self.basis)
+        flat = _product(np.hstack((diagonal, beside)), self.pairs)
+        return flat.reshape(-1, size, size)
+
+    def variances(self, covariances: Floats) -> tuple[Floats, Floats]:
+        """Of curves with these covariances, (n, k, k): the variance at each knot, (n, k), and
+        the covariance of each two neighbours, (n, k - 1)."""
+        size = len(self.basis)
+        found = _product(covariances.reshape(-1, size * size), self.pairs.T)
+        return found[:, :size], found[:, size:] / 2
+
+    def of_curves(self, curves: Floats) -> Floats:
+        """The coordinates of curves given by their values at the knots, (n, k)."""
+        return np.linalg.solve(self.basis, curves.T).T.astype(np.float64, copy=False)
+
+
+def _product(rows: Floats, columns: Floats) -> Floats:
+    """rows @ columns."""
+    found = np.empty((len(rows), columns.shape[1]))
+    whole = len(rows) // _ROWS * _ROWS
+    parts = rows[:whole].reshape(-1, _ROWS, rows.shape[1])
+    np.matmul(parts, columns, out=found[:whole].reshape(-1, _ROWS, columns.shape[1]))
+    np.matmul(rows[whole:], columns, out=found[whole:])
+    return found
+
+
+def _pairs(basis: Floats) -> Floats:
+    own = basis[:, :, None] * basis[:, None, :]
+    beside = basis[:-1, :, None] * basis[1:, None, :]
+    both = np.concatenate((own, beside + beside.transpose(0, 2, 1)))
+    return both.reshape(len(both), -1)

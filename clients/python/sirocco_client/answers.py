@@ -1,0 +1,174 @@
+"""What `calibrate` gives: probabilities, and what they come from.
+
+What is said to the service to calibrate, apart from how it travels.
+
+A dialogue yields each request and is sent its answer, so that threads and asyncio share it.
+"""
+
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
+from sirocco_client.requests import (
+    COLUMNS,
+    JSON,
+    Asked,
+    Floats,
+    Question,
+    Reply,
+    pack_question,
+    unpack_answer,
+)
+
+RAW: Final = "raw"
+NO_VERSION: Final = "none"
+AGE_HEADER: Final = "sirocco-map-age"
+VERSION_HEADER: Final = "sirocco-version"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibrated:
+    """Probabilities of n scores, in their order; numpy takes it for the array of them.
+
+    `levels` says of each which map served it: `campaign`, `target`, `identity`, or `raw` when the
+    service was away and these are the scores themselves; None where it was not asked for.
+    `map_age` is seconds since `version` was published; None before the first version.
+    """
+
+    probabilities: Floats
+    version: str
+    map_age: float | None = None
+    levels: tuple[str, ...] | None = None
+
+    @classmethod
+    def raw(cls, scores: Floats) -> Self:
+        """The scores as they are, marked as such."""
+        return cls(scores.copy(), NO_VERSION, None, (RAW,) * len(scores))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Calibrated"]) -> "Calibrated":
+        """The answers to the parts of a question, all of one version, as one."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        probabilities = np.concatenate([part.probabilities for part in parts])
+        levels = tuple(level for part in parts for level in part.levels or ())
+        return cls(probabilities, first.version, first.map_age, levels or None)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether these are the scores themselves."""
+        return self.levels is not None and self.levels[:1] == (RAW,)
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.probabilities, dtype=dtype, copy=copy)
+
+
+def read_answer(reply: Reply, scores: int, explain: bool) -> Calibrated:
+    """The answer to so many scores; raises Refused or BadAnswer."""
+    if reply.status != 200:
+        raise refusal(reply)
+    if reply.media_type == COLUMNS:
+        probabilities, levels = unpack_answer(reply.body, scores)
+        version = reply.headers.get(VERSION_HEADER, NO_VERSION)
+    else:
+        probabilities, levels, version = _of_json(reply)
+    _check_probabilities(probabilities, scores)
+    if explain and (levels is None or len(levels) != scores):
+        raise BadAnswer("the levels are not in the answer")
+    return Calibrated(probabilities, version, map_age(reply), levels)
+
+
+def refusal(reply: Reply) -> Refused:
+    """The answer's problem as an error; a problem that cannot be read tells its status only."""
+    try:
+        members = json.loads(reply.body)
+    except ValueError:
+        members = None
+    return Refused(reply.status, members if isinstance(members, dict) else {})
+
+
+def map_age(reply: Reply) -> float | None:
+    """Seconds since the version was published, if the answer says."""
+    try:
+        return float(reply.headers.get(AGE_HEADER, ""))
+    except ValueError:
+        return None
+
+
+def _of_json(reply: Reply) -> tuple[Floats, tuple[str, ...] | None, str]:
+    try:
+        content = json.loads(reply.body)
+        probabilities = np.array(content["probabilities"], np.float64)
+        levels = content.get("levels")
+        return probabilities, None if levels is None else tuple(levels), str(content["version"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadAnswer(f"{reply.body[:40]!r} is no answer to a calibrate request") from None
+
+
+def _check_probabilities(probabilities: Floats, scores: int) -> None:
+    if probabilities.shape != (scores,):
+        raise BadAnswer(f"{probabilities.shape} probabilities for {scores} scores")
+    if not (probabilities.min() >= 0.0 and probabilities.max() <= 1.0):
+        raise BadAnswer("a probability is outside [0, 1]")
+
+
+Talk = Generator[Asked, Reply, Calibrated]
+
+# Measured: from here on, columns cost both sides together less than JSON.
+FEWEST_FOR_COLUMNS: Final = 32
+_PATH: Final = "/v1/calibrate"
+_MOST_ROUNDS: Final = 3
+_UNSUPPORTED: Final = 415
+
+
+class Dialogue:
+    """Words every question as JSON or as columns, and reads the answers."""
+
+    def __init__(self, binary: bool | None, max_scores: int) -> None:
+        if max_scores < 1:
+            raise BadInput("max_scores", "must be at least 1", max_scores)
+        self._binary = binary
+        self._max_scores = max_scores
+        self._columns_refused = False
+
+    def about(self, question: Question, explain: bool) -> Talk:
+        """The whole answer, all of one version; raises Refused or Unavailable."""
+        for _ in range(_MOST_ROUNDS):
+            answers = []
+            for part in question.parts(self._max_scores):
+                answer = yield from self._about_part(part, explain)
+                answers.append(answer)
+            if len({answer.version for answer in answers}) == 1:
+                return Calibrated.joined(answers)
+        raise Unavailable("every time another version came between the parts", _MOST_ROUNDS)
+
+    def _about_part(self, part: Question, explain: bool) -> Talk:
+        if self._takes_columns(part):
+            reply = yield _asked(COLUMNS, pack_question(part, explain), explain=False)
+            if reply.status != _UNSUPPORTED:
+                return read_answer(reply, len(part), explain)
+            if self._binary:
+                raise refusal(reply)
+            # An older service: it is asked in JSON from now on.
+            self._columns_refused = True
+        reply = yield _asked(JSON, part.as_json(), explain)
+        return read_answer(reply, len(part), explain)
+
+    def _takes_columns(self, part: Question) -> bool:
+        if self._binary is not None:
+            return self._binary
+        return len(part) >= FEWEST_FOR_COLUMNS and not self._columns_refused
+
+
+def _asked(media_type: str, body: bytes, explain: bool) -> Asked:
+    path = f"{_PATH}?explain=true" if explain else _PATH
+    return Asked("POST", path, body, {"Content-Type": media_type})

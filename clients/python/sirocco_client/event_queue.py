@@ -1,0 +1,313 @@
+"""Events that wait to be sent: bounded, in order, and every one accounted for.
+
+What the service's answer to a batch of events means for each of them.
+Hands what was not stored to those who asked for it; their errors stop nothing.
+"""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import httpx
+
+from sirocco_client.answers import refusal
+from sirocco_client.errors import BadInput, BufferFull
+from sirocco_client.events import Batch, Event
+from sirocco_client.requests import Reply
+from sirocco_client.retries import Found, unavailable
+
+_TOO_LARGE: Final = 413
+_TRY_AGAIN: Final = frozenset({408, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An event that the service refused for good, and why."""
+
+    event: Event
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing is left to do: every event is stored, known already, or refused for good."""
+
+    accepted: int
+    duplicates: int
+    rejections: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """The service takes smaller batches only; nothing was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """It is not known to be stored; `after_seconds` is what the service asks to wait."""
+
+    reason: str
+    after_seconds: float = 0.0
+
+
+Verdict = Settled | TooLarge | TryAgain
+
+
+def verdict_of(found: Found, batch: Batch) -> Verdict:
+    """What a try came to."""
+    if isinstance(found, httpx.TransportError):
+        return TryAgain(str(unavailable(found, 1)))
+    if found.status >= 500 or found.status in _TRY_AGAIN:
+        return TryAgain(f"the service answered {found.status}", found.retry_after or 0.0)
+    if found.status == _TOO_LARGE and len(batch) > 1:
+        return TooLarge()
+    if found.status == 200:
+        return _stored(found, batch)
+    return _refused(found, batch)
+
+
+def _stored(reply: Reply, batch: Batch) -> Verdict:
+    try:
+        content = json.loads(reply.body)
+        rejections = _rejections(content["rejected"], batch)
+        return Settled(int(content["accepted"]), int(content["duplicates"]), rejections)
+    except (ValueError, KeyError, TypeError, IndexError):
+        # Not the service: to ask again under the same key is safe.
+        return TryAgain("the answer cannot be read")
+
+
+def _refused(reply: Reply, batch: Batch) -> Verdict:
+    error = refusal(reply)
+    try:
+        rejections = _rejections(error.members["rejected"], batch)
+    except (KeyError, TypeError, IndexError):
+        rejections = tuple(Rejection(event, str(error)) for event in batch.events)
+    return Settled(0, 0, rejections)
+
+
+def _rejections(listed: list[dict[str, Any]], batch: Batch) -> tuple[Rejection, ...]:
+    return tuple(
+        Rejection(json.loads(batch.lines[one["index"]]), str(one["error"])) for one in listed
+    )
+
+
+# Half of what the service takes by default, with room for the line ends.
+_MOST_BATCH_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Buffering:
+    """How events are gathered, sent and given up.
+
+    A batch leaves when `batch_events` are there, or `linger_seconds` after its first. At most
+    `most_events` of `most_bytes` wait, those on their way included. An event beyond that raises
+    BufferFull (`raise`), waits up to `block_seconds` for room and then raises (`block`; threads
+    only), or is left out and counted (`drop`). `timeout` is the deadline of one try. `gzip` packs
+    the batches. `on_rejected` is given what the service refused for good, with its reasons;
+    `on_unsent` what `close` could not send. A buffer that is still open at the end of the process
+    is flushed for `exit_seconds`.
+    """
+
+    batch_events: int = 1000
+    linger_seconds: float = 1.0
+    most_events: int = 100_000
+    most_bytes: int = 64 * 1024 * 1024
+    when_full: Literal["raise", "block", "drop"] = "raise"
+    block_seconds: float = 1.0
+    timeout: float = 10.0
+    gzip: bool = False
+    first_pause_seconds: float = 0.1
+    most_pause_seconds: float = 30.0
+    exit_seconds: float = 5.0
+    on_rejected: Callable[[list[Rejection]], None] | None = None
+    on_unsent: Callable[[list[Batch]], None] | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("batch_events", "most_events", "most_bytes", "timeout"):
+            if not getattr(self, field) > 0:
+                raise BadInput(field, "must be more than 0", getattr(self, field))
+        if self.when_full not in ("raise", "block", "drop"):
+            raise BadInput("when_full", "must be raise, block or drop", self.when_full)
+
+
+@dataclass(frozen=True, slots=True)
+class EventCounts:
+    """What became of all events so far: those taken are accepted, duplicates, rejected, unsent, or
+    still waiting. `dropped` were not taken; `retries` are requests, not events."""
+
+    taken: int = 0
+    accepted: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    unsent: int = 0
+    dropped: int = 0
+    retries: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
+
+
+class Outbox:
+    """Lines in, batches out, one on its way at a time; knows no thread, no clock and no network."""
+
+    def __init__(self, buffering: Buffering) -> None:
+        self._buffering = buffering
+        self._lines: deque[bytes] = deque()
+        self._formed: deque[Batch] = deque()
+        self._first_at = 0.0
+        self._waiting = self._waiting_bytes = 0
+        self._taken = self._unsent = 0
+        self._accepted = self._duplicates = self._rejected = 0
+        self.dropped = self.retries = 0
+
+    @property
+    def counts(self) -> EventCounts:
+        """What became of all events so far."""
+        return EventCounts(
+            self._taken,
+            self._accepted,
+            self._duplicates,
+            self._rejected,
+            self._unsent,
+            self.dropped,
+            self.retries,
+            self._waiting,
+            self._waiting_bytes,
+        )
+
+    @property
+    def taken(self) -> int:
+        """How many events were taken so far."""
+        return self._taken
+
+    @property
+    def settled(self) -> int:
+        """How many of them wait no more; in the order in which they were taken."""
+        return self._taken - self._waiting
+
+    def fits(self, line: bytes) -> bool:
+        """Whether there is room for one more event."""
+        limits = self._buffering
+        if len(line) > limits.most_bytes:
+            raise BadInput("event", f"must have at most {limits.most_bytes} bytes", len(line))
+        return (
+            self._waiting < limits.most_events
+            and self._waiting_bytes + len(line) <= limits.most_bytes
+        )
+
+    def put(self, line: bytes, now: float) -> bool:
+        """Take an event that fits; whether there is now something else to wait for."""
+        if not self._lines:
+            self._first_at = now
+        self._lines.append(line)
+        self._count_in(1, len(line))
+        return len(self._lines) in (1, self._buffering.batch_events)
+
+    def put_batches(self, batches: Iterable[Batch]) -> None:
+        """Take back batches that an outbox gave up before, under their keys; raises BufferFull."""
+        given = list(batches)
+        events, size = sum(map(len, given)), sum(batch.size for batch in given)
+        limits = self._buffering
+        if (
+            self._waiting + events > limits.most_events
+            or self._waiting_bytes + size > limits.most_bytes
+        ):
+            raise self.full()
+        # What was taken before leaves before.
+        self._form_all()
+        self._formed.extend(given)
+        self._count_in(events, size)
+
+    def full(self) -> BufferFull:
+        """The error that says so."""
+        return BufferFull(self._waiting, self._waiting_bytes)
+
+    def due_in(self, now: float, at_once: bool) -> float | None:
+        """Seconds until the next batch should leave, 0 or less for now; None if nothing waits."""
+        if self._formed:
+            return 0.0
+        if not self._lines:
+            return None
+        if at_once or len(self._lines) >= self._buffering.batch_events:
+            return 0.0
+        return self._first_at + self._buffering.linger_seconds - now
+
+    def next_batch(self, now: float) -> Batch:
+        """The oldest events that wait, at least one; they count as waiting until they settle."""
+        self._first_at = now
+        return self._formed.popleft() if self._formed else self._form()
+
+    def settle(self, batch: Batch, settled: Settled) -> None:
+        """The events of the batch wait no more."""
+        self._accepted += settled.accepted
+        self._duplicates += settled.duplicates
+        self._rejected += len(settled.rejections)
+        self._count_out(batch)
+
+    def put_back(self, batches: Iterable[Batch]) -> None:
+        """Batches that must leave before all others; they never stopped waiting."""
+        self._formed.extendleft(reversed(list(batches)))
+
+    def give_up(self) -> list[Batch]:
+        """Everything that waits, oldest first, each under the key it must keep."""
+        self._form_all()
+        unsent = list(self._formed)
+        self._formed.clear()
+        for batch in unsent:
+            self._unsent += len(batch)
+            self._count_out(batch)
+        return unsent
+
+    def _form_all(self) -> None:
+        while self._lines:
+            self._formed.append(self._form())
+
+    def _form(self) -> Batch:
+        lines: list[bytes] = []
+        size = 0
+        while self._lines and len(lines) < self._buffering.batch_events:
+            size += len(self._lines[0])
+            if lines and size > _MOST_BATCH_BYTES:
+                break
+            lines.append(self._lines.popleft())
+        return Batch(lines)
+
+    def _count_in(self, events: int, size: int) -> None:
+        self._taken += events
+        self._waiting += events
+        self._waiting_bytes += size
+
+    def _count_out(self, batch: Batch) -> None:
+        self._waiting -= len(batch)
+        self._waiting_bytes -= batch.size
+
+
+logger = logging.getLogger(__name__)
+
+
+def tell_rejected(rejections: tuple[Rejection, ...], buffering: Buffering) -> None:
+    """Gives the rejections to `on_rejected`; without it, logs how many there were."""
+    if not rejections:
+        return
+    if buffering.on_rejected is None:
+        logger.warning("%d events rejected; the first: %s", len(rejections), rejections[0].error)
+        return
+    try:
+        buffering.on_rejected(list(rejections))
+    except Exception:
+        logger.exception("on_rejected failed with %d events", len(rejections))
+
+
+def tell_unsent(unsent: list[Batch], buffering: Buffering) -> None:
+    """Gives the batches to `on_unsent`; without it, logs how many there were."""
+    if not unsent:
+        return
+    if buffering.on_unsent is None:
+        logger.error("%d events could not be sent", sum(map(len, unsent)))
+        return
+    try:
+        buffering.on_unsent(unsent)
+    except Exception:
+        logger.exception("on_unsent failed with %d batches", len(unsent))

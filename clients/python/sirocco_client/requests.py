@@ -1,0 +1,201 @@
+"""Scores to calibrate: checked before they travel, and put into words.
+
+Questions and answers as binary columns, `application/vnd.sirocco.columns`, version 1.
+
+Little-endian: a header of 32 bytes, then sections, each padded with zeros to a multiple of 8.
+A request and its answer, apart from how they travel.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sirocco_client.errors import BadAnswer, BadInput
+
+Floats = NDArray[np.float64]
+Campaigns = str | Sequence[str]
+
+SCORE_RULE: Final = "must be a number in [0, 1]"
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """n scores of one target; a campaign for each, or one for all."""
+
+    target: str
+    campaigns: Campaigns
+    scores: Floats
+
+    @classmethod
+    def of(cls, target: str, campaigns: Campaigns, scores: ArrayLike) -> Self:
+        """The checked question; raises BadInput."""
+        column = checked_scores(scores)
+        if not len(column):
+            raise BadInput("scores", "has 0 items; must have at least 1")
+        if not isinstance(campaigns, str):
+            _check_campaigns(campaigns, len(column))
+        return cls(target, campaigns, column)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def parts(self, most: int) -> Iterator["Question"]:
+        """The question in parts of at most so many scores, in order."""
+        if len(self) <= most:
+            yield self
+            return
+        for start in range(0, len(self), most):
+            part = slice(start, start + most)
+            campaigns = self.campaigns if isinstance(self.campaigns, str) else self.campaigns[part]
+            yield Question(self.target, campaigns, self.scores[part])
+
+    def as_json(self) -> bytes:
+        """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
+        one = isinstance(self.campaigns, str)
+        campaigns = self.campaigns if one else list(self.campaigns)
+        content = {
+            "target": self.target,
+            "campaign" if one else "campaigns": campaigns,
+            "scores": self.scores.tolist(),
+        }
+        return encoded("campaigns", _encode(content))
+
+
+def checked_scores(scores: ArrayLike) -> Floats:
+    """The scores as float64, shape (n,); raises BadInput that names the first bad one."""
+    given = np.asarray(scores)
+    if given.ndim != 1:
+        raise BadInput("scores", f"must have one dimension, not {given.ndim}")
+    if given.dtype.kind not in "fiu" and given.size:
+        raise BadInput("scores", f"must be numbers, not {given.dtype}")
+    column = given.astype(np.float64, copy=False)
+    # NaN makes both comparisons false.
+    if column.size and not (column.min() >= 0.0 and column.max() <= 1.0):
+        place = int(np.argmin((column >= 0.0) & (column <= 1.0)))
+        raise BadInput(f"scores[{place}]", SCORE_RULE, float(column[place]))
+    return column
+
+
+def encoded(field: str, text: str) -> bytes:
+    """UTF-8; raises BadInput on halves of surrogate pairs, which have none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(field, "must be text that UTF-8 can hold") from None
+
+
+def _check_campaigns(campaigns: Sequence[str], scores: int) -> None:
+    if len(campaigns) != scores:
+        raise BadInput("campaigns", f"has {len(campaigns)} items beside {scores} scores")
+    if set(map(type, campaigns)) == {str}:
+        return
+    for place, campaign in enumerate(campaigns):
+        if not isinstance(campaign, str):
+            raise BadInput(f"campaigns[{place}]", "must be a string", campaign)
+
+
+# Magic, version, kind, flags, rows, names, bytes of names, bytes of target, dictionary.
+_HEADER: Final = struct.Struct("<4sHBBIIIIQ")
+_MAGIC: Final = b"SCOL"
+_VERSION: Final = 1
+_SCORES, _PROBABILITIES = 1, 2
+_FLOAT32, _ONE_CAMPAIGN, _LEVELS = 1, 4, 16
+_NAMES_OF_LEVELS: Final = ("identity", "target", "campaign")
+
+Ids = NDArray[np.uint32]
+
+
+def pack_question(question: Question, levels: bool) -> bytes:
+    """The question with the names of its campaigns; raises BadInput on names without UTF-8."""
+    if isinstance(question.campaigns, str):
+        names, places = [question.campaigns], np.zeros(1, "<u4")
+    else:
+        names, places = _distinct(question.campaigns)
+    texts = [encoded("campaigns", name) for name in names]
+    lengths = np.fromiter(map(len, texts), "<u4", len(texts))
+    target = encoded("target", question.target)
+    flags = _LEVELS * levels + _ONE_CAMPAIGN * isinstance(question.campaigns, str)
+    text = b"".join(texts)
+    sizes = (len(question), len(texts), len(text), len(target))
+    header = _HEADER.pack(_MAGIC, _VERSION, _SCORES, flags, *sizes, 0)
+    sections = map(_section, (target, lengths.tobytes(), text, places.tobytes()))
+    scores = question.scores.astype("<f8", copy=False).tobytes()
+    return b"".join((header, *sections, scores))
+
+
+def unpack_answer(body: bytes, rows: int) -> tuple[Floats, tuple[str, ...] | None]:
+    """Probabilities, and levels if there are some; raises BadAnswer."""
+    if len(body) < _HEADER.size:
+        raise BadAnswer(f"columns: {len(body)} bytes are no header")
+    magic, version, kind, flags, found, *_ = _HEADER.unpack_from(body)
+    if (magic, version, kind, found) != (_MAGIC, _VERSION, _PROBABILITIES, rows):
+        raise BadAnswer(f"columns: these are not the probabilities of {rows} scores")
+    with_levels = bool(flags & _LEVELS)
+    size = _HEADER.size + 8 * rows + with_levels * _padded(rows)
+    if len(body) != size or flags & _FLOAT32:
+        raise BadAnswer(f"columns: flags {flags} and {len(body)} bytes, not {size}")
+    # A copy is aligned, and outlives the body.
+    probabilities = np.frombuffer(body, "<f8", rows, _HEADER.size).astype(np.float64)
+    levels = _levels(body[_HEADER.size + 8 * rows :][:rows]) if with_levels else None
+    return probabilities, levels
+
+
+def _distinct(campaigns: Sequence[str]) -> tuple[list[str], Ids]:
+    number: dict[str, int] = {}
+    places = [number.setdefault(name, len(number)) for name in campaigns]
+    return list(number), np.array(places, "<u4")
+
+
+def _levels(codes: bytes) -> tuple[str, ...]:
+    if max(codes, default=0) >= len(_NAMES_OF_LEVELS):
+        raise BadAnswer(f"columns: level {max(codes)} is unknown")
+    return tuple(_NAMES_OF_LEVELS[code] for code in codes)
+
+
+def _section(content: bytes) -> bytes:
+    return content + bytes(-len(content) % 8)
+
+
+def _padded(size: int) -> int:
+    return size + -size % 8
+
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+COLUMNS: Final = "application/vnd.sirocco.columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, without the address of the service."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer, whole; header names are looked up in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """What the body is, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds to wait that the service asks for, if it does."""
+        given = self.headers.get("retry-after", "")
+        return float(given) if given.isdecimal() else None

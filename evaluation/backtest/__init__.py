@@ -1,0 +1,1 @@
+"""The hourly backtest: what a method would have served, hour by hour."""

@@ -1,0 +1,280 @@
+"""A log of scored impressions as columns: what backtests read and the platform writes.
+
+Impressions taken together by hour, campaign and cell of scores: a long log in little memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrators.bins.bins import cell_means, fixed_sums
+from calibrators.bins.fixed_point import Part, sum_by_key, sum_parts
+from calibrators.bins.grid import GRID
+from calibrators.samples import (
+    Floats,
+    Integers,
+    as_vector,
+    check_equal_lengths,
+    check_finite_sum,
+    check_not_negative,
+    check_unit_interval,
+)
+from evaluation.metrics.predictions import encode_campaigns
+
+SECONDS_PER_HOUR = 3600.0
+TIMES_END = 1e12
+
+Rows = NDArray[np.int32]
+Number = TypeVar("Number", np.float64, np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventTable:
+    """n impressions with their outcomes; columns of shape (n,), in any order of time.
+
+    Attributes
+    ----------
+    times : epoch seconds, under 1e12 in size (so milliseconds are refused).
+    campaigns : distinct names.
+    rows : index into `campaigns` of each impression.
+    scores : probabilities the upstream model predicted, in [0, 1].
+    outcomes : in [0, 1].
+    bids : at least 0, or None where the log has none.
+    weights : how many impressions each row stands for, above 0, where rows of one hour, campaign
+        and cell of scores were taken together; None: each is one.
+
+    Raises
+    ------
+    ValueError
+        When the columns differ in length or a value breaks its rule; it is named.
+
+    Examples
+    --------
+    >>> table = EventTable.from_columns([7200.5, 3599.0], ["b", "a"], [0.1, 0.2], [0, 1])
+    >>> table.campaigns, table.rows.tolist(), table.hours.tolist()
+    (('a', 'b'), [1, 0], [2, 0])
+    """
+
+    times: Floats
+    campaigns: tuple[str, ...]
+    rows: Rows
+    scores: Floats
+    outcomes: Floats
+    bids: Floats | None = None
+    weights: Floats | None = None
+
+    def __post_init__(self) -> None:
+        checked: dict[str, NDArray[np.float64] | Rows] = {
+            "times": _check_times(self.times),
+            "rows": _check_rows(self.rows, len(self.campaigns)),
+            "scores": check_unit_interval("scores", self.scores),
+            "outcomes": check_unit_interval("outcomes", self.outcomes),
+        }
+        if self.bids is not None:
+            checked["bids"] = check_not_negative("bids", self.bids)
+        if self.weights is not None:
+            checked["weights"] = _check_weights(self.weights)
+        check_equal_lengths(**checked)
+        _check_distinct(self.campaigns)
+        for name, column in checked.items():
+            object.__setattr__(self, name, column)
+
+    @classmethod
+    def from_columns(
+        cls,
+        times: ArrayLike,
+        campaigns: Sequence[str],
+        scores: ArrayLike,
+        outcomes: ArrayLike,
+        bids: ArrayLike | None = None,
+    ) -> Self:
+        """The table of columns that name each impression's campaign; names are put in order."""
+        found, codes = encode_campaigns(campaigns)
+        names = tuple(sorted(set(map(str, found))))
+        rank = {name: row for row, name in enumerate(names)}
+        return cls(
+            as_vector("times", times),
+            names,
+            np.array([rank[str(name)] for name in found], np.int32)[codes],
+            as_vector("scores", scores),
+            as_vector("outcomes", outcomes),
+            None if bids is None else as_vector("bids", bids),
+        )
+
+    @classmethod
+    def concatenate(cls, tables: Sequence["EventTable"]) -> Self:
+        """The tables one after the other; bids are kept when all tables have them."""
+        names = tuple(sorted(set().union(*(table.campaigns for table in tables))))
+        rank = {name: row for row, name in enumerate(names)}
+        bids = [table.bids for table in tables if table.bids is not None]
+        weighted = any(table.weights is not None for table in tables)
+        return cls(
+            _join([table.times for table in tables], np.float64),
+            names,
+            _join([table._rows_among(rank) for table in tables], np.int32),
+            _join([table.scores for table in tables], np.float64),
+            _join([table.outcomes for table in tables], np.float64),
+            _join(bids, np.float64) if tables and len(bids) == len(tables) else None,
+            _join([table.counts for table in tables], np.float64) if weighted else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def hours(self) -> Integers:
+        """Hour of each impression, floor(times / 3600), shape (n,)."""
+        return np.floor(self.times / SECONDS_PER_HOUR).astype(np.int64)
+
+    @property
+    def counts(self) -> Floats:
+        """How many impressions each row stands for, shape (n,)."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
+    @property
+    def positives(self) -> Floats:
+        """How many positives each row stands for, shape (n,)."""
+        return self.outcomes if self.weights is None else self.weights * self.outcomes
+
+    def select(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "EventTable":
+        """The impressions that an index array or a mask of shape (n,) chooses."""
+        return EventTable(
+            self.times[chosen],
+            self.campaigns,
+            self.rows[chosen],
+            self.scores[chosen],
+            self.outcomes[chosen],
+            None if self.bids is None else self.bids[chosen],
+            None if self.weights is None else self.weights[chosen],
+        )
+
+    def _rows_among(self, rank: dict[str, int]) -> Rows:
+        return np.array([rank[name] for name in self.campaigns], np.int32)[self.rows]
+
+
+def _join(columns: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
+    return np.concatenate([np.empty(0, dtype), *columns])
+
+
+def _check_times(values: ArrayLike) -> Floats:
+    times = as_vector("times", values)
+    inside = np.abs(times) < TIMES_END
+    if not inside.all():
+        first = int(np.argmin(inside))
+        raise ValueError(
+            f"times[{first}] = {times[first]}: must be epoch seconds, finite and under 1e12"
+        )
+    return times
+
+
+def _check_weights(values: ArrayLike) -> Floats:
+    weights = check_not_negative("weights", values)
+    if not weights.all():
+        raise ValueError(f"weights[{int(np.argmin(weights))}] = 0.0: every row must stand for some")
+    check_finite_sum("weights", weights)
+    return weights
+
+
+def _check_rows(values: Rows, campaigns: int) -> Rows:
+    rows = np.asarray(values)
+    if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
+        raise ValueError("rows must be whole numbers of one dimension")
+    inside = (rows >= 0) & (rows < campaigns)
+    if not inside.all():
+        first = int(np.argmin(inside))
+        raise ValueError(
+            f"rows[{first}] = {rows[first]}: must point at one of {campaigns} campaigns"
+        )
+    return rows.astype(np.int32)
+
+
+def _check_distinct(campaigns: tuple[str, ...]) -> None:
+    seen = set(campaigns)
+    if len(seen) != len(campaigns):
+        twice = next(name for name in campaigns if campaigns.count(name) > 1)
+        raise ValueError(f"campaigns: {twice!r} stands there twice")
+
+
+_CELL_BITS, _CAMPAIGN_BITS = 12, 20
+_HOUR_SHIFT = _CELL_BITS + _CAMPAIGN_BITS
+_FIRST_HOUR = -(1 << 29)
+
+
+class EventCells:
+    """Counts, score sums and outcomes of every (hour, campaign, cell) of the tables added so far.
+
+    The cells are those of the grid that calibrators are fitted on (`calibrators.bins.grid`), so a
+    backtest of the cells fits the very maps that one of the impressions does. A row is judged at
+    the mean score of its cell, which is 0.8 % wide at most. Sums are whole numbers: the order of
+    the tables and of their rows is of no effect.
+
+    >>> cells = EventCells()
+    >>> cells.add(EventTable.from_columns([0, 9, 3600], ["a"] * 3, [0.1, 0.1, 0.1], [1, 0, 0]))
+    >>> table = cells.table()
+    >>> table.weights.tolist(), table.outcomes.tolist(), table.hours.tolist()
+    ([2.0, 1.0], [0.5, 0.0], [0, 1])
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._held: list[Part] = []
+        self._waiting = 0
+
+    def add(self, table: EventTable) -> None:
+        """Take in the impressions of a table; their bids are forgotten.
+
+        Raises
+        ------
+        ValueError
+            When there are more than a million campaigns.
+        """
+        keys = (table.hours - _FIRST_HOUR) << _HOUR_SHIFT
+        keys |= self._campaigns(table) << _CELL_BITS
+        keys |= GRID.cells_of(table.scores)
+        sums = fixed_sums(table.scores, table.counts, table.positives)
+        self._held.append(sum_by_key(keys, sums))
+        self._waiting += len(self._held[-1][0])
+        if self._waiting > len(self._held[0][0]):
+            self._merge()
+
+    def __len__(self) -> int:
+        """How many rows the table will have."""
+        self._merge()
+        return len(self._held[0][0]) if self._held else 0
+
+    def table(self) -> EventTable:
+        """The impressions added, one row for each cell of an hour and campaign."""
+        self._merge()
+        if not self._held:
+            return EventTable.concatenate([])
+        keys, sums = self._held[0]
+        cells = keys & ((1 << _CELL_BITS) - 1)
+        scores, outcomes, weights = cell_means(cells, sums)
+        names = tuple(sorted(self._codes))
+        rank = np.empty(len(names), np.int32)
+        rank[[self._codes[name] for name in names]] = np.arange(len(names))
+        return EventTable(
+            SECONDS_PER_HOUR * ((keys >> _HOUR_SHIFT) + _FIRST_HOUR).astype(np.float64),
+            names,
+            rank[(keys >> _CELL_BITS) & ((1 << _CAMPAIGN_BITS) - 1)],
+            scores,
+            outcomes,
+            weights=weights,
+        )
+
+    def _campaigns(self, table: EventTable) -> Integers:
+        """The code of each row's campaign; one campaign keeps its code from table to table."""
+        for name in table.campaigns:
+            self._codes.setdefault(name, len(self._codes))
+        if len(self._codes) > 1 << _CAMPAIGN_BITS:
+            raise ValueError(f"{len(self._codes):,} campaigns: there may be a million at most")
+        codes = np.array([self._codes[name] for name in table.campaigns], np.int64)
+        return codes[table.rows]
+
+    def _merge(self) -> None:
+        if len(self._held) > 1:
+            self._held = [sum_parts(self._held)]
+        self._waiting = 0

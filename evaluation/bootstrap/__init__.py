@@ -1,0 +1,1 @@
+"""Block bootstrap: how far chance alone moves a metric."""

@@ -1,0 +1,197 @@
+"""AUC and the calibrated log loss in every draw of blocks.
+
+csAUC in every draw of blocks, on buckets of score and of bid.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
+
+from calibrators.samples import Floats, Integers
+from evaluation.bootstrap.blocks import Blocks
+from evaluation.bootstrap.cells import BlockCells, CellMatrix
+from evaluation.metrics.bias import Mask
+from evaluation.metrics.loss import EPSILON
+from evaluation.metrics.sums import sum_at
+
+_STEPS = 60
+_CLOSE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockAuc:
+    """`auc` in every draw, from the cells of all rows."""
+
+    matrix: CellMatrix
+
+    @classmethod
+    def of(cls, cells: BlockCells) -> Self:
+        """Of the rows in these cells."""
+        return cls(cells.pooled())
+
+    def __call__(self, multiplicities: Floats) -> Floats:
+        """See `Resampled`."""
+        parts = _split(multiplicities, self.matrix.at_once)
+        return np.concatenate([self._of(part) for part in parts])
+
+    def _of(self, multiplicities: Floats) -> Floats:
+        times = multiplicities.T
+        positives: Floats = self.matrix.positives @ times
+        negatives: Floats = self.matrix.weights @ times - positives
+        below = np.cumsum(negatives, axis=0) - 0.5 * negatives
+        with np.errstate(divide="ignore", invalid="ignore"):
+            won: Floats = (below * positives).sum(axis=0) / positives.sum(axis=0)
+            won /= negatives.sum(axis=0)
+        return won
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCalibratedLogLoss:
+    """`calibrated_log_loss` in every draw: the shift that the drawn bias rows ask for, judged on
+    the other rows drawn.
+
+    A draw whose bias rows are of one class has no finite shift: nan.
+
+    Attributes
+    ----------
+    bias, rest : the cells of the rows that the shift is fitted on, and of the others.
+    bias_odds, rest_odds : log-odds of the cells, (k,).
+    """
+
+    bias: CellMatrix
+    rest: CellMatrix
+    bias_odds: Floats
+    rest_odds: Floats
+
+    @classmethod
+    def of(cls, bias: BlockCells, rest: BlockCells) -> Self:
+        """Of the bias rows and of the rest."""
+        odds = (_log_odds(cells) for cells in (bias, rest))
+        return cls(bias.pooled(), rest.pooled(), *odds)
+
+    def __call__(self, multiplicities: Floats) -> Floats:
+        """See `Resampled`."""
+        at_once = min(self.bias.at_once, self.rest.at_once)
+        return np.concatenate([self._of(part) for part in _split(multiplicities, at_once)])
+
+    def _of(self, multiplicities: Floats) -> Floats:
+        times = multiplicities.T
+        positives = (self.bias.positives @ times).sum(axis=0)
+        shift = log_odds_shifts(self.bias_odds, self.bias.weights @ times, positives)
+        weights: Floats = self.rest.weights @ times
+        shifted = self.rest_odds[:, np.newaxis] - shift
+        with np.errstate(divide="ignore", invalid="ignore"):
+            losses = weights * np.logaddexp(0.0, shifted)
+            losses -= (self.rest.positives @ times) * shifted
+            mean: Floats = losses.sum(axis=0) / weights.sum(axis=0)
+        return mean
+
+
+def log_odds_shifts(log_odds: Floats, weights: Floats, positives: Floats) -> Floats:
+    """The c with sum of weights * sigmoid(log_odds - c) = positives in each of d columns, (d,).
+
+    log_odds are (k,), weights (k, d), positives (d,). Newton's steps, kept inside a bracket that
+    halves whenever they leave it. nan where positives are none or all.
+    """
+    totals = weights.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        aim = logit(positives / totals)
+    defined = np.isfinite(aim)
+    low, high = log_odds.min(initial=0.0) - aim, log_odds.max(initial=0.0) - aim
+    c = np.where(defined, 0.5 * (low + high), np.nan)
+    for _ in range(_STEPS):
+        q = expit(log_odds[:, np.newaxis] - c)
+        q *= weights
+        excess = q.sum(axis=0) - positives
+        low, high = np.where(excess > 0.0, c, low), np.where(excess > 0.0, high, c)
+        slope = (q * expit(c - log_odds[:, np.newaxis])).sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = c + excess / slope
+        moved = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        settled = ~(np.abs(moved - c) > _CLOSE * (1.0 + np.abs(c)))
+        c = moved
+        if settled.all():
+            break
+    return np.where(defined, c, np.nan)
+
+
+def _log_odds(cells: BlockCells) -> Floats:
+    return logit(np.clip(cells.probabilities, EPSILON, 1.0 - EPSILON))
+
+
+def _split(multiplicities: Floats, at_once: int) -> list[Floats]:
+    return [multiplicities[at : at + at_once] for at in range(0, len(multiplicities), at_once)]
+
+
+_BID_BUCKETS: Final = 32
+_SCORE_BUCKETS: Final = 1000
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCsAuc:
+    """csAUC, tied pairs paying the mean of both, in every draw.
+
+    Positives whose bids share a bucket are taken to bid the bucket's mean, rows whose scores
+    share a bucket to tie: what a draw changes is kept, not the value to the last digit.
+
+    Attributes
+    ----------
+    values : (levels,) mean bid of the positives of each bucket of bids, ascending.
+    positives : sparse (levels * cells, blocks) counts of positives, level after level.
+    negatives : sparse (cells, blocks) counts of the others.
+    """
+
+    values: Floats
+    positives: Any
+    negatives: Any
+
+    @classmethod
+    def of(cls, scores: Floats, positive: Mask, bids: Floats, blocks: Blocks) -> Self:
+        """Of n rows: scores are probability times bid, positive says which were clicked."""
+        cells = _buckets(scores, _SCORE_BUCKETS)
+        levels = _buckets(bids[positive], _BID_BUCKETS)
+        size, count = int(cells.max(initial=0)) + 1, int(levels.max(initial=-1)) + 1
+        values = sum_at(levels, bids[positive], count) / np.bincount(levels, minlength=count)
+        rows = levels * size + cells[positive]
+        return cls(
+            values,
+            _counts(rows, blocks.codes[positive], (count * size, blocks.count)),
+            _counts(cells[~positive], blocks.codes[~positive], (size, blocks.count)),
+        )
+
+    def __call__(self, multiplicities: Floats) -> Floats:
+        """See `Resampled`."""
+        starts = range(0, len(multiplicities), _AT_ONCE)
+        return np.concatenate([self._of(multiplicities[at : at + _AT_ONCE]) for at in starts])
+
+    def _of(self, multiplicities: Floats) -> Floats:
+        times = multiplicities.T
+        below: Floats = self.negatives @ times
+        by_level = (self.positives @ times).reshape(len(self.values), *below.shape)
+        below_revenue = np.zeros_like(below)
+        won, best = np.zeros(len(multiplicities)), np.zeros(len(multiplicities))
+        for value, level in zip(self.values, by_level, strict=True):
+            beaten = np.cumsum(below, axis=0) - 0.5 * below
+            lost_to = np.cumsum(below_revenue[::-1], axis=0)[::-1] - 0.5 * below_revenue
+            won += (level * (value * beaten + lost_to)).sum(axis=0)
+            best += value * level.sum(axis=0) * below.sum(axis=0)
+            below += level
+            below_revenue += value * level
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return won / best
+
+
+def _counts(rows: Integers, blocks: Integers, shape: tuple[int, int]) -> Any:
+    return csr_array((np.ones(len(rows)), (rows, blocks)), shape=shape)
+
+
+def _buckets(values: Floats, most: int) -> Integers:
+    """The bucket of each value, (n,): each distinct one, or as many of equal frequency."""
+    distinct = np.unique(values)
+    if len(distinct) > most:
+        distinct = np.unique(np.quantile(values, np.arange(most) / most, method="inverted_cdf"))
+    return np.searchsorted(distinct, values, side="right") - 1

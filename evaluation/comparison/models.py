@@ -1,0 +1,309 @@
+"""Two models on the same rows: their metrics, plain and calibrated, and how far they differ.
+
+One of two models that are compared: its metrics, and what they become in draws of blocks.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from calibrators.samples import Floats
+from evaluation.backtest.event_table import EventTable
+from evaluation.bootstrap.blocks import (
+    Blocks,
+    Progress,
+    Resampled,
+    centred,
+    effective_number,
+    observed,
+    resample,
+)
+from evaluation.bootstrap.cells import BlockCells
+from evaluation.bootstrap.difference import Difference, less
+from evaluation.bootstrap.gc_n import BlockGcN
+from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc
+from evaluation.bootstrap.sums import BlockSums
+from evaluation.comparison.paired_log import PairedLog
+from evaluation.comparison.significance import MOST_RANKED_DRAWS
+from evaluation.metrics.bias import Mask, bias_split
+from evaluation.metrics.calibrated_loss import calibrated_losses, samples_at
+from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.revenue_auc import cs_auc
+from evaluation.metrics.scorecard import scorecard
+
+LOWER_IS_BETTER: Final[Mapping[str, bool]] = {
+    "log_loss": True,
+    "log_loss_beside_calibrated": True,
+    "calibrated_log_loss": True,
+    "mse": True,
+    "mse_beside_calibrated": True,
+    "calibrated_quadratic_loss": True,
+    "rig": False,
+    "auc": False,
+    "cs_auc": False,
+    "cal_1": True,
+    "gc_3": True,
+}
+"""The metrics in which models are compared."""
+
+_FROM_ALL_ROWS: Final = ("log_loss", "mse", "rig", "pcoc", "cal_1")
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedModel:
+    """A model's scores of the rows held of a log.
+
+    Attributes
+    ----------
+    events : the rows.
+    scores : (n,) what the model gave them.
+    blocks : the block of each row.
+    sums : sums over all rows of each block, those that are not held too.
+    bias_rows : (n,) the rows on which the bias of calibrated losses is fitted.
+    """
+
+    events: EventTable
+    scores: Floats
+    blocks: Blocks
+    sums: BlockSums
+    bias_rows: Mask
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """Every metric by name; nan where undefined. csAUC only where there are bids."""
+        card = scorecard(self.scores, self.events.outcomes, self.events.rows)
+        counts = {"n": self.sums.weights.sum(), "positives": self.sums.positives.sum()}
+        exact = {name: self._observed(self.sums.metric(name)) for name in _FROM_ALL_ROWS}
+        numbers = {**card, **{n: float(v) for n, v in counts.items()}, **exact}
+        return {**numbers, **self._calibrated(), **self._revenue()}
+
+    @property
+    def can_be_calibrated(self) -> bool:
+        """Whether the bias rows hold both outcomes, without which no shift is finite."""
+        outcomes = self.events.outcomes[self.bias_rows]
+        return bool(len(outcomes) and outcomes.max() > 0.0 and outcomes.min() < 1.0)
+
+    def sum_metrics(self) -> dict[str, Resampled]:
+        """What sums decide, ready to be drawn."""
+        bias, rest = (BlockSums.of(part, self.blocks_at(mask)) for mask, part in self._parts)
+        return {
+            **{name: self.sums.metric(name) for name in _FROM_ALL_ROWS},
+            "log_loss_beside_calibrated": rest.metric("log_loss"),
+            "mse_beside_calibrated": rest.metric("mse"),
+            "calibrated_quadratic_loss": _CalibratedSquares(bias, rest),
+        }
+
+    def ranked_metrics(self) -> dict[str, Resampled]:
+        """What takes the rows themselves, ready to be drawn."""
+        bias, rest = (BlockCells.of(part, self.blocks_at(mask)) for mask, part in self._parts)
+        cells = BlockCells.of(self._predictions, self.blocks)
+        ones = self.events.counts
+        ranked: dict[str, Resampled] = {
+            "calibrated_log_loss": BlockCalibratedLogLoss.of(bias, rest),
+            "auc": BlockAuc.of(cells),
+            "gc_3": BlockGcN.of(cells, self.blocks, self.events.rows, ones, 3),
+        }
+        if self._bids is not None:
+            revenue = self.scores * self._bids
+            positive = self.events.outcomes == 1.0
+            ranked["cs_auc"] = BlockCsAuc.of(revenue, positive, self._bids, self.blocks)
+        return ranked
+
+    def blocks_at(self, mask: Mask) -> Blocks:
+        """The blocks of some of the rows, numbered as those of all."""
+        return Blocks(self.blocks.codes[mask], self.blocks.count, self.blocks.unit)
+
+    @property
+    def _bids(self) -> Floats | None:
+        """Bids, where csAUC is defined: it knows no fraction of a click."""
+        outcomes = self.events.outcomes
+        return self.events.bids if ((outcomes == 0.0) | (outcomes == 1.0)).all() else None
+
+    @cached_property
+    def _predictions(self) -> Predictions:
+        return Predictions.check(self.scores, self.events.outcomes, None)
+
+    @property
+    def _parts(self) -> tuple[tuple[Mask, Predictions], tuple[Mask, Predictions]]:
+        masks = self.bias_rows, ~self.bias_rows
+        first, second = ((mask, samples_at(self._predictions, mask)) for mask in masks)
+        return first, second
+
+    def _calibrated(self) -> dict[str, float]:
+        y = self.events.outcomes
+        quadratic = calibrated_losses(self.scores, y, "quadratic", bias_rows=self.bias_rows)
+        numbers = {
+            "calibrated_quadratic_loss": quadratic.value,
+            "mse_beside_calibrated": quadratic.plain,
+        }
+        if not self.can_be_calibrated:
+            return {**numbers, **dict.fromkeys(_OF_LOG_LOSS, float("nan"))}
+        log = calibrated_losses(self.scores, y, "log", bias_rows=self.bias_rows)
+        return {**numbers, **dict(zip(_OF_LOG_LOSS, (log.value, log.plain), strict=True))}
+
+    def _revenue(self) -> dict[str, float]:
+        if self._bids is None:
+            return {}
+        return {"cs_auc": cs_auc(self.scores, self.events.outcomes, self._bids)}
+
+    def _observed(self, metric: Resampled) -> float:
+        return observed(metric, self.blocks.count)
+
+
+_OF_LOG_LOSS: Final = ("calibrated_log_loss", "log_loss_beside_calibrated")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CalibratedSquares:
+    """`calibrated_quadratic_loss` in every draw, from sums over bias rows and over the rest."""
+
+    bias: BlockSums
+    rest: BlockSums
+
+    def __call__(self, multiplicities: Floats) -> Floats:
+        """See `Resampled`."""
+        bias, rest = self.bias.drawn(multiplicities), self.rest.drawn(multiplicities)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shift = (bias.positives - bias.expected) / bias.weights
+            residual = (rest.positives - rest.expected) / rest.weights
+            return rest.squares / rest.weights - 2.0 * shift * residual + shift**2
+
+
+A: Final = "A"
+B: Final = "B"
+LIFTED: Final = (
+    "log_loss", "calibrated_log_loss", "mse", "calibrated_quadratic_loss", "auc", "cs_auc"
+)  # fmt: skip
+"""Metrics whose ratio means something: they have a zero, and are not near it."""
+
+Contrast = Callable[[Floats, Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelComparison:
+    """What a comparison of two models found.
+
+    Attributes
+    ----------
+    models : "A" and "B".
+    differences : metric -> its value for A minus its value for B.
+    lifts : metric -> by which share A improves on B, positive where A is better.
+    effective : how many blocks of one size vary as these do.
+    draws : of what sums decide, and of what takes the rows.
+    """
+
+    models: Mapping[str, ComparedModel]
+    differences: Mapping[str, Difference]
+    lifts: Mapping[str, Difference]
+    effective: float
+    draws: tuple[int, int]
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """The metrics of both."""
+        return {side: model.metrics for side, model in self.models.items()}
+
+    @property
+    def blocks(self) -> Blocks:
+        """What was drawn."""
+        return self.models[A].blocks
+
+    def better(self, metric: str) -> str | None:
+        """Which of them is better beyond chance, "A" or "B"; None where nobody can tell."""
+        sign = self.differences[metric].sign
+        return {0: None, -1: A, 1: B}[sign if LOWER_IS_BETTER[metric] else -sign]
+
+    def leads(self, metric: str) -> str:
+        """Which of them has the better value, by chance or not."""
+        lower = self.differences[metric].value < 0.0
+        return A if lower == LOWER_IS_BETTER[metric] else B
+
+
+def compared_models(
+    log: PairedLog, *, bias_share: float = 0.1, seed: int = 0
+) -> dict[str, ComparedModel]:
+    """Both models, with the bias of calibrated losses fitted on the same rows of the log."""
+    bias_rows = bias_split(np.ones(len(log.events), bool), None, bias_share, seed)
+    sides = ((A, log.events.scores, log.sums_a), (B, log.scores_b, log.sums_b))
+    return {
+        side: ComparedModel(log.events, scores, log.blocks, sums, bias_rows)
+        for side, scores, sums in sides
+    }
+
+
+def compare_models(
+    models: Mapping[str, ComparedModel],
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ModelComparison:
+    """Draw the blocks of the log, both models on the same draws, and see how differences move.
+
+    Parameters
+    ----------
+    models : "A" and "B", on the same rows.
+    draws : of what sums decide; what takes the rows gets 300 of them at most. 0 for no intervals.
+    seed : of the draws.
+    progress : called with (draws done, draws in all).
+
+    References
+    ----------
+    See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
+    """
+    few = min(draws, MOST_RANKED_DRAWS)
+    metrics = {side: model.metrics for side, model in models.items()}
+    drawn: dict[tuple[str, str], Floats] = {}
+    if draws:
+        count = models[A].blocks.count
+        sums = _named({side: model.sum_metrics() for side, model in models.items()})
+        drawn |= resample(sums, count, draws=draws, seed=seed)
+        ranked = _named({side: model.ranked_metrics() for side, model in models.items()})
+        rough = resample(ranked, count, draws=few, seed=seed, progress=progress)
+        for (side, name), metric in ranked.items():
+            value, held = metrics[side][name], rough[side, name]
+            # Cells and buckets move every draw alike.
+            exact = held + (value - observed(metric, count))
+            drawn[side, name] = centred(held, value) if name == "gc_3" else exact
+    effective = effective_number(models[A].sums.weights)
+    names = [name for name in LOWER_IS_BETTER if name in metrics[A]]
+    found = _Differences(metrics, drawn, effective)
+    return ModelComparison(
+        models,
+        {name: found.plain(name) for name in names},
+        {name: found.lift(name) for name in LIFTED if name in metrics[A]},
+        effective,
+        (draws, few),
+    )
+
+
+def _named(sides: Mapping[str, Mapping[str, Resampled]]) -> dict[tuple[str, str], Resampled]:
+    return {
+        (side, name): metric for side, metrics in sides.items() for name, metric in metrics.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Differences:
+    metrics: Mapping[str, Mapping[str, float]]
+    drawn: Mapping[tuple[str, str], Floats]
+    effective: float
+
+    def plain(self, name: str) -> Difference:
+        """A less B."""
+        return self._of(name, less)
+
+    def lift(self, name: str) -> Difference:
+        """By which share A is better than B."""
+        sign = -1.0 if LOWER_IS_BETTER[name] else 1.0
+        return self._of(name, lambda a, b: sign * less(a, b) / b)
+
+    def _of(self, name: str, contrast: Contrast) -> Difference:
+        nothing = np.empty(0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = contrast(*(np.array(self.metrics[side][name]) for side in (A, B)))
+            drawn = contrast(*(self.drawn.get((side, name), nothing) for side in (A, B)))
+        return Difference.of(float(value), drawn, self.effective)

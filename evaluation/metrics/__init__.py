@@ -1,0 +1,1 @@
+"""Every metric on checked predictions: calibration, loss, ranking, revenue."""

@@ -1,0 +1,249 @@
+"""GC-N: Cal-N of each campaign, averaged.
+
+The mean of a metric over groups, and how much of the data it leaves out.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative
+from evaluation.metrics.cal_n import Empty, cal_n_of_runs, check_bins
+from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
+from evaluation.metrics.ranks import Runs
+from evaluation.metrics.sums import weighted_mean
+
+Weights = Literal["samples", "positives"] | Mapping[Hashable, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedCalN:
+    """GC-N and what it is made of.
+
+    Attributes
+    ----------
+    value : GC-N; nan when no campaign is kept.
+    campaigns_kept : campaigns that count in it.
+    share_left_out : share of the samples, by weight, in campaigns that do not; nan without samples.
+    per_campaign : Cal-N of each campaign kept.
+    """
+
+    value: float
+    campaigns_kept: int
+    share_left_out: float
+    per_campaign: Mapping[Hashable, float]
+
+
+def gc_n(
+    p: ArrayLike,
+    y: ArrayLike,
+    campaigns: Campaigns,
+    n: int = 5,
+    *,
+    empty: Empty = "merge",
+    min_positives: float | None = None,
+    weights: Weights = "samples",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Weighted mean of the campaigns' Cal-N; see `grouped_cal_n`, whose `value` this is.
+
+    Examples
+    --------
+    >>> campaigns = ["a", "a", "b"]
+    >>> weights = [50, 50, 300]
+    >>> round(gc_n([0.2, 0.6, 0.5], [0.4, 0.6, 0.5], campaigns, 2, sample_weight=weights), 6)
+    0.176777
+    """
+    return grouped_cal_n(
+        p,
+        y,
+        campaigns,
+        n,
+        empty=empty,
+        min_positives=min_positives,
+        weights=weights,
+        sample_weight=sample_weight,
+    ).value
+
+
+def grouped_cal_n(
+    p: ArrayLike,
+    y: ArrayLike,
+    campaigns: Campaigns,
+    n: int = 5,
+    *,
+    empty: Empty = "merge",
+    min_positives: float | None = None,
+    weights: Weights = "samples",
+    sample_weight: ArrayLike | None = None,
+) -> GroupedCalN:
+    """GC-N = sum_j w_j Cal-N_j / sum_j w_j over the campaigns j that have enough positives.
+
+    A thin campaign's Cal-N is the noise of its few clicks, and one bin without any would make the
+    average infinite, so such campaigns are left out and their share of the samples is told.
+
+    Parameters
+    ----------
+    p : (n_samples,) probabilities in [0, 1].
+    y : (n_samples,) outcomes in [0, 1], fractions allowed.
+    campaigns : (n_samples,) any hashable keys; integers in an array are the fastest.
+    n : number of bins of each campaign, at least 1.
+    empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`.
+    min_positives : a campaign with fewer is left out; 5 n unless given. One whose Cal-N is
+        undefined is left out too.
+    weights : w_j: the campaign's "samples" (their total weight), its "positives", or a number for
+        each campaign.
+    sample_weight : (n_samples,) finite, at least 0; a whole number is that many repetitions.
+
+    Raises
+    ------
+    ValueError
+        When the columns differ in length, a value breaks its rule, or `weights` misses a campaign.
+
+    References
+    ----------
+    Deng et al. (paper 004), section 4, equation (6). With n = 1 it is the weighted mean of
+    max(PCOC, 1 / PCOC) - 1, not PCOC as stated there.
+
+    Examples
+    --------
+    >>> grouped_cal_n([0.2, 0.5], [0.25, 0.1], ["a", "b"], 1, sample_weight=[100, 20])
+    GroupedCalN(value=0.25, campaigns_kept=1, share_left_out=0.16666666666666666, \
+per_campaign={'a': 0.25})
+    """
+    campaign_runs = CampaignRuns.of(Predictions.check(p, y, sample_weight), campaigns)
+    return campaign_runs.grouped_cal_n(n, empty=empty, min_positives=min_positives, weights=weights)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignErrors:
+    """Cal-N and weight of the campaigns that count in GC-N, (k,) each, and which they are."""
+
+    campaigns: Integers
+    values: Floats
+    weights: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence["CampaignErrors"]) -> "CampaignErrors":
+        """Those of several parts of the data, no campaign in two of them."""
+        columns = zip(*((part.campaigns, part.values, part.weights) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    @property
+    def mean(self) -> float:
+        """GC-N: the weighted mean; nan of none."""
+        # Without the selection a weight of 0 would turn an infinite Cal-N into nan.
+        held = self.weights > 0.0
+        values, weights = self.values[held], self.weights[held]
+        return float((values * weights).sum() / weights.sum()) if len(values) else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRuns:
+    """Samples sorted by campaign and probability, once for every N that is asked for."""
+
+    names: Sequence[Hashable]
+    runs: Runs
+    positives: Floats
+
+    @classmethod
+    def of(cls, predictions: Predictions, campaigns: Campaigns) -> "CampaignRuns":
+        """The runs of the samples; campaigns, shape (n,), are any hashable keys."""
+        names, codes = encode_campaigns(campaigns)
+        check_equal_lengths(probabilities=predictions.probabilities, campaigns=codes)
+        return cls.of_rows(predictions, names, codes)
+
+    @classmethod
+    def of_rows(
+        cls, predictions: Predictions, names: Sequence[Hashable], rows: Integers
+    ) -> "CampaignRuns":
+        """The same where rows, shape (n,), already say which of the distinct names each has."""
+        runs = Runs.of(predictions.probabilities, predictions.weights, rows, len(names))
+        return cls(names, runs, runs.sums(predictions.positives))
+
+    def grouped_cal_n(
+        self,
+        n: int,
+        *,
+        empty: Empty = "merge",
+        min_positives: float | None = None,
+        weights: Weights = "samples",
+    ) -> GroupedCalN:
+        """GC-N with its parts; the options are those of the function of this name."""
+        errors = self.cal_n(n, empty=empty, min_positives=min_positives, weights=weights)
+        kept = errors.campaigns
+        left_out = np.ones(len(self.names), bool)
+        left_out[kept] = False
+        return GroupedCalN(
+            value=errors.mean,
+            campaigns_kept=len(kept),
+            share_left_out=self._share(left_out),
+            per_campaign={
+                self.names[i]: value
+                for i, value in zip(kept.tolist(), errors.values.tolist(), strict=True)
+            },
+        )
+
+    def cal_n(
+        self,
+        n: int,
+        *,
+        empty: Empty = "merge",
+        min_positives: float | None = None,
+        weights: Weights = "samples",
+    ) -> CampaignErrors:
+        """Cal-N of the campaigns that count in GC-N; the options are those of `grouped_cal_n`."""
+        check_bins(n)
+        least = 5.0 * n if min_positives is None else min_positives
+        values = cal_n_of_runs(self.runs, self.positives, n, empty)
+        kept = np.flatnonzero((self._positives >= least) & ~np.isnan(values))
+        return CampaignErrors(kept, values[kept], self._weights(weights)[kept])
+
+    @property
+    def _samples(self) -> Floats:
+        return self.runs.group_sums(self.runs.weights)
+
+    @property
+    def _positives(self) -> Floats:
+        return self.runs.group_sums(self.positives)
+
+    def _weights(self, weights: Weights) -> Floats:
+        if isinstance(weights, Mapping):
+            return self._given_weights(weights)
+        if weights not in ("samples", "positives"):
+            raise ValueError(f"weights = {weights!r}: must be samples, positives or a mapping")
+        return self._samples if weights == "samples" else self._positives
+
+    def _given_weights(self, weights: Mapping[Hashable, float]) -> Floats:
+        missing = [name for name in self.names if name not in weights]
+        if missing:
+            raise ValueError(f"weights: campaign {missing[0]!r} has none ({len(missing)} in all)")
+        return check_not_negative("weights", [weights[name] for name in self.names])
+
+    def _share(self, chosen: NDArray[np.bool_]) -> float:
+        total = self._samples.sum()
+        return float(self._samples[chosen].sum() / total) if total > 0.0 else float("nan")
+
+
+def mean_of_defined(values: Floats, sizes: Floats) -> float:
+    """Mean of the groups' values that are not nan, by the groups' sizes; both of shape (g,).
+
+    nan when no group is left or those that are have no size.
+    """
+    kept = ~np.isnan(values)
+    return weighted_mean(values[kept], sizes[kept])
+
+
+def share_of_undefined(values: Floats, sizes: Floats) -> float:
+    """Share of the sizes, shape (g,), in groups whose value is nan; nan when there is no size."""
+    total = sizes.sum()
+    return float(sizes[np.isnan(values)].sum() / total) if total > 0.0 else float("nan")
+
+
+def defined_by_name(names: Sequence[Hashable], values: Floats) -> Mapping[Hashable, float]:
+    """The value of each group, shape (g,), that has one."""
+    kept = np.flatnonzero(~np.isnan(values)).tolist()
+    return dict(zip(map(names.__getitem__, kept), values[kept].tolist(), strict=True))

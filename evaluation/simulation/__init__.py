@@ -1,0 +1,1 @@
+"""Synthetic ad platforms whose true probabilities are known."""

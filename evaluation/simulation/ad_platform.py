@@ -1,0 +1,169 @@
+"""A synthetic ad platform: traffic whose true probabilities are known."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from scipy.special import expit, logit
+
+from calibrators.samples import Floats, Integers
+from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, Rows
+
+_SPREAD = 0.8
+"""Standard deviation of a campaign's scores in log-odds."""
+
+_LATE_SHARE, _LATEST_START = 0.15, 48
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlatformHour:
+    """Impressions, and the probability with which each outcome was drawn, shape (n,)."""
+
+    events: EventTable
+    truth: Floats
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Campaigns with Zipf traffic whose scores are wrong, each in its own drifting way.
+
+    In log-odds, with c the centre of a campaign's scores z,
+
+        true(z) = c + shift + slope (z - c) - bend softplus((z - c) / spread - 1):
+
+    a level, an over- or under-confident slope, and a curve that flattens the top (ads win because
+    their score was too high). Shift and slope swing with the day and over several days. The map
+    always increases, so the ranking inside a campaign is never wrong. 15 % of the campaigns start
+    up to two days late; traffic has a daily cycle.
+
+    Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
+
+    Parameters
+    ----------
+    campaigns : how many, at least 1; the first has the most traffic.
+    impressions_per_hour : expected at an average hour when all campaigns run, above 0.
+    ctr : click rate of a typical campaign, between 0 and 1; they differ by a factor of two or so.
+    seed : at least 0.
+    drift : size of the swings; 0 keeps every miscalibration as it is at hour 0.
+    start : epoch seconds at which hour 0 begins, a whole hour.
+
+    Raises
+    ------
+    ValueError
+        When a parameter breaks its rule; it is named.
+
+    Examples
+    --------
+    >>> hour = Platform(campaigns=3, impressions_per_hour=1_000, seed=1).hour(5)
+    >>> hour.events.campaigns, len(hour.truth) == len(hour.events)
+    (('campaign-1', 'campaign-2', 'campaign-3'), True)
+    """
+
+    campaigns: int = 20
+    impressions_per_hour: float = 20_000
+    ctr: float = 0.02
+    seed: int = 0
+    drift: float = 1.0
+    start: float = 1_735_689_600.0
+
+    def __post_init__(self) -> None:
+        for name, holds, rule in (
+            ("campaigns", self.campaigns >= 1, "at least 1"),
+            ("impressions_per_hour", 0 < self.impressions_per_hour < np.inf, "above 0, finite"),
+            ("ctr", 0 < self.ctr < 1, "between 0 and 1"),
+            ("seed", self.seed >= 0, "at least 0"),
+            ("drift", 0 <= self.drift < np.inf, "at least 0, finite"),
+            ("start", self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
+        ):
+            if not holds:
+                raise ValueError(f"{name} = {getattr(self, name)}: must be {rule}")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The campaigns' names, padded so that they sort by number."""
+        width = len(str(self.campaigns))
+        return tuple(f"campaign-{number:0{width}d}" for number in range(1, self.campaigns + 1))
+
+    def hour(self, hour: int) -> PlatformHour:
+        """The impressions of one hour, hour 0 being the first; ordered by time."""
+        if hour < 0:
+            raise ValueError(f"hour = {hour}: must be at least 0")
+        rng = np.random.default_rng((self.seed, 1, hour))
+        counts = rng.poisson(self._profiles.traffic(hour) * self.impressions_per_hour)
+        rows = rng.permutation(np.repeat(np.arange(self.campaigns, dtype=np.int32), counts))
+        scores, truth = self._profiles.scores_and_truth(rows, hour, self.drift, rng)
+        times = self.start + SECONDS_PER_HOUR * (hour + np.sort(rng.random(len(rows))))
+        outcomes = (rng.random(len(rows)) < truth).astype(np.float64)
+        return PlatformHour(EventTable(times, self.names, rows, scores, outcomes), truth)
+
+    def hours(self, first: int, behind: int) -> PlatformHour:
+        """The impressions of the hours [first, behind) as one table."""
+        parts = [self.hour(hour) for hour in range(first, behind)]
+        events = EventTable.concatenate([part.events for part in parts])
+        return PlatformHour(events, np.concatenate([np.empty(0), *(part.truth for part in parts)]))
+
+    @cached_property
+    def _profiles(self) -> "_Profiles":
+        rng = np.random.default_rng((self.seed, 0))
+        return _Profiles.draw(self.campaigns, float(logit(self.ctr)), rng)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Profiles:
+    """What distinguishes the campaigns, shape (campaigns,) each; swings have shape (2, campaigns):
+    by the day, and over several days."""
+
+    share: Floats
+    starts: Integers
+    centre: Floats
+    shift: Floats
+    slope: Floats
+    bend: Floats
+    periods: Floats
+    shift_phases: Floats
+    slope_phases: Floats
+
+    @classmethod
+    def draw(cls, campaigns: int, level: float, rng: np.random.Generator) -> Self:
+        """Campaigns whose true click rates lie around `level` in log-odds."""
+        share = 1.0 / np.arange(1, campaigns + 1)
+        late = rng.random(campaigns) < _LATE_SHARE
+        late[0] = False
+        shift = rng.normal(0.2, 0.5, campaigns)
+        slope = 0.85 * np.exp(rng.normal(0.0, 0.2, campaigns))
+        spread_out = (slope * _SPREAD) ** 2 / 2.0
+        return cls(
+            share=share / share.sum(),
+            starts=np.where(late, rng.integers(1, _LATEST_START + 1, campaigns), 0),
+            centre=level + rng.normal(0.0, 0.4, campaigns) - shift - spread_out,
+            shift=shift,
+            slope=slope,
+            bend=np.abs(rng.normal(0.0, 0.2, campaigns)),
+            periods=np.stack((np.full(campaigns, 24.0), rng.uniform(50.0, 200.0, campaigns))),
+            shift_phases=rng.uniform(0.0, 2.0 * np.pi, (2, campaigns)),
+            slope_phases=rng.uniform(0.0, 2.0 * np.pi, (2, campaigns)),
+        )
+
+    def traffic(self, hour: int) -> Floats:
+        """Share of an average hour's impressions that each campaign has in this one."""
+        day_cycle = 1.0 + 0.4 * np.sin(2.0 * np.pi * (hour - 9) / 24.0)
+        return np.where(hour >= self.starts, self.share * day_cycle, 0.0)
+
+    def scores_and_truth(
+        self, rows: Rows, hour: int, drift: float, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Scores of impressions of the campaigns `rows`, and their true probabilities."""
+        deviation = rng.normal(0.0, _SPREAD, len(rows))
+        shift = self.shift + 0.25 * drift * self._swing(self.shift_phases, hour)
+        slope = self.slope * np.exp(0.1 * drift * self._swing(self.slope_phases, hour))
+        bend = np.minimum(self.bend, 0.8 * slope * _SPREAD)[rows]
+        curve = bend * np.logaddexp(0.0, deviation / _SPREAD - 1.0)
+        centre = self.centre[rows]
+        truth = expit(centre + shift[rows] + slope[rows] * deviation - curve)
+        return expit(centre + deviation), truth
+
+    def _swing(self, phases: Floats, hour: int) -> Floats:
+        """How far each campaign has swung from where it was at hour 0, shape (campaigns,)."""
+        turns = 2.0 * np.pi * hour / self.periods
+        return np.asarray((np.sin(turns + phases) - np.sin(phases)).sum(axis=0))

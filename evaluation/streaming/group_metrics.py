@@ -1,0 +1,302 @@
+"""The metrics of all slices of one cut.
+
+Cal-N of every slice, what the truth would score, and their mean, GC-N.
+Calibration in total and losses of every slice, from sums.
+Areas under the ROC curve of every slice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.samples import Floats, Integers
+from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, bin_errors, root_mean_square
+from evaluation.metrics.calibration import relative_errors
+from evaluation.metrics.gc_n import mean_of_defined, share_of_undefined
+from evaluation.metrics.loss import click_entropy
+from evaluation.metrics.ranks import Runs
+from evaluation.metrics.reliability import wilson_interval
+from evaluation.metrics.revenue_auc import RevenuePairs
+from evaluation.streaming.in_memory import RevenueRows
+from evaluation.streaming.rows import CompactRows, Sums
+
+POSITIVES_PER_BIN = 5.0
+_MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceCalibration:
+    """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
+
+    Attributes
+    ----------
+    values : Cal-N of the probabilities.
+    floors : mean Cal-N of the probabilities if they were the truth, over draws of the outcomes.
+    samples : weight of each slice.
+    """
+
+    values: Floats
+    floors: Floats
+    samples: Floats
+
+    @classmethod
+    def of(
+        cls,
+        runs: Runs,
+        positives: Floats,
+        n: int,
+        rng: np.random.Generator,
+        empty: Empty = "merge",
+        positives_per_bin: float = POSITIVES_PER_BIN,
+    ) -> Self:
+        """Cal-N with n bins; positives, (r,), are the weighted outcomes of each run.
+
+        As in `grouped_cal_n`, a slice with fewer positives than `positives_per_bin` in each of
+        its bins is left out.
+        """
+        bins = EqualFrequencyBins.of(runs, n)
+        expected = bins.sums(runs.expected)
+        values = root_mean_square(bin_errors(expected, bins.sums(positives), empty))
+        enough = runs.group_sums(positives) >= positives_per_bin * n
+        defined = enough & (runs.sample_counts >= n) & ~np.isnan(values)
+        certain = bins.sums(runs.expected * runs.probabilities)
+        floors = np.full(len(values), np.nan)
+        floors[defined] = _floors(expected[defined], certain[defined], rng)
+        return cls(np.where(defined, values, np.nan), floors, runs.group_sums(runs.weights))
+
+    @property
+    def mean(self) -> float:
+        """GC-N: the mean over the slices that have a value, by samples."""
+        return mean_of_defined(self.values, self.samples)
+
+    @property
+    def mean_floor(self) -> float:
+        """The same of what the truth would score."""
+        return mean_of_defined(self.floors, self.samples)
+
+    @property
+    def share_left_out(self) -> float:
+        """Share of the samples in slices without a value."""
+        return share_of_undefined(self.values, self.samples)
+
+
+def _floors(expected: Floats, certain: Floats, rng: np.random.Generator) -> Floats:
+    """Mean Cal-N over outcomes drawn from the probabilities of each bin, (slices,).
+
+    Of the probabilities p of a bin, (slices, bins), are given the sums of p and of p ** 2. The
+    number of positives is drawn from the binomial distribution that has its mean and variance.
+    """
+    trials, chances = _binomials(expected, certain)
+    size = max(1, expected.size)
+    draws = int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
+    total, defined = np.zeros(len(expected)), np.zeros(len(expected))
+    for _ in range(draws):
+        actual = rng.binomial(trials, chances).astype(np.float64)
+        drawn = root_mean_square(bin_errors(expected, actual, "merge"))
+        total += np.nan_to_num(drawn)
+        defined += ~np.isnan(drawn)
+    with np.errstate(invalid="ignore"):
+        return total / defined
+
+
+def _binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The variance is sum p (1 - p), and that of a binomial trials * chance * (1 - chance).
+        trials = np.rint(expected**2 / certain)
+        chances = np.minimum(expected / trials, 1.0)
+    drawn: NDArray[np.bool_] = (expected > 0.0) & np.isfinite(trials)
+    return np.where(drawn, trials, 0.0).astype(np.int64), np.where(drawn, chances, 0.0)
+
+
+def slice_losses(sums: Sums, confidence: float = 0.95) -> Mapping[str, Floats]:
+    """What each metric of this package that is a ratio of sums gives for each slice, (slices,).
+
+    n, positives, pcoc, copc, prediction_error, ropr, log_loss, rig, mse, nmse and mae are those of
+    the functions of that name (nan where undefined). `pcoc_lower` and `pcoc_upper` are where PCOC
+    may lie by chance: the mean probability over the ends of Wilson's interval of the rate.
+    `expected` and `bids` are the sums of the probabilities and of the bids.
+    """
+    weight, positives = sums.weight, sums.positives
+    negatives = weight - positives
+    mse = _over(sums.squares, weight)
+    log_loss = _over(sums.log_losses, weight)
+    both = (positives > 0.0) & (negatives > 0.0)
+    entropy = np.where(both, click_entropy(positives, negatives), np.nan)
+    chance = np.where(both, _over(positives, weight) * _over(negatives, weight), np.nan)
+    lower, upper = pcoc_interval(weight, positives, sums.expected, confidence)
+    return {
+        "n": weight,
+        "positives": positives,
+        "expected": sums.expected,
+        "pcoc": np.where(positives > 0.0, _over(sums.expected, positives), np.nan),
+        "pcoc_lower": lower,
+        "pcoc_upper": upper,
+        "copc": _over(positives, sums.expected),
+        "prediction_error": relative_errors(sums.expected, positives),
+        "ropr": _over(sums.revenue, sums.expected_revenue),
+        "log_loss": log_loss,
+        "rig": 1.0 - log_loss / entropy,
+        "mse": mse,
+        "nmse": mse / chance,
+        "mae": _over(sums.distances, weight),
+        "bids": sums.bids,
+    }
+
+
+def pcoc_interval(
+    weight: Floats, positives: Floats, expected: Floats, confidence: float
+) -> tuple[Floats, Floats]:
+    """Where the PCOC of each slice may lie by chance, from its sums, (slices,).
+
+    Both ends are nan without samples. The upper end is infinite without positives: they may be as
+    rare as one likes.
+    """
+    held = weight > 0.0
+    weight = np.where(held, weight, 1.0)
+    low, high = wilson_interval(np.minimum(positives / weight, 1.0), weight, confidence)
+    # Of the few last digits that the interval of a rate of 0 leaves.
+    low = np.where(positives > 0.0, low, 0.0)
+    mean = expected / weight
+    ends = _over(mean, high), _over(mean, low)
+    return np.where(held, ends[0], np.nan), np.where(held, ends[1], np.nan)
+
+
+def _over(numerator: Floats, denominator: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        quotient: Floats = numerator / denominator
+    return quotient
+
+
+def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
+    """Mean share of a slice's positives found while up to `high` of its negatives are let through.
+
+    With high = 1 it is `auc` of each slice, else its `partial_auc` from 0 to `high`. A positive
+    that f of the negatives rank above is found for high - f of that range; one that ties with
+    some is found on the way from the first to the last of them.
+
+    Parameters
+    ----------
+    runs : the samples of all slices.
+    positives : (r,) weighted outcomes of each run.
+    highs : in (0, 1].
+
+    Returns
+    -------
+    For each high, (slices,) in [0, 1]; nan unless there are both positives and negatives.
+    """
+    clicked = np.flatnonzero(positives)
+    slices = np.searchsorted(runs.bounds, clicked, side="right") - 1
+    won = positives[clicked]
+    first, last, others = _rivals(runs, positives, clicked, slices)
+    clicks = np.bincount(slices, won, len(others))
+    areas = []
+    for high in highs:
+        found = np.bincount(slices, won * _found(first, last, high), len(others))
+        with np.errstate(invalid="ignore"):
+            share = found / clicks / high
+        areas.append(np.where((clicks > 0.0) & (others > 0.0), share, np.nan))
+    return areas
+
+
+def _rivals(
+    runs: Runs, positives: Floats, clicked: Integers, slices: Integers
+) -> tuple[Floats, Floats, Floats]:
+    """Share of the negatives above each run with positives, and above or at it; and the negatives
+    of each slice."""
+    negatives = runs.weights - positives
+    totals = runs.group_sums(negatives)
+    own = negatives[clicked]
+    # Over all slices, and then less what the slices before have: weights are whole numbers.
+    reached = np.cumsum(negatives, out=negatives)
+    before = np.concatenate((np.zeros(1), reached))[runs.bounds[:-1]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = 1.0 - (reached[clicked] - before[slices]) / totals[slices]
+        first = np.clip(first, 0.0, 1.0)
+        return first, first + own / totals[slices], totals
+
+
+def _found(first: Floats, last: Floats, high: float) -> Floats:
+    """For how much of the range from 0 to `high` a positive is found."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        on_the_way = np.maximum(high - first, 0.0) ** 2 / (2.0 * (last - first))
+    found = np.where(last <= high, high - (first + last) / 2.0, on_the_way)
+    return np.where(first >= high, 0.0, found)
+
+
+BINS = (3, 4, 5)
+TOP_OF_RANKING = 0.1
+"""Partial AUC is over false positive rates from 0 to this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutMetrics:
+    """What is measured of each slice.
+
+    Attributes
+    ----------
+    columns : the metrics, (slices,) each, by the names they have in JSON; nan where undefined.
+    calibration : Cal-N of the slices that have enough positives, for each N.
+    cells_per_octave : score cells from a score to its double; None when every score is exact.
+    auc_error : by how much the AUC of a slice may be wrong at most, in the mean over samples.
+    bids : sum of the bids of each slice, (slices,).
+    """
+
+    columns: dict[str, Floats]
+    calibration: dict[int, SliceCalibration]
+    cells_per_octave: float | None
+    auc_error: float
+    bids: Floats
+
+    def add_cs_auc(self, rows: RevenueRows) -> None:
+        """Add the columns of csAUC."""
+        size = len(self.columns["n"])
+        errors = rows.errors(size)
+        rows = rows.squeezed()
+        revenue = np.where(rows.positive, rows.bids, 0.0)
+        pairs = RevenuePairs.of(rows.revenues, revenue, rows.weights, rows.slices, size)
+        self.columns["cs_auc"] = pairs.paid("definition")
+        self.columns["cs_auc_worst"] = pairs.worst
+        self.columns["cs_auc_tied_share"] = pairs.tied_share
+        if rows.dropped:
+            self.columns["cs_auc_error_at_most"] = errors
+
+    def mean(self, column: str) -> float:
+        """Mean of a column over the slices that have a value, by samples."""
+        return mean_of_defined(self.columns[column], self.columns["n"])
+
+    def left_out(self, column: str, samples: float) -> float:
+        """Share of all samples that is in no slice with a value."""
+        return 1.0 - float(self.columns["n"][~np.isnan(self.columns[column])].sum()) / samples
+
+
+def cut_metrics(rows: CompactRows, sums: Sums, seed: int, *, strict: bool = False) -> CutMetrics:
+    """The metrics of all slices but csAUC; the sums tell how many slices there are.
+
+    If `strict`, Cal-N is as in `cal_n`: a bin without positives makes it infinite, and few
+    positives are no reason to leave it out.
+    """
+    columns = dict(slice_losses(sums))
+    size = len(sums.weight)
+    runs = Runs.of(rows.scores, rows.weights, rows.slices, size)
+    positives = runs.sums(rows.positives)
+    columns["auc"], columns["partial_auc"] = roc_areas(runs, positives, 1.0, TOP_OF_RANKING)
+    errors = rows.auc_errors(size)
+    if rows.dropped:
+        columns["auc_error_at_most"] = errors
+    calibration = _calibration(runs, positives, seed, strict)
+    for n, found in calibration.items():
+        columns[f"cal_{n}"], columns[f"cal_{n}_floor"] = found.values, found.floors
+    error = mean_of_defined(errors, sums.weight)
+    return CutMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
+
+
+def _calibration(
+    runs: Runs, positives: Floats, seed: int, strict: bool
+) -> dict[int, SliceCalibration]:
+    rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
+    return {
+        n: SliceCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
+    }

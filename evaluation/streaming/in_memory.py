@@ -1,0 +1,320 @@
+"""Rows of a log held in memory as they came, and sorted once for all cuts.
+
+Paid rows: the positives of every slice of a log with what they rank by and what they pay.
+Revenue rows: what csAUC of every slice needs, and no more.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.samples import Floats, Integers
+from evaluation.streaming.rows import (
+    ALL_BITS,
+    LEFT_OUT,
+    CompactRows,
+    LogBatch,
+    SliceCodes,
+    inside_cells,
+    opens_slice,
+    score_cells,
+    slice_order,
+    slice_totals,
+)
+
+_FIRST, _STEP = 28, 3
+"""Digits dropped at first, and further ones each time that is not enough."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaidRows:
+    """Positives sorted by slice, revenue score and bid, of shape (r,) each.
+
+    Attributes
+    ----------
+    slices : code of the slice of each row, at least 0.
+    revenues : the rank basis, probability times bid.
+    bids : what the click pays.
+    weights : number of positives of each row.
+    dropped : binary digits of revenues and bids that no longer tell rows apart.
+    """
+
+    slices: SliceCodes
+    revenues: Floats
+    bids: Floats
+    weights: Floats
+    dropped: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        slices: SliceCodes,
+        revenues: Floats,
+        bids: Floats,
+        weights: Floats,
+        dropped: int = 0,
+    ) -> Self:
+        """The rows of positives in any order, (n,) each."""
+        order = np.lexsort((bids, score_cells(revenues, dropped), slices))
+        slices, revenues = slices[order], revenues[order]
+        bids, weights = bids[order], weights[order]
+        opens = opens_slice(slices)
+        for column in (revenues, bids):
+            cells = score_cells(column, dropped)
+            opens |= cells[1:] != cells[:-1]
+        starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(bids)), bool), opens)))
+        total = np.add.reduceat(weights, starts) if len(starts) else weights
+        return cls(
+            slices[starts],
+            _means(revenues, weights, starts, total, dropped),
+            _means(bids, weights, starts, total, dropped),
+            total,
+            dropped,
+        )
+
+    def __len__(self) -> int:
+        return len(self.bids)
+
+    def merged(self, other: "PaidRows") -> "PaidRows":
+        """The rows of both, with the more digits dropped of either."""
+        return PaidRows.of(
+            np.concatenate((self.slices, other.slices)),
+            np.concatenate((self.revenues, other.revenues)),
+            np.concatenate((self.bids, other.bids)),
+            np.concatenate((self.weights, other.weights)),
+            max(self.dropped, other.dropped),
+        )
+
+    def within(self, budget: int) -> "PaidRows":
+        """These rows, with more digits dropped while there are more than `budget` of them."""
+        rows = self
+        while len(rows) > budget and rows.dropped < ALL_BITS:
+            digits = min(ALL_BITS, max(rows.dropped + _STEP, _FIRST))
+            rows = PaidRows.of(rows.slices, rows.revenues, rows.bids, rows.weights, digits)
+        return rows
+
+
+def _means(
+    values: Floats, weights: Floats, starts: Integers, total: Floats, dropped: int
+) -> Floats:
+    if not len(starts):
+        return values
+    means = np.add.reduceat(values * weights, starts) / total
+    return inside_cells(means, score_cells(values[starts], dropped), dropped)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RevenueRows:
+    """Samples with 0 or 1 as outcome, sorted by slice and rank basis, of shape (r,) each.
+
+    Attributes
+    ----------
+    slices : code of the slice of each row, at least 0.
+    revenues : the rank basis, probability times bid.
+    bids : what the click pays; those of negatives do not matter.
+    positive : the class of each row.
+    weights : number of samples of each row.
+    dropped : binary digits of revenues (and of bids) that no longer tell rows apart; 0 is exact.
+    """
+
+    slices: SliceCodes
+    revenues: Floats
+    bids: Floats
+    positive: NDArray[np.bool_]
+    weights: Floats
+    dropped: int = 0
+
+    def squeezed(self) -> "RevenueRows":
+        """These rows with the negatives between two positives as one; csAUC stays the same.
+
+        It asks of a negative only which positives rank above it. With P positives there are at
+        most 3 P rows and one for each slice.
+        """
+        if not len(self.slices):
+            return self
+        starts, clicked = self._stretches(), np.flatnonzero(self.positive)
+        negatives = self.weights.copy()
+        negatives[clicked] = 0.0
+        negatives = np.add.reduceat(negatives, starts)
+        starts, negatives = starts[negatives > 0.0], negatives[negatives > 0.0]
+        places = np.concatenate((starts, clicked))
+        order = np.argsort(places, kind="stable")
+        rows, positive = places[order], order >= len(starts)
+        return replace(
+            self,
+            slices=self.slices[rows],
+            revenues=self.revenues[rows],
+            bids=self.bids[rows],
+            positive=positive,
+            weights=np.concatenate((negatives, self.weights[clicked]))[order],
+        )
+
+    def errors(self, n_slices: int) -> Floats:
+        """By how much the csAUC of each slice may be wrong at most, (n_slices,); before squeezing.
+
+        The share of the money of pairs whose cells are the same; 0 while rows are exact, nan
+        without pairs of a positive that pays and a negative.
+        """
+        if not self.dropped:
+            return np.zeros(n_slices)
+        paid = np.where(self.positive, self.bids * self.weights, 0.0)
+        cells = self._cells()
+        rivals = slice_totals(cells, self.weights, len(cells))[cells] - 1.0
+        unsure = slice_totals(self.slices, paid * rivals, n_slices)
+        others = slice_totals(self.slices, np.where(self.positive, 0.0, self.weights), n_slices)
+        whole = slice_totals(self.slices, paid, n_slices) * others
+        errors: Floats = np.divide(unsure, whole, out=np.full(n_slices, np.nan), where=whole > 0.0)
+        return errors
+
+    def _cells(self) -> Integers:
+        """Number of the cell of each row, counted over all slices."""
+        cells = score_cells(self.revenues, self.dropped)
+        opens = (cells[1:] != cells[:-1]) | opens_slice(self.slices)
+        return np.concatenate((np.zeros(min(1, len(cells)), np.int64), np.cumsum(opens)))
+
+    def _stretches(self) -> Integers:
+        """Where each stretch begins: rows of one revenue with a positive, or all between such."""
+        new_slice = np.concatenate((np.ones(1, bool), opens_slice(self.slices)))
+        opens = new_slice.copy()
+        opens[1:] |= self.revenues[1:] != self.revenues[:-1]
+        runs = np.append(np.flatnonzero(opens), len(opens))
+        # Few rows are positive, so what is between them is not looked at again.
+        clicked = np.searchsorted(runs, np.flatnonzero(self.positive), side="right")
+        begins = np.concatenate((runs[clicked - 1], runs[clicked], np.flatnonzero(new_slice)))
+        begins.sort()
+        first = np.concatenate((np.ones(1, bool), begins[1:] != begins[:-1]))
+        return begins[first & (begins < len(opens))]
+
+
+Column = NDArray[Any]
+_SCORES, _OUTCOMES, _BIDS = "scores", "outcomes", "bids"
+_FEW_SLICES = np.iinfo(np.int16).max
+
+
+class HeldRows:
+    """Columns that grow by batches; all are sorted together, in place of the order they came in."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, list[Column]] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, batch: LogBatch) -> None:
+        """Hold the rows of one more batch; all batches have the same columns and cuts."""
+        classes = batch.classes
+        columns: dict[str, Column] = {
+            _SCORES: batch.scores,
+            _OUTCOMES: batch.outcomes if classes is None else classes,
+        }
+        if batch.bids is not None:
+            columns[_BIDS] = batch.bids
+        for cut, slices in batch.slices.items():
+            if slices is not None:
+                columns[_name(cut)] = _short(slices)
+        for name, column in columns.items():
+            self._pieces.setdefault(name, []).append(column)
+        self._length += len(batch)
+
+    def by_score(self) -> "ScoredRows":
+        """The rows sorted by score, as they stay."""
+        order = np.argsort(self.scores)
+        for name in self._pieces:
+            # One after the other, so that no more than one column is there twice.
+            self._pieces[name] = [self._column(name)[order]]
+        return ScoredRows(self)
+
+    def by_revenue(self) -> "RankedRows":
+        """The rows sorted by probability times bid; for outcomes of 0 and 1 with bids."""
+        revenues = self.scores * self.bids
+        order = np.argsort(revenues)
+        return RankedRows(self, order, revenues[order], self.outcomes[order])
+
+    @property
+    def scores(self) -> Floats:
+        """Scores, (n,)."""
+        return self._column(_SCORES)
+
+    @property
+    def outcomes(self) -> Column:
+        """Outcomes, (n,): truth values where all are 0 or 1, else numbers."""
+        return self._column(_OUTCOMES)
+
+    @property
+    def bids(self) -> Floats:
+        """Bids, (n,)."""
+        return self._column(_BIDS)
+
+    def slices(self, cut: str) -> SliceCodes:
+        """Slices of the rows, (n,)."""
+        name = _name(cut)
+        return self._column(name) if name in self._pieces else np.zeros(self._length, np.int8)
+
+    def _column(self, name: str) -> Column:
+        pieces = self._pieces[name]
+        if len(pieces) > 1:
+            self._pieces[name] = [np.concatenate(pieces)]
+        return self._pieces[name][0]
+
+
+class ScoredRows:
+    """Held rows, sorted by score."""
+
+    def __init__(self, held: HeldRows) -> None:
+        self._held = held
+
+    def compact(self, cut: str, dropped: int) -> CompactRows:
+        """The rows of one cut, with so many digits dropped."""
+        rows, slices = slice_order(self._held.slices(cut))
+        positives = self._held.outcomes[rows].astype(np.float64)
+        scores, ones = self._held.scores[rows], np.ones(len(positives))
+        return CompactRows.of_sorted(slices, scores, positives, ones, dropped)
+
+
+class RankedRows:
+    """Held rows in order of revenue: which they are, their revenues and classes, (n,) each."""
+
+    def __init__(
+        self, held: HeldRows, order: Integers, revenues: Floats, positive: NDArray[np.bool_]
+    ) -> None:
+        self._held, self._order = held, order
+        self._revenues, self._positive = revenues, positive
+
+    def exact(self, cut: str) -> RevenueRows:
+        """The rows of one cut as csAUC needs them."""
+        rows, slices = slice_order(self._held.slices(cut)[self._order])
+        positive = self._positive[rows]
+        bids = np.zeros(len(positive))
+        clicked = np.flatnonzero(positive)
+        places = clicked if isinstance(rows, slice) else rows[clicked]
+        bids[clicked] = self._held.bids[self._order[places]]
+        ones = np.ones(len(positive))
+        return RevenueRows(slices, self._revenues[rows], bids, positive, ones).squeezed()
+
+    def negatives(self, cut: str, dropped: int) -> CompactRows:
+        """The negatives of one cut, with so many digits of the revenue dropped."""
+        slices = self._held.slices(cut)[self._order]
+        rows, slices = slice_order(np.where(self._positive, LEFT_OUT, slices))
+        revenues = self._revenues[rows]
+        zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
+        return CompactRows.of_sorted(slices, revenues, zeros, ones, dropped)
+
+    def paid(self, cut: str, dropped: int) -> PaidRows:
+        """The positives of one cut, with so many digits of revenue and bid dropped."""
+        clicked = np.flatnonzero(self._positive)
+        held = self._order[clicked]
+        slices = self._held.slices(cut)[held]
+        kept = slices != LEFT_OUT
+        revenues, bids = self._revenues[clicked[kept]], self._held.bids[held[kept]]
+        return PaidRows.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
+
+
+def _name(cut: str) -> str:
+    return f"slices by {cut}"
+
+
+def _short(slices: SliceCodes) -> SliceCodes:
+    return slices.astype(np.int16) if slices.max(initial=0) <= _FEW_SLICES else slices

@@ -1,0 +1,396 @@
+"""The platform of a contest: known true probabilities, far more ways to be wrong.
+
+What is wrong with the scores of a contest's platform, in log-odds and campaign by campaign.
+How levels move from hour to hour on a contest's platform: drift, days and jumps.
+The regimes of a contest: the kinds of traffic on which calibrators are compared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, Self
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtri
+
+from calibrators.samples import Floats, Integers
+from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
+from evaluation.simulation.ad_platform import PlatformHour
+
+SPREAD = 0.8
+"""Standard deviation of a campaign's scores in log-odds."""
+
+_TOP, _BEND_WIDTH = 1.0, 0.5
+_WAVES = 2.2
+_FLATTEST, _STEEPEST = -0.35, 0.6
+_HIGHEST_WAVE = 0.12
+_RUNGS = 6
+_RUNG_SLOPES = (0.0, 0.0, 0.4, 1.0, 2.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Distortions:
+    """How far scores are from the truth, in log-odds; 0 of each: scores are true.
+
+    Attributes
+    ----------
+    level : standard deviation of the campaigns' levels; a tenth of it is everyone's.
+    slope : standard deviation of the campaigns' slopes around 1.
+    wave : standard deviation of the heights of the campaigns' smooth waves, .12 at most.
+    bend : slope lost at the top, where ads win because their score was too high.
+    rungs : whether each campaign's curve is a staircase of its own instead: steps, kinks, plateaus.
+    drift : height of the campaigns' slow swings.
+    walk : standard deviation of an hour's step of everyone's random walk.
+    day : height of everyone's daily swing.
+    jumps : expected jumps of a campaign's level, in hours 24 to 120.
+    jump : standard deviation of such a jump.
+    global_jump : size of everyone's jump, between hours 56 and 80.
+    """
+
+    level: float = 0.0
+    slope: float = 0.0
+    wave: float = 0.0
+    bend: float = 0.0
+    rungs: bool = False
+    drift: float = 0.0
+    walk: float = 0.0
+    day: float = 0.0
+    jumps: float = 0.0
+    jump: float = 0.0
+    global_jump: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """The campaigns' distortions that stay: levels, slopes and wave heights and phases, (c,) each,
+    and their staircases, if any. Each curve plus the score itself never falls."""
+
+    rules: Distortions
+    levels: Floats
+    slopes: Floats
+    heights: Floats
+    phases: Floats
+    stairs: "Stairs | None"
+
+    @classmethod
+    def draw(cls, campaigns: int, rules: Distortions, rng: np.random.Generator) -> Self:
+        """Curves of that many campaigns."""
+        everyone = rng.choice((-0.1, 0.1)) * rules.level
+        return cls(
+            rules,
+            everyone + rng.normal(0.0, rules.level, campaigns),
+            np.clip(rng.normal(0.0, rules.slope, campaigns), _FLATTEST, _STEEPEST),
+            np.clip(rng.normal(0.0, rules.wave, campaigns), -_HIGHEST_WAVE, _HIGHEST_WAVE),
+            rng.uniform(0.0, 2.0 * np.pi, campaigns),
+            Stairs.draw(campaigns, rng) if rules.rungs else None,
+        )
+
+    def at(self, rows: Integers, centres: Floats, deviations: Floats) -> Floats:
+        """What the truth has more than the score, (n,), of scores that are `deviations` from their
+        campaign's centre, itself `centres` from everyone's."""
+        curved = self.levels[rows] + self._shape(rows, deviations)
+        if self.rules.bend:
+            above = (centres + deviations - _TOP) / _BEND_WIDTH
+            curved -= self.rules.bend * _BEND_WIDTH * np.logaddexp(0.0, above)
+        return curved
+
+    def _shape(self, rows: Integers, deviations: Floats) -> Floats:
+        if self.stairs is not None:
+            return self.stairs.at(rows, deviations) - deviations
+        waves = self.heights[rows] * np.sin(_WAVES * deviations + self.phases[rows])
+        return self.slopes[rows] * deviations + waves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stairs:
+    """Staircases that never fall: where each rung begins, (c, r), its height there and its slope,
+    (c, r + 1) each; left of the first rung the height counts from it."""
+
+    begins: Floats
+    heights: Floats
+    slopes: Floats
+
+    @classmethod
+    def draw(cls, campaigns: int, rng: np.random.Generator) -> Self:
+        """Half of the rungs begin with a step up; two of five are level."""
+        begins = np.sort(rng.uniform(-2.0, 2.0, (campaigns, _RUNGS)) * SPREAD, axis=1)
+        slopes = rng.choice(_RUNG_SLOPES, (campaigns, _RUNGS + 1))
+        steps = rng.uniform(0.2, 0.8, begins.shape) * (rng.random(begins.shape) < 0.5)
+        rises = np.diff(begins, axis=1) * slopes[:, 1:-1]
+        heights = np.cumsum(steps, axis=1)
+        heights[:, 1:] += np.cumsum(rises, axis=1)
+        wide = (begins[:, -1:] - begins[:, :1]) / np.maximum(heights[:, -1:], 0.2)
+        wide *= rng.uniform(0.7, 1.1, (campaigns, 1))
+        heights = np.concatenate([np.zeros((campaigns, 1)), heights], axis=1) * wide
+        # Around the middle of each staircase, so that it moves no campaign's level by itself.
+        return cls(begins, heights - heights.mean(axis=1, keepdims=True), slopes * wide)
+
+    def at(self, rows: Integers, deviations: Floats) -> Floats:
+        """Height of the staircase of each row at its deviation, (n,)."""
+        begins = self.begins[rows]
+        rungs = (deviations[:, np.newaxis] >= begins).sum(axis=1)
+        starts = np.take_along_axis(begins, np.maximum(rungs - 1, 0)[:, np.newaxis], axis=1)[:, 0]
+        rises: Floats = self.slopes[rows, rungs] * (deviations - starts)
+        heights: Floats = self.heights[rows, rungs]
+        return heights + rises
+
+
+HOURS: Final = 240
+"""Hours that a platform has."""
+
+_MOST_JUMPS = 2
+_FIRST_JUMP, _LAST_JUMP = 24, 120
+_FIRST_GLOBAL_JUMP, _LAST_GLOBAL_JUMP = 56, 80
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """Everyone's level by hour, (HOURS,); the campaigns' swings and jumps, (2, c) each."""
+
+    everyone: Floats
+    drift: float
+    periods: Floats
+    phases: Floats
+    jump_hours: Integers
+    jump_sizes: Floats
+    global_jump_hour: int
+
+    @classmethod
+    def draw(cls, campaigns: int, rules: Distortions, rng: np.random.Generator) -> Self:
+        """Paths of that many campaigns."""
+        shape = (_MOST_JUMPS, campaigns)
+        at = int(rng.integers(_FIRST_GLOBAL_JUMP, _LAST_GLOBAL_JUMP + 1))
+        jumped = rng.random(shape) < rules.jumps / _MOST_JUMPS
+        return cls(
+            everyone=_everyone(rules, at, rng),
+            drift=rules.drift,
+            periods=np.stack((rng.uniform(30, 60, campaigns), rng.uniform(60, 200, campaigns))),
+            phases=rng.uniform(0.0, 2.0 * np.pi, shape),
+            jump_hours=rng.integers(_FIRST_JUMP, _LAST_JUMP, shape),
+            jump_sizes=np.where(jumped, rng.normal(0.0, rules.jump, shape), 0.0),
+            global_jump_hour=at,
+        )
+
+    def levels(self, hour: int) -> Floats:
+        """How far each campaign's level has moved, (c,); ValueError beyond the last hour."""
+        if not 0 <= hour < HOURS:
+            raise ValueError(f"hour = {hour}: must be at least 0 and below {HOURS}")
+        swings = np.sin(2.0 * np.pi * hour / self.periods + self.phases).sum(axis=0)
+        jumps = np.where(hour >= self.jump_hours, self.jump_sizes, 0.0).sum(axis=0)
+        moved: Floats = self.everyone[hour] + self.drift * swings + jumps
+        return moved
+
+
+def _everyone(rules: Distortions, jump_hour: int, rng: np.random.Generator) -> Floats:
+    hours = np.arange(HOURS)
+    walk = np.cumsum(rng.normal(0.0, rules.walk, HOURS))
+    day = rules.day * np.sin(2.0 * np.pi * hours / 24.0 + rng.uniform(0.0, 2.0 * np.pi))
+    jump = rng.choice((-1.0, 1.0)) * rules.global_jump * (hours >= jump_hour)
+    return np.asarray(walk + day + jump)
+
+
+_CENTRES = 0.5
+_LATE_SHARE, _LATEST_START = 0.15, 48
+_STOPPED_SHARE, _FIRST_STOP, _LAST_STOP = 0.1, 48, 96
+_NEVER = 1 << 30
+_TYPICAL_HOUR = 60
+_QUANTILES = 16
+
+
+@dataclass(frozen=True)
+class DriftingPlatform:
+    """Campaigns with Zipf traffic whose scores are distorted as a regime says.
+
+    In log-odds, with z a score, c the centre of its campaign's scores and d = z - c:
+
+        true(z) = z + global level (random walk + day + jump) + campaign level (static + drift +
+        jumps) + campaign slope d + campaign wave(d) - bend at the top,
+
+    or, with rungs, the campaign's own staircase in d instead of slope and wave. It never falls in
+    z within a campaign and hour. 15 % of the campaigns start up to two days late, 10 % stop after
+    two to four days, never the first; traffic has a daily cycle. Every hour is drawn from (seed,
+    hour) alone.
+
+    Parameters: campaigns, at least 1, the first has the most traffic; impressions_per_hour,
+    expected at an average hour when all run; ctr, mean true probability of an impression; seed;
+    distortions; start, epoch seconds of hour 0, a whole hour.
+
+    >>> hour = DriftingPlatform(3, 1_000, 0.01, seed=1).hour(5)
+    >>> hour.events.campaigns, bool((hour.truth == hour.events.scores).all())
+    (('campaign-1', 'campaign-2', 'campaign-3'), True)
+    """
+
+    campaigns: int
+    impressions_per_hour: float
+    ctr: float
+    seed: int = 0
+    distortions: Distortions = field(default_factory=Distortions)
+    start: float = 1_735_689_600.0
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The campaigns' names, padded so that they sort by number."""
+        width = len(str(self.campaigns))
+        return tuple(f"campaign-{number:0{width}d}" for number in range(1, self.campaigns + 1))
+
+    def hour(self, hour: int) -> PlatformHour:
+        """The impressions of one hour, ordered by time; ValueError on an hour it does not have."""
+        levels = self.paths.levels(hour)
+        rng = np.random.default_rng((self.seed, 1, hour))
+        counts = rng.poisson(self.traffic(hour) * self.impressions_per_hour)
+        rows = rng.permutation(np.repeat(np.arange(self.campaigns, dtype=np.int32), counts))
+        deviations = rng.normal(0.0, SPREAD, len(rows))
+        centres = self._centres[rows]
+        scores = self._level + centres + deviations
+        more = self._curves.at(rows.astype(np.int64), centres, deviations) + levels[rows]
+        truth = expit(scores + more)
+        times = self.start + SECONDS_PER_HOUR * (hour + np.sort(rng.random(len(rows))))
+        outcomes = (rng.random(len(rows)) < truth).astype(np.float64)
+        return PlatformHour(EventTable(times, self.names, rows, expit(scores), outcomes), truth)
+
+    def traffic(self, hour: int) -> Floats:
+        """Share of an average hour's impressions that each campaign has in this one, (c,)."""
+        starts, stops = self._lives
+        shares = 1.0 / np.arange(1, self.campaigns + 1)
+        day_cycle = 1.0 + 0.4 * np.sin(2.0 * np.pi * (hour - 9) / 24.0)
+        runs = (hour >= starts) & (hour < stops)
+        return np.where(runs, shares / shares.sum() * day_cycle, 0.0)
+
+    @cached_property
+    def paths(self) -> Paths:
+        """How the levels move."""
+        return Paths.draw(self.campaigns, self.distortions, np.random.default_rng((self.seed, 2)))
+
+    @cached_property
+    def _centres(self) -> Floats:
+        rng = np.random.default_rng((self.seed, 0))
+        return rng.normal(0.0, _CENTRES, self.campaigns)
+
+    @cached_property
+    def _lives(self) -> tuple[Floats, Floats]:
+        rng = np.random.default_rng((self.seed, 3))
+        late = rng.random(self.campaigns) < _LATE_SHARE
+        stopped = rng.random(self.campaigns) < _STOPPED_SHARE
+        late[0] = stopped[0] = False
+        starts = rng.integers(1, _LATEST_START + 1, self.campaigns)
+        stops = rng.integers(_FIRST_STOP, _LAST_STOP + 1, self.campaigns)
+        return np.where(late, starts, 0), np.where(stopped, stops, _NEVER)
+
+    @cached_property
+    def _curves(self) -> Curves:
+        return Curves.draw(self.campaigns, self.distortions, np.random.default_rng((self.seed, 4)))
+
+    @cached_property
+    def _level(self) -> float:
+        """Everyone's log-odds that make the mean true probability the regime's."""
+        deviations = SPREAD * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        rows = np.repeat(np.arange(self.campaigns), _QUANTILES)
+        spread = np.tile(deviations, self.campaigns)
+        centres = self._centres[rows]
+        more = self._curves.at(rows, centres, spread) + self.paths.levels(_TYPICAL_HOUR)[rows]
+        shares = self.traffic(_TYPICAL_HOUR)[rows]
+        odds = centres + spread + more
+
+        def excess(level: float) -> float:
+            return float(np.average(expit(level + odds), weights=shares)) - self.ctr
+
+        typical = float(logit(self.ctr))
+        return float(brentq(excess, typical - 9.0, typical + 9.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """A kind of traffic.
+
+    Attributes
+    ----------
+    description : what it is, in one line, for the report.
+    campaigns, impressions_per_hour, ctr, distortions : as in `DriftingPlatform`.
+    first_judged, judged_hours : which hours are judged.
+    """
+
+    description: str
+    campaigns: int
+    impressions_per_hour: float
+    ctr: float
+    distortions: Distortions
+    first_judged: int = 48
+    judged_hours: int = 48
+
+    def platform(self, seed: int) -> DriftingPlatform:
+        """The platform of one seed."""
+        return DriftingPlatform(
+            self.campaigns, self.impressions_per_hour, self.ctr, seed, self.distortions
+        )
+
+
+_USUAL = Distortions(
+    level=0.15,
+    slope=0.1,
+    wave=0.04,
+    bend=0.15,
+    drift=0.05,
+    walk=0.012,
+    day=0.05,
+    jumps=0.2,
+    jump=0.3,
+    global_jump=0.15,
+)
+"""Scores are about a quarter off: some 300e-6 of excess log loss at a CTR of 1 %."""
+
+REGIMES: Mapping[str, Regime] = MappingProxyType(
+    {
+        "mixed": Regime(
+            "200 campaigns, CTR 1 %: a little of everything", 200, 25_000, 0.01, _USUAL
+        ),
+        "sparse": Regime(
+            "200 campaigns, CTR 0.1 %: a few clicks a day for most",
+            200,
+            40_000,
+            0.001,
+            _USUAL,
+        ),
+        "dense": Regime(
+            "10 campaigns, CTR 10 %: plenty of clicks, smooth drift only",
+            10,
+            8_000,
+            0.1,
+            Distortions(level=0.15, slope=0.1, wave=0.06, bend=0.15, drift=0.1, walk=0.01),
+        ),
+        "jumps": Regime(
+            "100 campaigns, CTR 2 %: levels jump, each campaign's and once everyone's",
+            100,
+            15_000,
+            0.02,
+            Distortions(
+                level=0.25, slope=0.1, wave=0.04, bend=0.2, jumps=1.2, jump=0.7, global_jump=0.5
+            ),
+        ),
+        "steps": Regime(
+            "100 campaigns, CTR 3 %: steps, kinks and plateaus, nothing smooth in log-odds",
+            100,
+            15_000,
+            0.03,
+            Distortions(level=0.25, rungs=True, drift=0.06, walk=0.02, day=0.06),
+        ),
+        "many": Regime(
+            "10,000 campaigns, CTR 2 %: 8 hours judged, most campaigns nearly without clicks",
+            10_000,
+            60_000,
+            0.02,
+            _USUAL,
+            judged_hours=8,
+        ),
+        "calibrated": Regime(
+            "200 campaigns, CTR 1 %: every score is true already",
+            200,
+            25_000,
+            0.01,
+            Distortions(),
+            judged_hours=24,
+        ),
+    }
+)
+"""Every regime by name."""

@@ -1,0 +1,160 @@
+"""What the default calibrator must reach in every regime, and whether it does."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from research.leaderboard.result import (
+    EXCESS,
+    GC_3_TRUE,
+    LOG_LOSS,
+    NAN,
+    Contested,
+    ContestResult,
+    Ends,
+)
+
+HERO: Final = "pooled"
+PUBLISHED: Final = "sir_published"
+IDENTITY: Final = "identity"
+STRONG: Final = ("lightgbm", "mcgrad")
+PER_CAMPAIGN: Final = ("isotonic", "platt", "temperature", "beta", "bbq", "sir", PUBLISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A limit on the ratio of the hero's metric to the least of the others'.
+
+    `among` are the others, all of them where it is empty; `strictly` says that the limit itself is
+    too much.
+    """
+
+    name: str
+    metric: str
+    limit: float
+    among: Sequence[str] = ()
+    strictly: bool = False
+
+
+TARGETS: Final = (
+    Target("excess of sir as published", EXCESS, 0.25, (PUBLISHED,)),
+    Target("excess of the better of LightGBM and MCGrad", EXCESS, 0.70, STRONG),
+    Target("excess of the best per-campaign method", EXCESS, 1.0, PER_CAMPAIGN, strictly=True),
+    Target("GC-3* of sir as published", GC_3_TRUE, 0.45, (PUBLISHED,)),
+    Target("GC-3* of the best of all others", GC_3_TRUE, 1.0, strictly=True),
+)
+NO_WORSE: Final = "log loss less identity's"
+_NOTHING: Final = 1e-12
+"""An excess that is but rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A target in a regime: the value beside its limit.
+
+    Attributes
+    ----------
+    regime, target : which.
+    against : the contender that the value is relative to; empty where none of them ran.
+    value : a ratio, or for `NO_WORSE` the difference in log loss.
+    limit : what the value must not exceed.
+    lower, upper : the 95 % interval of the value.
+    met : whether it is reached; None where that cannot be told.
+    absent : contenders that the target is about and that did not run.
+    """
+
+    regime: str
+    target: str
+    against: str
+    value: float
+    limit: float
+    lower: float
+    upper: float
+    met: bool | None
+    absent: Sequence[str] = ()
+
+    @property
+    def clear(self) -> bool:
+        """Whether the whole interval lies on the same side of the limit as the value."""
+        return self.upper <= self.limit or self.lower > self.limit
+
+
+def verdicts_of(result: ContestResult) -> list[Verdict]:
+    """Every target in every regime whose truth is known and in which the hero ran."""
+    return [
+        verdict
+        for found in result.contested
+        if found.truth_known and HERO in found.rows
+        for verdict in _of_regime(found)
+    ]
+
+
+def _of_regime(found: Contested) -> Iterator[Verdict]:
+    yield from (_ratio_verdict(found, target) for target in TARGETS)
+    if found.already_calibrated:
+        yield _no_worse(found)
+
+
+def _ratio_verdict(found: Contested, target: Target) -> Verdict:
+    others = [name for name in target.among or found.rows if _competes(name, found)]
+    ran = [name for name in others if not math.isnan(found.value(name, target.metric))]
+    absent = [name for name in target.among or found.missing if name in found.missing]
+    if not ran:
+        return Verdict(
+            found.name, target.name, "", NAN, target.limit, NAN, NAN, None, tuple(absent)
+        )
+    best = min(ran, key=lambda name: found.value(name, target.metric))
+    ratio = found.ratios.get(best, {}).get(target.metric, Ends(NAN))
+    return Verdict(
+        found.name, target.name, best, ratio.value, target.limit, ratio.lower, ratio.upper,
+        _met(ratio.value, target), tuple(absent),
+    )  # fmt: skip
+
+
+def _competes(name: str, found: Contested) -> bool:
+    """Nobody can be nearer to the truth than scores that are the truth, and who serves them as they
+    are: the identity, and any other that has learnt nothing."""
+    serves_truth = found.already_calibrated and found.value(name, EXCESS) < _NOTHING
+    return name != HERO and not serves_truth
+
+
+def _met(value: float, target: Target) -> bool | None:
+    if math.isnan(value):
+        return None
+    return value < target.limit if target.strictly else value <= target.limit
+
+
+def _no_worse(found: Contested) -> Verdict:
+    """Not worse than the scores as they are by more than chance."""
+    ends = found.differences.get(IDENTITY, {}).get(LOG_LOSS, Ends(NAN))
+    met = None if math.isnan(ends.lower) else not ends.lower > 0.0
+    return Verdict(found.name, NO_WORSE, IDENTITY, ends.value, 0.0, ends.lower, ends.upper, met)
+
+
+def geometric_means(result: ContestResult, metric: str) -> dict[str, Ends]:
+    """Contender -> geometric mean over the regimes of its metric's ratio to sir as published.
+
+    The ends are the least and the largest of the ratios. A regime whose scores are the truth is
+    left out: there a ratio says by how little a method moves, and would carry the mean.
+    """
+    found = {name: list(_ratios(result, name, metric)) for name in result.contenders}
+    return {name: _mean(ratios) for name, ratios in found.items() if ratios}
+
+
+def _mean(ratios: Sequence[float]) -> Ends:
+    logs = [math.log(ratio) for ratio in ratios]
+    return Ends(math.exp(math.fsum(logs) / len(logs)), min(ratios), max(ratios))
+
+
+def ratio_to_published(found: Contested, name: str, metric: str) -> float:
+    """A metric over that of sir as published; nan where there is none."""
+    theirs = found.value(PUBLISHED, metric)
+    return found.value(name, metric) / theirs if theirs > 0.0 else NAN
+
+
+def _ratios(result: ContestResult, name: str, metric: str) -> Iterator[float]:
+    for found in result.contested:
+        ratio = ratio_to_published(found, name, metric)
+        if found.truth_known and not found.already_calibrated and 0.0 < ratio < math.inf:
+            yield ratio
