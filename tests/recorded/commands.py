@@ -62,7 +62,10 @@ _OPTION = re.compile(r"^│ [* ]*(-[-\w]+)\s+(-\w)?\s*(<[^>]+>|[\w=|]+)?", re.MU
 _COMMAND = re.compile(r"^│ (\w+)  +\S", re.MULTILINE)
 _DEFAULT = re.compile(r"\[default: ([^\]]*)\]")
 _WRITTEN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC(?=</p>)")
-_LASTED = re.compile(r'("?seconds"?:?\s*)[0-9.e-]+|\b[0-9.]+ (?:s|min)\b')
+_LASTED = re.compile(
+    r'("?seconds"?:?\s*)(?:[0-9.e-]+|\[[^]]*\])|("(?:at|machine)": )"[^"]*"|\b[0-9.]+ (?:s|min)\b'
+)
+_CPU = re.compile(r"^( (?:identity|sir|pooled) .*\s)\d+\.\d $", re.MULTILINE)
 
 
 def command_items(folder: Path) -> Items:
@@ -99,10 +102,11 @@ def write_logs(folder: Path) -> Items:
     return items
 
 
-def columns_of(path: Path) -> str:
-    """What a Parquet file holds: its schema and every value."""
+def columns_of(path: Path, without: str | None = None) -> str:
+    """What a Parquet file holds: its schema and every value, but for columns `without...`."""
     table = pq.read_table(path)
-    columns = "\n".join(f"{name}: {table[name].to_pylist()}" for name in table.column_names)
+    names = [name for name in table.column_names if not without or not name.startswith(without)]
+    columns = "\n".join(f"{name}: {table[name].to_pylist()}" for name in names)
     return f"{table.schema.to_string(show_schema_metadata=False)}\n{columns}"
 
 
@@ -152,8 +156,8 @@ def _tables_and_json(name: str, line: str, folder: Path) -> Items:
 
 
 def _timeless(text: str) -> str:
-    """Without how long anything took."""
-    return _LASTED.sub(r"\1(seconds)", text)
+    """Without when it ran and how long anything took."""
+    return _CPU.sub(r"\1(seconds)", _LASTED.sub(r"\1\2(varies)", text))
 
 
 def _options(folder: Path) -> Items:

@@ -155,17 +155,21 @@ def service_items(folder: Path) -> Items:
 
 
 def slow_service_items(folder: Path) -> Items:
-    """Clicks replayed, their conversions days late: models, labels and the click log."""
+    """Clicks replayed, their conversions days late: what Redis and the click log hold of them.
+
+    Not the maps, nor the probabilities of clicks: they hang on which refit comes first after a
+    training, by the clock. `backtest --delayed` has both.
+    """
     write_logs(folder)
     with running(folder) as service:
-        replayed = f"replay {CLICKS} --delayed --judged 1d --no-picture --url {service.url}"
-        items = {"service/replay delayed": _masked(sirocco(replayed, folder), service)}
-        items |= _stored(service, "delayed")
+        sirocco(f"replay {CLICKS} --delayed --judged 1d --no-picture --url {service.url}", folder)
+        stored = _stored(service, "delayed")
+        items = {name: text for name, text in stored.items() if "{maps}" not in name}
         items["service/metrics delayed"] = _families(service)
         parts = sorted(service.click_log.rglob("*.parquet"))
-        for part in parts:
-            name = str(part.relative_to(service.click_log))
-            items[f"click log/{name}"] = columns_of(part)
+        columns = [(part.parent, columns_of(part, without="probability.")) for part in parts]
+    for number, (place, text) in enumerate(sorted(columns)):
+        items[f"click log/{place.relative_to(service.click_log)} {number}"] = text
     return items
 
 
