@@ -17,7 +17,6 @@ from scipy.special import expit
 from pccem.arrays import Flags, Floats, check_equal_lengths, check_flags, check_unit_interval
 from pccem.features import Features, Kind, ModelColumns
 from pccem.model_bytes import MOST_PROBES, ModelParts, pack_model, unpack_model
-from pccem.model_text import check_model_text, trimmed
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset
@@ -30,6 +29,7 @@ LEARNING_RATE: Final = 0.1
 # A column of many categories that mean nothing takes a third of the gain at LightGBM's own 10.
 CATEGORY_PULL: Final = 200.0
 PATIENCE: Final = 20
+_END: Final = "end of trees\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,17 @@ def boosted(fitted_on: "Dataset", held_out: "Dataset | None", boosting: Boosting
         valid_sets=None if held_out is None else [held_out],
         callbacks=None if held_out is None else [lightgbm.early_stopping(PATIENCE, verbose=False)],
     )
-    return trimmed(booster.model_to_string(num_iteration=booster.best_iteration or -1))
+    text: str = booster.model_to_string(num_iteration=booster.best_iteration or -1)
+    # Behind the trees stand importances and parameters, which nothing reads, and among them the
+    # number of threads, which must not change a model's bytes.
+    return text[: text.index(_END) + len(_END)]
 
 
 def loaded(text: str) -> "Booster":
-    """The trees of a text that `check_model_text` has let pass."""
+    """The trees of a text; ValueError where LightGBM refuses it.
+
+    LightGBM trusts its input: a text made up by someone else can crash or hang the process.
+    """
     import lightgbm
 
     try:
@@ -206,9 +212,10 @@ class PostClickModel:
             judged = dataset(matrix, labels[~kept], places, boosting, learned)
         text = boosted(learned, judged, boosting)
         probes = columns.matrix(features, _spread(np.flatnonzero(kept)))
-        trees = check_model_text(text, len(columns))
-        parts = ModelParts(columns, 0.0, probes, np.zeros(len(probes)), text, trees)
-        return cls(parts, loaded(text)).with_offset(0.0)
+        booster = loaded(text)
+        rounds = booster.num_trees()
+        parts = ModelParts(columns, 0.0, probes, np.zeros(len(probes)), text, rounds)
+        return cls(parts, booster).with_offset(0.0)
 
     def score(self, features: Features, num_threads: int = 0) -> Floats:
         """Probability of each click's target, (n,), in [0, 1]; see `log_odds`."""
@@ -276,7 +283,14 @@ class PostClickModel:
         first (`pccem.model_bytes`), and load them first where a crash does no harm.
         """
         parts = unpack_model(data)
-        return cls(parts, loaded(parts.text))
+        booster = loaded(parts.text)
+        for name, said, found in (
+            ("rounds", parts.rounds, booster.num_trees()),
+            ("features", len(parts.columns), booster.num_feature()),
+        ):
+            if said != found:
+                raise ValueError(f"model header: {name} = {said}, the trees have {found}")
+        return cls(parts, booster)
 
     def check_probes(self) -> None:
         """Raises ValueError if a probe, a row kept from training, is scored otherwise than then."""
