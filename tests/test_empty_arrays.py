@@ -21,6 +21,7 @@ import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.bins.grid import GRID
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.levels import Amounts, Stage
@@ -253,7 +254,7 @@ def test_maps_of_any_number_of_knots_are_asked_for_no_score(
     lengths: list[int], kind: type[np.floating[Any]]
 ) -> None:
     knots = np.concatenate([np.linspace(0.0, 1.0, length) for length in lengths])
-    blocks = MapBlocks(np.array(lengths), knots, knots)
+    blocks = MapBlocks(MapColumns(np.array(lengths), knots, knots))
 
     assert blocks.look_up(ROWS, np.empty(0, kind)).shape == (0,)
     assert blocks.look_up(np.array([len(lengths) - 1]), np.array([0.3])) == pytest.approx([0.3])

@@ -13,16 +13,10 @@ from typing import Self
 import numpy as np
 
 from calibrators.bins.bins import SCHEMA_VERSION, check_grid
-from calibrators.bins.codecs import (
-    PackedColumn,
-    pack_column,
-    pack_names,
-    unpack_column,
-    unpack_names,
-)
+from calibrators.bins.codecs import PackedColumn, pack_column, unpack_column
 from calibrators.bins.fixed_point import LIMIT, Part, sum_parts
 from calibrators.bins.grid import GRID
-from calibrators.maps.atlas import merged_rows
+from calibrators.bins.names import merged_rows, pack_names, unpack_names
 from calibrators.samples import Integers
 
 _HEADER = struct.Struct("<4sHBBII")

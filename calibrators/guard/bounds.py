@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.guard.test import NewestHour, log_odds_of
-from calibrators.maps.atlas import Atlas, MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
 
@@ -34,11 +34,6 @@ def lowered(probabilities: Floats, factor: float) -> Floats:
     return np.maximum(probabilities / (factor - (factor - 1.0) * probabilities) - MARGIN, 0.0)
 
 
-def columns_of(atlas: Atlas) -> MapColumns:
-    """By row: the target's (or the identity) first, then those of its campaigns."""
-    return MapColumns(*atlas._blocks.flat())
-
-
 LEAST = 0.01
 """Less than this share of the hour's expected positives moved is not felt."""
 
@@ -51,7 +46,7 @@ def felt_by(
     if not campaigns:
         return set()
     row_of = {name: row for row, name in enumerate(campaigns)}
-    before, after = (MapBlocks(each.lengths, each.knots, each.values) for each in (chosen, moved))
+    before, after = map(MapBlocks, (chosen, moved))
     found: set[str] = set()
     for table, evidence in zip(hour.tables, hour.evidence, strict=True):
         of_table = [row_of.get(name, -1) for name in table.campaigns]
@@ -214,7 +209,7 @@ class Bounds:
     @property
     def served_maps(self) -> MapColumns:
         """What has served so far in the place of each map."""
-        return columns_of(self.in_force).taken(self.served)
+        return self.in_force.columns().taken(self.served)
 
     @property
     def knots(self) -> Floats:
@@ -323,7 +318,7 @@ def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
 
 
 def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> Moved:
-    blocks = MapBlocks(chosen.lengths, chosen.knots, chosen.values)
+    blocks = MapBlocks(chosen)
     outside = _outside(blocks.look_up(points.maps, points.scores), *_limits(points, bounds))
     if not outside.any():
         return _NONE

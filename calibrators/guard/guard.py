@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.table import BinsTable
-from calibrators.guard.bounds import Bounds, Moved, Reach, bounded, columns_of, felt, felt_by
+from calibrators.guard.bounds import Bounds, Moved, Reach, bounded, felt, felt_by
 from calibrators.guard.rules import GuardRules
 from calibrators.guard.test import Contest, NewestHour, Verdict, campaign_verdicts, verdicts_of
-from calibrators.maps.atlas import Atlas, CampaignRows, MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Integers
 
 
@@ -50,8 +49,8 @@ class Choice:
         own = rows > 0
         places = np.where(own, rows + np.where(kept, len(candidate) + 1, 0), 0)
         # In place of the candidate's row 0 stands the parent that goes out.
-        ours = columns_of(candidate).taken(np.arange(1, len(candidate) + 1))
-        sources = (MapColumns.of_maps([parent]), ours, columns_of(in_force))
+        ours = candidate.columns().taken(np.arange(1, len(candidate) + 1))
+        sources = (MapColumns.of_maps([parent]), ours, in_force.columns())
         return cls(campaigns, MapColumns.end_to_end(sources).taken(places), own, served)
 
     def felt(self, hour: NewestHour, moved: Moved) -> set[str]:
@@ -68,9 +67,8 @@ class Choice:
         both = MapColumns.end_to_end((self.maps, moved.maps))
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
         columns = MapColumns.end_to_end((first, both.taken(places[held])))
-        blocks = MapBlocks(columns.lengths, columns.knots, columns.values)
         names = tuple(compress(self.campaigns, held.tolist()))
-        return Atlas(CampaignRows(names), blocks, target_map is not None)
+        return Atlas.of_columns(names, columns, target_map is not None)
 
 
 def _marked(

@@ -16,7 +16,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.maps.calibration_map import segment_slopes
+from calibrators.maps.calibration_map import MapColumns, segment_slopes
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 GROUP: Final = 8
@@ -202,16 +202,12 @@ class MapBlocks:
 
     def __init__(
         self,
-        lengths: Integers,
-        knots: Floats,
-        values: Floats,
+        maps: MapColumns,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """From the maps' knots and values end to end, of `lengths` knots each.
-
-        `pause` is called between pieces of the work. Raises ValueError on maps that
-        `CalibrationMap` would refuse.
-        """
+        """`pause` is called between pieces of the work. Raises ValueError on maps that
+        `CalibrationMap` would refuse."""
+        lengths = maps.lengths
         if not (lengths >= 2).all():
             raise ValueError("atlas: a map needs at least two knots")
         widths = _block_widths(lengths)
@@ -224,18 +220,18 @@ class MapBlocks:
         self._segments = half_lines(size + 1, np.float64)
         self._segments[0] = np.inf
         stops = starts + widths
-        for maps, flat in _pieces(lengths):
+        for run, flat in _pieces(lengths):
             pause()
-            block = slice(int(starts[maps.start]), int(stops[maps.stop - 1]))
-            self._fill(block, self._lengths[maps], starts[maps], knots[flat], values[flat])
+            block = slice(int(starts[run.start]), int(stops[run.stop - 1]))
+            piece = MapColumns(lengths[run], maps.knots[flat], maps.values[flat])
+            self._fill(block, starts[run], piece)
         steps = np.maximum(widths // PIVOTS, GROUP)
         self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps, pause)
         self._spans = steps // GROUP if widths.max() > _NARROW else None
 
-    def _fill(
-        self, block: slice, lengths: Integers, starts: Integers, knots: Floats, values: Floats
-    ) -> None:
+    def _fill(self, block: slice, starts: Integers, maps: MapColumns) -> None:
         """Writes whole maps to the block that is theirs."""
+        lengths, knots, values = maps.lengths, maps.knots, maps.values
         ends = np.cumsum(lengths)
         _check_knots(lengths, ends, check_unit_interval("knots", knots))
         check_unit_interval("values", values)
@@ -329,11 +325,11 @@ class MapBlocks:
         span = slice(start, start + int(self._lengths[row]))
         return self._segments[span, _KNOT], self._segments[span, _VALUE]
 
-    def flat(self) -> tuple[Integers, Floats, Floats]:
-        """Lengths, and knots and values end to end, as they came."""
+    def columns(self) -> MapColumns:
+        """The maps as they came."""
         knots, values, *_ = self._segments.T
         taken = knots <= 1.0
-        return self._lengths, knots[taken], values[taken]
+        return MapColumns(self._lengths, knots[taken], values[taken])
 
 
 def _singles_not_below(knots: Floats) -> Singles:

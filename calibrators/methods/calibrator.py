@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrators.bins.bins import Bins
 from calibrators.bins.table import BinsTable
 from calibrators.bins.weighted_samples import Tally
-from calibrators.maps.atlas import MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Floats
 
 BegunFits = Callable[[CalibrationMap | None], MapColumns]

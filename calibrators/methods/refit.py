@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from calibrators.bins.bins import Bins
 from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
-from calibrators.maps.atlas import Atlas, CampaignRows, MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.methods.calibrator import BegunFits, Calibrator, Reason, Sufficiency
 from calibrators.samples import Floats
 
@@ -59,11 +58,8 @@ class BegunRefit:
         target_map = _target_map(total, self._calibrator, self._sufficiency)
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
         columns = MapColumns.end_to_end([first, *(finish(target_map) for finish in self._begun)])
-        order = sorted(range(len(self._names)), key=self._names.__getitem__)
-        in_order = columns.taken(np.array([0, *(place + 1 for place in order)], np.int64))
-        blocks = MapBlocks(in_order.lengths, in_order.knots, in_order.values)
-        names = CampaignRows([self._names[place] for place in order])
-        return Refit(Atlas(names, blocks, target_map is not None), self._skipped)
+        atlas = Atlas.of_columns(self._names, columns, target_map is not None)
+        return Refit(atlas, self._skipped)
 
 
 def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Refit:

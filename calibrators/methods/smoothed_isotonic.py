@@ -13,8 +13,7 @@ from calibrators.bins.bins import Bins
 from calibrators.bins.grid import GRID, Grid
 from calibrators.bins.table import BinsTable
 from calibrators.bins.weighted_samples import Tally, check_some
-from calibrators.maps.atlas import MapColumns
-from calibrators.maps.calibration_map import CalibrationMap, Tails, knots_with_tails
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Tails, knots_with_tails
 from calibrators.methods.calibrator import BegunFits, Calibrator
 from calibrators.methods.equal_frequency import (
     Anchor,

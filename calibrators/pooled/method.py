@@ -11,8 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from calibrators.bins.history import History
-from calibrators.maps.atlas import Atlas, CampaignRows
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.atlas import Atlas
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
@@ -289,8 +288,7 @@ class _Served:
         rows: Integers = np.array([0, *(place + 1 for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.shifts))
         maps = ServedKnots(self.shape.coordinates.knots).maps(self.curves[rows], shifts[rows])
-        names = CampaignRows([self.campaigns[place] for place in order])
-        return Atlas(names, MapBlocks(maps.lengths, maps.knots, maps.values), True)
+        return Atlas.of_columns([self.campaigns[place] for place in order], maps, True)
 
 
 def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, object]:

@@ -6,7 +6,7 @@ Curves that never fall: isotonic regression of the rows of a table that do.
 
 import numpy as np
 
-from calibrators.maps.atlas import MapColumns
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.spline import Knots

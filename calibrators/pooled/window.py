@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.history import History, HourTables
+from calibrators.bins.names import even_spans
 from calibrators.bins.table import BinsTable
-from calibrators.maps.atlas import even_spans
 from calibrators.pooled.cells import Cells, sums_by
 from calibrators.pooled.spline import Knots
 from calibrators.samples import Floats, Integers

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import CALIBRATORS, BinsTable, CalibrationMap, SmoothedIsotonic
-from calibrators.maps.atlas import MapColumns
-from calibrators.maps.calibration_map import knots_with_tails
+from calibrators.maps.calibration_map import MapColumns, knots_with_tails
 from calibrators.methods.calibrator import Calibrator
 from calibrators.methods.smoothed_isotonic import with_proportional_tails
 from tests.calibrators import strategies

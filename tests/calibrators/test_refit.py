@@ -124,7 +124,7 @@ def test_a_refit_calibrates_its_own_window() -> None:
     rates = scores * np.array([3.0, 0.5])[rows]
     table = BinsTable.from_columns(["a", "b"], rows, scores, np.ones(18_000), rates)
 
-    judged = table.calibrated(refit(table, SmoothedIsotonic(1000), ENOUGH).atlas)
+    judged = refit(table, SmoothedIsotonic(1000), ENOUGH).atlas.calibrated(table)
 
     for campaign in ("a", "b"):
         bins = judged.bins(campaign)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import GROUP, MapBlocks, SearchRoom, spare_rooms
 from calibrators.samples import Floats, Singles
 
@@ -13,7 +14,7 @@ N = 137
 def halves_and_quarters() -> MapBlocks:
     """Row 0 halves a score, row 1 quarters it."""
     knots, values = np.array([0.0, 1.0] * 2), np.array([0.0, 0.5, 0.0, 0.25])
-    return MapBlocks(np.array([2, 2]), knots, values)
+    return MapBlocks(MapColumns(np.array([2, 2]), knots, values))
 
 
 def look_up(blocks: MapBlocks, row: int, score: float) -> set[float]:
