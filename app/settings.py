@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calibrators.methods.methods import METHODS
+from calibrators.registry import METHODS
 
 _MINUTES_OF_AN_HOUR = 60
 

@@ -100,7 +100,7 @@ class MatureDays:
         first = end - rules.days * DAY
         inside = (clicks.clicked_at >= first) & (clicks.clicked_at < end) & attribution.mature
         inside &= ~(attribution.delay < rules.post_click)
-        indices = _thinned(_in_order(clicks, attribution, np.flatnonzero(inside)), rules)
+        indices = _sampled(_in_order(clicks, attribution, np.flatnonzero(inside)), rules)
         chosen = clicks.select(indices)
         ages = np.floor((end - chosen.clicked_at) / DAY)
         return cls(
@@ -153,7 +153,7 @@ def _in_order(clicks: Clicks, attribution: Attribution, inside: Integers) -> Int
     return inside[canonical_order(clicks.select(inside), outcomes)]
 
 
-def _thinned(indices: Integers, rules: TrainingRules) -> Integers:
+def _sampled(indices: Integers, rules: TrainingRules) -> Integers:
     if len(indices) <= rules.max_clicks:
         return indices
     generator = np.random.default_rng(rules.seed)

@@ -24,7 +24,7 @@ from calibrators.bins.grid import GRID
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.levels import Amounts, Stage
+from calibrators.pooled.levels import Amounts, LevelModel
 from calibrators.pooled.method import OwnLevels
 from calibrators.pooled.priors import Variances
 from pccem.model import Boosting, boosted, dataset, loaded
@@ -69,7 +69,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "rules": pccem.LabelRules(),
     "share": 0.5,
     "size": 0,
-    "stage": Stage(1.0, 1.0),
+    "stage": LevelModel(1.0, 1.0),
     "strength": 1.0,
     "tails": "clip",
     "text": b"",

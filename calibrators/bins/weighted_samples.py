@@ -11,7 +11,7 @@ from calibrators.samples import Floats, Samples, check_samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class WeightedSamples:
     """Distinct scores ascending, their weights (> 0) and their positives (weight x outcome), (m,).
 
     The order of samples and the ties among them cannot matter any more.

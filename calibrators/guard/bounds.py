@@ -38,7 +38,7 @@ LEAST = 0.01
 """Less than this share of the hour's expected positives moved is not felt."""
 
 
-def felt_by(
+def campaigns_changed(
     hour: NewestHour, campaigns: Sequence[str], chosen: MapColumns, moved: MapColumns
 ) -> set[str]:
     """Those of the campaigns, (k,), whose scores of the hour have other probabilities by the map
@@ -54,12 +54,12 @@ def felt_by(
         ours = rows >= 0
         rows, scores, weights = rows[ours], evidence.scores[ours], evidence.weights[ours]
         was, now = before.look_up(rows, scores), after.look_up(rows, scores)
-        changed = felt(was, now, weights, rows, len(campaigns))
+        changed = materially_changed(was, now, weights, rows, len(campaigns))
         found.update(campaigns[row] for row in np.flatnonzero(changed).tolist())
     return found
 
 
-def felt(
+def materially_changed(
     before: Floats, after: Floats, weights: Floats, rows: Integers, campaigns: int
 ) -> NDArray[np.bool_]:
     """Of which campaigns, (c,), the probabilities of the cells, (m,), have changed that much."""
@@ -75,7 +75,7 @@ _OUTSIDE = 1e6
 Flags = NDArray[np.bool_]
 
 
-def thinned(
+def simplified(
     maps: Integers, knots: Floats, values: Floats, lower: Floats, upper: Floats, most: int
 ) -> Flags:
     """Which of the knots, (k,), to draw each map through: at most `most`, if that holds the bounds
@@ -232,7 +232,7 @@ def _sketched(parent: CalibrationMap) -> CalibrationMap:
         return parent
     anything = np.zeros_like(parent.values)
     one = np.zeros(len(parent.knots), np.int64)
-    kept = thinned(one, parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
+    kept = simplified(one, parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
     return CalibrationMap(parent.knots[kept], parent.values[kept])
 
 
@@ -336,7 +336,7 @@ def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Mo
     if long.any():
         of_long = points.taken(long)
         limits = (values[long], lower[long], upper[long])
-        needed[long] = thinned(of_long.maps, of_long.scores, *limits, most)
+        needed[long] = simplified(of_long.maps, of_long.scores, *limits, most)
     numbers, lengths = np.unique(points.maps[needed], return_counts=True)
     return Moved(numbers, MapColumns(lengths, points.scores[needed], values[needed]))
 

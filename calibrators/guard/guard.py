@@ -14,9 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.table import BinsTable
-from calibrators.guard.bounds import Bounds, Moved, Reach, bounded, felt, felt_by
+from calibrators.guard.bounds import (
+    Bounds,
+    Moved,
+    Reach,
+    bounded,
+    campaigns_changed,
+    materially_changed,
+)
 from calibrators.guard.rules import GuardRules
-from calibrators.guard.test import Contest, NewestHour, Verdict, campaign_verdicts, verdicts_of
+from calibrators.guard.test import (
+    Decision,
+    NewestHour,
+    TargetTest,
+    campaign_decisions,
+    decisions_of,
+)
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Integers
@@ -37,7 +50,7 @@ class Choice:
         cls,
         candidate: Atlas,
         in_force: Atlas,
-        refused: Mapping[str, Verdict],
+        refused: Mapping[str, Decision],
         parent: CalibrationMap,
     ) -> Self:
         """By the verdicts: candidate, map in force or parent's."""
@@ -56,7 +69,7 @@ class Choice:
     def felt(self, hour: NewestHour, moved: Moved) -> set[str]:
         """Of the campaigns whose maps were moved, those to which that makes a difference."""
         names = [self.campaigns[place] for place in moved.numbers.tolist()]
-        return felt_by(hour, names, self.maps.taken(moved.numbers), moved.maps)
+        return campaigns_changed(hour, names, self.maps.taken(moved.numbers), moved.maps)
 
     def atlas(self, moved: Moved, target_map: CalibrationMap | None) -> Atlas:
         """The atlas of the chosen maps, those that had to be moved in place of what they were."""
@@ -72,7 +85,7 @@ class Choice:
 
 
 def _marked(
-    campaigns: tuple[str, ...], refused: Mapping[str, Verdict], verdict: Verdict
+    campaigns: tuple[str, ...], refused: Mapping[str, Decision], verdict: Decision
 ) -> NDArray[np.bool_]:
     return np.array([refused.get(name) == verdict for name in campaigns], dtype=bool)
 
@@ -81,7 +94,7 @@ def _marked(
 class TargetMap:
     """The verdict on it, the map chosen by that, and what goes out; None is the identity."""
 
-    verdict: Verdict
+    verdict: Decision
     chosen: CalibrationMap | None
     map: CalibrationMap | None
 
@@ -122,7 +135,7 @@ class TargetMap:
         chosen = self.chosen or CalibrationMap.identity()
         scores, _, weights = hour.total.samples()
         rows = np.zeros(len(scores), np.int64)
-        changed = felt(chosen(scores), self.serving(scores), weights, rows, 1)
+        changed = materially_changed(chosen(scores), self.serving(scores), weights, rows, 1)
         return "bounded" if changed.any() else "passed"
 
 
@@ -133,10 +146,10 @@ def shared(atlas: Atlas) -> CalibrationMap:
 
 def _verdict(
     hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
-) -> Verdict:
-    contest = Contest(hour, rules)
+) -> Decision:
+    contest = TargetTest(hour, rules)
     tried, served, identity = shared(trial), shared(in_force), CalibrationMap.identity()
-    verdict: Verdict = verdicts_of(
+    verdict: Decision = decisions_of(
         np.array([contest.beats(served, tried)]),
         np.array([contest.beats(identity, tried)]),
         np.array([contest.beats(identity, served)]),
@@ -192,7 +205,7 @@ def guard(
     hour = NewestHour.of(newest)
     target = TargetMap.of(hour, candidate, trial, in_force, rules)
     judged_parent = shared(trial) if target.verdict == "passed" else target.serving
-    refused = campaign_verdicts(hour, trial, in_force, judged_parent, rules)
+    refused = campaign_decisions(hour, trial, in_force, judged_parent, rules)
     choice = Choice.of(candidate, in_force, refused, target.serving)
     reach = Reach.around(target.serving, rules.reach)
     moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)

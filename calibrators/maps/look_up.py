@@ -25,7 +25,7 @@ GROUP: Final = 8
 _SIZES = 16
 
 
-class SearchRoom:
+class SearchBuffers:
     """Room for n scores: `knots`, (n, 8), to compare them with, and `segments`, (n, 4), of which
     `starts`, `values` and `slopes`, (n,), are columns.
 
@@ -62,12 +62,12 @@ class SearchRoom:
 
 
 @lru_cache(_SIZES)
-def spare_rooms(n: int) -> list[SearchRoom]:
+def spare_buffers(n: int) -> list[SearchBuffers]:
     """Rooms for n scores that nobody is in: taken out by who needs one, and put back."""
     return []
 
 
-HALF_LINE: Final = 32
+ROW_BYTES: Final = 32
 """Bytes of a row."""
 
 HUGE_PAGE: Final = 2 * 1024 * 1024
@@ -82,7 +82,7 @@ _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _spare: Final[deque[mmap.mmap]] = deque(maxlen=KEPT)
 
 
-def half_lines(rows: int, dtype: type[Any]) -> NDArray[Any]:
+def aligned_rows(rows: int, dtype: type[Any]) -> NDArray[Any]:
     """Room of shape (rows, 32 bytes of the dtype), each row within one line of the cache; what it
     holds is left to the caller to write.
 
@@ -91,9 +91,9 @@ def half_lines(rows: int, dtype: type[Any]) -> NDArray[Any]:
     host, which may stop everything for milliseconds. So the room of a large table that is gone is
     used again, by one that needs half of it at least; `KEPT` that nobody uses are kept.
     """
-    size = max(1, rows) * HALF_LINE
+    size = max(1, rows) * ROW_BYTES
     table = _small(size, dtype) if size < LARGE else _large(size, dtype)
-    found: NDArray[Any] = table.reshape(-1, HALF_LINE // table.itemsize)[:rows]
+    found: NDArray[Any] = table.reshape(-1, ROW_BYTES // table.itemsize)[:rows]
     return found
 
 
@@ -146,7 +146,7 @@ def pivots_of(
 
     `pause` is called between pieces of the work.
     """
-    pivots: Singles = half_lines(len(starts), np.float32)
+    pivots: Singles = aligned_rows(len(starts), np.float32)
     # A piece at a time, so that no single step keeps the other threads of a process waiting.
     for first in range(0, len(starts), _ROWS):
         pause()
@@ -215,9 +215,9 @@ class MapBlocks:
         self._lengths = lengths
         starts = np.cumsum(widths) - widths
         self._firsts = starts // GROUP
-        self._groups = half_lines(size // GROUP, np.float32)
+        self._groups = aligned_rows(size // GROUP, np.float32)
         # One more in front: how many knots are passed is then the place of the last of them.
-        self._segments = half_lines(size + 1, np.float64)
+        self._segments = aligned_rows(size + 1, np.float64)
         self._segments[0] = np.inf
         stops = starts + widths
         for run, flat in _pieces(lengths):
@@ -258,9 +258,9 @@ class MapBlocks:
         return probabilities
 
     def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
-        spare = spare_rooms(len(rows))
+        spare = spare_buffers(len(rows))
         # Taken out at once: another thread may search as many scores meanwhile.
-        room = spare.pop() if spare else SearchRoom(len(rows))
+        room = spare.pop() if spare else SearchBuffers(len(rows))
         if scores.itemsize == _SINGLE_BYTES:
             self._read_segments(self._places(rows, cast(Singles, scores), room), room)
         else:
@@ -272,7 +272,9 @@ class MapBlocks:
             spare.append(room)
         return probabilities
 
-    def _search_doubles(self, rows: Integers, scores: Floats | Singles, room: SearchRoom) -> None:
+    def _search_doubles(
+        self, rows: Integers, scores: Floats | Singles, room: SearchBuffers
+    ) -> None:
         above = np.nextafter(scores.astype(np.float32), _ABOVE_ALL)
         places = self._places(rows, above, room)
         self._read_segments(places, room)
@@ -280,11 +282,11 @@ class MapBlocks:
             places -= below
             self._read_segments(places, room)
 
-    def _read_segments(self, places: Integers, room: SearchRoom) -> None:
+    def _read_segments(self, places: Integers, room: SearchBuffers) -> None:
         # What is written to given room is looked for within bounds: "clip" spares a check and copy.
         self._segments.take(places, 0, room.segments, "clip")
 
-    def _places(self, rows: Integers, scores: Singles, room: SearchRoom) -> Integers:
+    def _places(self, rows: Integers, scores: Singles, room: SearchBuffers) -> Integers:
         """Of the last knot that each score has passed; IndexError on a row beyond the last."""
         repeated = scores.repeat(GROUP)
         groups: Integers = self._firsts.take(rows)

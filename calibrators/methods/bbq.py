@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, borders_between, step_map
 from calibrators.methods.calibrator import Calibrator
 from calibrators.methods.equal_frequency import bin_starts
@@ -43,7 +43,9 @@ class BayesianBinning(Calibrator):
     name: ClassVar[str] = "bbq"
     monotone: ClassVar[bool] = False
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """A step wherever a model of any weight has a border."""
         data = _Cumulated.of(tally)
         sizes = model_sizes(float(data.weights[-1]), len(tally.scores))
@@ -100,7 +102,7 @@ class _Cumulated:
     borders: Floats
 
     @classmethod
-    def of(cls, tally: Tally) -> "_Cumulated":
+    def of(cls, tally: WeightedSamples) -> "_Cumulated":
         """The sums of a tally."""
         borders = np.concatenate(([0.0], borders_between(tally.scores), [1.0]))
         scale = min(1.0, _MOST_SAMPLES / tally.total_weight)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrators.bins.bins import Bins
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Floats
 
@@ -42,14 +42,14 @@ class Calibrator(ABC):
 
         Raises ValueError on other values, on unequal lengths, and when no weight is above 0.
         """
-        return self.fit_tally(Tally.from_samples(scores, outcomes, sample_weight))
+        return self.fit_tally(WeightedSamples.from_samples(scores, outcomes, sample_weight))
 
     def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
         """The map of sufficient statistics; ValueError when they are empty.
 
         `prior` is the parent's map, for calibrators that can lean on one; the others ignore it.
         """
-        return self.fit_tally(Tally.from_bins(bins), prior)
+        return self.fit_tally(WeightedSamples.from_bins(bins), prior)
 
     def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
         """`fit_bins` of each campaign of a table, in its order, to the last bit."""
@@ -65,7 +65,9 @@ class Calibrator(ABC):
         return lambda _: maps
 
     @abstractmethod
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """The map of distinct scores with weights and positives."""
 
 
@@ -100,6 +102,8 @@ class Identity(Calibrator):
 
     name: ClassVar[str] = "identity"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """The identity, whatever the data."""
         return CalibrationMap.identity()

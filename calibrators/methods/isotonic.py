@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import (
     CalibrationMap,
     borders_between,
@@ -35,7 +35,9 @@ class Isotonic(Calibrator):
 
     name: ClassVar[str] = "isotonic"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """Scores that share a value with both neighbours are no knots: prediction needs none."""
         rates = np.minimum(tally.positives / tally.weights, 1.0)
         fitted, _ = isotonic_regression(rates, tally.weights)
@@ -77,7 +79,9 @@ class Histogram(Calibrator):
         if not 1 <= self.bin_size < np.inf:
             raise ValueError(f"bin_size = {self.bin_size}: must be at least 1 and finite")
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """A step for each bin; bins end at the end of a run of equal scores."""
         reached = np.cumsum(tally.weights)
         bins = bin_count(float(reached[-1]), self.bin_size, len(reached))

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.weighted_samples import Tally, check_some
+from calibrators.bins.weighted_samples import WeightedSamples, check_some
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.methods.calibrator import Calibrator
 from calibrators.samples import Floats
@@ -279,14 +279,16 @@ class Platt(Calibrator):
 
     name: ClassVar[str] = "platt"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """The curve through the distinct scores, sampled."""
         low, high = log_odds_columns(tally.scores)
         (slope,), level = fit_log_odds((low + high,), tally.weights, smoothed_positives(tally))
         return LogOddsCurve(slope, slope, level).sampled()
 
 
-def smoothed_positives(tally: Tally) -> Floats:
+def smoothed_positives(tally: WeightedSamples) -> Floats:
     """Positives of each distinct score once the outcomes are Platt's targets, shape (m,)."""
     positives = np.minimum(tally.positives, tally.weights)
     negatives = tally.weights - positives
@@ -309,7 +311,9 @@ class Beta(Calibrator):
 
     name: ClassVar[str] = "beta"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """The curve through the distinct scores, sampled."""
         columns = log_odds_columns(tally.scores)
         (a, b), c = fit_log_odds(columns, tally.weights, tally.positives)
@@ -329,7 +333,9 @@ class Temperature(Calibrator):
 
     name: ClassVar[str] = "temperature"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """The curve through the distinct scores, sampled."""
         low, high = log_odds_columns(tally.scores)
         (slope,), _ = fit_log_odds((low + high,), tally.weights, tally.positives, level=False)

@@ -12,7 +12,7 @@ import numpy as np
 from calibrators.bins.bins import Bins
 from calibrators.bins.grid import GRID, Grid
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import Tally, check_some
+from calibrators.bins.weighted_samples import WeightedSamples, check_some
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Tails, knots_with_tails
 from calibrators.methods.calibrator import BegunFits, Calibrator
 from calibrators.methods.equal_frequency import (
@@ -158,7 +158,9 @@ class SmoothedIsotonic(Calibrator):
             if value not in known:
                 raise ValueError(f"{name} = {value!r}: must be one of {', '.join(known)}")
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_tally(
+        self, tally: WeightedSamples, prior: CalibrationMap | None = None
+    ) -> CalibrationMap:
         """The map of raw samples: bins end at the end of a run of equal scores."""
         return self.interpolate(_bins_of_runs(tally, self.bin_size), prior)
 
@@ -203,7 +205,7 @@ def _pooled(bins: ScoreBins) -> ScoreBins:
     return bins.pooled(pool_adjacent_violators(bins.weights, bins.values))
 
 
-def _bins_of_runs(tally: Tally, bin_size: float) -> ScoreBins:
+def _bins_of_runs(tally: WeightedSamples, bin_size: float) -> ScoreBins:
     reached = np.cumsum(tally.weights)
     starts = bin_starts(reached, bin_count(float(reached[-1]), bin_size, len(reached)))
     scores, weights = tally.scores, tally.weights

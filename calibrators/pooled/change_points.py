@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrators.pooled.campaign_hours import CampaignHours, check_ages, complete_hours
-from calibrators.pooled.outliers import SaidByHour, implausible_hours, outage_hours
+from calibrators.pooled.outliers import PlatformHours, outage_hours, outlier_hours
 from calibrators.samples import Floats, Integers
 
 MOST = 12
@@ -31,7 +31,7 @@ _BIRTH = 0.5
 """What a run knows before its first hour, in positives (Jeffreys)."""
 
 
-class Runs(NamedTuple):
+class RunLengths(NamedTuple):
     """The runs of c campaigns after h hours.
 
     Attributes
@@ -56,9 +56,9 @@ class Runs(NamedTuple):
         return np.asarray(np.einsum("ck,ckh->ch", self.chances, self.odd))
 
 
-def runs_of(
+def run_lengths(
     expected: Floats, observed: Floats, drift: Floats, jump: float, odd: float, most: int = MOST
-) -> Runs:
+) -> RunLengths:
     """The runs that c campaigns may be in after h hours.
 
     expected, observed: (c, h), positives, as ratios to the campaign's mean; hours without expected
@@ -94,7 +94,7 @@ def runs_of(
         logs[rows, place] = before + np.log(jump if hour else 1.0) + w[:, 0]
         begins[rows, place], odds[rows, place] = hour, 0.0
         sizes[rows, place], rates[rows, place] = _BIRTH + y[:, 0], _BIRTH + e[:, 0]
-    return Runs(begins, np.exp(logs - _log_sum(logs)[:, None]), odds)
+    return RunLengths(begins, np.exp(logs - _log_sum(logs)[:, None]), odds)
 
 
 def _least(logs: Floats, begins: Integers, hour: int) -> Integers:
@@ -143,7 +143,7 @@ EVIDENCE = 6.0
 """In nats: with less, neither a jump nor an odd hour is more likely than not."""
 
 
-def suspicious(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
+def likelihood_ratio_prefilter(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     """Whether any span's positives speak against the campaign's mean ratio, (c,), from positives as
     ratios to that mean, (c, h): a generalised likelihood ratio test of Poisson counts, cheap, and
     easily passed."""
@@ -179,7 +179,7 @@ _FREEDOM = 4.0
 _FEWEST_EXPECTED = 4.0
 
 
-def drift_variances(expected: Floats, observed: Floats) -> Floats:
+def drift_rates(expected: Floats, observed: Floats) -> Floats:
     """The variance of an hour's step of the log ratio, (c,), from positives, (c, h).
 
     For each of `SPANS` the mode of the posterior over `STEPS`, of which the larger counts.
@@ -290,7 +290,7 @@ def hour_weights(
 def _complete(seen: CampaignHours, out: NDArray[np.bool_], rules: DriftRules) -> HourWeights:
     e, y = _relative(np.where(out, 0.0, seen.expected), np.where(out, 0.0, seen.observed))
     begun, odd = np.ones(e.shape), np.zeros(e.shape)
-    rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & suspicious(e, y))
+    rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & likelihood_ratio_prefilter(e, y))
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
         begun[some], odd[some] = _of_block(e[some], y[some], rules)
@@ -300,7 +300,7 @@ def _complete(seen: CampaignHours, out: NDArray[np.bool_], rules: DriftRules) ->
 
 
 def _outage(seen: CampaignHours) -> NDArray[np.bool_]:
-    return outage_hours(SaidByHour.of([seen], seen.expected.shape[1]))
+    return outage_hours(PlatformHours.of([seen], seen.expected.shape[1]))
 
 
 def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
@@ -313,9 +313,9 @@ def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
 
 def _of_block(expected: Floats, observed: Floats, rules: DriftRules) -> tuple[Floats, Floats]:
     """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
-    implausible = implausible_hours(expected, observed)
+    implausible = outlier_hours(expected, observed)
     e, y = _relative(np.where(implausible, 0.0, expected), np.where(implausible, 0.0, observed))
-    drift = drift_variances(e, y)
-    found = runs_of(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
+    drift = drift_rates(e, y)
+    found = run_lengths(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
     covered = np.clip(found.covered(), np.finfo(float).tiny, 1.0)
     return covered, np.where(implausible, covered, found.odd_hours())

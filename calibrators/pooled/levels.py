@@ -26,11 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrators.pooled.campaign_hours import CampaignHours, check_ages, complete_hours, starts
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.outliers import SaidByHour, outage_hours
-from calibrators.pooled.state_space import Courses, Movement
+from calibrators.pooled.outliers import PlatformHours, outage_hours
+from calibrators.pooled.state_space import AveragedFilter, CampaignSeries
 from calibrators.samples import Floats
 
-STRENGTHS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
+PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
 """In positives, the strongest first, so that it wins where all are equal: it allows no shift."""
 
 
@@ -61,11 +61,11 @@ def gains(
     arrays are of one shape, the past ones discounted sums."""
     seen = (observed > 0) | (expected > 0)
     y, e, past_y, past_e = (a[seen] for a in (observed, expected, past_observed, past_expected))
-    ratios = (ratio(past_y, past_e, strength, bound) for strength in STRENGTHS.tolist())
+    ratios = (ratio(past_y, past_e, strength, bound) for strength in PSEUDO_COUNTS.tolist())
     return np.array([float(y @ np.log(r) - e @ (r - 1)) for r in ratios])
 
 
-class Stage(NamedTuple):
+class LevelModel(NamedTuple):
     """A half-life in hours, and the strength with which its ratio is drawn to 1."""
 
     half_life: float
@@ -91,20 +91,22 @@ class Amounts(NamedTuple):
         return cls(observed * block.weights, expected * block.weights)
 
 
-def best_stage(amounts: Amounts, ages: Floats, half_lives: Sequence[float], bound: float) -> Stage:
+def best_level_model(
+    amounts: Amounts, ages: Floats, half_lives: Sequence[float], bound: float
+) -> LevelModel:
     """The half-life and strength that would have predicted these rows best."""
     found = [_gains(amounts, ages, half_life, bound) for half_life in half_lives]
-    row, column = divmod(int(np.argmax(found)), len(STRENGTHS))
-    return Stage(half_lives[row], float(STRENGTHS[column]))
+    row, column = divmod(int(np.argmax(found)), len(PSEUDO_COUNTS))
+    return LevelModel(half_lives[row], float(PSEUDO_COUNTS[column]))
 
 
-def ratios_now(amounts: Amounts, ages: Floats, stage: Stage, bound: float) -> Floats:
+def ratios_now(amounts: Amounts, ages: Floats, stage: LevelModel, bound: float) -> Floats:
     """What a stage says at the moment, (n,)."""
     weights = np.exp2(-ages / stage.half_life)
     return ratio(amounts.observed @ weights, amounts.expected @ weights, stage.strength, bound)
 
 
-def ratios_then(amounts: Amounts, ages: Floats, stage: Stage, bound: float) -> Floats:
+def ratios_then(amounts: Amounts, ages: Floats, stage: LevelModel, bound: float) -> Floats:
     """What a stage says of each hour in hindsight, (n, h)."""
     weights = near_weights(ages, stage.half_life)
     return ratio(amounts.observed @ weights, amounts.expected @ weights, stage.strength, bound)
@@ -137,7 +139,7 @@ class CountedHours(NamedTuple):
     def of(cls, blocks: Iterable[CampaignHours], ages: Floats) -> "CountedHours":
         """Leaves out what is incomplete, and tracking outages."""
         complete = complete_hours(ages)
-        out = outage_hours(SaidByHour.of(blocks, len(ages)))[complete]
+        out = outage_hours(PlatformHours.of(blocks, len(ages)))[complete]
         behind = int(np.flatnonzero(~out)[-1]) + 1 if not out.all() else 0
         kept = ages[:behind]
         frozen = behind < len(out)
@@ -165,7 +167,7 @@ class LevelRules:
     half_lives: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
 
 
-class Course(NamedTuple):
+class LevelPath(NamedTuple):
     """The ratios of the target, or of its groups.
 
     Attributes
@@ -175,20 +177,20 @@ class Course(NamedTuple):
     now : (n,), at the moment.
     """
 
-    stage: Stage
+    stage: LevelModel
     then: Floats
     now: Floats
 
     @classmethod
-    def of(cls, amounts: Amounts, ages: Floats, rules: LevelRules) -> "Course":
+    def of(cls, amounts: Amounts, ages: Floats, rules: LevelRules) -> "LevelPath":
         """The best stage's."""
-        stage = best_stage(amounts, ages, rules.half_lives, rules.bound)
+        stage = best_level_model(amounts, ages, rules.half_lives, rules.bound)
         then = ratios_then(amounts, ages, stage, rules.bound)
         return cls(stage, then, ratios_now(amounts, ages, stage, rules.bound))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cascade:
+class LevelHierarchy:
     """What the levels of a block of campaigns need to know of all of them.
 
     Attributes
@@ -201,14 +203,14 @@ class Cascade:
 
     rules: LevelRules
     hours: CountedHours
-    target: Course
-    groups: Course
-    campaigns: Movement
+    target: LevelPath
+    groups: LevelPath
+    campaigns: AveragedFilter
 
     @classmethod
     def of(
         cls, blocks: Iterable[CampaignHours], ages: ArrayLike, groups: int, rules: LevelRules
-    ) -> "Cascade":
+    ) -> "LevelHierarchy":
         """From all blocks, which are gone through three times."""
         hours = CountedHours.of(blocks, check_ages(ages))
         target, of_groups = _courses(blocks, hours, groups, rules)
@@ -216,7 +218,7 @@ class Cascade:
         for block in blocks:
             own = _own(hours.of_block(block), target, of_groups, rules)
             busiest = busiest.with_more(own)
-        return cls(rules, hours, target, of_groups, Movement.of(busiest, hours.ages))
+        return cls(rules, hours, target, of_groups, AveragedFilter.of(busiest, hours.ages))
 
     def shifts(self, block: CampaignHours) -> Floats:
         """Of the campaigns of a block, (c,), with their target's and group's."""
@@ -238,7 +240,9 @@ class Cascade:
         return found | self.campaigns.strengths()
 
 
-def _own(block: CampaignHours, target: Course, groups: Course, rules: LevelRules) -> Courses:
+def _own(
+    block: CampaignHours, target: LevelPath, groups: LevelPath, rules: LevelRules
+) -> CampaignSeries:
     """What a block's campaigns leave of the course of target and groups, and what they left before
     the hours told their own levels."""
     factors = target.then * groups.then[block.groups]
@@ -246,24 +250,24 @@ def _own(block: CampaignHours, target: Course, groups: Course, rules: LevelRules
     amounts = Amounts.of(in_run, factors, rules.bound)
     before = amounts.expected * np.exp(-block.fitted)[:, None]
     earlier = np.concatenate((block.begun[:, :1], block.begun[:, :-1]), axis=1)
-    return Courses(amounts.observed, before, 1 - earlier / block.begun, block.variances)
+    return CampaignSeries(amounts.observed, before, 1 - earlier / block.begun, block.variances)
 
 
-def _nothing(hours: int) -> Courses:
+def _nothing(hours: int) -> CampaignSeries:
     observed, expected, jumps = np.empty((3, 0, hours))
-    return Courses(observed, expected, jumps, np.empty(0))
+    return CampaignSeries(observed, expected, jumps, np.empty(0))
 
 
 def _courses(
     blocks: Iterable[CampaignHours], hours: CountedHours, groups: int, rules: LevelRules
-) -> tuple[Course, Course]:
+) -> tuple[LevelPath, LevelPath]:
     sums = _group_sums(blocks, hours, groups, rules.bound)
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
-    target = Course.of(whole, hours.ages, rules)
+    target = LevelPath.of(whole, hours.ages, rules)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)
-    stage, then, now = Course.of(named, hours.ages, rules)
+    stage, then, now = LevelPath.of(named, hours.ages, rules)
     none = np.ones((1, len(hours.ages)))
-    return target, Course(stage, np.vstack([then, none]), np.append(now, 1.0))
+    return target, LevelPath(stage, np.vstack([then, none]), np.append(now, 1.0))
 
 
 def _group_sums(
@@ -347,13 +351,13 @@ def cascade_of(
     *,
     groups: int = 0,
     rules: LevelRules = USUAL,
-) -> Cascade:
+) -> LevelHierarchy:
     """What the levels of each block need to know of all: sums over the blocks, which are gone
     through a few times. `groups`: how many groups there are."""
-    return Cascade.of(blocks, ages, groups, rules)
+    return LevelHierarchy.of(blocks, ages, groups, rules)
 
 
-def block_levels(cascade: Cascade, block: CampaignHours) -> Levels:
+def block_levels(cascade: LevelHierarchy, block: CampaignHours) -> Levels:
     """The levels of one block of the campaigns of which the cascade was made."""
     return Levels(
         shifts=cascade.shifts(block),

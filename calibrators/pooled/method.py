@@ -19,7 +19,7 @@ from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import Levels, block_levels, cascade_of
-from calibrators.pooled.outliers import SaidByHour, outage_hours
+from calibrators.pooled.outliers import PlatformHours, outage_hours
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_target_curve
 from calibrators.pooled.spline import Coordinates, Knots
@@ -130,7 +130,7 @@ def in_blocks(expected: Floats, observed: Floats, levels: OwnLevels) -> list[Cam
 
 def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:
     """`hour_weights` of each block, with the outages that all blocks together show."""
-    outage = outage_hours(SaidByHour.of(blocks, len(ages)))
+    outage = outage_hours(PlatformHours.of(blocks, len(ages)))
     for block in blocks:
         yield hour_weights(block.expected, block.observed, ages, outage=outage)
 

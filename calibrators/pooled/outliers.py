@@ -26,7 +26,7 @@ _MEDIAN_OF = 8
 """Hours of the spans over which the median is taken."""
 
 
-def implausible_hours(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
+def outlier_hours(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     """The hours, (c, h), from positives as ratios to the campaign's mean, (c, h).
 
     Spans of hours whose ratio is farther than `FARTHEST` from the median ratio of the campaign's
@@ -97,7 +97,7 @@ _NORMAL_QUARTILE = 0.6745
 """The median of the absolute value of a standard normal variable."""
 
 
-class SaidByHour(NamedTuple):
+class PlatformHours(NamedTuple):
     """Expected and observed positives of all campaigns by hour, (k, h) each, for each of `SPANS`,
     no campaign with more than its say in it: few large ones make no outage, and an attack on few
     hides none. Additive over blocks of campaigns."""
@@ -118,7 +118,7 @@ class SaidByHour(NamedTuple):
         return cls(expected, observed)
 
 
-def outage_hours(said: SaidByHour) -> NDArray[np.bool_]:
+def outage_hours(said: PlatformHours) -> NDArray[np.bool_]:
     """The hours of a tracking outage, (h,).
 
     In a span of hours the ratio of observed to expected positives must fall to below 1 /

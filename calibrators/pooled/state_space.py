@@ -17,7 +17,7 @@ _TRENDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)
 _PERSISTENCE = (0.9, 0.95)
 
 
-class Dynamics(NamedTuple):
+class TrendModels(NamedTuple):
     """A local level with a damped trend: n ways of moving, each an array (n, 1).
 
     Attributes
@@ -35,13 +35,13 @@ class Dynamics(NamedTuple):
     persistence: Floats
 
     @classmethod
-    def of(cls, rows: list[tuple[float, float, float]]) -> "Dynamics":
+    def of(cls, rows: list[tuple[float, float, float]]) -> "TrendModels":
         """From a row (step, trend, persistence) each."""
         return cls(*np.array(rows, np.float64).reshape(-1, 3).T[:, :, None])
 
-    def chosen(self, rows: Integers) -> "Dynamics":
+    def chosen(self, rows: Integers) -> "TrendModels":
         """Some of them."""
-        return Dynamics(*(column[rows] for column in self))
+        return TrendModels(*(column[rows] for column in self))
 
     @property
     def ordinary(self) -> Floats:
@@ -49,7 +49,7 @@ class Dynamics(NamedTuple):
         return np.asarray(self.trends / (1 - self.persistence**2))
 
 
-EVERY = Dynamics.of(
+TREND_MODELS = TrendModels.of(
     [
         *((step, 0.0, 0.0) for step in _STEPS),
         *((0.0, trend, share) for share in _PERSISTENCE for trend in _TRENDS),
@@ -70,7 +70,7 @@ AHEAD = 0.5
 
 
 @dataclass(slots=True)
-class Tracks:
+class LevelFilter:
     """Normal beliefs about levels and trends of c campaigns under n dynamics, (n, c) each.
 
     An hour's positives are Poisson around expected * exp(level). The belief after an hour is taken
@@ -86,7 +86,7 @@ class Tracks:
         variances.
     """
 
-    dynamics: Dynamics
+    dynamics: TrendModels
     levels: Floats
     trends: Floats
     spreads: Floats
@@ -94,7 +94,7 @@ class Tracks:
     drifts: Floats
 
     @classmethod
-    def before(cls, dynamics: Dynamics, variances: Floats) -> Self:
+    def before(cls, dynamics: TrendModels, variances: Floats) -> Self:
         """What is believed before the first hour, of levels that have these variances, (c,)."""
         shape = (len(dynamics.steps), len(variances))
         return cls(
@@ -160,7 +160,7 @@ _MOST = 1_024
 have little to say of an hour's movement."""
 
 
-class Courses(NamedTuple):
+class CampaignSeries(NamedTuple):
     """What is known of c campaigns in h hours: positives observed and expected before any level of
     their own, and the chance that each hour began after a jump, (c, h) each; and the variances of
     the levels, (c,)."""
@@ -170,15 +170,15 @@ class Courses(NamedTuple):
     jumps: Floats
     variances: Floats
 
-    def with_more(self, other: "Courses") -> "Courses":
+    def with_more(self, other: "CampaignSeries") -> "CampaignSeries":
         """The campaigns of both with the most positives, so many as dynamics are learnt of."""
-        both = Courses(*map(np.concatenate, zip(self, other, strict=True)))
+        both = CampaignSeries(*map(np.concatenate, zip(self, other, strict=True)))
         order = np.argsort(-both.observed.sum(axis=1), kind="stable")[:_MOST]
-        return Courses(*(column[order] for column in both))
+        return CampaignSeries(*(column[order] for column in both))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Movement:
+class AveragedFilter:
     """Dynamics, and the belief in each, (n,), their sum 1.
 
     Each of `EVERY` predicts every hour from those before it (Dawid's prequential principle, JRSS A
@@ -187,21 +187,21 @@ class Movement:
     al., Statistical Science 14, 1999).
     """
 
-    dynamics: Dynamics
+    dynamics: TrendModels
     belief: Floats
 
     @classmethod
-    def of(cls, courses: Courses, ages: Floats) -> Self:
+    def of(cls, courses: CampaignSeries, ages: Floats) -> Self:
         """What these campaigns tell; ages: (h,), of the hours' middles."""
         found = _gains(courses, ages)
         found[1:] -= log(len(found) - 1)
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
-        return cls(EVERY.chosen(kept), belief[kept] / belief[kept].sum())
+        return cls(TREND_MODELS.chosen(kept), belief[kept] / belief[kept].sum())
 
-    def levels(self, courses: Courses, ages: Floats) -> Floats:
+    def levels(self, courses: CampaignSeries, ages: Floats) -> Floats:
         """Levels to expect in the hour that is served, (c,)."""
-        tracks = Tracks.before(self.dynamics, courses.variances)
+        tracks = LevelFilter.before(self.dynamics, courses.variances)
         for hour, since in enumerate(_since(ages)):
             tracks.pass_time(since)
             tracks.jump(courses.jumps[:, hour], courses.variances)
@@ -220,10 +220,10 @@ class Movement:
         return {"campaign_step": sqrt(step)} if step else {}
 
 
-def _gains(courses: Courses, ages: Floats) -> Floats:
+def _gains(courses: CampaignSeries, ages: Floats) -> Floats:
     """The Poisson log likelihood of each dynamics, (n,), against levels of 0."""
-    tracks = Tracks.before(EVERY, courses.variances)
-    gains = np.zeros(len(EVERY.steps))
+    tracks = LevelFilter.before(TREND_MODELS, courses.variances)
+    gains = np.zeros(len(TREND_MODELS.steps))
     for hour, since in enumerate(_since(ages)):
         observed, expected = courses.observed[:, hour], courses.expected[:, hour]
         tracks.pass_time(since)

@@ -18,9 +18,9 @@ from calibrators.bins.table import BinsTable
 from calibrators.maps.calibration_map import Tails
 from calibrators.methods.calibrator import Sufficiency
 from calibrators.methods.refit import Fitted, PerCampaign, refit_blocks
-from calibrators.methods.registry import make_calibrator
 from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
 from calibrators.pooled import Pooled
+from calibrators.registry import make_calibrator
 from calibrators.samples import Integers
 from research.leaderboard.boosted_maps import BoostedMaps
 from research.leaderboard.mcgrad_maps import McGradMaps

@@ -6,7 +6,7 @@ from typing import Final
 from app.errors import CommandError
 from app.settings import Settings, groups_of
 from calibrators import CALIBRATORS, Calibrator, Method, make_calibrator
-from calibrators.methods.methods import POOLED, make_method
+from calibrators.registry import POOLED, make_method
 
 NAMES: Final = (POOLED, *CALIBRATORS)
 # The identity is the row `raw`.
