@@ -1,7 +1,4 @@
-"""Every calibrator by name.
-
-Every method by name.
-"""
+"""Every calibrator, and every method of refitting, by name."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -1,7 +1,4 @@
-"""Clicks of one target: when, of which campaign, with what score and features.
-
-One order for the same clicks, however they come.
-"""
+"""Clicks of one target: when, of which campaign, with what score and features."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Drift: how far the conversions seen so far are from those expected so far, by campaign.
 
-Gamma-Poisson shrinkage: ratios of counts to their expectations, many of them sparse.
-Odds scaled by a factor per campaign, so that the campaign's probabilities reach a sum.
+Ratios are shrunk by an empirical-Bayes Gamma-Poisson model; the campaign's odds are scaled so that
+its probabilities reach the ratio.
 """
 
 from dataclasses import dataclass

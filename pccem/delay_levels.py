@@ -1,8 +1,4 @@
-"""The levels of a delay distribution: the target's curve and those of its larger campaigns.
-
-The distribution of delays when young clicks show their short delays only.
-How much the campaigns' delay curves differ, as the strength of a Dirichlet process.
-"""
+"""The levels of a delay distribution: the target's curve and those of its larger campaigns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Feature columns of clicks: numbers and categories, each value known or missing.
-
-The columns that a model was trained on: their names, kinds and categories.
-"""
+"""Feature columns of clicks, numbers and categories, and the columns a model was trained on."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

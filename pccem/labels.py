@@ -1,8 +1,6 @@
-"""Labels: what the clicks of the recent window count as when a calibrator is refitted.
+"""Labels: what clicks count as, before their attribution window is over, in a refit.
 
 The service's worker and the offline backtest both call `label`.
-
-Expected conversions: what clicks count as before their attribution window is over.
 """
 
 from collections.abc import Sequence

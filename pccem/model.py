@@ -1,6 +1,4 @@
-"""The post-click model: what happened in a click's first hour, to the probability of its target.
-
-Boosted trees by LightGBM: trained to a text, loaded from a checked text, evaluated.
+"""The post-click model: from what happened in a click's first hour to its conversion probability.
 
 LightGBM is imported where it is first called: it costs 50 MB, and most processes that import this
 package never hold a model.

@@ -5,7 +5,7 @@ the trees, ASCII; SHA-256 of all that. The header says schema_version, features 
 categories in the order of their codes), offset (log-odds), rounds, and probes: rows of values
 (null where missing, a category by its code) with the score that the model gave each.
 
-Seals on a model's bytes: who has no key cannot put a model in the store.
+A seal, by a key, keeps models that are not ours out of the store.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""Training with its own checks: what a model learns from, and whether it may be published.
-
-What a post-click model is trained on.
-The clicks that a training may learn from: those of the last days that are over.
-"""
+"""Training: what a model learns from, and whether it may be published."""
 
 import math
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""A model's trial on a day that was held out: is it calibrated, is it better than another?
-
-The log-odds that make a model's probabilities add up to what was observed.
-"""
+"""A model's trial on a day that was held out: is it calibrated, is it better than another?"""
 
 import math
 from dataclasses import dataclass

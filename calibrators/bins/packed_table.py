@@ -1,7 +1,4 @@
-"""A table of bins whose columns stay as they are packed in its bytes.
-
-Sums of many tables of bins, a few campaigns at a time and without unpacking the tables.
-"""
+"""A table of bins whose columns stay as they are packed in its bytes, and sums of many of them."""
 
 import struct
 from collections.abc import Sequence, Set

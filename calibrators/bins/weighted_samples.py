@@ -25,7 +25,7 @@ class WeightedSamples:
     def from_samples(
         cls, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """The tally of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
+        """Of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
         samples = check_samples(scores, outcomes, sample_weight)
         check_some(float(samples.weights.sum()))
         if _are_plain(samples):
@@ -57,7 +57,7 @@ class WeightedSamples:
 
     @classmethod
     def from_bins(cls, bins: Bins) -> Self:
-        """The tally of bins: each cell stands at its mean score."""
+        """Of bins: each cell stands at its mean score."""
         scores, outcomes, weights = bins.samples()
         check_some(float(weights.sum()))
         return cls(scores, weights, outcomes * weights)

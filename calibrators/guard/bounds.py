@@ -1,11 +1,5 @@
-"""How far maps may lie from what has served so far, and from the target's map.
-
-Bounds around a map, as a factor in odds.
-The maps of an atlas as columns.
-Maps that leave their bounds are moved inside.
-Whether maps that had to be moved make a difference where there is traffic.
-Fewer knots for maps that have to stay between bounds.
-"""
+"""How far maps may lie from what has served so far, and from the target's map; what leaves that is
+moved inside, and drawn through few knots (Douglas-Peucker)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +29,7 @@ def lowered(probabilities: Floats, factor: float) -> Floats:
 
 
 LEAST = 0.01
-"""Less than this share of the hour's expected positives moved is not felt."""
+"""Less than this share of the hour's expected positives moved is not material."""
 
 
 def campaigns_changed(
@@ -130,10 +124,10 @@ class _Drawing:
         found = _worst(np.where(taken, 0.0, errors), np.flatnonzero(taken))
         maps = self.maps[found]
         left = most - np.bincount(self.maps[taken], minlength=self.maps[-1] + 1)
-        room = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))
+        places = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))
         order = np.lexsort((-errors[found], maps))
         ranks = np.arange(len(found)) - np.searchsorted(maps, maps)
-        joining: Integers = found[order[ranks < room[maps]]]
+        joining: Integers = found[order[ranks < places[maps]]]
         return joining
 
     def _drawn(self, taken: Flags) -> Floats:

@@ -1,8 +1,4 @@
-"""The guard: which map of a campaign is published.
-
-The maps of all campaigns after the verdicts, and the atlas they make.
-The target's own map: the one that serves all campaigns without a map of their own.
-"""
+"""The guard: which map of a campaign is published, and of the target, and how far it may move."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -53,7 +49,7 @@ class Choice:
         refused: Mapping[str, Decision],
         parent: CalibrationMap,
     ) -> Self:
-        """By the verdicts: candidate, map in force or parent's."""
+        """By the decisions: candidate, map in force or parent's."""
         campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
         served = in_force.rows(campaigns)
         kept = _marked(campaigns, refused, "kept")
@@ -66,7 +62,7 @@ class Choice:
         sources = (MapColumns.of_maps([parent]), ours, in_force.columns())
         return cls(campaigns, MapColumns.end_to_end(sources).taken(places), own, served)
 
-    def felt(self, hour: NewestHour, moved: Moved) -> set[str]:
+    def changed(self, hour: NewestHour, moved: Moved) -> set[str]:
         """Of the campaigns whose maps were moved, those to which that makes a difference."""
         names = [self.campaigns[place] for place in moved.numbers.tolist()]
         return campaigns_changed(hour, names, self.maps.taken(moved.numbers), moved.maps)
@@ -85,16 +81,16 @@ class Choice:
 
 
 def _marked(
-    campaigns: tuple[str, ...], refused: Mapping[str, Decision], verdict: Decision
+    campaigns: tuple[str, ...], refused: Mapping[str, Decision], decision: Decision
 ) -> NDArray[np.bool_]:
-    return np.array([refused.get(name) == verdict for name in campaigns], dtype=bool)
+    return np.array([refused.get(name) == decision for name in campaigns], dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetMap:
-    """The verdict on it, the map chosen by that, and what goes out; None is the identity."""
+    """The decision on it, the map chosen by that, and what goes out; None is the identity."""
 
-    verdict: Decision
+    decision: Decision
     chosen: CalibrationMap | None
     map: CalibrationMap | None
 
@@ -107,16 +103,16 @@ class TargetMap:
         in_force: Atlas,
         rules: GuardRules,
     ) -> Self:
-        """Judged by the hour, and moved into its bounds."""
-        verdict = _verdict(hour, candidate, trial, in_force, rules)
+        """Tested on the hour, and moved into its bounds."""
+        decision = _target_decision(hour, candidate, trial, in_force, rules)
         sources = {"passed": candidate, "kept": in_force, "parent": Atlas.empty()}
-        chosen = sources[verdict].target_map
+        chosen = sources[decision].target_map
         maps = MapColumns.of_maps([chosen or CalibrationMap.identity()])
         bounds = Bounds(in_force, np.zeros(1, np.int64), rules.step)
         moved = bounded(maps, bounds, rules.knots).maps
         if not len(moved):
-            return cls(verdict, chosen, chosen)
-        return cls(verdict, chosen, CalibrationMap(moved.knots, moved.values))
+            return cls(decision, chosen, chosen)
+        return cls(decision, chosen, CalibrationMap(moved.knots, moved.values))
 
     @property
     def serving(self) -> CalibrationMap:
@@ -128,10 +124,10 @@ class TargetMap:
         """Whether it had to be moved."""
         return self.map is not self.chosen
 
-    def decision(self, hour: NewestHour) -> str:
-        """The verdict, or "bounded" where a candidate was moved at a score of the hour."""
-        if self.verdict != "passed" or not self.moved:
-            return self.verdict
+    def reported(self, hour: NewestHour) -> str:
+        """The decision, or "bounded" where a candidate was moved at a score of the hour."""
+        if self.decision != "passed" or not self.moved:
+            return self.decision
         chosen = self.chosen or CalibrationMap.identity()
         scores, _, weights = hour.total.samples()
         rows = np.zeros(len(scores), np.int64)
@@ -144,19 +140,19 @@ def shared(atlas: Atlas) -> CalibrationMap:
     return atlas.target_map or CalibrationMap.identity()
 
 
-def _verdict(
+def _target_decision(
     hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
 ) -> Decision:
-    contest = TargetTest(hour, rules)
+    test = TargetTest(hour, rules)
     tried, served, identity = shared(trial), shared(in_force), CalibrationMap.identity()
-    verdict: Decision = decisions_of(
-        np.array([contest.beats(served, tried)]),
-        np.array([contest.beats(identity, tried)]),
-        np.array([contest.beats(identity, served)]),
+    decision: Decision = decisions_of(
+        np.array([test.beats(served, tried)]),
+        np.array([test.beats(identity, tried)]),
+        np.array([test.beats(identity, served)]),
     )[0].item()
-    if verdict == "passed" and contest.suits_few(shared(candidate), served):
+    if decision == "passed" and test.suits_few(shared(candidate), served):
         return "kept"
-    return verdict
+    return decision
 
 
 _RULES: Final = GuardRules()
@@ -204,16 +200,16 @@ def guard(
         return _guarded(candidate, candidate, {}, "passed")
     hour = NewestHour.of(newest)
     target = TargetMap.of(hour, candidate, trial, in_force, rules)
-    judged_parent = shared(trial) if target.verdict == "passed" else target.serving
-    refused = campaign_decisions(hour, trial, in_force, judged_parent, rules)
+    tried_parent = shared(trial) if target.decision == "passed" else target.serving
+    refused = campaign_decisions(hour, trial, in_force, tried_parent, rules)
     choice = Choice.of(candidate, in_force, refused, target.serving)
     reach = Reach.around(target.serving, rules.reach)
     moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)
-    decisions: dict[str, str] = dict.fromkeys(choice.felt(hour, moved), "bounded")
+    decisions: dict[str, str] = dict.fromkeys(choice.changed(hour, moved), "bounded")
     decisions |= {name: refused[name] for name in choice.campaigns if name in refused}
-    changed = target.verdict != "passed" or target.moved or refused or moved.numbers.size
+    changed = target.decision != "passed" or target.moved or refused or moved.numbers.size
     atlas = choice.atlas(moved, target.map) if changed else candidate
-    return _guarded(candidate, atlas, decisions, target.decision(hour))
+    return _guarded(candidate, atlas, decisions, target.reported(hour))
 
 
 def _guarded(

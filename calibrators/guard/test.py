@@ -1,9 +1,5 @@
-"""How well maps foretold the outcomes of an hour, campaign by campaign.
-
-The hour that maps are judged by.
-Which of the maps at hand is worse than another beyond noise.
-Maps of the target against each other, so that no single campaign decides.
-"""
+"""Which of two maps predicts the outcomes of the newest hour worse, beyond noise: campaign by
+campaign, and for the target so that no single campaign decides."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -150,13 +146,13 @@ def campaign_decisions(
     refused: dict[str, Decision] = {}
     by_parent = hour.log_likelihoods(parent)
     for table, evidence, nats in zip(hour.tables, hour.evidence, by_parent, strict=True):
-        verdicts = _verdicts(evidence, table, (trial, in_force), nats, rules)
-        for row in np.flatnonzero(verdicts != "passed").tolist():
-            refused[table.campaigns[row]] = verdicts[row].item()
+        decisions = _decisions(evidence, table, (trial, in_force), nats, rules)
+        for row in np.flatnonzero(decisions != "passed").tolist():
+            refused[table.campaigns[row]] = decisions[row].item()
     return refused
 
 
-def _verdicts(
+def _decisions(
     evidence: Evidence,
     table: BinsTable,
     atlases: tuple[Atlas, Atlas],

@@ -1,8 +1,6 @@
-"""A calibration map: the piecewise-linear function from score to probability.
+"""The calibration map: the piecewise-linear function from score to probability.
 
-Slopes of piecewise-linear maps that never overshoot the next knot.
-Step functions as calibration maps, exact to the last float on both sides of a step.
-From a calibrator's anchors to a whole calibration map: what happens beyond the outermost.
+Also step functions and tails as such maps, and many maps end to end as columns.
 """
 
 import struct

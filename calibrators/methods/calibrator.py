@@ -1,8 +1,4 @@
-"""What every calibrator can do.
-
-How much is enough for a map of one's own.
-No calibration: the score is the probability.
-"""
+"""What every calibrator can do, how much is enough to fit one, and the identity."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,7 +14,10 @@ from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Floats
 
-BegunFits = Callable[[CalibrationMap | None], MapColumns]
+Prior = CalibrationMap | None
+"""The map of the level above, for calibrators that lean on one."""
+
+BegunFits = Callable[[Prior], MapColumns]
 """From the prior to the maps of campaigns whose bins were seen before it was known."""
 
 
@@ -42,16 +41,16 @@ class Calibrator(ABC):
 
         Raises ValueError on other values, on unequal lengths, and when no weight is above 0.
         """
-        return self.fit_tally(WeightedSamples.from_samples(scores, outcomes, sample_weight))
+        return self.fit_weighted(WeightedSamples.from_samples(scores, outcomes, sample_weight))
 
-    def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_bins(self, bins: Bins, prior: Prior = None) -> CalibrationMap:
         """The map of sufficient statistics; ValueError when they are empty.
 
         `prior` is the parent's map, for calibrators that can lean on one; the others ignore it.
         """
-        return self.fit_tally(WeightedSamples.from_bins(bins), prior)
+        return self.fit_weighted(WeightedSamples.from_bins(bins), prior)
 
-    def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
+    def fit_table(self, table: BinsTable, prior: Prior = None) -> MapColumns:
         """`fit_bins` of each campaign of a table, in its order, to the last bit."""
         return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
 
@@ -65,9 +64,7 @@ class Calibrator(ABC):
         return lambda _: maps
 
     @abstractmethod
-    def fit_tally(
-        self, tally: WeightedSamples, prior: CalibrationMap | None = None
-    ) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The map of distinct scores with weights and positives."""
 
 
@@ -102,8 +99,6 @@ class Identity(Calibrator):
 
     name: ClassVar[str] = "identity"
 
-    def fit_tally(
-        self, tally: WeightedSamples, prior: CalibrationMap | None = None
-    ) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The identity, whatever the data."""
         return CalibrationMap.identity()

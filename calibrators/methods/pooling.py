@@ -1,7 +1,4 @@
-"""Pool adjacent violators, on bins (Phase 2 of Algorithm 1, Deng et al.).
-
-Pooling of adjacent violators for many campaigns whose bins stand end to end.
-"""
+"""Pool adjacent violators, of one campaign or many: Phase 2 of Algorithm 1, Deng et al."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,8 +1,7 @@
 """The bins of a block of campaigns, by coarse cell of the score's log-odds and by hour.
 
-The cells of a block of campaigns hour by hour: sums over hours, and sums over cells.
-What a block's cells hold hour by hour, packed: kept from one look at it to the next.
-A block of campaigns during a fit: their cells, and their deviations so far.
+`Cells` is what a window holds, `CellHours` the same packed hour by hour, `CampaignBlock` a block
+during a fit.
 """
 
 from collections.abc import Sequence
@@ -233,7 +232,7 @@ class Cells:
         return len(self.campaigns)
 
     @property
-    def promised(self) -> Floats:
+    def predicted(self) -> Floats:
         """The positives that the scores of each cell promise, (m,)."""
         return self.samples * self.scores
 
@@ -288,7 +287,7 @@ class CampaignBlock:
         rows = cells.hours.rows
         before, self._after = self._knots.places(cells.log_odds)
         self._key = (rows * self._knots.count + before).astype(np.int32)
-        self.offsets = self._centres(rows, cells.promised) - coordinates.centre
+        self.offsets = self._centres(rows, cells.predicted) - coordinates.centre
         self.trust: Floats = np.ones(len(cells))
         self.weigh(weights)
 
@@ -299,8 +298,8 @@ class CampaignBlock:
         """Count each campaign's hours with these weights, (c, h), from now on."""
         self._counts, self._positives = self.hours.weighted(weights)
 
-    def _centres(self, rows: Integers, promised: Floats) -> Floats:
-        weights = promised + np.finfo(float).tiny
+    def _centres(self, rows: Integers, predicted: Floats) -> Floats:
+        weights = predicted + np.finfo(float).tiny
         total = sums_by(rows, weights, len(self))
         centres = sums_by(rows, weights * self.log_odds, len(self)) / total
         positions = self._knots.positions

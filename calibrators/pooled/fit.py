@@ -1,7 +1,4 @@
-"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps.
-
-What a Newton step solves of each block, between its two passes over the blocks.
-"""
+"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

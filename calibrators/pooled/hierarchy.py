@@ -1,7 +1,4 @@
-"""The hierarchy above the campaigns: the target, and groups of campaigns where there are any.
-
-One level of a tree of normal nodes: what its data tell the level above, and back.
-"""
+"""The hierarchy above the campaigns: the target, and groups of campaigns where there are any."""
 
 from dataclasses import dataclass, replace
 from typing import Self

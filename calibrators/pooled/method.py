@@ -1,11 +1,7 @@
-"""The pooled method: all campaigns' maps from one hierarchical model.
+"""The pooled method: all campaigns' maps from one hierarchical model."""
 
-What a refit leaves for the next one to start from.
-Weights and levels of campaigns, a block of them after the other, as if all went together.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -15,11 +11,9 @@ from calibrators.maps.atlas import Atlas
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
-from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
-from calibrators.pooled.levels import Levels, block_levels, cascade_of
-from calibrators.pooled.outliers import PlatformHours, outage_hours
+from calibrators.pooled.levels import Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_target_curve
 from calibrators.pooled.spline import Coordinates, Knots
@@ -112,39 +106,17 @@ class OwnLevels(NamedTuple):
 
 def in_blocks(expected: Floats, observed: Floats, levels: OwnLevels) -> list[CampaignHours]:
     """Campaigns whose hours all count, in blocks, one at least; views of the tables, (c, h)."""
-    every = np.broadcast_to(1.0, expected.shape)
     firsts = range(0, max(len(expected), 1), _BLOCK)
     return [
-        CampaignHours.checked(
+        CampaignHours.of(
             expected[rows],
             observed[rows],
-            weights=every[rows],
-            begun=every[rows],
             groups=levels.groups[rows],
             fitted=levels.fitted[rows],
             variances=levels.variances[rows],
         )
         for rows in (slice(first, first + _BLOCK) for first in firsts)
     ]
-
-
-def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:
-    """`hour_weights` of each block, with the outages that all blocks together show."""
-    outage = outage_hours(PlatformHours.of(blocks, len(ages)))
-    for block in blocks:
-        yield hour_weights(block.expected, block.observed, ages, outage=outage)
-
-
-def levels_of_blocks(blocks: Sequence[CampaignHours], ages: Floats, groups: int) -> Levels:
-    """`fit_levels` of the campaigns of one block or more, which has the shifts of all of them in
-    their order; the weights are those of these hours, whatever they weighed."""
-    weighed = [
-        block._replace(weights=found.weights, begun=found.begun)
-        for block, found in zip(blocks, block_weights(blocks, ages), strict=True)
-    ]
-    cascade = cascade_of(weighed, ages, groups=groups)
-    parts = [block_levels(cascade, block) for block in weighed]
-    return replace(parts[0], shifts=np.concatenate([part.shifts for part in parts]))
 
 
 _HALF_LIFE = 96.0

@@ -1,8 +1,4 @@
-"""From the mode of a curve to what serves: the probability to expect, never falling.
-
-Curves in log-odds as calibration maps: linear in probability between common knots.
-Curves that never fall: isotonic regression of the rows of a table that do.
-"""
+"""From a fitted curve to the map that serves: the posterior mean probability, never falling."""
 
 import numpy as np
 

@@ -1,7 +1,6 @@
-"""How campaigns move, as their own past tells it, and where that leads each of them.
+"""The state-space filter of campaigns' levels: a local level with a damped trend, or without one.
 
-How campaigns' levels move from hour to hour: what may be, and what the data say of it.
-Where campaigns' levels are: filtered hour by hour, under given dynamics.
+Which of a few models of how levels move fits the campaigns, and where it puts each of them.
 """
 
 from dataclasses import dataclass
@@ -71,7 +70,7 @@ AHEAD = 0.5
 
 @dataclass(slots=True)
 class LevelFilter:
-    """Normal beliefs about levels and trends of c campaigns under n dynamics, (n, c) each.
+    """Normal beliefs about levels and trends of c campaigns under n models, (n, c) each.
 
     An hour's positives are Poisson around expected * exp(level). The belief after an hour is taken
     at its mode, with the curvature there.
@@ -86,7 +85,7 @@ class LevelFilter:
         variances.
     """
 
-    dynamics: TrendModels
+    models: TrendModels
     levels: Floats
     trends: Floats
     spreads: Floats
@@ -94,22 +93,22 @@ class LevelFilter:
     drifts: Floats
 
     @classmethod
-    def before(cls, dynamics: TrendModels, variances: Floats) -> Self:
+    def before(cls, models: TrendModels, variances: Floats) -> Self:
         """What is believed before the first hour, of levels that have these variances, (c,)."""
-        shape = (len(dynamics.steps), len(variances))
+        shape = (len(models.steps), len(variances))
         return cls(
-            dynamics,
+            models,
             np.zeros(shape),
             np.zeros(shape),
             np.broadcast_to(variances, shape).copy(),
             np.zeros(shape),
-            np.broadcast_to(dynamics.ordinary, shape).copy(),
+            np.broadcast_to(models.ordinary, shape).copy(),
         )
 
     def pass_time(self, hours: float) -> None:
         """What is believed so many hours later."""
-        steps, _, persistence = self.dynamics
-        left, ordinary = persistence**hours, self.dynamics.ordinary
+        steps, _, persistence = self.models
+        left, ordinary = persistence**hours, self.models.ordinary
         self.levels = np.clip(self.levels + hours * self.trends, -_FARTHEST, _FARTHEST)
         self.trends = left * self.trends
         ties = self.ties + hours * self.drifts
@@ -153,11 +152,11 @@ class LevelFilter:
 
 
 _NEGLIGIBLE = 1e-3
-"""Dynamics with less of the belief than this share of the likeliest are left out."""
+"""Models with less of the belief than this share of the likeliest are left out."""
 
 _MOST = 1_024
-"""Campaigns, those with the most positives, of which the dynamics are learnt: all others together
-have little to say of an hour's movement."""
+"""Campaigns, those with the most positives, of which the models are learnt: all others together
+have little to say of an hour's step."""
 
 
 class CampaignSeries(NamedTuple):
@@ -170,8 +169,14 @@ class CampaignSeries(NamedTuple):
     jumps: Floats
     variances: Floats
 
+    @classmethod
+    def none(cls, hours: int) -> "CampaignSeries":
+        """Of no campaign."""
+        observed, expected, jumps = np.empty((3, 0, hours))
+        return cls(observed, expected, jumps, np.empty(0))
+
     def with_more(self, other: "CampaignSeries") -> "CampaignSeries":
-        """The campaigns of both with the most positives, so many as dynamics are learnt of."""
+        """The campaigns of both with the most positives, so many as models are learnt of."""
         both = CampaignSeries(*map(np.concatenate, zip(self, other, strict=True)))
         order = np.argsort(-both.observed.sum(axis=1), kind="stable")[:_MOST]
         return CampaignSeries(*(column[order] for column in both))
@@ -179,57 +184,57 @@ class CampaignSeries(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AveragedFilter:
-    """Dynamics, and the belief in each, (n,), their sum 1.
+    """Models, and the belief in each, (n,), their sum 1.
 
     Each of `EVERY` predicts every hour from those before it (Dawid's prequential principle, JRSS A
     147, 1984). Belief goes with the Poisson likelihood of all hours so predicted; before there are
-    any, half of it is that levels stay. The levels of all dynamics are averaged by it (Hoeting et
+    any, half of it is that levels stay. The levels of all models are averaged by it (Hoeting et
     al., Statistical Science 14, 1999).
     """
 
-    dynamics: TrendModels
+    models: TrendModels
     belief: Floats
 
     @classmethod
-    def of(cls, courses: CampaignSeries, ages: Floats) -> Self:
-        """What these campaigns tell; ages: (h,), of the hours' middles."""
-        found = _gains(courses, ages)
+    def of(cls, series: CampaignSeries, ages: Floats) -> Self:
+        """What fits these campaigns; ages: (h,), of the hours' middles."""
+        found = _gains(series, ages)
         found[1:] -= log(len(found) - 1)
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
         return cls(TREND_MODELS.chosen(kept), belief[kept] / belief[kept].sum())
 
-    def levels(self, courses: CampaignSeries, ages: Floats) -> Floats:
+    def levels(self, series: CampaignSeries, ages: Floats) -> Floats:
         """Levels to expect in the hour that is served, (c,)."""
-        tracks = LevelFilter.before(self.dynamics, courses.variances)
+        filtered = LevelFilter.before(self.models, series.variances)
         for hour, since in enumerate(_since(ages)):
-            tracks.pass_time(since)
-            tracks.jump(courses.jumps[:, hour], courses.variances)
-            tracks.learn(courses.observed[:, hour], courses.expected[:, hour])
-        tracks.pass_time(AHEAD + float(ages[-1:].sum()))
-        levels: Floats = self.belief @ tracks.levels
+            filtered.pass_time(since)
+            filtered.jump(series.jumps[:, hour], series.variances)
+            filtered.learn(series.observed[:, hour], series.expected[:, hour])
+        filtered.pass_time(AHEAD + float(ages[-1:].sum()))
+        levels: Floats = self.belief @ filtered.levels
         return levels
 
     def strengths(self) -> dict[str, float]:
-        """The likeliest dynamics, in standard deviations; nothing if levels stay."""
+        """The likeliest model, in standard deviations; nothing if levels stay."""
         step, trend, persistence = (
-            float(column[np.argmax(self.belief), 0]) for column in self.dynamics
+            float(column[np.argmax(self.belief), 0]) for column in self.models
         )
         if trend:
             return {"campaign_trend": sqrt(trend), "campaign_persistence": persistence}
         return {"campaign_step": sqrt(step)} if step else {}
 
 
-def _gains(courses: CampaignSeries, ages: Floats) -> Floats:
-    """The Poisson log likelihood of each dynamics, (n,), against levels of 0."""
-    tracks = LevelFilter.before(TREND_MODELS, courses.variances)
+def _gains(series: CampaignSeries, ages: Floats) -> Floats:
+    """The Poisson log likelihood of each model, (n,), against levels of 0."""
+    filtered = LevelFilter.before(TREND_MODELS, series.variances)
     gains = np.zeros(len(TREND_MODELS.steps))
     for hour, since in enumerate(_since(ages)):
-        observed, expected = courses.observed[:, hour], courses.expected[:, hour]
-        tracks.pass_time(since)
-        tracks.jump(courses.jumps[:, hour], courses.variances)
-        gains += tracks.levels @ observed - np.expm1(tracks.levels) @ expected
-        tracks.learn(observed, expected)
+        observed, expected = series.observed[:, hour], series.expected[:, hour]
+        filtered.pass_time(since)
+        filtered.jump(series.jumps[:, hour], series.variances)
+        gains += filtered.levels @ observed - np.expm1(filtered.levels) @ expected
+        filtered.learn(observed, expected)
     return gains
 
 

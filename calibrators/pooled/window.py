@@ -1,8 +1,4 @@
-"""The window of a refit as it is read: cells of all blocks, and when the hours were.
-
-Tables of many campaigns by hour, a span of the campaigns after the other.
-Weighted quantiles of values that come in blocks.
-"""
+"""The window of a refit: the cells of all blocks, when the hours were, and where the knots lie."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +82,7 @@ Rows = TypeVar("Rows", Floats, Integers)
 GroupOf = Callable[[str], str | None]
 
 _LOW, _HIGH = 0.001, 0.999
-"""Shares of the impressions below, and of the promised positives up to, the outermost knots."""
+"""Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +137,7 @@ class Window:
             return Knots.between(0.0, 0.0)
         log_odds = [block.log_odds for block in self.blocks]
         low = quantile(log_odds, [block.samples for block in self.blocks], _LOW)
-        high = quantile(log_odds, [block.promised for block in self.blocks], _HIGH)
+        high = quantile(log_odds, [block.predicted for block in self.blocks], _HIGH)
         return Knots.between(low, max(low, high))
 
     def mass(self, knots: Knots) -> Floats:
@@ -149,8 +145,8 @@ class Window:
         mass = np.zeros(knots.count)
         for block in self.blocks:
             before, after = knots.places(block.log_odds)
-            mass += sums_by(before, block.promised * (1 - after), knots.count)
-            mass += sums_by(before + 1, block.promised * after, knots.count)
+            mass += sums_by(before, block.predicted * (1 - after), knots.count)
+            mass += sums_by(before + 1, block.predicted * after, knots.count)
         return mass
 
 

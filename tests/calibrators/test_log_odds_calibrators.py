@@ -149,7 +149,7 @@ def test_the_mean_probability_is_the_mean_outcome(kind: type[Beta] | type[Platt]
     tally = campaign(20_000, 2, 0.8, 1.5, 0.4)
     positives = smoothed_positives(tally) if kind is Platt else tally.positives
 
-    probabilities = kind().fit_tally(tally)(tally.scores)
+    probabilities = kind().fit_weighted(tally)(tally.scores)
 
     assert probabilities @ tally.weights == pytest.approx(positives.sum(), rel=1e-3)
 

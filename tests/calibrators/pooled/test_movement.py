@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.levels import fit_levels
 from calibrators.pooled.state_space import TREND_MODELS, AveragedFilter, CampaignSeries
+from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
 AGES = np.arange(HOURS)[::-1] + 0.5
