@@ -8,7 +8,7 @@ from calibrators.methods.calibrator import Calibrator, Identity, Sufficiency
 from calibrators.methods.isotonic import Histogram, Isotonic
 from calibrators.methods.logistic import Beta, Platt, Temperature
 from calibrators.methods.refit import Method, PerCampaign
-from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
+from calibrators.methods.smoothed_isotonic import PRIOR_STRENGTH, SmoothedIsotonic
 from calibrators.pooled import Pooled
 
 CALIBRATORS: Mapping[str, type[Calibrator]] = MappingProxyType(
@@ -28,8 +28,11 @@ CALIBRATORS: Mapping[str, type[Calibrator]] = MappingProxyType(
 )
 
 
-def make_calibrator(name: str, bin_size: float) -> Calibrator:
-    """The calibrator of this name; `bin_size` goes to those that have bins of their own.
+def make_calibrator(
+    name: str, bin_size: float, prior_strength: float = PRIOR_STRENGTH
+) -> Calibrator:
+    """The calibrator of this name; `bin_size` goes to those that have bins of their own,
+    `prior_strength` to `sir`.
 
     Raises ValueError on an unknown name.
 
@@ -39,7 +42,9 @@ def make_calibrator(name: str, bin_size: float) -> Calibrator:
     if name not in CALIBRATORS:
         raise ValueError(f"calibrator = {name!r}: must be one of {', '.join(CALIBRATORS)}")
     kind = CALIBRATORS[name]
-    if issubclass(kind, SmoothedIsotonic | Histogram):
+    if issubclass(kind, SmoothedIsotonic):
+        return kind(bin_size=bin_size, prior_strength=prior_strength)
+    if issubclass(kind, Histogram):
         return kind(bin_size=bin_size)
     return kind()
 
@@ -59,13 +64,14 @@ def make_method(
     hours: int = 24,
     history_hours: int = 48,
     bin_size: float = 1000,
+    prior_strength: float = PRIOR_STRENGTH,
     sufficiency: Sufficiency | None = None,
     groups: Callable[[str], str | None] | None = None,
 ) -> Method:
     """The method of this name.
 
-    `hours`, `bin_size` and `sufficiency` go to the calibrators that fit campaign by campaign,
-    `history_hours` and `groups` to the pooled method.
+    `hours`, `bin_size`, `prior_strength` and `sufficiency` go to the calibrators that fit campaign
+    by campaign, `history_hours` and `groups` to the pooled method.
 
     Raises ValueError on an unknown name.
 
@@ -76,5 +82,5 @@ def make_method(
         raise ValueError(f"calibrator = {name!r}: must be one of {', '.join(METHODS)}")
     if name == POOLED:
         return Pooled(history_hours, groups)
-    calibrator = make_calibrator(name, bin_size)
+    calibrator = make_calibrator(name, bin_size, prior_strength)
     return PerCampaign(calibrator, sufficiency or Sufficiency(), hours)

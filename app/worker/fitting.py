@@ -38,6 +38,7 @@ class Methods:
                 hours=settings.window_hours,
                 history_hours=settings.history_hours,
                 bin_size=settings.bin_size,
+                prior_strength=settings.prior_strength,
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
                 groups=self._groups,
             )

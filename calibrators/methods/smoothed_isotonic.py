@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from calibrators.methods.equal_frequency import (
 )
 from calibrators.methods.pooling import pool_each
 from calibrators.samples import Floats, Integers
+
+PRIOR_STRENGTH: Final = 5.0
+"""Pseudo-samples of the prior in each bin; the published algorithm has none."""
 
 _CELLS = 1 << 16
 """Cells that are fitted from at once: what is worked out for each stays in the cache."""
@@ -56,7 +59,7 @@ class SmoothedIsotonic(Calibrator):
     bin_size: float = 1000
     anchor: Anchor = "mean"
     tails: Tails = "proportional"
-    prior_strength: float = 5.0
+    prior_strength: float = PRIOR_STRENGTH
 
     def __post_init__(self) -> None:
         if not 1 <= self.bin_size < np.inf:
