@@ -139,7 +139,7 @@ INSTANCES: Mapping[type, Any] = {
 FILLED = {
     "calibrators.bins.packed_table.sum_packed": "where the first campaign begins",
     "calibrators.bins.packed_table.sums_packed": "where the first campaign begins",
-    "pccem.delay_levels.delay_curve": "the end of the window",
+    "pccem.delays.delay_curve": "the end of the window",
 }
 """Functions whose result has entries that the arrays do not bring, and what for."""
 
