@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.bins import Bins, cell_means, fixed_sums
+from calibrators.bins.bins import Bins, CellSums, cell_means, fixed_sums
 from calibrators.bins.codecs import PackedColumn
 from calibrators.bins.fixed_point import group_totals, sum_by_key
 from calibrators.bins.grid import GRID
@@ -36,7 +36,7 @@ _BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BinsTable:
+class BinsTable(CellSums):
     """Bins of many campaigns, compressed by rows.
 
     `campaigns` ascend, shape (c,); the cells of campaign i stand at offsets[i]:offsets[i + 1] of
@@ -164,24 +164,6 @@ class BinsTable:
     def rows(self) -> Integers:
         """Index of the campaign of every cell, shape (m,)."""
         return np.repeat(np.arange(len(self.campaigns)), np.diff(self.offsets))
-
-    @property
-    def counts(self) -> Integers:
-        """Samples of each cell in fixed point, shape (m,)."""
-        counts: Integers = self.sums[0]
-        return counts
-
-    @property
-    def score_sums(self) -> Integers:
-        """Sum of the scores of each cell in fixed point, shape (m,)."""
-        score_sums: Integers = self.sums[1]
-        return score_sums
-
-    @property
-    def positives(self) -> Integers:
-        """Sum of the outcomes of each cell in fixed point, shape (m,)."""
-        positives: Integers = self.sums[2]
-        return positives
 
     def bins(self, campaign: str) -> Bins:
         """The bins of one campaign; empty ones for a campaign that is not in the table."""

@@ -313,7 +313,9 @@ def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
 
 def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> Moved:
     blocks = MapBlocks(chosen)
-    outside = _outside(blocks.look_up(points.maps, points.scores), *_limits(points, bounds))
+    outside = _outside(
+        blocks.look_up(points.maps, points.scores), *bounds.at(points.maps, points.scores)
+    )
     if not outside.any():
         return _NONE
     marked = np.zeros(len(chosen), bool)
@@ -322,7 +324,7 @@ def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> 
 
 
 def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Moved:
-    lower, upper = _limits(points, bounds)
+    lower, upper = bounds.at(points.maps, points.scores)
     before = blocks.look_up(points.maps, points.scores)
     values = _levelled(np.clip(before, lower, upper), points.maps)
     needed = points.needed(_outside(before, lower, upper))
@@ -343,10 +345,6 @@ def _levelled(values: Floats, maps: Integers) -> Floats:
         if not falls.size:
             return values
         values[falls + 1] = values[falls]
-
-
-def _limits(points: _Points, bounds: Bounds) -> tuple[Floats, Floats]:
-    return bounds.at(points.maps, points.scores)
 
 
 def _outside(found: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:

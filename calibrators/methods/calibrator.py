@@ -50,18 +50,17 @@ class Calibrator(ABC):
         """
         return self.fit_weighted(WeightedSamples.from_bins(bins), prior)
 
-    def fit_table(self, table: BinsTable, prior: Prior = None) -> MapColumns:
-        """`fit_bins` of each campaign of a table, in its order, to the last bit."""
-        return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
-
     def begin_table(self, table: BinsTable) -> BegunFits:
-        """`fit_table`, as far as it can be done before the prior is known: only what the rest
-        needs is kept of the table."""
+        """`fit_bins` of each campaign of a table, in its order, as far as it can be done before the
+        prior is known: only what the rest needs is kept of the table."""
         if self.leans:
             packed = table.to_bytes()
-            return lambda prior: self.fit_table(BinsTable.from_bytes(packed), prior)
-        maps = self.fit_table(table)
+            return lambda prior: self._maps(BinsTable.from_bytes(packed), prior)
+        maps = self._maps(table, None)
         return lambda _: maps
+
+    def _maps(self, table: BinsTable, prior: Prior) -> MapColumns:
+        return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
 
     @abstractmethod
     def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:

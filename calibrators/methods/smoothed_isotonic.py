@@ -96,12 +96,6 @@ class SmoothedIsotonic(Calibrator):
         ]
         return partial(self._finished, CampaignBins.end_to_end(parts))
 
-    def fit_table(self, table: BinsTable, prior: Prior = None) -> MapColumns:
-        """See `begin_table`."""
-        if self.tails != "proportional":
-            return Calibrator.fit_table(self, table, prior)
-        return self.begin_table(table)(prior)
-
     def interpolate(self, bins: ScoreBins, prior: Prior) -> CalibrationMap:
         """Phases 2 and 3: pool the violators, draw the line through the anchors, add the tails."""
         pools = _pooled(CampaignBins(bins, np.array([0, len(bins.weights)])))
