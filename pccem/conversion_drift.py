@@ -186,7 +186,7 @@ def drift_ratios(
 
     By empirical Bayes (`pccem.conversion_drift`): a campaign with few expected conversions leans on
     the ratio of all, and that, weakly, on 1. 1.2 means that conversions come a fifth more often
-    than the probabilities promise.
+    than the probabilities predict.
 
     Parameters
     ----------

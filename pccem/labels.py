@@ -88,7 +88,7 @@ def expected_conversions(
 
 def _still_to_come(p: Floats, share: Floats) -> Floats:
     unseen = 1.0 - p * share
-    # Sure to convert and out of time: 0 / 0. What was seen, nothing, wins over what was promised.
+    # Sure to convert and out of time: 0 / 0. What was seen, nothing, wins over what was predicted.
     still: Floats = np.divide(p * (1.0 - share), unseen, out=np.zeros_like(p), where=unseen > 0.0)
     return np.minimum(still, 1.0, out=still)
 

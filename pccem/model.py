@@ -204,11 +204,11 @@ class PostClickModel:
         columns = ModelColumns.of(features, kept)
         places = columns.categorical
         learned = dataset(columns.matrix(features, kept), labels[kept], places, boosting)
-        judged = None
+        held = None
         if held_out is not None:
             matrix = columns.matrix(features, ~kept)
-            judged = dataset(matrix, labels[~kept], places, boosting, learned)
-        text = boosted(learned, judged, boosting)
+            held = dataset(matrix, labels[~kept], places, boosting, learned)
+        text = boosted(learned, held, boosting)
         probes = columns.matrix(features, _spread(np.flatnonzero(kept)))
         booster = loaded(text)
         rounds = booster.num_trees()
@@ -313,15 +313,15 @@ def _checked(
     """The outcomes, and which rows to learn from."""
     labels = check_unit_interval("outcomes", outcomes)
     none = np.zeros(len(labels), np.bool_)
-    judged = none if held_out is None else check_flags("held_out", held_out)
-    check_equal_lengths(features=len(features), outcomes=len(labels), held_out=len(judged))
+    held = none if held_out is None else check_flags("held_out", held_out)
+    check_equal_lengths(features=len(features), outcomes=len(labels), held_out=len(held))
     if not features.columns:
         raise ValueError("features: a model needs at least one column")
     if (between := (labels > 0.0) & (labels < 1.0)).any():
         first = int(np.argmax(between))
         raise ValueError(f"outcomes[{first}] = {labels[first]}: every outcome must be 0 or 1")
-    _check_both_outcomes(labels[~judged])
-    return labels, ~judged
+    _check_both_outcomes(labels[~held])
+    return labels, ~held
 
 
 def _check_both_outcomes(labels: Floats) -> None:

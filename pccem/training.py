@@ -25,7 +25,7 @@ class TrainingRules:
     ----------
     days : mature days before the moment of training, at least 2: the newest is held out.
     min_clicks, min_conversions : in these days; with fewer there is no model.
-    max_clicks : more are thinned out to a uniform sample of this many.
+    max_clicks : of more, a uniform sample of this many.
     seed : of the sample and of the model.
     num_threads : 0 for all cores; the model does not depend on it.
     post_click : seconds; clicks that converted sooner are left out. They are decided before the
@@ -194,7 +194,7 @@ def train(
     rules: TrainingRules,
     in_force: PostClickModel | None = None,
 ) -> Training:
-    """Train on the last mature days, hold the newest of them out, and judge the model on it.
+    """Train on the last mature days, hold the newest of them out, and evaluate the model on it.
 
     Clicks count that are mature and lie in [as_of - window - days, as_of - window). The last 24 h
     of that are held out: they stop the boosting, correct the candidate where its probabilities are

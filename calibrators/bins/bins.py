@@ -18,7 +18,7 @@ _HEADER = struct.Struct("<4sHBBI")
 _MAGIC = b"SBIN"
 
 
-class CellSums:
+class GridSums:
     """Names for the rows of `sums`, (3, m), of m cells."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class CellSums:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bins(CellSums):
+class Bins(GridSums):
     """Counts, score sums and positives of one campaign on the fixed grid of scores.
 
     Sparse: only `cells` that hold something, ascending, shape (m,), and their three `sums`, shape

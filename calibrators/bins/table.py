@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.bins import Bins, CellSums, cell_means, fixed_sums
+from calibrators.bins.bins import Bins, GridSums, cell_means, fixed_sums
 from calibrators.bins.codecs import PackedColumn
 from calibrators.bins.fixed_point import group_totals, sum_by_key
 from calibrators.bins.grid import GRID
@@ -36,7 +36,7 @@ _BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BinsTable(CellSums):
+class BinsTable(GridSums):
     """Bins of many campaigns, compressed by rows.
 
     `campaigns` ascend, shape (c,); the cells of campaign i stand at offsets[i]:offsets[i + 1] of

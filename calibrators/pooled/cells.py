@@ -233,7 +233,7 @@ class Cells:
 
     @property
     def predicted(self) -> Floats:
-        """The positives that the scores of each cell promise, (m,)."""
+        """The positives that the scores of each cell predict, (m,)."""
         return self.samples * self.scores
 
 
@@ -262,7 +262,7 @@ class CampaignBlock:
     groups : the group of each campaign, (c,), -1 for none.
     log_odds : of the mean score of each cell, (m,).
     offsets : from the centre of all traffic to that of each campaign's own, by the positives that
-        scores promise, in log-odds, (c,).
+        scores predict, in log-odds, (c,).
     values : coordinates of the deviations, (c, k).
     trust : in each campaign's level, (c,), see `Precisions`.
     """

@@ -49,7 +49,7 @@ class Eliminated:
         shrunk: Floats = self.prior.times(self.covariances).transpose(0, 2, 1)
         return shrunk
 
-    def told(self, values: Floats) -> tuple[Floats, Floats]:
+    def left_for_parents(self, values: Floats) -> tuple[Floats, Floats]:
         """What is left for the parents: with the values it was made from, (n, k), the gradients
         Q (x + step), (n, k), and the information Q - Q P Q = H - H P H, (n, k, k)."""
         left = self.prior.plus(-self.prior.times(self.shrunk))
@@ -170,7 +170,7 @@ class Tree:
             Precisions.of(priors.group, zeros, self._steepness, zeros + 1),
             self.groups,
         )
-        left, remaining = of_groups.told(self.groups)
+        left, remaining = of_groups.left_for_parents(self.groups)
         top = Eliminated.of(
             (gradients[-1] + left.sum(axis=0))[None],
             (information[-1] + remaining.sum(axis=0))[None],

@@ -141,7 +141,7 @@ class Window:
         return Knots.between(low, max(low, high))
 
     def mass(self, knots: Knots) -> Floats:
-        """How many positives scores promise near each knot, (k,)."""
+        """How many positives scores predict near each knot, (k,)."""
         mass = np.zeros(knots.count)
         for block in self.blocks:
             before, after = knots.places(block.log_odds)
