@@ -25,7 +25,6 @@ from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.levels import Amounts, LevelModel
-from calibrators.pooled.method import OwnLevels
 from calibrators.pooled.priors import Variances
 from pccem.model import Boosting, boosted, dataset, loaded
 
@@ -59,7 +58,6 @@ ARGUMENTS: Mapping[str, Any] = {
     "half_lives": (1.0, 2.0),
     "jump": 0.1,
     "least": 0,
-    "levels": OwnLevels(ROWS, NONE, NONE),
     "most": 2,
     "n_campaigns": 0,
     "name": "scores",
@@ -99,7 +97,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.methods.equal_frequency.reaching": {"campaigns": ROWS},
     "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
     "calibrators.bins.fixed_point.sum_parts": PARTS,
-    "calibrators.pooled.method.in_blocks": BY_HOUR,
     "calibrators.pooled.levels.block_weights": BY_HOUR,
     "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,
@@ -221,7 +218,6 @@ def test_campaigns_without_an_hour_are_answered_or_refused(name: str) -> None:
         "blocks": [CampaignHours.of(table, table)],
         "drift": each,
         "expected": table,
-        "levels": OwnLevels(np.full(3, -1), each, each),
         "observed": table,
     }
 

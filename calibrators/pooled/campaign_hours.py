@@ -16,6 +16,11 @@ SPANS = (1, 2, 4, 8)
 """Hours that are tested together: where positives are few, an hour alone says nothing."""
 
 
+_BLOCK = 4096
+"""Campaigns of a block: enough that a step takes longer than its call, and few enough that what it
+takes meanwhile are a few MB."""
+
+
 class CampaignHours(NamedTuple):
     """Positives of c campaigns in h hours, oldest hour first.
 
@@ -65,6 +70,12 @@ class CampaignHours(NamedTuple):
             weights=self.weights[:, hours],
             begun=self.begun[:, hours],
         )
+
+    def blocks(self) -> list["CampaignHours"]:
+        """The campaigns in blocks, one at least; views of the tables."""
+        firsts = range(0, max(len(self.expected), 1), _BLOCK)
+        spans = [slice(first, first + _BLOCK) for first in firsts]
+        return [CampaignHours(*(column[span] for column in self)) for span in spans]
 
 
 def complete_hours(ages: Floats) -> slice:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -83,40 +83,6 @@ class Memory:
 
     def _in(self, coordinates: Coordinates, curves: Floats) -> Floats:
         return coordinates.of_curves(self.knots.moved(curves, coordinates.knots))
-
-
-_BLOCK = 4096
-"""Campaigns of a block: enough that a step takes longer than its call, and few enough that what it
-takes meanwhile are a few MB."""
-
-
-class OwnLevels(NamedTuple):
-    """What a shape says of its campaigns.
-
-    Attributes
-    ----------
-    groups : (c,), the group of each, -1 for none.
-    fitted, variances : (c,), their own levels, in log-odds, and the prior variances of these.
-    """
-
-    groups: Integers
-    fitted: Floats
-    variances: Floats
-
-
-def in_blocks(expected: Floats, observed: Floats, levels: OwnLevels) -> list[CampaignHours]:
-    """Campaigns whose hours all count, in blocks, one at least; views of the tables, (c, h)."""
-    firsts = range(0, max(len(expected), 1), _BLOCK)
-    return [
-        CampaignHours.of(
-            expected[rows],
-            observed[rows],
-            groups=levels.groups[rows],
-            fitted=levels.fitted[rows],
-            variances=levels.variances[rows],
-        )
-        for rows in (slice(first, first + _BLOCK) for first in firsts)
-    ]
 
 
 _HALF_LIFE = 96.0
@@ -215,14 +181,17 @@ class _Refit:
     def _hours(self, curves: Sequence[Floats]) -> list[CampaignHours]:
         """Positives expected under the curves of each block of the shape, and observed."""
         blocks = zip(self._shape.blocks, curves, strict=True)
-        expected = [block.hours.expected(block.probabilities(each)) for block, each in blocks]
-        return in_blocks(np.vstack(expected), self._observed, self._own_levels())
-
-    def _own_levels(self) -> OwnLevels:
         shape = self._shape
+        expected = [block.hours.expected(block.probabilities(each)) for block, each in blocks]
         fitted = [own_levels(block.values, block.offsets) for block in shape.blocks]
         prior = [shape.priors.campaign.level / block.trust for block in shape.blocks]
-        return OwnLevels(self._rows, np.concatenate(fitted), np.concatenate(prior))
+        return CampaignHours.of(
+            np.vstack(expected),
+            self._observed,
+            groups=self._rows,
+            fitted=np.concatenate(fitted),
+            variances=np.concatenate(prior),
+        ).blocks()
 
     def _fitted(self, jumps: int) -> Fitted:
         shape = self._shape
