@@ -97,21 +97,14 @@ class DelayDistribution:
             campaign's own level; at least 1.
         strength : k, above 0; None estimates it.
 
-        Returns
-        -------
-        DelayDistribution or None
-            None with fewer than `min_conversions` conversions of mature clicks: how many
-            conversions are still to come cannot be known from young clicks alone.
+        Returns None with fewer than `min_conversions` conversions of mature clicks: how many are
+        still to come cannot be known from young clicks alone.
 
-        Raises
-        ------
-        ValueError
-            When a delay is outside [0, window) or longer than the age, or a column breaks its rule.
+        Raises ValueError when a delay is outside [0, window) or longer than the age, or a column
+        breaks its rule.
 
-        References
-        ----------
-        Deng et al. (paper 004), Figure 3; Lagakos, Barraj and De Gruttola (1988), Biometrika 75;
-        Ferguson (1973), Annals of Statistics 1, for the shrinkage.
+        Source: Deng et al. (paper 004), Figure 3; Lagakos, Barraj and De Gruttola (1988),
+        Biometrika 75; Ferguson (1973), Annals of Statistics 1, for the shrinkage.
         """
         seen = SeenDelays.check(delay, age, rows, len(campaigns), window)
         if min_conversions < 1:
@@ -142,10 +135,7 @@ class DelayDistribution:
         rows : (n,) integers, each click's index into `campaigns`.
         campaigns : names, in any order; one without a distribution of its own has the target's.
 
-        Raises
-        ------
-        ValueError
-            When a value breaks its rule or the columns differ in length.
+        Raises ValueError when a value breaks its rule or the columns differ in length.
         """
         ages = check_finite("elapsed", elapsed)
         places = check_rows("rows", rows, 0, len(campaigns))
@@ -299,19 +289,13 @@ def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
     delay : (n,) seconds, at least 0.
     age : (n,) seconds, at least the delay.
 
-    Returns
-    -------
-    times, shares : both (t,)
-        The distinct delays, ascending, and F at each; the last share is 1: what comes later than
-        any delay seen is not known, so clicks must be among them whose window is over.
+    Returns times and shares, (t,) each: the distinct delays, ascending, and F at each; the last is
+    1: what comes later than any delay seen is not known, so clicks must be among them whose window
+    is over.
 
-    References
-    ----------
-    Lynden-Bell (1971), MNRAS 155, 95-118; Woodroofe (1985), Annals of Statistics 13, 163-177;
-    Lagakos, Barraj and De Gruttola (1988), Biometrika 75, 515-523.
+    Source: Lynden-Bell (1971), MNRAS 155, 95-118; Woodroofe (1985), Annals of Statistics 13,
+    163-177; Lagakos, Barraj and De Gruttola (1988), Biometrika 75, 515-523.
 
-    Examples
-    --------
     Two of four conversions came within 1 s; that of a click which is only 1 s old tells nothing
     about how many come later.
 
@@ -351,14 +335,9 @@ def curve_strength(curves: Floats, counts: NDArray[np.int64]) -> float:
     curves : (n_campaigns, t) distribution functions at common times, from (about) 0 to 1.
     counts : (n_campaigns,) conversions behind each, at least 1.
 
-    Returns
-    -------
-    float
-        k in (0, 1e6]; the prior's for fewer than two campaigns.
+    Returns k in (0, 1e6]; the prior's for fewer than two campaigns.
 
-    References
-    ----------
-    DerSimonian and Laird (1986) for the moments; Ferguson (1973) for the process.
+    Source: DerSimonian and Laird (1986) for the moments; Ferguson (1973) for the process.
     """
     prior = 1.0 / (_PRIOR_STRENGTH + 1.0)
     others = max(len(counts) - 1, 0)

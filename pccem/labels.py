@@ -51,22 +51,13 @@ def expected_conversions(
         "posterior" reads it, and needs it.
     mode : "posterior" or "paper".
 
-    Returns
-    -------
-    Floats
-        (n,) in [0, 1].
+    Returns (n,) in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        When a value breaks its rule, the columns differ in length, or the share is missing.
+    Raises ValueError when a value breaks its rule, the columns differ in length, or the share is
+    missing.
 
-    References
-    ----------
-    Deng et al. (paper 004), Algorithm 2 for `paper`; `posterior` is ours.
+    Source: Deng et al. (paper 004), Algorithm 2 for `paper`; `posterior` is ours.
 
-    Examples
-    --------
     >>> expected_conversions([0.5, 0.5, 0.5], [True, False, False], [0.5, 0.5, 1.0]).round(4)
     array([1.    , 0.3333, 0.    ])
     >>> expected_conversions([0.5, 0.5], [True, False], mode="paper")
@@ -147,20 +138,12 @@ def label(
     campaigns : names of the campaigns.
     rules : mode, correction and post-click window.
 
-    Returns
-    -------
-    Floats
-        (n,) in [0, 1].
+    Returns (n,) in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        When mode "posterior" has no delay distribution, the windows differ, a value breaks its
-        rule, or the columns differ in length.
+    Raises ValueError when mode "posterior" has no delay distribution, the windows differ, a value
+    breaks its rule, or the columns differ in length.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
+    Source: Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
     """
     clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules)
     probabilities = clicks.p

@@ -145,18 +145,13 @@ class PostClickModel:
     counts as missing. A number that is missing goes the way that missing ones went in training;
     where none was missing there, it counts as 0.
 
-    Notes
-    -----
     LightGBM with log loss, so that scores are probabilities, 16 leaves, at most 100 rounds. The
     same rows in the same order and the same seed give the same bytes, on any number of threads.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3 and Algorithm 2: the post-click conversion estimation
-    model. Ke et al., LightGBM: A Highly Efficient Gradient Boosting Decision Tree, NIPS 2017.
+    Source: Deng et al. (paper 004), section 3.3 and Algorithm 2: the post-click conversion
+    estimation model. Ke et al., LightGBM: A Highly Efficient Gradient Boosting Decision Tree, NIPS
+    2017.
 
-    Examples
-    --------
     >>> pages = np.tile([1.0, 9.0], 200)
     >>> model = PostClickModel.fit(Features({"behaviour.pages": pages}, 400), pages > 5)
     >>> model.score(Features({"behaviour.pages": np.array([1.0, 9.0])}, 2)).round(2)
@@ -193,11 +188,8 @@ class PostClickModel:
         num_threads : 0 for all cores.
         rounds : most trees.
 
-        Raises
-        ------
-        ValueError
-            There is no feature, an outcome is neither 0 nor 1, or the rows to learn from have
-            not both outcomes.
+        Raises ValueError where there is no feature, an outcome is neither 0 nor 1, or the rows to
+        learn from have not both outcomes.
         """
         labels, kept = _checked(features, outcomes, held_out)
         boosting = Boosting(rounds, seed, num_threads)
@@ -223,10 +215,8 @@ class PostClickModel:
     def log_odds(self, features: Features, num_threads: int = 0) -> Floats:
         """Log-odds of each click's target, (n,), finite, with the offset.
 
-        Raises
-        ------
-        FeatureMismatch
-            The features' names or kinds are not those the model was trained on; names which.
+        Raises FeatureMismatch where the features' names or kinds are not those the model was
+        trained on; names which.
         """
         columns = self._parts.columns
         columns.check(features)

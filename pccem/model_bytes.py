@@ -62,10 +62,8 @@ def pack_model(parts: ModelParts) -> bytes:
 def unpack_model(data: bytes) -> ModelParts:
     """What `pack_model` wrote; nothing of it has reached LightGBM yet.
 
-    Raises
-    ------
-    ValueError
-        The bytes were changed or cut, have another schema_version, or say something impossible.
+    Raises ValueError where the bytes were changed or cut, have another schema_version, or say
+    something impossible.
     """
     content = _undamaged(data)
     length = _START.unpack_from(content)[1]
@@ -195,19 +193,12 @@ _SHORTEST_KEY: Final = 16
 def seal(data: bytes, key: bytes) -> bytes:
     """The bytes behind their seal: magic "SSEA", then the HMAC-SHA256 of the bytes by the key.
 
-    Raises
-    ------
-    ValueError
-        The key has fewer than 16 bytes.
+    Raises ValueError where the key has fewer than 16 bytes.
 
-    Examples
-    --------
     >>> unseal(seal(b"model", b"sixteen bytes ok"), b"sixteen bytes ok")
     b'model'
 
-    References
-    ----------
-    Krawczyk, Bellare & Canetti, HMAC, RFC 2104.
+    Source: Krawczyk, Bellare & Canetti, HMAC, RFC 2104.
     """
     return _SEAL_MAGIC + _seal_of(data, key) + data
 
@@ -215,10 +206,8 @@ def seal(data: bytes, key: bytes) -> bytes:
 def unseal(data: bytes, key: bytes) -> bytes:
     """The bytes that `seal` sealed with the same key.
 
-    Raises
-    ------
-    ValueError
-        There is no seal, the bytes were changed or cut, or the key is another one.
+    Raises ValueError where there is no seal, the bytes were changed or cut, or the key is another
+    one.
     """
     start = len(_SEAL_MAGIC) + _SIZE
     if len(data) < start or data[: len(_SEAL_MAGIC)] != _SEAL_MAGIC:

@@ -31,10 +31,7 @@ class TrainingRules:
     post_click : seconds; clicks that converted sooner are left out. They are decided before the
         model is asked, so it learns the probability of a later conversion. See `LabelRules`.
 
-    Raises
-    ------
-    ValueError
-        A value is below the least that makes sense; names it.
+    Raises ValueError, which names it, where a value is below the least that makes sense.
     """
 
     days: int = 14
@@ -84,10 +81,8 @@ class MatureDays:
 
         Those that converted within the post-click window are left out.
 
-        Raises
-        ------
-        ValueError
-            The clicks and their attribution differ in length, or `as_of` is not finite.
+        Raises ValueError where the clicks and their attribution differ in length, or `as_of` is not
+        finite.
         """
         check_equal_lengths(clicks=len(clicks), attribution=len(attribution))
         if not math.isfinite(as_of):
@@ -209,14 +204,10 @@ def train(
     rules : see `TrainingRules`.
     in_force : the model that the candidate must not be worse than.
 
-    Raises
-    ------
-    ValueError
-        The clicks and their attribution differ in length, or `as_of` is not finite.
+    Raises ValueError where the clicks and their attribution differ in length, or `as_of` is not
+    finite.
 
-    References
-    ----------
-    Deng et al. (paper 004), Algorithm 2: every period T, on clicks whose 7 days are over.
+    Source: Deng et al. (paper 004), Algorithm 2: every period T, on clicks whose 7 days are over.
     """
     days = MatureDays.of(clicks, attribution, as_of, rules)
     rival, mismatch = _rival(in_force, days, rules)
