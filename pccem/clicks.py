@@ -29,10 +29,10 @@ class Clicks:
     Parameters
     ----------
     clicked_at : (n,) epoch seconds.
-    campaigns : Names; may list some that no click belongs to.
+    campaigns : names; may list some that no click belongs to.
     rows : (n,) place of each click's campaign in `campaigns`.
     scores : (n,) the target's score before the click, in [0, 1].
-    features : n rows of `behaviour.*` (what happened after the click) and `feature.*` (known before it).
+    features : n rows of `behaviour.*` (after the click) and `feature.*` (known before it).
 
     Raises ValueError, which names the field, the first offending value and the rule.
     """

@@ -72,8 +72,8 @@ class Features:
 
     Parameters
     ----------
-    columns : Name to column, each of length n. Numbers are finite or nan.
-    n : Number of rows; needed because there may be no columns at all.
+    columns : name to column, each of length n. Numbers are finite or nan.
+    n : number of rows; needed because there may be no columns at all.
 
     Raises ValueError on a column of another length, of anything but numbers or categories, or with
     an infinity.

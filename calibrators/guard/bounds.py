@@ -3,7 +3,7 @@ moved inside, and drawn through few knots (Douglas-Peucker)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
+
+Flags = NDArray[np.bool_]
 
 MARGIN = 1e-6
 """Added to every bound, so that a map that is exactly 0 or 1 somewhere can leave it again."""
@@ -55,18 +57,16 @@ def campaigns_changed(
 
 def materially_changed(
     before: Floats, after: Floats, weights: Floats, rows: Integers, campaigns: int
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Of which campaigns, (c,), the probabilities of the cells, (m,), have changed that much."""
     moved = np.bincount(rows, weights * np.abs(after - before), campaigns)
     expected = np.bincount(rows, weights * before, campaigns)
-    changed: NDArray[np.bool_] = moved > LEAST * expected
+    changed: Flags = moved > LEAST * expected
     return changed
 
 
 _OUTSIDE = 1e6
 """Added to the error of a knot out of bounds, so that it comes before any that is not."""
-
-Flags = NDArray[np.bool_]
 
 
 def simplified(
@@ -94,8 +94,7 @@ def simplified(
     return taken
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing:
+class _Drawing(NamedTuple):
     """Knots of maps, (k,) each: whose, where, their values and bounds, and the log-odds wanted."""
 
     maps: Integers
@@ -105,16 +104,9 @@ class _Drawing:
     upper: Floats
     wanted: Floats
 
-    def of(self, chosen: Flags) -> Self:
+    def of(self, chosen: Flags) -> "_Drawing":
         """Some of the maps."""
-        return type(self)(
-            self.maps[chosen],
-            self.knots[chosen],
-            self.values[chosen],
-            self.lower[chosen],
-            self.upper[chosen],
-            self.wanted[chosen],
-        )
+        return _Drawing(self.maps[chosen], *(column[chosen] for column in self[1:]))
 
     def joining(self, taken: Flags, most: int) -> Integers:
         """The knots that join those that are taken."""
@@ -256,13 +248,12 @@ class Moved:
 _NONE: Final = Moved(np.empty(0, np.int64), MapColumns.of_maps([]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Points:
+class _Points(NamedTuple):
     """Knots of all that matters to each map: whose, where, and whether it is one of its own."""
 
     maps: Integers
     scores: Floats
-    own: NDArray[np.bool_]
+    own: Flags
 
     @classmethod
     def of(cls, chosen: MapColumns, served: MapColumns, reach: Floats) -> "_Points":
@@ -272,7 +263,7 @@ class _Points:
         maps = np.concatenate([np.repeat(numbers, each) for each in lengths])
         return cls(maps, scores, np.arange(len(scores)) < len(chosen.knots))
 
-    def taken(self, places: Integers | NDArray[np.bool_]) -> "_Points":
+    def taken(self, places: Integers | Flags) -> "_Points":
         return _Points(self.maps[places], self.scores[places], self.own[places])
 
     def ordered(self) -> "_Points":
@@ -281,13 +272,13 @@ class _Points:
         new = (np.diff(in_order.maps) > 0) | (np.diff(in_order.scores) > 0)
         return in_order.taken(np.append(True, new))
 
-    def needed(self, outside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def needed(self, outside: Flags) -> Flags:
         """A map's own knots, and all knots of those of its pieces that leave the bounds."""
         firsts = np.flatnonzero(self.own)
         leaves = np.logical_or.reduceat(outside, firsts)
         # A piece also leaves where the next one begins; behind a map's last knot there is none.
         leaves[:-1] |= outside[firsts[1:]] & (self.scores[firsts[:-1]] < 1.0)
-        needed: NDArray[np.bool_] = self.own | leaves[np.cumsum(self.own) - 1]
+        needed: Flags = self.own | leaves[np.cumsum(self.own) - 1]
         return needed
 
 
@@ -347,6 +338,6 @@ def _levelled(values: Floats, maps: Integers) -> Floats:
         values[falls + 1] = values[falls]
 
 
-def _outside(found: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
-    outside: NDArray[np.bool_] = (found < lower - _ROUNDING) | (found > upper + _ROUNDING)
+def _outside(found: Floats, lower: Floats, upper: Floats) -> Flags:
+    outside: Flags = (found < lower - _ROUNDING) | (found > upper + _ROUNDING)
     return outside

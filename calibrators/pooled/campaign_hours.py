@@ -74,8 +74,18 @@ class CampaignHours(NamedTuple):
     def blocks(self) -> list["CampaignHours"]:
         """The campaigns in blocks, one at least; views of the tables."""
         firsts = range(0, max(len(self.expected), 1), _BLOCK)
-        spans = [slice(first, first + _BLOCK) for first in firsts]
-        return [CampaignHours(*(column[span] for column in self)) for span in spans]
+        return [self._rows(slice(first, first + _BLOCK)) for first in firsts]
+
+    def _rows(self, span: slice) -> "CampaignHours":
+        return CampaignHours(
+            self.expected[span],
+            self.observed[span],
+            self.weights[span],
+            self.begun[span],
+            self.groups[span],
+            self.fitted[span],
+            self.variances[span],
+        )
 
 
 def complete_hours(ages: Floats) -> slice:

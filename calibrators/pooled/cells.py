@@ -334,23 +334,19 @@ class CampaignBlock:
     def on_knots(self, amounts: Floats) -> Floats:
         """Amounts at the cells, (m,), shared between the knots around each, (c, k)."""
         behind = amounts * self._after
+        return self._around(amounts - behind, behind)
+
+    def _around(self, before: Floats, behind: Floats) -> Floats:
         size = len(self) * self._knots.count
-        shared = sums_by(self._key, amounts - behind, size)
-        shared += sums_by(self._key + 1, behind, size)
-        return shared.reshape(-1, self._knots.count)
+        both = sums_by(self._key, before, size) + sums_by(self._key + 1, behind, size)
+        return both.reshape(-1, self._knots.count)
 
     def _tridiagonal(self, weights: Floats) -> tuple[Floats, Floats]:
         mixed = weights * (1 - self._after) * self._after
-        diagonal = self.on_knots(weights) - self.on_knots_both(mixed)
+        diagonal = self.on_knots(weights) - self._around(mixed, mixed)
         size = len(self) * self._knots.count
         beside = sums_by(self._key, mixed, size).reshape(-1, self._knots.count)
         return diagonal, beside[:, :-1]
-
-    def on_knots_both(self, amounts: Floats) -> Floats:
-        """Amounts at the cells, (m,), whole to each of both knots around, (c, k)."""
-        size = len(self) * self._knots.count
-        both = sums_by(self._key, amounts, size) + sums_by(self._key + 1, amounts, size)
-        return both.reshape(-1, self._knots.count)
 
     def curvature_pull(self, curves: Floats, covariances: Floats) -> Floats:
         """Half the third derivative of the likelihood against these covariances, (c, k, k), as a

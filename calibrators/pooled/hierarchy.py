@@ -1,7 +1,7 @@
 """The hierarchy above the campaigns: the target, and groups of campaigns where there are any."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -91,8 +91,7 @@ _START = Variances()
 _START_OF_TARGET = replace(_START, level=_WEAK_LEVEL, slope=_WEAK_SLOPE)
 
 
-@dataclass(frozen=True, slots=True)
-class Priors:
+class Priors(NamedTuple):
     """Variances of the campaigns' deviations, of the groups', and of the target's curve."""
 
     campaign: Variances = _START
@@ -101,19 +100,11 @@ class Priors:
 
     def change(self, other: "Priors") -> float:
         """The largest relative change of a standard deviation."""
-        return max(
-            self.campaign.change(other.campaign),
-            self.group.change(other.group),
-            self.target.change(other.target),
-        )
+        return max(own.change(others) for own, others in zip(self, other, strict=True))
 
     def ahead(self, before: "Priors", earlier: "Priors") -> "Priors":
         """Where these rounds lead, see `Variances.ahead`."""
-        return Priors(
-            self.campaign.ahead(before.campaign, earlier.campaign),
-            self.group.ahead(before.group, earlier.group),
-            self.target.ahead(before.target, earlier.target),
-        )
+        return Priors(*map(Variances.ahead, self, before, earlier))
 
     def updated(
         self, campaign: Moments, group: Moments, target: Moments, steepness: Floats
