@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calibrators.methods.methods import METHODS
+from calibrators.registry import METHODS
 
 _MINUTES_OF_AN_HOUR = 60
 
@@ -196,6 +196,13 @@ class Settings(BaseSettings):
         " force.",
     )
     bin_size: int = Field(1000, ge=1, description="Samples per bin of the calibrator `sir`.")
+    prior_strength: float = Field(
+        5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Pseudo-samples of the target's map in each bin of the calibrator `sir`;"
+        " 0: none, as published.",
+    )
     min_samples: float = Field(100, ge=0, description="Fewest samples for a map of one's own.")
     min_positives: float = Field(10, ge=0, description="Fewest positives for a map of one's own.")
     versions_kept: int = Field(24, ge=1, le=1000, description="Published versions kept.")

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.levels import fit_levels
+from calibrators.pooled.levels import LevelHierarchy
 from calibrators.samples import Floats
 
 SLOTS = 12
@@ -96,13 +97,9 @@ def _served(seen: Campaigns, now: int, weighted: bool) -> Floats:
     usual = y.sum() / e.sum()
     own = (y + _SHAPE_POSITIVES) / (usual * e + _SHAPE_POSITIVES)
     shape = usual * own
-    found = fit_levels(
-        expected * shape[:, None],
-        observed,
-        ages,
-        weights=hours.weights,
-        begun=hours.begun,
-        fitted=np.log(own),
-        variances=np.full(len(own), np.mean(np.log(own) ** 2)),
-    )
+    variances = np.full(len(own), np.mean(np.log(own) ** 2))
+    levels = {"fitted": np.log(own), "variances": variances}
+    block = CampaignHours.of(expected * shape[:, None], observed, **levels)
+    block = block._replace(weights=hours.weights, begun=hours.begun)
+    found = LevelHierarchy.of([block], ages).levels([block])
     return np.asarray(shape * np.exp(found.shifts))

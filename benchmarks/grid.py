@@ -20,7 +20,7 @@ from calibrators import CalibrationMap, SmoothedIsotonic
 from calibrators.bins.codecs import pack_column
 from calibrators.bins.fixed_point import from_fixed, sum_by_key, to_fixed
 from calibrators.bins.grid import Grid
-from calibrators.methods.smoothed_isotonic import bins_of_cells
+from calibrators.methods.equal_frequency import bins_of_cells
 from calibrators.samples import Floats, Integers
 from evaluation import gc_n
 
@@ -60,15 +60,10 @@ class Cells:
     def fit(self) -> CalibrationMap:
         """SIR's map from these cells."""
         counts, score_sums, positives = self.sums
-        bins = bins_of_cells(
-            self.grid,
-            self.cells,
-            score_sums / counts,
-            positives / counts,
-            from_fixed(counts),
-            SIR.bin_size,
-        )
-        return SIR.interpolate(bins, None)
+        samples = (score_sums / counts, positives / counts, from_fixed(counts))
+        offsets = np.array([0, len(self.cells)])
+        found = bins_of_cells(self.grid, self.cells, samples, offsets, SIR.bin_size)
+        return SIR.interpolate(found.bins, None)
 
     @property
     def size(self) -> int:

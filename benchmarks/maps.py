@@ -3,8 +3,7 @@
 import numpy as np
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.maps.atlas import CampaignRows
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.calibration_map import MapColumns
 
 KNOTS = 40
 LOWEST_SCORE = 1e-4
@@ -42,9 +41,9 @@ def random_atlas(count: int, seed: int) -> Atlas:
     values = rng.random(knots.shape)
     values.sort(axis=1)
     identity = np.array([0.0, 1.0])
-    blocks = MapBlocks(
+    maps = MapColumns(
         np.append(len(identity), np.full(count, KNOTS + 2)),
         np.append(identity, knots),
         np.append(identity, values),
     )
-    return Atlas(CampaignRows(sorted(campaign_names(count))), blocks, has_target_map=False)
+    return Atlas.of_columns(sorted(campaign_names(count)), maps, has_target_map=False)

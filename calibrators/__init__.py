@@ -9,10 +9,9 @@ from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity, Sufficiency
 from calibrators.methods.isotonic import Histogram, Isotonic
 from calibrators.methods.logistic import Beta, Platt, Temperature
-from calibrators.methods.methods import METHODS, make_method
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Refit, refit, refit_campaigns
-from calibrators.methods.registry import CALIBRATORS, make_calibrator
 from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
+from calibrators.registry import CALIBRATORS, METHODS, make_calibrator, make_method
 
 __all__ = [
     "CALIBRATORS",

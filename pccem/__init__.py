@@ -8,7 +8,6 @@ from pccem.features import Categorical, Column, FeatureMismatch, Features
 from pccem.labels import LabelRules, conversions_due, expected_conversions, label
 from pccem.model import PostClickModel
 from pccem.model_bytes import seal, unseal
-from pccem.model_text import check_model_text
 from pccem.training import Training, TrainingRules, train
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "Training",
     "TrainingRules",
     "attribute",
-    "check_model_text",
     "conversions_due",
     "corrected",
     "drift_ratios",

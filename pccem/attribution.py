@@ -66,23 +66,13 @@ def attribute(
     window : attribution window in seconds, above 0.
     as_of : the moment, seconds since the same epoch.
 
-    Returns
-    -------
-    Attribution
-        One entry per click, in the order of `click_ids`.
+    Returns one entry per click, in the order of `click_ids`.
 
-    Raises
-    ------
-    ValueError
-        When a click id stands twice, the ids are of two kinds, the columns differ in length, or a
-        time is not finite.
+    Raises ValueError when a click id stands twice, the ids are of two kinds, the columns differ in
+    length, or a time is not finite.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3: y_D is a conversion within 7 days of the click.
+    Source: Deng et al. (paper 004), section 3.3: y_D is a conversion within 7 days of the click.
 
-    Examples
-    --------
     >>> known = attribute([7, 8, 9], [0.0, 0.0, 50.0], [8, 8, 5], [30.0, 20.0, 1.0],
     ...                   window=60.0, as_of=100.0)
     >>> known.converted.tolist(), known.delay.tolist(), known.mature.tolist()

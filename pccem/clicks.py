@@ -1,7 +1,4 @@
-"""Clicks of one target: when, of which campaign, with what score and features.
-
-One order for the same clicks, however they come.
-"""
+"""Clicks of one target: when, of which campaign, with what score and features."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,21 +28,13 @@ class Clicks:
 
     Parameters
     ----------
-    clicked_at
-        (n,) epoch seconds.
-    campaigns
-        Names; may list some that no click belongs to.
-    rows
-        (n,) place of each click's campaign in `campaigns`.
-    scores
-        (n,) the target's score before the click, in [0, 1].
-    features
-        n rows of `behaviour.*` (what happened after the click) and `feature.*` (known before it).
+    clicked_at : (n,) epoch seconds.
+    campaigns : names; may list some that no click belongs to.
+    rows : (n,) place of each click's campaign in `campaigns`.
+    scores : (n,) the target's score before the click, in [0, 1].
+    features : n rows of `behaviour.*` (after the click) and `feature.*` (known before it).
 
-    Raises
-    ------
-    ValueError
-        Names the field, the first offending value and the rule.
+    Raises ValueError, which names the field, the first offending value and the rule.
     """
 
     clicked_at: Floats

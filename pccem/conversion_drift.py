@@ -1,7 +1,7 @@
 """Drift: how far the conversions seen so far are from those expected so far, by campaign.
 
-Gamma-Poisson shrinkage: ratios of counts to their expectations, many of them sparse.
-Odds scaled by a factor per campaign, so that the campaign's probabilities reach a sum.
+Ratios are shrunk by an empirical-Bayes Gamma-Poisson model; the campaign's odds are scaled so that
+its probabilities reach the ratio.
 """
 
 from dataclasses import dataclass
@@ -49,17 +49,10 @@ def shrunk_ratios(seen: Floats, expected: Floats) -> Floats:
     seen : (n,) counts, at least 0.
     expected : (n,) their expectations, at least 0.
 
-    Returns
-    -------
-    Floats
-        (n,) above 0; m where nothing was expected.
+    Returns (n,) above 0; m where nothing was expected.
 
-    References
-    ----------
-    Robbins (1956), "An empirical Bayes approach to statistics"; Efron and Morris (1973).
+    Source: Robbins (1956), "An empirical Bayes approach to statistics"; Efron and Morris (1973).
 
-    Examples
-    --------
     >>> shrunk_ratios(np.array([2000.0, 3.0, 0.0]), np.array([1000.0, 1.0, 0.0])).round(1)
     array([2. , 1.8, 1.7])
     """
@@ -131,10 +124,7 @@ def odds_factors(p: Floats, ratios: Floats, rows: Rows) -> Floats:
     ratios : (n_campaigns,) above 0.
     rows : (n,) each click's campaign.
 
-    Returns
-    -------
-    Floats
-        (n_campaigns,) above 0.
+    Returns (n_campaigns,) above 0.
     """
     sums = _Sums(p, rows, len(ratios))
     logs = np.clip(np.log(ratios), -_LARGEST_LOG, _LARGEST_LOG)
@@ -186,7 +176,7 @@ def drift_ratios(
 
     By empirical Bayes (`pccem.conversion_drift`): a campaign with few expected conversions leans on
     the ratio of all, and that, weakly, on 1. 1.2 means that conversions come a fifth more often
-    than the probabilities promise.
+    than the probabilities predict.
 
     Parameters
     ----------
@@ -196,18 +186,10 @@ def drift_ratios(
     rows : (n,) integers, each click's campaign in [0, n_campaigns).
     n_campaigns : number of campaigns.
 
-    Returns
-    -------
-    Floats
-        (n_campaigns,) above 0; the overall ratio for a campaign without clicks.
+    Returns (n_campaigns,) above 0; the overall ratio for a campaign without clicks.
 
-    Raises
-    ------
-    ValueError
-        When a value breaks its rule or the columns differ in length.
+    Raises ValueError when a value breaks its rule or the columns differ in length.
 
-    Examples
-    --------
     One campaign sees half as many conversions again as it should. The other, with a single click,
     has to lean on it and on 1.
 
@@ -243,18 +225,10 @@ def corrected(p: ArrayLike, ratios: ArrayLike, rows: ArrayLike) -> Floats:
     ratios : (n_campaigns,) above 0, as `drift_ratios` gives them.
     rows : (n,) integers, each click's campaign in [0, n_campaigns).
 
-    Returns
-    -------
-    Floats
-        (n,) in [0, 1].
+    Returns (n,) in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        When a value breaks its rule or the columns differ in length.
+    Raises ValueError when a value breaks its rule or the columns differ in length.
 
-    Examples
-    --------
     >>> corrected([0.02, 0.2, 0.5], [1.2], [0, 0, 0]).round(3)
     array([0.027, 0.257, 0.58 ])
     """

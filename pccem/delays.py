@@ -1,20 +1,35 @@
 """The delay distribution: which share of conversions has come by which age of their clicks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pccem.arrays import Floats, check_equal_lengths, check_finite, check_rows
-from pccem.delay_levels import DelayLevels, SeenDelays
+from pccem.arrays import (
+    Flags,
+    Floats,
+    Rows,
+    as_vector,
+    check_equal_lengths,
+    check_finite,
+    check_rows,
+)
 
 Integers = NDArray[np.int64]
 
 SCHEMA_VERSION: Final = 1
 _PIECE: Final = 65_536
+_QUANTILES: Final = 128
+_TIMES: Final = 64
+_DECIMALS: Final = 6
+_PRIOR_STRENGTH: Final = 100.0
+_PRIOR_CAMPAIGNS: Final = 2.0
+_LARGEST: Final = 1e6
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class DelayDistribution:
     """F(t), the share of a target's conversions that come within t seconds of their click.
 
@@ -27,37 +42,27 @@ class DelayDistribution:
     campaigns : campaigns with a distribution of their own.
     knots : (k,) seconds, from 0 to the window, increasing.
     shares : (1 + campaigns, k) F at the knots.
-    conversions : conversions behind it, and of those `mature` of clicks whose window is over.
     strength : conversions' worth by which a campaign leans on the target.
+    conversions : conversions behind it, and of those `mature` of clicks whose window is over.
     """
 
-    __slots__ = (
-        "_row_of",
-        "campaigns",
-        "conversions",
-        "knots",
-        "mature",
-        "shares",
-        "strength",
-        "window",
-    )
+    knots: Floats
+    shares: Floats
+    campaigns: tuple[str, ...]
+    strength: float
+    conversions: int
+    mature: int
+    _row_of: Mapping[str, int] = field(init=False, repr=False)
 
-    window: Final[float]
-    campaigns: Final[tuple[str, ...]]
-    knots: Final[Floats]
-    shares: Final[Floats]
-    conversions: Final[int]
-    mature: Final[int]
-    strength: Final[float]
-
-    def __init__(self, levels: DelayLevels, *, conversions: int, mature: int) -> None:
-        """From checked levels; see `fit` and `from_dict`."""
-        self.knots, self.shares = levels.knots, levels.shares
-        self.campaigns, self.strength = levels.campaigns, levels.strength
-        self.window = float(levels.knots[-1])
-        self.conversions, self.mature = conversions, mature
+    def __post_init__(self) -> None:
         self.knots.flags.writeable = self.shares.flags.writeable = False
-        self._row_of = {campaign: row for row, campaign in enumerate(self.campaigns, 1)}
+        rows = {campaign: row for row, campaign in enumerate(self.campaigns, 1)}
+        object.__setattr__(self, "_row_of", rows)
+
+    @property
+    def window(self) -> float:
+        """The attribution window in seconds."""
+        return float(self.knots[-1])
 
     @classmethod
     def fit(
@@ -74,12 +79,12 @@ class DelayDistribution:
         """The distribution behind the conversions seen so far of clicks of every age.
 
         The target's is the nonparametric maximum likelihood under right truncation
-        (`pccem.delay_levels`). A campaign with at least `min_conversions` conversions of mature
+        (`delay_curve`). A campaign with at least `min_conversions` conversions of mature
         clicks gets its own, shrunk as the posterior mean of a Dirichlet process about the target's,
 
             (n_c F_c + k F) / (n_c + k), n_c its conversions of mature clicks,
 
-        where k comes from how much the campaigns differ (`pccem.delay_levels`).
+        where k comes from how much the campaigns differ (`curve_strength`).
 
         Parameters
         ----------
@@ -92,21 +97,14 @@ class DelayDistribution:
             campaign's own level; at least 1.
         strength : k, above 0; None estimates it.
 
-        Returns
-        -------
-        DelayDistribution or None
-            None with fewer than `min_conversions` conversions of mature clicks: how many
-            conversions are still to come cannot be known from young clicks alone.
+        Returns None with fewer than `min_conversions` conversions of mature clicks: how many are
+        still to come cannot be known from young clicks alone.
 
-        Raises
-        ------
-        ValueError
-            When a delay is outside [0, window) or longer than the age, or a column breaks its rule.
+        Raises ValueError when a delay is outside [0, window) or longer than the age, or a column
+        breaks its rule.
 
-        References
-        ----------
-        Deng et al. (paper 004), Figure 3; Lagakos, Barraj and De Gruttola (1988), Biometrika 75;
-        Ferguson (1973), Annals of Statistics 1, for the shrinkage.
+        Source: Deng et al. (paper 004), Figure 3; Lagakos, Barraj and De Gruttola (1988),
+        Biometrika 75; Ferguson (1973), Annals of Statistics 1, for the shrinkage.
         """
         seen = SeenDelays.check(delay, age, rows, len(campaigns), window)
         if min_conversions < 1:
@@ -115,8 +113,18 @@ class DelayDistribution:
             raise ValueError(f"strength = {strength}: must be finite and above 0")
         if (mature := int(np.count_nonzero(seen.mature))) < min_conversions:
             return None
-        levels = DelayLevels.fit(seen, campaigns, min_conversions, strength)
-        return cls(levels, conversions=len(seen.delay), mature=mature)
+        curve = delay_curve(seen.delay, seen.age)
+        knots = _knots(*curve, seen.window)
+        target = _at(knots, *curve)
+        counts = np.bincount(seen.rows[seen.mature], minlength=len(campaigns))
+        chosen = np.flatnonzero(counts >= min_conversions)
+        own = _own_curves(seen, chosen, knots)
+        k = curve_strength(own, counts[chosen]) if strength is None else strength
+        weights = (counts[chosen] / (counts[chosen] + k))[:, None]
+        shares = np.vstack((target, weights * own + (1.0 - weights) * target))
+        names = tuple(campaigns[row] for row in chosen.tolist())
+        # Rounded, so that its JSON is short; 1 stays 1 and the order stays.
+        return cls(knots, shares.round(_DECIMALS), names, k, len(seen.delay), mature)
 
     def share(self, elapsed: ArrayLike, rows: ArrayLike, campaigns: Sequence[str]) -> Floats:
         """Share of conversions that have come by this age of their click, (n,) in [0, 1].
@@ -127,10 +135,7 @@ class DelayDistribution:
         rows : (n,) integers, each click's index into `campaigns`.
         campaigns : names, in any order; one without a distribution of its own has the target's.
 
-        Raises
-        ------
-        ValueError
-            When a value breaks its rule or the columns differ in length.
+        Raises ValueError when a value breaks its rule or the columns differ in length.
         """
         ages = check_finite("elapsed", elapsed)
         places = check_rows("rows", rows, 0, len(campaigns))
@@ -186,11 +191,194 @@ class DelayDistribution:
         """The distribution that `to_dict` wrote; ValueError on anything else."""
         if (version := data.get("schema_version")) != SCHEMA_VERSION:
             raise ValueError(f"delays: schema_version {version}, this reads {SCHEMA_VERSION}")
-        levels = DelayLevels.from_dict(data)
+        knots, shares, campaigns, strength = _levels(data)
         conversions, mature = data.get("conversions"), data.get("mature")
         if type(conversions) is not int or type(mature) is not int or not 0 < mature <= conversions:
             raise ValueError(
                 f"delays: conversions = {conversions!r}, mature = {mature!r}: must be whole, "
                 "0 < mature <= conversions"
             )
-        return cls(levels, conversions=conversions, mature=mature)
+        return cls(knots, shares, campaigns, strength, conversions, mature)
+
+
+def _levels(data: Mapping[str, Any]) -> tuple[Floats, Floats, tuple[str, ...], float]:
+    campaigns, strength = data.get("campaigns"), data.get("strength")
+    if not isinstance(campaigns, list) or not all(isinstance(c, str) for c in campaigns):
+        raise ValueError("delays: campaigns must be a list of names")
+    if len(set(campaigns)) < len(campaigns):
+        raise ValueError("delays: a campaign stands twice")
+    if not isinstance(strength, float) or not 0.0 < strength < np.inf:
+        raise ValueError(f"delays: strength = {strength!r}: must be finite and above 0")
+    try:
+        knots, shares = (np.array(data.get(name), np.float64) for name in ("knots", "shares"))
+    except (TypeError, ValueError):
+        raise ValueError("delays: knots and shares must be tables of numbers") from None
+    _check_tables(knots, shares, len(campaigns))
+    return knots, shares, tuple(campaigns), strength
+
+
+def _check_tables(knots: Floats, shares: Floats, n_campaigns: int) -> None:
+    if knots.ndim != 1 or len(knots) < 2 or shares.shape != (n_campaigns + 1, len(knots)):
+        raise ValueError(
+            f"delays: knots {knots.shape}, shares {shares.shape}: must be (k,) and "
+            f"({n_campaigns + 1}, k), k at least 2"
+        )
+    if knots[0] != 0.0 or not knots[-1] < np.inf or not (np.diff(knots) > 0.0).all():
+        raise ValueError("delays: knots must increase from 0 to the window")
+    if not (shares[:, 0] >= 0.0).all() or not (shares[:, -1] == 1.0).all():
+        raise ValueError("delays: shares must be in [0, 1] and end at 1")
+    if not (np.diff(shares, axis=1) >= 0.0).all():
+        raise ValueError("delays: shares must not decrease")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenDelays:
+    """The conversions among n clicks: delay and age in seconds, campaign, all of shape (m,)."""
+
+    delay: Floats
+    age: Floats
+    rows: Rows
+    window: float
+
+    @classmethod
+    def check(
+        cls, delay: ArrayLike, age: ArrayLike, rows: ArrayLike, n_campaigns: int, window: float
+    ) -> Self:
+        """From columns of all clicks, nan the delay of one that has not converted."""
+        if not 0.0 < window < np.inf:
+            raise ValueError(f"window = {window}: must be finite and above 0 seconds")
+        delays, ages = as_vector("delay", delay), as_vector("age", age)
+        campaigns = check_rows("rows", rows, 0, n_campaigns)
+        check_equal_lengths(delay=len(delays), age=len(ages), rows=len(campaigns))
+        seen = np.flatnonzero(~np.isnan(delays))
+        found = cls(delays[seen], ages[seen], campaigns[seen], window)
+        found._check_values(seen)
+        return found
+
+    def _check_values(self, places: NDArray[np.int64]) -> None:
+        holds = (self.delay >= 0.0) & (self.delay < self.window) & (self.delay <= self.age)
+        if not holds.all():
+            first = int(np.argmin(holds))
+            raise ValueError(
+                f"delay[{places[first]}] = {self.delay[first]} at age {self.age[first]}: must be "
+                f"in [0, {self.window}), the window, and at most the age"
+            )
+
+    @property
+    def mature(self) -> Flags:
+        """Whether the click's window is over, (m,)."""
+        return self.age >= self.window
+
+
+def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
+    """The most likely distribution of delays behind conversions seen so far.
+
+    A conversion is seen only if its delay is at most its click's age: the delays are truncated on
+    the right, and their plain shares would run far too early. With time reversed this is truncation
+    on the left, whose nonparametric maximum likelihood is a product limit: with n_t the number of
+    conversions of delay t and Y_t that of clicks with delay <= t <= age,
+
+        F(t) = prod over s > t of (1 - n_s / Y_s).
+
+    Conversions of every age count; where all clicks are old this is the plain share. Where all of
+    Y_s converted at s, though shorter delays have been seen, the product would be 0 below for good;
+    its factor is 1 / (Y_s + 1) there instead.
+
+    Parameters
+    ----------
+    delay : (n,) seconds, at least 0.
+    age : (n,) seconds, at least the delay.
+
+    Returns times and shares, (t,) each: the distinct delays, ascending, and F at each; the last is
+    1: what comes later than any delay seen is not known, so clicks must be among them whose window
+    is over.
+
+    Source: Lynden-Bell (1971), MNRAS 155, 95-118; Woodroofe (1985), Annals of Statistics 13,
+    163-177; Lagakos, Barraj and De Gruttola (1988), Biometrika 75, 515-523.
+
+    Two of four conversions came within 1 s; that of a click which is only 1 s old tells nothing
+    about how many come later.
+
+    >>> delay_curve(np.array([1.0, 1.0, 3.0, 4.0]), np.full(4, 9.0))[1]
+    array([0.5 , 0.75, 1.  ])
+    >>> delay_curve(np.array([1.0, 1.0, 3.0, 4.0, 1.0]), np.array([9.0, 9.0, 9.0, 9.0, 1.0]))[1]
+    array([0.5 , 0.75, 1.  ])
+    """
+    times, counts = np.unique(delay, return_counts=True)
+    begun = np.cumsum(counts)
+    at_risk = begun - np.searchsorted(np.sort(age), times, side="left")
+    factors = _factors(counts, at_risk)
+    # F(t) leaves out the factor of t itself.
+    shares = np.append(np.cumprod(factors[:0:-1])[::-1], 1.0)
+    return times, shares
+
+
+def _factors(counts: NDArray[np.int64], at_risk: NDArray[np.int64]) -> Floats:
+    emptied = counts == at_risk
+    return np.where(emptied, 1.0 / (at_risk + 1.0), 1.0 - counts / at_risk)
+
+
+def curve_strength(curves: Floats, counts: NDArray[np.int64]) -> float:
+    """The k for which (n_c F_c + k F) / (n_c + k) mixes a campaign's curve with that of all.
+
+    Curves drawn from a Dirichlet process of strength k about F have Var F_c(t) = v F (1 - F) with
+    v = 1 / (k + 1); counting n_c conversions adds (1 - v) F (1 - F) / n_c. With F the mean of the C
+    curves by n_c and the integral of F (1 - F) dF = 1 / 6, the sum S of 6 n_c times the integral of
+    (F_c - F)^2 dF has the mean
+
+        (1 - v) (C - 1) + v (N - sum n_c^2 / N),  N = sum n_c,
+
+    which is solved for v and averaged with a prior (k = 100) worth two more campaigns.
+
+    Parameters
+    ----------
+    curves : (n_campaigns, t) distribution functions at common times, from (about) 0 to 1.
+    counts : (n_campaigns,) conversions behind each, at least 1.
+
+    Returns k in (0, 1e6]; the prior's for fewer than two campaigns.
+
+    Source: DerSimonian and Laird (1986) for the moments; Ferguson (1973) for the process.
+    """
+    prior = 1.0 / (_PRIOR_STRENGTH + 1.0)
+    others = max(len(counts) - 1, 0)
+    found = _variance(curves, counts, others) if others else prior
+    variance = (others * found + _PRIOR_CAMPAIGNS * prior) / (others + _PRIOR_CAMPAIGNS)
+    return float(min(1.0 / variance - 1.0, _LARGEST))
+
+
+def _variance(curves: Floats, counts: NDArray[np.int64], others: int) -> float:
+    total = counts.sum()
+    mean = counts @ curves / total
+    steps = np.diff(mean)
+    squares = (curves - mean) ** 2
+    integrals = 0.5 * (squares[:, 1:] + squares[:, :-1]) @ steps
+    spare = total - (counts**2).sum() / total - others
+    if spare <= 0.0:
+        return 1.0 / (_PRIOR_STRENGTH + 1.0)
+    return float(np.clip((6.0 * counts @ integrals - others) / spare, 0.0, 1.0))
+
+
+def _own_curves(seen: SeenDelays, chosen: NDArray[np.int64], knots: Floats) -> Floats:
+    order = np.argsort(seen.rows, kind="stable")
+    starts = np.searchsorted(seen.rows[order], chosen, side="left")
+    ends = np.searchsorted(seen.rows[order], chosen, side="right")
+    curves = np.empty((len(chosen), len(knots)))
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        part = order[start:end]
+        curves[place] = _at(knots, *delay_curve(seen.delay[part], seen.age[part]))
+    return curves
+
+
+def _at(knots: Floats, times: Floats, shares: Floats) -> Floats:
+    """The step function at the knots, (k,)."""
+    steps = np.concatenate(([0.0], shares))
+    return steps[np.searchsorted(times, knots, side="right")]
+
+
+def _knots(times: Floats, shares: Floats, window: float) -> Floats:
+    """Times at equal steps of F, and at equal ratios for the tails; 0 and the window."""
+    quantiles = np.linspace(0.0, 1.0, _QUANTILES + 1)
+    at_quantiles = times[np.searchsorted(shares, quantiles)]
+    spread = np.geomspace(max(times[times > 0.0].min(initial=window), 1e-6), window, _TIMES)
+    inner = np.concatenate((at_quantiles, spread))
+    return np.unique(np.concatenate(([0.0], inner[inner < window], [window])))

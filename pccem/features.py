@@ -1,7 +1,4 @@
-"""Feature columns of clicks: numbers and categories, each value known or missing.
-
-The columns that a model was trained on: their names, kinds and categories.
-"""
+"""Feature columns of clicks, numbers and categories, and the columns a model was trained on."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,13 +19,8 @@ class Categorical:
     What counts is a value's name: the order of the categories, and those that no row uses, mean
     nothing.
 
-    Raises
-    ------
-    ValueError
-        A code outside [-1, number of categories), or a category that stands twice.
+    Raises ValueError on a code outside [-1, number of categories), or a category that stands twice.
 
-    Examples
-    --------
     >>> Categorical.of(["app", None, "web", "app"]).values()
     ['app', None, 'web', 'app']
     """
@@ -80,18 +72,12 @@ class Features:
 
     Parameters
     ----------
-    columns
-        Name to column, each of length n. Numbers are finite or nan.
-    n
-        Number of rows; needed because there may be no columns at all.
+    columns : name to column, each of length n. Numbers are finite or nan.
+    n : number of rows; needed because there may be no columns at all.
 
-    Raises
-    ------
-    ValueError
-        A column of another length, of anything but numbers or categories, or with an infinity.
+    Raises ValueError on a column of another length, of anything but numbers or categories, or with
+    an infinity.
 
-    Examples
-    --------
     >>> features = Features({"behaviour.cart": np.array([1.0, np.nan])}, 2)
     >>> len(features), features.kinds
     (2, {'behaviour.cart': 'numeric'})

@@ -1,8 +1,6 @@
-"""Labels: what the clicks of the recent window count as when a calibrator is refitted.
+"""Labels: what clicks count as, before their attribution window is over, in a refit.
 
 The service's worker and the offline backtest both call `label`.
-
-Expected conversions: what clicks count as before their attribution window is over.
 """
 
 from collections.abc import Sequence
@@ -53,22 +51,13 @@ def expected_conversions(
         "posterior" reads it, and needs it.
     mode : "posterior" or "paper".
 
-    Returns
-    -------
-    Floats
-        (n,) in [0, 1].
+    Returns (n,) in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        When a value breaks its rule, the columns differ in length, or the share is missing.
+    Raises ValueError when a value breaks its rule, the columns differ in length, or the share is
+    missing.
 
-    References
-    ----------
-    Deng et al. (paper 004), Algorithm 2 for `paper`; `posterior` is ours.
+    Source: Deng et al. (paper 004), Algorithm 2 for `paper`; `posterior` is ours.
 
-    Examples
-    --------
     >>> expected_conversions([0.5, 0.5, 0.5], [True, False, False], [0.5, 0.5, 1.0]).round(4)
     array([1.    , 0.3333, 0.    ])
     >>> expected_conversions([0.5, 0.5], [True, False], mode="paper")
@@ -90,7 +79,7 @@ def expected_conversions(
 
 def _still_to_come(p: Floats, share: Floats) -> Floats:
     unseen = 1.0 - p * share
-    # Sure to convert and out of time: 0 / 0. What was seen, nothing, wins over what was promised.
+    # Sure to convert and out of time: 0 / 0. What was seen, nothing, wins over what was predicted.
     still: Floats = np.divide(p * (1.0 - share), unseen, out=np.zeros_like(p), where=unseen > 0.0)
     return np.minimum(still, 1.0, out=still)
 
@@ -149,20 +138,12 @@ def label(
     campaigns : names of the campaigns.
     rules : mode, correction and post-click window.
 
-    Returns
-    -------
-    Floats
-        (n,) in [0, 1].
+    Returns (n,) in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        When mode "posterior" has no delay distribution, the windows differ, a value breaks its
-        rule, or the columns differ in length.
+    Raises ValueError when mode "posterior" has no delay distribution, the windows differ, a value
+    breaks its rule, or the columns differ in length.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
+    Source: Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
     """
     clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules)
     probabilities = clicks.p

@@ -1,6 +1,4 @@
-"""The post-click model: what happened in a click's first hour, to the probability of its target.
-
-Boosted trees by LightGBM: trained to a text, loaded from a checked text, evaluated.
+"""The post-click model: from what happened in a click's first hour to its conversion probability.
 
 LightGBM is imported where it is first called: it costs 50 MB, and most processes that import this
 package never hold a model.
@@ -17,7 +15,6 @@ from scipy.special import expit
 from pccem.arrays import Flags, Floats, check_equal_lengths, check_flags, check_unit_interval
 from pccem.features import Features, Kind, ModelColumns
 from pccem.model_bytes import MOST_PROBES, ModelParts, pack_model, unpack_model
-from pccem.model_text import check_model_text, trimmed
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset
@@ -30,6 +27,7 @@ LEARNING_RATE: Final = 0.1
 # A column of many categories that mean nothing takes a third of the gain at LightGBM's own 10.
 CATEGORY_PULL: Final = 200.0
 PATIENCE: Final = 20
+_END: Final = "end of trees\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +104,17 @@ def boosted(fitted_on: "Dataset", held_out: "Dataset | None", boosting: Boosting
         valid_sets=None if held_out is None else [held_out],
         callbacks=None if held_out is None else [lightgbm.early_stopping(PATIENCE, verbose=False)],
     )
-    return trimmed(booster.model_to_string(num_iteration=booster.best_iteration or -1))
+    text: str = booster.model_to_string(num_iteration=booster.best_iteration or -1)
+    # Behind the trees stand importances and parameters, which nothing reads, and among them the
+    # number of threads, which must not change a model's bytes.
+    return text[: text.index(_END) + len(_END)]
 
 
 def loaded(text: str) -> "Booster":
-    """The trees of a text that `check_model_text` has let pass."""
+    """The trees of a text; ValueError where LightGBM refuses it.
+
+    LightGBM trusts its input: a text made up by someone else can crash or hang the process.
+    """
     import lightgbm
 
     try:
@@ -141,18 +145,13 @@ class PostClickModel:
     counts as missing. A number that is missing goes the way that missing ones went in training;
     where none was missing there, it counts as 0.
 
-    Notes
-    -----
     LightGBM with log loss, so that scores are probabilities, 16 leaves, at most 100 rounds. The
     same rows in the same order and the same seed give the same bytes, on any number of threads.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3 and Algorithm 2: the post-click conversion estimation
-    model. Ke et al., LightGBM: A Highly Efficient Gradient Boosting Decision Tree, NIPS 2017.
+    Source: Deng et al. (paper 004), section 3.3 and Algorithm 2: the post-click conversion
+    estimation model. Ke et al., LightGBM: A Highly Efficient Gradient Boosting Decision Tree, NIPS
+    2017.
 
-    Examples
-    --------
     >>> pages = np.tile([1.0, 9.0], 200)
     >>> model = PostClickModel.fit(Features({"behaviour.pages": pages}, 400), pages > 5)
     >>> model.score(Features({"behaviour.pages": np.array([1.0, 9.0])}, 2)).round(2)
@@ -189,26 +188,24 @@ class PostClickModel:
         num_threads : 0 for all cores.
         rounds : most trees.
 
-        Raises
-        ------
-        ValueError
-            There is no feature, an outcome is neither 0 nor 1, or the rows to learn from have
-            not both outcomes.
+        Raises ValueError where there is no feature, an outcome is neither 0 nor 1, or the rows to
+        learn from have not both outcomes.
         """
         labels, kept = _checked(features, outcomes, held_out)
         boosting = Boosting(rounds, seed, num_threads)
         columns = ModelColumns.of(features, kept)
         places = columns.categorical
         learned = dataset(columns.matrix(features, kept), labels[kept], places, boosting)
-        judged = None
+        held = None
         if held_out is not None:
             matrix = columns.matrix(features, ~kept)
-            judged = dataset(matrix, labels[~kept], places, boosting, learned)
-        text = boosted(learned, judged, boosting)
+            held = dataset(matrix, labels[~kept], places, boosting, learned)
+        text = boosted(learned, held, boosting)
         probes = columns.matrix(features, _spread(np.flatnonzero(kept)))
-        trees = check_model_text(text, len(columns))
-        parts = ModelParts(columns, 0.0, probes, np.zeros(len(probes)), text, trees)
-        return cls(parts, loaded(text)).with_offset(0.0)
+        booster = loaded(text)
+        rounds = booster.num_trees()
+        parts = ModelParts(columns, 0.0, probes, np.zeros(len(probes)), text, rounds)
+        return cls(parts, booster).with_offset(0.0)
 
     def score(self, features: Features, num_threads: int = 0) -> Floats:
         """Probability of each click's target, (n,), in [0, 1]; see `log_odds`."""
@@ -218,10 +215,8 @@ class PostClickModel:
     def log_odds(self, features: Features, num_threads: int = 0) -> Floats:
         """Log-odds of each click's target, (n,), finite, with the offset.
 
-        Raises
-        ------
-        FeatureMismatch
-            The features' names or kinds are not those the model was trained on; names which.
+        Raises FeatureMismatch where the features' names or kinds are not those the model was
+        trained on; names which.
         """
         columns = self._parts.columns
         columns.check(features)
@@ -276,7 +271,14 @@ class PostClickModel:
         first (`pccem.model_bytes`), and load them first where a crash does no harm.
         """
         parts = unpack_model(data)
-        return cls(parts, loaded(parts.text))
+        booster = loaded(parts.text)
+        for name, said, found in (
+            ("rounds", parts.rounds, booster.num_trees()),
+            ("features", len(parts.columns), booster.num_feature()),
+        ):
+            if said != found:
+                raise ValueError(f"model header: {name} = {said}, the trees have {found}")
+        return cls(parts, booster)
 
     def check_probes(self) -> None:
         """Raises ValueError if a probe, a row kept from training, is scored otherwise than then."""
@@ -301,15 +303,15 @@ def _checked(
     """The outcomes, and which rows to learn from."""
     labels = check_unit_interval("outcomes", outcomes)
     none = np.zeros(len(labels), np.bool_)
-    judged = none if held_out is None else check_flags("held_out", held_out)
-    check_equal_lengths(features=len(features), outcomes=len(labels), held_out=len(judged))
+    held = none if held_out is None else check_flags("held_out", held_out)
+    check_equal_lengths(features=len(features), outcomes=len(labels), held_out=len(held))
     if not features.columns:
         raise ValueError("features: a model needs at least one column")
     if (between := (labels > 0.0) & (labels < 1.0)).any():
         first = int(np.argmax(between))
         raise ValueError(f"outcomes[{first}] = {labels[first]}: every outcome must be 0 or 1")
-    _check_both_outcomes(labels[~judged])
-    return labels, ~judged
+    _check_both_outcomes(labels[~held])
+    return labels, ~held
 
 
 def _check_both_outcomes(labels: Floats) -> None:

@@ -1,8 +1,4 @@
-"""Training with its own checks: what a model learns from, and whether it may be published.
-
-What a post-click model is trained on.
-The clicks that a training may learn from: those of the last days that are over.
-"""
+"""Training: what a model learns from, and whether it may be published."""
 
 import math
 from collections.abc import Mapping
@@ -29,16 +25,13 @@ class TrainingRules:
     ----------
     days : mature days before the moment of training, at least 2: the newest is held out.
     min_clicks, min_conversions : in these days; with fewer there is no model.
-    max_clicks : more are thinned out to a uniform sample of this many.
+    max_clicks : of more, a uniform sample of this many.
     seed : of the sample and of the model.
     num_threads : 0 for all cores; the model does not depend on it.
     post_click : seconds; clicks that converted sooner are left out. They are decided before the
         model is asked, so it learns the probability of a later conversion. See `LabelRules`.
 
-    Raises
-    ------
-    ValueError
-        A value is below the least that makes sense; names it.
+    Raises ValueError, which names it, where a value is below the least that makes sense.
     """
 
     days: int = 14
@@ -88,10 +81,8 @@ class MatureDays:
 
         Those that converted within the post-click window are left out.
 
-        Raises
-        ------
-        ValueError
-            The clicks and their attribution differ in length, or `as_of` is not finite.
+        Raises ValueError where the clicks and their attribution differ in length, or `as_of` is not
+        finite.
         """
         check_equal_lengths(clicks=len(clicks), attribution=len(attribution))
         if not math.isfinite(as_of):
@@ -100,7 +91,7 @@ class MatureDays:
         first = end - rules.days * DAY
         inside = (clicks.clicked_at >= first) & (clicks.clicked_at < end) & attribution.mature
         inside &= ~(attribution.delay < rules.post_click)
-        indices = _thinned(_in_order(clicks, attribution, np.flatnonzero(inside)), rules)
+        indices = _sampled(_in_order(clicks, attribution, np.flatnonzero(inside)), rules)
         chosen = clicks.select(indices)
         ages = np.floor((end - chosen.clicked_at) / DAY)
         return cls(
@@ -153,7 +144,7 @@ def _in_order(clicks: Clicks, attribution: Attribution, inside: Integers) -> Int
     return inside[canonical_order(clicks.select(inside), outcomes)]
 
 
-def _thinned(indices: Integers, rules: TrainingRules) -> Integers:
+def _sampled(indices: Integers, rules: TrainingRules) -> Integers:
     if len(indices) <= rules.max_clicks:
         return indices
     generator = np.random.default_rng(rules.seed)
@@ -198,7 +189,7 @@ def train(
     rules: TrainingRules,
     in_force: PostClickModel | None = None,
 ) -> Training:
-    """Train on the last mature days, hold the newest of them out, and judge the model on it.
+    """Train on the last mature days, hold the newest of them out, and evaluate the model on it.
 
     Clicks count that are mature and lie in [as_of - window - days, as_of - window). The last 24 h
     of that are held out: they stop the boosting, correct the candidate where its probabilities are
@@ -213,14 +204,10 @@ def train(
     rules : see `TrainingRules`.
     in_force : the model that the candidate must not be worse than.
 
-    Raises
-    ------
-    ValueError
-        The clicks and their attribution differ in length, or `as_of` is not finite.
+    Raises ValueError where the clicks and their attribution differ in length, or `as_of` is not
+    finite.
 
-    References
-    ----------
-    Deng et al. (paper 004), Algorithm 2: every period T, on clicks whose 7 days are over.
+    Source: Deng et al. (paper 004), Algorithm 2: every period T, on clicks whose 7 days are over.
     """
     days = MatureDays.of(clicks, attribution, as_of, rules)
     rival, mismatch = _rival(in_force, days, rules)

@@ -1,7 +1,4 @@
-"""A model's trial on a day that was held out: is it calibrated, is it better than another?
-
-The log-odds that make a model's probabilities add up to what was observed.
-"""
+"""A model's trial on a day that was held out: is it calibrated, is it better than another?"""
 
 import math
 from dataclasses import dataclass
@@ -24,17 +21,11 @@ def log_odds_offset(log_odds: Floats, outcomes: Floats) -> float:
     log_odds : (n,) of the model, finite.
     outcomes : (n,) 0 or 1, both there.
 
-    Notes
-    -----
     It minimises the log loss among all offsets. The sum rises with c, and the root lies between
     the offsets that bring the largest and the smallest log-odds to the observed rate.
 
-    References
-    ----------
-    Papers 000 and 003, section 3: the calibrated log loss, sum q = sum y.
+    Source: Papers 000 and 003, section 3: the calibrated log loss, sum q = sum y.
 
-    Examples
-    --------
     >>> round(log_odds_offset(np.array([0.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0])), 4)
     -1.0986
     """

@@ -21,10 +21,10 @@ import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.bins.grid import GRID
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.levels import Amounts, Stage
-from calibrators.pooled.method import OwnLevels
+from calibrators.pooled.levels import Amounts, LevelModel
 from calibrators.pooled.priors import Variances
 from pccem.model import Boosting, boosted, dataset, loaded
 
@@ -43,7 +43,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "behind": 1,
     "bin_size": 5.0,
     "bins": 1,
-    "blocks": [CampaignHours.checked(TABLE, TABLE)],
+    "blocks": [CampaignHours.of(TABLE, TABLE)],
     "booster": loaded(boosted(BOOSTED, None, Boosting(rounds=1))),
     "boosting": Boosting(rounds=1),
     "bound": 1.0,
@@ -58,7 +58,6 @@ ARGUMENTS: Mapping[str, Any] = {
     "half_lives": (1.0, 2.0),
     "jump": 0.1,
     "least": 0,
-    "levels": OwnLevels(ROWS, NONE, NONE),
     "most": 2,
     "n_campaigns": 0,
     "name": "scores",
@@ -68,7 +67,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "rules": pccem.LabelRules(),
     "share": 0.5,
     "size": 0,
-    "stage": Stage(1.0, 1.0),
+    "stage": LevelModel(1.0, 1.0),
     "strength": 1.0,
     "tails": "clip",
     "text": b"",
@@ -78,7 +77,6 @@ ARGUMENTS: Mapping[str, Any] = {
 """What a parameter of the name is given; arrays that are not named here are empty vectors."""
 
 BY_HOUR = {"expected": TABLE, "observed": TABLE, "ages": np.array([2.5, 1.5, 0.5])}
-PAST = {"past_observed": TABLE, "past_expected": TABLE}
 PARTS = {"parts": [(ROWS, np.empty((3, 0), np.int64))]}
 LABELS = {"campaigns": (), "delays": DELAYS, "attribution": ATTRIBUTION}
 PACKED = {"tables": [], "rows": [], "campaigns": range(0), "choices": [set()]}
@@ -94,28 +92,24 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
     "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
     "calibrators.methods.equal_frequency.bin_counts": {"distinct": ROWS},
+    "calibrators.methods.equal_frequency.bins_of_cells": {"samples": (NONE, NONE, NONE)},
     "calibrators.methods.equal_frequency.inner_cuts": {"bins": ROWS},
     "calibrators.methods.equal_frequency.reaching": {"campaigns": ROWS},
     "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
     "calibrators.bins.fixed_point.sum_parts": PARTS,
-    "calibrators.pooled.method.in_blocks": BY_HOUR,
-    "calibrators.pooled.method.block_weights": BY_HOUR,
-    "calibrators.pooled.method.levels_of_blocks": BY_HOUR,
+    "calibrators.pooled.levels.block_weights": BY_HOUR,
+    "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,
-    "calibrators.pooled.outliers.implausible_hours": BY_HOUR,
-    "calibrators.pooled.levels.cascade_of": BY_HOUR,
-    "calibrators.pooled.levels.fit_levels": BY_HOUR,
+    "calibrators.pooled.outliers.outlier_hours": BY_HOUR,
     "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
-    "calibrators.pooled.change_points.drift_variances": BY_HOUR,
+    "calibrators.pooled.change_points.drift_rates": BY_HOUR,
     "calibrators.pooled.priors.own_levels": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.priors.trust_in": {"values": TABLE, "offsets": NONE},
-    "calibrators.pooled.change_points.runs_of": BY_HOUR,
-    "calibrators.pooled.levels.best_stage": BY_HOUR,
-    "calibrators.pooled.levels.ratios_now": BY_HOUR,
-    "calibrators.pooled.levels.ratios_then": BY_HOUR,
-    "calibrators.pooled.levels.gains": BY_HOUR | PAST,
+    "calibrators.pooled.change_points.run_lengths": BY_HOUR,
+    "calibrators.pooled.campaign_hours.poisson_evidence": BY_HOUR,
+    "calibrators.pooled.campaign_hours.span_sums": {"values": TABLE, "span": 1},
     "calibrators.pooled.cells.sums_by": {"places": ROWS},
-    "calibrators.pooled.change_points.suspicious": BY_HOUR,
+    "calibrators.pooled.change_points.likelihood_ratio_prefilter": BY_HOUR,
     "calibrators.pooled.hierarchy.collect": {"sums": (TABLE, TABLE), "groups": ROWS},
     "calibrators.pooled.hierarchy.shortened": {"steps": TABLE, "basis": np.eye(3)},
     "calibrators.bins.packed_table.sum_in_spans": PARTS,
@@ -140,10 +134,9 @@ INSTANCES: Mapping[type, Any] = {
 }
 
 FILLED = {
-    "calibrators.pooled.levels.gains": "of each strength",
     "calibrators.bins.packed_table.sum_packed": "where the first campaign begins",
     "calibrators.bins.packed_table.sums_packed": "where the first campaign begins",
-    "pccem.delay_levels.delay_curve": "the end of the window",
+    "pccem.delays.delay_curve": "the end of the window",
 }
 """Functions whose result has entries that the arrays do not bring, and what for."""
 
@@ -222,10 +215,9 @@ def test_campaigns_without_an_hour_are_answered_or_refused(name: str) -> None:
     no_hours = {
         "amounts": Amounts(table, table),
         "ages": NONE,
-        "blocks": [CampaignHours.checked(table, table)],
+        "blocks": [CampaignHours.of(table, table)],
         "drift": each,
         "expected": table,
-        "levels": OwnLevels(np.full(3, -1), each, each),
         "observed": table,
     }
 
@@ -253,7 +245,7 @@ def test_maps_of_any_number_of_knots_are_asked_for_no_score(
     lengths: list[int], kind: type[np.floating[Any]]
 ) -> None:
     knots = np.concatenate([np.linspace(0.0, 1.0, length) for length in lengths])
-    blocks = MapBlocks(np.array(lengths), knots, knots)
+    blocks = MapBlocks(MapColumns(np.array(lengths), knots, knots))
 
     assert blocks.look_up(ROWS, np.empty(0, kind)).shape == (0,)
     assert blocks.look_up(np.array([len(lengths) - 1]), np.array([0.3])) == pytest.approx([0.3])

@@ -26,7 +26,7 @@ from app.events.open_times import OpenTimes, Untimely
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.strict_json import BrokenRule, Rule, decode, show
-from calibrators.methods.methods import METHODS
+from calibrators.registry import METHODS
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from app.columns.layout import ONE_CAMPAIGN, U4, Header, Sections
 from app.strict_json import BrokenRule
 from calibrators import Atlas
-from calibrators.bins.codecs import pack_names
+from calibrators.bins.names import pack_names
 
 Ids = NDArray[np.uint32]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.errors import CommandError
 from app.settings import Settings
-from calibrators.methods.methods import POOLED
+from calibrators.registry import POOLED
 from calibrators.samples import Floats
 from evaluation import EventTable, grouped_cal_n, scorecard
 

@@ -15,9 +15,9 @@ from app.storage.errors import CorruptBins, reaching_the_store
 from app.storage.folding import BYTES_AT_ONCE, Folding
 from app.storage.keys import TargetHour
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
+from calibrators.bins.names import even_spans
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable
-from calibrators.maps.atlas import even_spans
 
 CAMPAIGNS = 1024
 """Campaigns of a block at most: bounds the memory of a refit, however many there are."""

@@ -16,8 +16,8 @@ from calibrators.bins.history import History
 from calibrators.guard import Guarded, guard
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.calibrator import Reason
-from calibrators.methods.methods import make_method
 from calibrators.methods.refit import Fitted, Method, PerCampaign
+from calibrators.registry import make_method
 
 
 class Methods:
@@ -38,6 +38,7 @@ class Methods:
                 hours=settings.window_hours,
                 history_hours=settings.history_hours,
                 bin_size=settings.bin_size,
+                prior_strength=settings.prior_strength,
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
                 groups=self._groups,
             )

@@ -144,7 +144,7 @@ class JudgedHours:
 
     def _judge(self, target: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.shards_of_hour(target, hour)
-        self.bins.write_judged(target, hour, (table.calibrated(in_force) for table in served))
+        self.bins.write_judged(target, hour, map(in_force.calibrated, served))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import JudgedHours, RawWindow, TargetReport, repeated
 from calibrators import Atlas
 from calibrators.bins.history import History
-from calibrators.methods.methods import METHODS
+from calibrators.registry import METHODS
 
 _log = logging.getLogger(__name__)
 

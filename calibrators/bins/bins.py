@@ -18,8 +18,34 @@ _HEADER = struct.Struct("<4sHBBI")
 _MAGIC = b"SBIN"
 
 
+class GridSums:
+    """Names for the rows of `sums`, (3, m), of m cells."""
+
+    __slots__ = ()
+
+    sums: Integers
+
+    @property
+    def counts(self) -> Integers:
+        """Samples of each cell in fixed point, shape (m,)."""
+        counts: Integers = self.sums[0]
+        return counts
+
+    @property
+    def score_sums(self) -> Integers:
+        """Sum of the scores of each cell in fixed point, shape (m,)."""
+        score_sums: Integers = self.sums[1]
+        return score_sums
+
+    @property
+    def positives(self) -> Integers:
+        """Sum of the outcomes of each cell in fixed point, shape (m,)."""
+        positives: Integers = self.sums[2]
+        return positives
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Bins:
+class Bins(GridSums):
     """Counts, score sums and positives of one campaign on the fixed grid of scores.
 
     Sparse: only `cells` that hold something, ascending, shape (m,), and their three `sums`, shape
@@ -80,24 +106,6 @@ class Bins:
 
     def __hash__(self) -> int:
         return hash(self.to_bytes())
-
-    @property
-    def counts(self) -> Integers:
-        """Samples of each cell in fixed point, shape (m,)."""
-        counts: Integers = self.sums[0]
-        return counts
-
-    @property
-    def score_sums(self) -> Integers:
-        """Sum of the scores of each cell in fixed point, shape (m,)."""
-        score_sums: Integers = self.sums[1]
-        return score_sums
-
-    @property
-    def positives(self) -> Integers:
-        """Sum of the outcomes of each cell in fixed point, shape (m,)."""
-        positives: Integers = self.sums[2]
-        return positives
 
     @property
     def total_count(self) -> float:

@@ -1,7 +1,4 @@
-"""The bins of a target by hour: what a refit learns from.
-
-Sums of bins over spans of hours: what the spans share is summed once.
-"""
+"""The bins of a target by hour, and their sums over spans of hours: what a refit learns from."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""A table of bins whose columns stay as they are packed in its bytes.
-
-Sums of many tables of bins, a few campaigns at a time and without unpacking the tables.
-"""
+"""A table of bins whose columns stay as they are packed in its bytes, and sums of many of them."""
 
 import struct
 from collections.abc import Sequence, Set
@@ -13,16 +10,10 @@ from typing import Self
 import numpy as np
 
 from calibrators.bins.bins import SCHEMA_VERSION, check_grid
-from calibrators.bins.codecs import (
-    PackedColumn,
-    pack_column,
-    pack_names,
-    unpack_column,
-    unpack_names,
-)
+from calibrators.bins.codecs import PackedColumn, pack_column, unpack_column
 from calibrators.bins.fixed_point import LIMIT, Part, sum_parts
 from calibrators.bins.grid import GRID
-from calibrators.maps.atlas import merged_rows
+from calibrators.bins.names import merged_rows, pack_names, unpack_names
 from calibrators.samples import Integers
 
 _HEADER = struct.Struct("<4sHBBII")

@@ -4,15 +4,16 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, pairwise
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.bins import Bins, cell_means, fixed_sums
+from calibrators.bins.bins import Bins, GridSums, cell_means, fixed_sums
 from calibrators.bins.codecs import PackedColumn
 from calibrators.bins.fixed_point import group_totals, sum_by_key
 from calibrators.bins.grid import GRID
+from calibrators.bins.names import sorted_rows
 from calibrators.bins.packed_table import (
     PackedTable,
     fit_in_place,
@@ -20,7 +21,6 @@ from calibrators.bins.packed_table import (
     sum_in_spans,
     sum_packed,
 )
-from calibrators.maps.atlas import blocks_in_order, sorted_rows
 from calibrators.samples import (
     Floats,
     Integers,
@@ -29,20 +29,14 @@ from calibrators.samples import (
     check_unit_interval,
 )
 
-if TYPE_CHECKING:
-    from calibrators.maps.atlas import Atlas
-
 _CELLS = GRID.size
 
 _BLOCK = 256
 """Campaigns of a table out of many, by `merge_in_blocks`."""
 
-_CALIBRATED = 1 << 15
-"""Cells that are calibrated at once: what is worked out for each stays in the cache."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BinsTable:
+class BinsTable(GridSums):
     """Bins of many campaigns, compressed by rows.
 
     `campaigns` ascend, shape (c,); the cells of campaign i stand at offsets[i]:offsets[i + 1] of
@@ -124,7 +118,7 @@ class BinsTable:
             return cls._of(names, *sum_in_spans(list(zip(keys, sums, strict=True)), len(names)))
         # Tables without a campaign in common, such as shards, need no sum, only their order.
         lengths = np.concatenate([np.diff(table.offsets) for table in tables])
-        order = blocks_in_order(np.concatenate(rows), lengths)
+        order = _in_order_of_rows(np.concatenate(rows), lengths)
         return cls._of(names, np.concatenate(keys)[order], np.hstack(sums)[:, order])
 
     @classmethod
@@ -170,24 +164,6 @@ class BinsTable:
     def rows(self) -> Integers:
         """Index of the campaign of every cell, shape (m,)."""
         return np.repeat(np.arange(len(self.campaigns)), np.diff(self.offsets))
-
-    @property
-    def counts(self) -> Integers:
-        """Samples of each cell in fixed point, shape (m,)."""
-        counts: Integers = self.sums[0]
-        return counts
-
-    @property
-    def score_sums(self) -> Integers:
-        """Sum of the scores of each cell in fixed point, shape (m,)."""
-        score_sums: Integers = self.sums[1]
-        return score_sums
-
-    @property
-    def positives(self) -> Integers:
-        """Sum of the outcomes of each cell in fixed point, shape (m,)."""
-        positives: Integers = self.sums[2]
-        return positives
 
     def bins(self, campaign: str) -> Bins:
         """The bins of one campaign; empty ones for a campaign that is not in the table."""
@@ -266,17 +242,6 @@ class BinsTable:
             np.hstack([part.sums for part in parts]),
         )
 
-    def calibrated(self, atlas: "Atlas") -> "BinsTable":
-        """The same events, binned by the probability that the atlas gives their scores."""
-        return BinsTable.in_a_row(part._calibrated(atlas) for part in self.slices(_CALIBRATED))
-
-    def _calibrated(self, atlas: "Atlas") -> "BinsTable":
-        scores, outcomes, weights, rows = self.samples()
-        probabilities = atlas.look_up(atlas.rows(self.campaigns)[rows], scores)
-        return BinsTable.from_columns(
-            self.campaigns, rows, probabilities, weights, outcomes * weights
-        )
-
     @property
     def packed(self) -> PackedTable:
         """The same columns as what stays packed has them."""
@@ -300,3 +265,11 @@ def _check_rows(rows: Integers, campaigns: int) -> None:
     if not known.all():
         first = int(np.argmin(known))
         raise ValueError(f"rows[{first}] = {rows[first]}: there are {campaigns} campaigns")
+
+
+def _in_order_of_rows(rows: Integers, lengths: Integers) -> Integers:
+    """Where each entry comes from when blocks of these lengths are put in the order of rows."""
+    order = np.argsort(rows)
+    taken = lengths[order]
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(before[order] - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())

@@ -11,7 +11,7 @@ from calibrators.samples import Floats, Samples, check_samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class WeightedSamples:
     """Distinct scores ascending, their weights (> 0) and their positives (weight x outcome), (m,).
 
     The order of samples and the ties among them cannot matter any more.
@@ -25,7 +25,7 @@ class Tally:
     def from_samples(
         cls, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """The tally of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
+        """Of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
         samples = check_samples(scores, outcomes, sample_weight)
         check_some(float(samples.weights.sum()))
         if _are_plain(samples):
@@ -57,7 +57,7 @@ class Tally:
 
     @classmethod
     def from_bins(cls, bins: Bins) -> Self:
-        """The tally of bins: each cell stands at its mean score."""
+        """Of bins: each cell stands at its mean score."""
         scores, outcomes, weights = bins.samples()
         check_some(float(weights.sum()))
         return cls(scores, weights, outcomes * weights)

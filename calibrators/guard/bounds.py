@@ -1,24 +1,20 @@
-"""How far maps may lie from what has served so far, and from the target's map.
-
-Bounds around a map, as a factor in odds.
-The maps of an atlas as columns.
-Maps that leave their bounds are moved inside.
-Whether maps that had to be moved make a difference where there is traffic.
-Fewer knots for maps that have to stay between bounds.
-"""
+"""How far maps may lie from what has served so far, and from the target's map; what leaves that is
+moved inside, and drawn through few knots (Douglas-Peucker)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.guard.test import NewestHour, log_odds_of
-from calibrators.maps.atlas import Atlas, MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
+
+Flags = NDArray[np.bool_]
 
 MARGIN = 1e-6
 """Added to every bound, so that a map that is exactly 0 or 1 somewhere can leave it again."""
@@ -34,16 +30,11 @@ def lowered(probabilities: Floats, factor: float) -> Floats:
     return np.maximum(probabilities / (factor - (factor - 1.0) * probabilities) - MARGIN, 0.0)
 
 
-def columns_of(atlas: Atlas) -> MapColumns:
-    """By row: the target's (or the identity) first, then those of its campaigns."""
-    return MapColumns(*atlas._blocks.flat())
-
-
 LEAST = 0.01
-"""Less than this share of the hour's expected positives moved is not felt."""
+"""Less than this share of the hour's expected positives moved is not material."""
 
 
-def felt_by(
+def campaigns_changed(
     hour: NewestHour, campaigns: Sequence[str], chosen: MapColumns, moved: MapColumns
 ) -> set[str]:
     """Those of the campaigns, (k,), whose scores of the hour have other probabilities by the map
@@ -51,7 +42,7 @@ def felt_by(
     if not campaigns:
         return set()
     row_of = {name: row for row, name in enumerate(campaigns)}
-    before, after = (MapBlocks(each.lengths, each.knots, each.values) for each in (chosen, moved))
+    before, after = map(MapBlocks, (chosen, moved))
     found: set[str] = set()
     for table, evidence in zip(hour.tables, hour.evidence, strict=True):
         of_table = [row_of.get(name, -1) for name in table.campaigns]
@@ -59,28 +50,26 @@ def felt_by(
         ours = rows >= 0
         rows, scores, weights = rows[ours], evidence.scores[ours], evidence.weights[ours]
         was, now = before.look_up(rows, scores), after.look_up(rows, scores)
-        changed = felt(was, now, weights, rows, len(campaigns))
+        changed = materially_changed(was, now, weights, rows, len(campaigns))
         found.update(campaigns[row] for row in np.flatnonzero(changed).tolist())
     return found
 
 
-def felt(
+def materially_changed(
     before: Floats, after: Floats, weights: Floats, rows: Integers, campaigns: int
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Of which campaigns, (c,), the probabilities of the cells, (m,), have changed that much."""
     moved = np.bincount(rows, weights * np.abs(after - before), campaigns)
     expected = np.bincount(rows, weights * before, campaigns)
-    changed: NDArray[np.bool_] = moved > LEAST * expected
+    changed: Flags = moved > LEAST * expected
     return changed
 
 
 _OUTSIDE = 1e6
 """Added to the error of a knot out of bounds, so that it comes before any that is not."""
 
-Flags = NDArray[np.bool_]
 
-
-def thinned(
+def simplified(
     maps: Integers, knots: Floats, values: Floats, lower: Floats, upper: Floats, most: int
 ) -> Flags:
     """Which of the knots, (k,), to draw each map through: at most `most`, if that holds the bounds
@@ -105,8 +94,7 @@ def thinned(
     return taken
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing:
+class _Drawing(NamedTuple):
     """Knots of maps, (k,) each: whose, where, their values and bounds, and the log-odds wanted."""
 
     maps: Integers
@@ -116,16 +104,9 @@ class _Drawing:
     upper: Floats
     wanted: Floats
 
-    def of(self, chosen: Flags) -> Self:
+    def of(self, chosen: Flags) -> "_Drawing":
         """Some of the maps."""
-        return type(self)(
-            self.maps[chosen],
-            self.knots[chosen],
-            self.values[chosen],
-            self.lower[chosen],
-            self.upper[chosen],
-            self.wanted[chosen],
-        )
+        return _Drawing(self.maps[chosen], *(column[chosen] for column in self[1:]))
 
     def joining(self, taken: Flags, most: int) -> Integers:
         """The knots that join those that are taken."""
@@ -135,10 +116,10 @@ class _Drawing:
         found = _worst(np.where(taken, 0.0, errors), np.flatnonzero(taken))
         maps = self.maps[found]
         left = most - np.bincount(self.maps[taken], minlength=self.maps[-1] + 1)
-        room = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))
+        places = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))
         order = np.lexsort((-errors[found], maps))
         ranks = np.arange(len(found)) - np.searchsorted(maps, maps)
-        joining: Integers = found[order[ranks < room[maps]]]
+        joining: Integers = found[order[ranks < places[maps]]]
         return joining
 
     def _drawn(self, taken: Flags) -> Floats:
@@ -214,7 +195,7 @@ class Bounds:
     @property
     def served_maps(self) -> MapColumns:
         """What has served so far in the place of each map."""
-        return columns_of(self.in_force).taken(self.served)
+        return self.in_force.columns().taken(self.served)
 
     @property
     def knots(self) -> Floats:
@@ -237,7 +218,7 @@ def _sketched(parent: CalibrationMap) -> CalibrationMap:
         return parent
     anything = np.zeros_like(parent.values)
     one = np.zeros(len(parent.knots), np.int64)
-    kept = thinned(one, parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
+    kept = simplified(one, parent.knots, parent.values, anything, anything + 1.0, _SKETCH)
     return CalibrationMap(parent.knots[kept], parent.values[kept])
 
 
@@ -267,13 +248,12 @@ class Moved:
 _NONE: Final = Moved(np.empty(0, np.int64), MapColumns.of_maps([]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Points:
+class _Points(NamedTuple):
     """Knots of all that matters to each map: whose, where, and whether it is one of its own."""
 
     maps: Integers
     scores: Floats
-    own: NDArray[np.bool_]
+    own: Flags
 
     @classmethod
     def of(cls, chosen: MapColumns, served: MapColumns, reach: Floats) -> "_Points":
@@ -283,7 +263,7 @@ class _Points:
         maps = np.concatenate([np.repeat(numbers, each) for each in lengths])
         return cls(maps, scores, np.arange(len(scores)) < len(chosen.knots))
 
-    def taken(self, places: Integers | NDArray[np.bool_]) -> "_Points":
+    def taken(self, places: Integers | Flags) -> "_Points":
         return _Points(self.maps[places], self.scores[places], self.own[places])
 
     def ordered(self) -> "_Points":
@@ -292,13 +272,13 @@ class _Points:
         new = (np.diff(in_order.maps) > 0) | (np.diff(in_order.scores) > 0)
         return in_order.taken(np.append(True, new))
 
-    def needed(self, outside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def needed(self, outside: Flags) -> Flags:
         """A map's own knots, and all knots of those of its pieces that leave the bounds."""
         firsts = np.flatnonzero(self.own)
         leaves = np.logical_or.reduceat(outside, firsts)
         # A piece also leaves where the next one begins; behind a map's last knot there is none.
         leaves[:-1] |= outside[firsts[1:]] & (self.scores[firsts[:-1]] < 1.0)
-        needed: NDArray[np.bool_] = self.own | leaves[np.cumsum(self.own) - 1]
+        needed: Flags = self.own | leaves[np.cumsum(self.own) - 1]
         return needed
 
 
@@ -323,8 +303,10 @@ def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
 
 
 def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> Moved:
-    blocks = MapBlocks(chosen.lengths, chosen.knots, chosen.values)
-    outside = _outside(blocks.look_up(points.maps, points.scores), *_limits(points, bounds))
+    blocks = MapBlocks(chosen)
+    outside = _outside(
+        blocks.look_up(points.maps, points.scores), *bounds.at(points.maps, points.scores)
+    )
     if not outside.any():
         return _NONE
     marked = np.zeros(len(chosen), bool)
@@ -333,7 +315,7 @@ def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> 
 
 
 def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Moved:
-    lower, upper = _limits(points, bounds)
+    lower, upper = bounds.at(points.maps, points.scores)
     before = blocks.look_up(points.maps, points.scores)
     values = _levelled(np.clip(before, lower, upper), points.maps)
     needed = points.needed(_outside(before, lower, upper))
@@ -341,7 +323,7 @@ def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Mo
     if long.any():
         of_long = points.taken(long)
         limits = (values[long], lower[long], upper[long])
-        needed[long] = thinned(of_long.maps, of_long.scores, *limits, most)
+        needed[long] = simplified(of_long.maps, of_long.scores, *limits, most)
     numbers, lengths = np.unique(points.maps[needed], return_counts=True)
     return Moved(numbers, MapColumns(lengths, points.scores[needed], values[needed]))
 
@@ -356,10 +338,6 @@ def _levelled(values: Floats, maps: Integers) -> Floats:
         values[falls + 1] = values[falls]
 
 
-def _limits(points: _Points, bounds: Bounds) -> tuple[Floats, Floats]:
-    return bounds.at(points.maps, points.scores)
-
-
-def _outside(found: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
-    outside: NDArray[np.bool_] = (found < lower - _ROUNDING) | (found > upper + _ROUNDING)
+def _outside(found: Floats, lower: Floats, upper: Floats) -> Flags:
+    outside: Flags = (found < lower - _ROUNDING) | (found > upper + _ROUNDING)
     return outside

@@ -1,8 +1,4 @@
-"""The guard: which map of a campaign is published.
-
-The maps of all campaigns after the verdicts, and the atlas they make.
-The target's own map: the one that serves all campaigns without a map of their own.
-"""
+"""The guard: which map of a campaign is published, and of the target, and how far it may move."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,12 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.table import BinsTable
-from calibrators.guard.bounds import Bounds, Moved, Reach, bounded, columns_of, felt, felt_by
+from calibrators.guard.bounds import (
+    Bounds,
+    Moved,
+    Reach,
+    bounded,
+    campaigns_changed,
+    materially_changed,
+)
 from calibrators.guard.rules import GuardRules
-from calibrators.guard.test import Contest, NewestHour, Verdict, campaign_verdicts, verdicts_of
-from calibrators.maps.atlas import Atlas, CampaignRows, MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.maps.look_up import MapBlocks
+from calibrators.guard.test import (
+    Decision,
+    NewestHour,
+    TargetTest,
+    campaign_decisions,
+    decisions_of,
+)
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Integers
 
 
@@ -38,10 +46,10 @@ class Choice:
         cls,
         candidate: Atlas,
         in_force: Atlas,
-        refused: Mapping[str, Verdict],
+        refused: Mapping[str, Decision],
         parent: CalibrationMap,
     ) -> Self:
-        """By the verdicts: candidate, map in force or parent's."""
+        """By the decisions: candidate, map in force or parent's."""
         campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
         served = in_force.rows(campaigns)
         kept = _marked(campaigns, refused, "kept")
@@ -50,14 +58,14 @@ class Choice:
         own = rows > 0
         places = np.where(own, rows + np.where(kept, len(candidate) + 1, 0), 0)
         # In place of the candidate's row 0 stands the parent that goes out.
-        ours = columns_of(candidate).taken(np.arange(1, len(candidate) + 1))
-        sources = (MapColumns.of_maps([parent]), ours, columns_of(in_force))
+        ours = candidate.columns().taken(np.arange(1, len(candidate) + 1))
+        sources = (MapColumns.of_maps([parent]), ours, in_force.columns())
         return cls(campaigns, MapColumns.end_to_end(sources).taken(places), own, served)
 
-    def felt(self, hour: NewestHour, moved: Moved) -> set[str]:
+    def changed(self, hour: NewestHour, moved: Moved) -> set[str]:
         """Of the campaigns whose maps were moved, those to which that makes a difference."""
         names = [self.campaigns[place] for place in moved.numbers.tolist()]
-        return felt_by(hour, names, self.maps.taken(moved.numbers), moved.maps)
+        return campaigns_changed(hour, names, self.maps.taken(moved.numbers), moved.maps)
 
     def atlas(self, moved: Moved, target_map: CalibrationMap | None) -> Atlas:
         """The atlas of the chosen maps, those that had to be moved in place of what they were."""
@@ -68,22 +76,21 @@ class Choice:
         both = MapColumns.end_to_end((self.maps, moved.maps))
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
         columns = MapColumns.end_to_end((first, both.taken(places[held])))
-        blocks = MapBlocks(columns.lengths, columns.knots, columns.values)
         names = tuple(compress(self.campaigns, held.tolist()))
-        return Atlas(CampaignRows(names), blocks, target_map is not None)
+        return Atlas.of_columns(names, columns, target_map is not None)
 
 
 def _marked(
-    campaigns: tuple[str, ...], refused: Mapping[str, Verdict], verdict: Verdict
+    campaigns: tuple[str, ...], refused: Mapping[str, Decision], decision: Decision
 ) -> NDArray[np.bool_]:
-    return np.array([refused.get(name) == verdict for name in campaigns], dtype=bool)
+    return np.array([refused.get(name) == decision for name in campaigns], dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetMap:
-    """The verdict on it, the map chosen by that, and what goes out; None is the identity."""
+    """The decision on it, the map chosen by that, and what goes out; None is the identity."""
 
-    verdict: Verdict
+    decision: Decision
     chosen: CalibrationMap | None
     map: CalibrationMap | None
 
@@ -96,16 +103,16 @@ class TargetMap:
         in_force: Atlas,
         rules: GuardRules,
     ) -> Self:
-        """Judged by the hour, and moved into its bounds."""
-        verdict = _verdict(hour, candidate, trial, in_force, rules)
+        """Tested on the hour, and moved into its bounds."""
+        decision = _target_decision(hour, candidate, trial, in_force, rules)
         sources = {"passed": candidate, "kept": in_force, "parent": Atlas.empty()}
-        chosen = sources[verdict].target_map
+        chosen = sources[decision].target_map
         maps = MapColumns.of_maps([chosen or CalibrationMap.identity()])
         bounds = Bounds(in_force, np.zeros(1, np.int64), rules.step)
         moved = bounded(maps, bounds, rules.knots).maps
         if not len(moved):
-            return cls(verdict, chosen, chosen)
-        return cls(verdict, chosen, CalibrationMap(moved.knots, moved.values))
+            return cls(decision, chosen, chosen)
+        return cls(decision, chosen, CalibrationMap(moved.knots, moved.values))
 
     @property
     def serving(self) -> CalibrationMap:
@@ -117,14 +124,14 @@ class TargetMap:
         """Whether it had to be moved."""
         return self.map is not self.chosen
 
-    def decision(self, hour: NewestHour) -> str:
-        """The verdict, or "bounded" where a candidate was moved at a score of the hour."""
-        if self.verdict != "passed" or not self.moved:
-            return self.verdict
+    def reported(self, hour: NewestHour) -> str:
+        """The decision, or "bounded" where a candidate was moved at a score of the hour."""
+        if self.decision != "passed" or not self.moved:
+            return self.decision
         chosen = self.chosen or CalibrationMap.identity()
         scores, _, weights = hour.total.samples()
         rows = np.zeros(len(scores), np.int64)
-        changed = felt(chosen(scores), self.serving(scores), weights, rows, 1)
+        changed = materially_changed(chosen(scores), self.serving(scores), weights, rows, 1)
         return "bounded" if changed.any() else "passed"
 
 
@@ -133,19 +140,19 @@ def shared(atlas: Atlas) -> CalibrationMap:
     return atlas.target_map or CalibrationMap.identity()
 
 
-def _verdict(
+def _target_decision(
     hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
-) -> Verdict:
-    contest = Contest(hour, rules)
+) -> Decision:
+    test = TargetTest(hour, rules)
     tried, served, identity = shared(trial), shared(in_force), CalibrationMap.identity()
-    verdict: Verdict = verdicts_of(
-        np.array([contest.beats(served, tried)]),
-        np.array([contest.beats(identity, tried)]),
-        np.array([contest.beats(identity, served)]),
+    decision: Decision = decisions_of(
+        np.array([test.beats(served, tried)]),
+        np.array([test.beats(identity, tried)]),
+        np.array([test.beats(identity, served)]),
     )[0].item()
-    if verdict == "passed" and contest.suits_few(shared(candidate), served):
+    if decision == "passed" and test.suits_few(shared(candidate), served):
         return "kept"
-    return verdict
+    return decision
 
 
 _RULES: Final = GuardRules()
@@ -193,16 +200,16 @@ def guard(
         return _guarded(candidate, candidate, {}, "passed")
     hour = NewestHour.of(newest)
     target = TargetMap.of(hour, candidate, trial, in_force, rules)
-    judged_parent = shared(trial) if target.verdict == "passed" else target.serving
-    refused = campaign_verdicts(hour, trial, in_force, judged_parent, rules)
+    tried_parent = shared(trial) if target.decision == "passed" else target.serving
+    refused = campaign_decisions(hour, trial, in_force, tried_parent, rules)
     choice = Choice.of(candidate, in_force, refused, target.serving)
     reach = Reach.around(target.serving, rules.reach)
     moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)
-    decisions: dict[str, str] = dict.fromkeys(choice.felt(hour, moved), "bounded")
+    decisions: dict[str, str] = dict.fromkeys(choice.changed(hour, moved), "bounded")
     decisions |= {name: refused[name] for name in choice.campaigns if name in refused}
-    changed = target.verdict != "passed" or target.moved or refused or moved.numbers.size
+    changed = target.decision != "passed" or target.moved or refused or moved.numbers.size
     atlas = choice.atlas(moved, target.map) if changed else candidate
-    return _guarded(candidate, atlas, decisions, target.decision(hour))
+    return _guarded(candidate, atlas, decisions, target.reported(hour))
 
 
 def _guarded(

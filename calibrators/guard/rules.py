@@ -22,10 +22,7 @@ class GuardRules:
     reach : by what factor in odds a campaign's map may lie from the target's, at least step.
     knots : how many a mended map should have at most, at least 2.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
     """
 
     false_alarms: float = 0.001

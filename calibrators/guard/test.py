@@ -1,9 +1,5 @@
-"""How well maps foretold the outcomes of an hour, campaign by campaign.
-
-The hour that maps are judged by.
-Which of the maps at hand is worse than another beyond noise.
-Maps of the target against each other, so that no single campaign decides.
-"""
+"""Which of two maps predicts the outcomes of the newest hour worse, beyond noise: campaign by
+campaign, and for the target so that no single campaign decides."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -127,11 +123,11 @@ class NewestHour:
         return Evidence(scores, outcomes, weights, np.zeros(len(scores), np.int64), 1)
 
 
-Verdict = Literal["passed", "kept", "parent"]
+Decision = Literal["passed", "kept", "parent"]
 Flags = NDArray[np.bool_]
 
 
-def verdicts_of(
+def decisions_of(
     kept: Flags, parent_beats_trial: Flags, parent_beats_in_force: Flags
 ) -> NDArray[np.str_]:
     """From who beats whom, (c,) each; `kept` where the map in force beats the trial."""
@@ -139,24 +135,24 @@ def verdicts_of(
     return np.select([parent, kept | parent_beats_trial], ["parent", "kept"], "passed")
 
 
-def campaign_verdicts(
+def campaign_decisions(
     hour: NewestHour,
     trial: Atlas,
     in_force: Atlas,
     parent: CalibrationMap,
     rules: GuardRules,
-) -> dict[str, Verdict]:
+) -> dict[str, Decision]:
     """Of the campaigns of the hour whose candidate does not pass."""
-    refused: dict[str, Verdict] = {}
+    refused: dict[str, Decision] = {}
     by_parent = hour.log_likelihoods(parent)
     for table, evidence, nats in zip(hour.tables, hour.evidence, by_parent, strict=True):
-        verdicts = _verdicts(evidence, table, (trial, in_force), nats, rules)
-        for row in np.flatnonzero(verdicts != "passed").tolist():
-            refused[table.campaigns[row]] = verdicts[row].item()
+        decisions = _decisions(evidence, table, (trial, in_force), nats, rules)
+        for row in np.flatnonzero(decisions != "passed").tolist():
+            refused[table.campaigns[row]] = decisions[row].item()
     return refused
 
 
-def _verdicts(
+def _decisions(
     evidence: Evidence,
     table: BinsTable,
     atlases: tuple[Atlas, Atlas],
@@ -166,7 +162,7 @@ def _verdicts(
     trial, served = (log_odds_of(_forecast(evidence, table, atlas)) for atlas in atlases)
     trial_best = evidence.best_log_likelihood(trial, rules.tolerance)
     served_best = evidence.best_log_likelihood(served, rules.tolerance)
-    return verdicts_of(
+    return decisions_of(
         evidence.log_likelihood(served) - trial_best >= rules.evidence,
         by_parent - trial_best >= rules.evidence,
         by_parent - served_best >= rules.evidence,
@@ -182,7 +178,7 @@ _WIDEST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class TargetTest:
     """The hour and the rules.
 
     Nothing is said of two maps here that a single campaign decides: its tracker may be broken.

@@ -1,22 +1,17 @@
-"""The atlas: the calibration maps of all campaigns of one target, looked up in one pass.
-
-The campaigns of an atlas: their names in order, the row of each, and their bytes.
-Calibration maps of many campaigns end to end, as the atlas holds them.
-Campaigns in the order of their names.
-"""
+"""The atlas: the calibration maps of all campaigns of one target, looked up in one pass."""
 
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrators.bins.codecs import pack_names, unpack_names
-from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.bins.names import pack_names, unpack_names
+from calibrators.bins.table import BinsTable
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
@@ -57,6 +52,9 @@ _MAGIC = b"SATL"
 
 FEW: Final = 32
 """Up to so many scores `look_up_few` costs less than `look_up`: measured by benchmarks.look_up."""
+
+_CALIBRATED = 1 << 15
+"""Cells that are calibrated at once: what is worked out for each stays in the cache."""
 
 CAMPAIGN, TARGET, IDENTITY = "campaign", "target", "identity"
 
@@ -107,14 +105,17 @@ class Atlas:
         cls, maps: Mapping[str, CalibrationMap], target_map: CalibrationMap | None = None
     ) -> Self:
         """The atlas of these maps by campaign; without a target map the identity stands in."""
-        campaigns = sorted(maps)
-        rows = [target_map or CalibrationMap.identity(), *(maps[name] for name in campaigns)]
-        blocks = MapBlocks(
-            np.array([len(row.knots) for row in rows], np.int64),
-            np.concatenate([row.knots for row in rows]),
-            np.concatenate([row.values for row in rows]),
-        )
-        return cls(CampaignRows(campaigns), blocks, target_map is not None)
+        rows = [target_map or CalibrationMap.identity(), *maps.values()]
+        return cls.of_columns(tuple(maps), MapColumns.of_maps(rows), target_map is not None)
+
+    @classmethod
+    def of_columns(cls, campaigns: Sequence[str], maps: MapColumns, has_target_map: bool) -> Self:
+        """From the target's map, or the identity, and behind it those of the campaigns, (c,), which
+        come in any order."""
+        order = sorted(range(len(campaigns)), key=campaigns.__getitem__)
+        in_order = maps.taken(np.array([0, *(place + 1 for place in order)], np.int64))
+        names = CampaignRows([campaigns[place] for place in order])
+        return cls(names, MapBlocks(in_order), has_target_map)
 
     @classmethod
     def empty(cls) -> Self:
@@ -188,13 +189,28 @@ class Atlas:
     def _map_at(self, row: int) -> CalibrationMap:
         return CalibrationMap(*self._blocks.map_at(row))
 
+    def columns(self) -> MapColumns:
+        """The maps by row: the target's (or the identity) first, then those of the campaigns."""
+        return self._blocks.columns()
+
+    def calibrated(self, table: BinsTable) -> BinsTable:
+        """The same events, binned by the probability that the atlas gives their scores."""
+        parts = table.slices(_CALIBRATED)
+        return BinsTable.in_a_row(self._calibrated(part) for part in parts)
+
+    def _calibrated(self, table: BinsTable) -> BinsTable:
+        scores, outcomes, weights, rows = table.samples()
+        probabilities = self.look_up(self.rows(table.campaigns)[rows], scores)
+        positives = outcomes * weights
+        return BinsTable.from_columns(table.campaigns, rows, probabilities, weights, positives)
+
     def to_bytes(self) -> bytes:
         """Little-endian bytes: magic "SATL", schema_version u2, has a target map u2, campaigns
         u4; the names (`calibrators.bins.codecs`); knots per row u4, row 0 first; knots f8; values
         f8."""
         header = _HEADER.pack(_MAGIC, SCHEMA_VERSION, self._has_target_map, len(self.campaigns))
-        lengths, knots, values = self._blocks.flat()
-        columns = (lengths.astype("<u4"), knots.astype("<f8"), values.astype("<f8"))
+        maps = self.columns()
+        columns = (maps.lengths.astype("<u4"), maps.knots.astype("<f8"), maps.values.astype("<f8"))
         return b"".join(
             (header, self._campaign_rows.packed, *(column.tobytes() for column in columns))
         )
@@ -227,91 +243,4 @@ def _read_blocks(data: bytes, offset: int, count: int, pause: Callable[[], None]
         raise ValueError(f"atlas: {total} knots need {offset + 16 * total} bytes")
     knots = np.frombuffer(data, "<f8", total, offset)
     values = np.frombuffer(data, "<f8", total, offset + 8 * total)
-    return MapBlocks(lengths, knots, values, pause)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MapColumns:
-    """Knots of each map, (c,), at least 2; knots and values of all maps end to end, (k,) each.
-
-    Not checked: the atlas does that.
-    """
-
-    lengths: Integers
-    knots: Floats
-    values: Floats
-
-    @classmethod
-    def of_maps(cls, maps: Sequence[CalibrationMap]) -> Self:
-        """The columns of maps."""
-        return cls(
-            np.array([len(each.knots) for each in maps], np.int64),
-            np.concatenate([np.empty(0), *(each.knots for each in maps)]),
-            np.concatenate([np.empty(0), *(each.values for each in maps)]),
-        )
-
-    @classmethod
-    def end_to_end(cls, parts: Sequence["MapColumns"]) -> Self:
-        """The maps of all parts, one part behind the other."""
-        return cls(
-            np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]),
-            np.concatenate([np.empty(0), *(part.knots for part in parts)]),
-            np.concatenate([np.empty(0), *(part.values for part in parts)]),
-        )
-
-    def taken(self, order: Integers) -> "MapColumns":
-        """These maps, (n,), in this order; a view where they are neighbours."""
-        if len(order) and (np.diff(order) == 1).all():
-            return self.run(int(order[0]), int(order[-1]) + 1)
-        starts = np.cumsum(self.lengths) - self.lengths
-        lengths = self.lengths[order]
-        shifts = starts[order] - (np.cumsum(lengths) - lengths)
-        places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
-        return MapColumns(lengths, self.knots[places], self.values[places])
-
-    def run(self, first: int, behind: int) -> "MapColumns":
-        """A view of the maps of first <= number < behind."""
-        start = int(self.lengths[:first].sum())
-        lengths = self.lengths[first:behind]
-        span = slice(start, start + int(lengths.sum()))
-        return MapColumns(lengths, self.knots[span], self.values[span])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-
-def sorted_rows(campaigns: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
-    """The distinct names ascending, and the place of each of these, (n,), among them."""
-    # Distinct in the order they come in, which is often that of their names, and then soon sorted.
-    names = tuple(sorted(dict.fromkeys(campaigns)))
-    row_of = {name: row for row, name in enumerate(names)}
-    return names, np.fromiter(map(row_of.__getitem__, campaigns), np.int64, len(campaigns))
-
-
-def merged_rows(
-    parts: Sequence[tuple[str, ...]],
-) -> tuple[tuple[str, ...], list[Integers]]:
-    """The names of all parts, each of which ascends, and the rows of each part's names in them."""
-    if len(parts) == 1:
-        return parts[0], [np.arange(len(parts[0]))]
-    names, rows = sorted_rows([name for part in parts for name in part])
-    ends = np.cumsum([len(part) for part in parts])
-    return names, np.split(rows, ends[:-1]) if parts else []
-
-
-def blocks_in_order(rows: Integers, lengths: Integers) -> Integers:
-    """Where each entry comes from when blocks of these lengths are put in the order of rows."""
-    order = np.argsort(rows)
-    taken = lengths[order]
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(before[order] - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())
-
-
-def even_spans(names: Sequence[str], most: int) -> list[tuple[str, str | None]]:
-    """As few spans of ascending names as hold at most so many each: the first name of each, and the
-    one behind it, None behind the last. They are even, because a small one at the end would cost as
-    much as the others."""
-    count = -(-len(names) // most)
-    firsts = [names[len(names) * span // count] for span in range(count)]
-    behind: list[str | None] = [*firsts[1:], None]
-    return list(zip(firsts, behind, strict=False))
+    return MapBlocks(MapColumns(lengths, knots, values), pause)

@@ -1,12 +1,11 @@
-"""A calibration map: the piecewise-linear function from score to probability.
+"""The calibration map: the piecewise-linear function from score to probability.
 
-Slopes of piecewise-linear maps that never overshoot the next knot.
-Step functions as calibration maps, exact to the last float on both sides of a step.
-From a calibrator's anchors to a whole calibration map: what happens beyond the outermost.
+Also step functions and tails as such maps, and many maps end to end as columns.
 """
 
 import struct
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import nextafter
 from typing import Any, Literal, Self
@@ -14,7 +13,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.samples import Floats, as_vector, check_equal_lengths, check_unit_interval
+from calibrators.samples import (
+    Floats,
+    Integers,
+    as_vector,
+    check_equal_lengths,
+    check_unit_interval,
+)
 
 _STEEPEST = float(np.finfo(np.float64).max)
 
@@ -250,3 +255,53 @@ def _line_to_edge(
     if crossing == anchor:
         crossing = nextafter(anchor, edge)
     return ([crossing, edge], [limit, limit]) if crossing != edge else ([edge], [limit])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapColumns:
+    """Knots of each map, (c,), at least 2; knots and values of all maps end to end, (k,) each.
+
+    Not checked: the atlas does that.
+    """
+
+    lengths: Integers
+    knots: Floats
+    values: Floats
+
+    @classmethod
+    def of_maps(cls, maps: Sequence[CalibrationMap]) -> Self:
+        """The columns of maps."""
+        return cls(
+            np.array([len(each.knots) for each in maps], np.int64),
+            np.concatenate([np.empty(0), *(each.knots for each in maps)]),
+            np.concatenate([np.empty(0), *(each.values for each in maps)]),
+        )
+
+    @classmethod
+    def end_to_end(cls, parts: Sequence["MapColumns"]) -> Self:
+        """The maps of all parts, one part behind the other."""
+        return cls(
+            np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]),
+            np.concatenate([np.empty(0), *(part.knots for part in parts)]),
+            np.concatenate([np.empty(0), *(part.values for part in parts)]),
+        )
+
+    def taken(self, order: Integers) -> "MapColumns":
+        """These maps, (n,), in this order; a view where they are neighbours."""
+        if len(order) and (np.diff(order) == 1).all():
+            return self.run(int(order[0]), int(order[-1]) + 1)
+        starts = np.cumsum(self.lengths) - self.lengths
+        lengths = self.lengths[order]
+        shifts = starts[order] - (np.cumsum(lengths) - lengths)
+        places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
+        return MapColumns(lengths, self.knots[places], self.values[places])
+
+    def run(self, first: int, behind: int) -> "MapColumns":
+        """A view of the maps of first <= number < behind."""
+        start = int(self.lengths[:first].sum())
+        lengths = self.lengths[first:behind]
+        span = slice(start, start + int(lengths.sum()))
+        return MapColumns(lengths, self.knots[span], self.values[span])
+
+    def __len__(self) -> int:
+        return len(self.lengths)

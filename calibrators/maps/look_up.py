@@ -1,9 +1,4 @@
-"""The knots of many maps in blocks of flat arrays, searched for a whole batch at once.
-
-Where the search for a score begins: the first knot of each eighth of a map's block.
-Where a search writes what it finds on its way, kept for the next one of the same size.
-Tables whose rows are read at random: each row where it costs one line of the cache, not two.
-"""
+"""The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
 
 import mmap
 from collections import deque
@@ -16,7 +11,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.maps.calibration_map import segment_slopes
+from calibrators.maps.calibration_map import MapColumns, segment_slopes
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 GROUP: Final = 8
@@ -25,8 +20,8 @@ GROUP: Final = 8
 _SIZES = 16
 
 
-class SearchRoom:
-    """Room for n scores: `knots`, (n, 8), to compare them with, and `segments`, (n, 4), of which
+class SearchBuffers:
+    """Buffers for n scores: `knots`, (n, 8), to compare them with, and `segments`, (n, 4), of which
     `starts`, `values` and `slopes`, (n,), are columns.
 
     Arrays that are written again and again stay in the processor's cache, and all views of them
@@ -62,12 +57,12 @@ class SearchRoom:
 
 
 @lru_cache(_SIZES)
-def spare_rooms(n: int) -> list[SearchRoom]:
-    """Rooms for n scores that nobody is in: taken out by who needs one, and put back."""
+def spare_buffers(n: int) -> list[SearchBuffers]:
+    """Buffers for n scores that nobody uses: taken out by who needs some, and put back."""
     return []
 
 
-HALF_LINE: Final = 32
+ROW_BYTES: Final = 32
 """Bytes of a row."""
 
 HUGE_PAGE: Final = 2 * 1024 * 1024
@@ -75,25 +70,25 @@ LARGE: Final = HUGE_PAGE // 2
 """Bytes from which a table is worth huge pages, and to be kept for the next of its size."""
 
 KEPT: Final = 16
-"""Rooms that nobody uses: those of a version of eight targets, with two large tables each."""
+"""Blocks of memory that nobody uses: of a version of eight targets, with two large tables each."""
 
 _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 _spare: Final[deque[mmap.mmap]] = deque(maxlen=KEPT)
 
 
-def half_lines(rows: int, dtype: type[Any]) -> NDArray[Any]:
-    """Room of shape (rows, 32 bytes of the dtype), each row within one line of the cache; what it
-    holds is left to the caller to write.
+def aligned_rows(rows: int, dtype: type[Any]) -> NDArray[Any]:
+    """An array of shape (rows, 32 bytes of the dtype), each row within one line of the cache; what
+    it holds is left to the caller to write.
 
     A processor remembers where a few thousand pages are, so a large table is in huge ones. Memory
     that is touched for the first time has to be found by the system, and under a hypervisor by the
-    host, which may stop everything for milliseconds. So the room of a large table that is gone is
+    host, which may stop everything for milliseconds. So the memory of a large table that is gone is
     used again, by one that needs half of it at least; `KEPT` that nobody uses are kept.
     """
-    size = max(1, rows) * HALF_LINE
+    size = max(1, rows) * ROW_BYTES
     table = _small(size, dtype) if size < LARGE else _large(size, dtype)
-    found: NDArray[Any] = table.reshape(-1, HALF_LINE // table.itemsize)[:rows]
+    found: NDArray[Any] = table.reshape(-1, ROW_BYTES // table.itemsize)[:rows]
     return found
 
 
@@ -102,31 +97,31 @@ def _small(size: int, dtype: type[Any]) -> NDArray[Any]:
 
 
 def _large(size: int, dtype: type[Any]) -> NDArray[Any]:
-    room = _taken(size) or _new(size)
-    start = -np.frombuffer(room, np.uint8).ctypes.data % HUGE_PAGE
-    table = np.frombuffer(room, dtype, size // np.dtype(dtype).itemsize, start)
+    block = _taken(size) or _new(size)
+    start = -np.frombuffer(block, np.uint8).ctypes.data % HUGE_PAGE
+    table = np.frombuffer(block, dtype, size // np.dtype(dtype).itemsize, start)
     # All views refer to this array, and end before it does.
-    finalize(table, _spare.append, room).atexit = False
+    finalize(table, _spare.append, block).atexit = False
     return table
 
 
 def _taken(size: int) -> mmap.mmap | None:
-    for room in tuple(_spare):
-        if size <= len(room) - HUGE_PAGE <= 2 * size:
+    for block in tuple(_spare):
+        if size <= len(block) - HUGE_PAGE <= 2 * size:
             # Another thread may have been faster.
             with suppress(ValueError):
-                _spare.remove(room)
-                return room
+                _spare.remove(block)
+                return block
     return None
 
 
 def _new(size: int) -> mmap.mmap:
-    """Room for a table that may start at a huge page, and for an eighth more: the next is hardly
+    """Memory for a table that may start at a huge page, and for an eighth more: the next is hardly
     ever just as large. What is not touched takes no memory."""
-    room = mmap.mmap(-1, size + size // 8 + HUGE_PAGE, flags=_PRIVATE)
+    block = mmap.mmap(-1, size + size // 8 + HUGE_PAGE, flags=_PRIVATE)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        room.madvise(mmap.MADV_HUGEPAGE)
-    return room
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return block
 
 
 PIVOTS = 8
@@ -146,7 +141,7 @@ def pivots_of(
 
     `pause` is called between pieces of the work.
     """
-    pivots: Singles = half_lines(len(starts), np.float32)
+    pivots: Singles = aligned_rows(len(starts), np.float32)
     # A piece at a time, so that no single step keeps the other threads of a process waiting.
     for first in range(0, len(starts), _ROWS):
         pause()
@@ -202,16 +197,12 @@ class MapBlocks:
 
     def __init__(
         self,
-        lengths: Integers,
-        knots: Floats,
-        values: Floats,
+        maps: MapColumns,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """From the maps' knots and values end to end, of `lengths` knots each.
-
-        `pause` is called between pieces of the work. Raises ValueError on maps that
-        `CalibrationMap` would refuse.
-        """
+        """`pause` is called between pieces of the work. Raises ValueError on maps that
+        `CalibrationMap` would refuse."""
+        lengths = maps.lengths
         if not (lengths >= 2).all():
             raise ValueError("atlas: a map needs at least two knots")
         widths = _block_widths(lengths)
@@ -219,23 +210,23 @@ class MapBlocks:
         self._lengths = lengths
         starts = np.cumsum(widths) - widths
         self._firsts = starts // GROUP
-        self._groups = half_lines(size // GROUP, np.float32)
+        self._groups = aligned_rows(size // GROUP, np.float32)
         # One more in front: how many knots are passed is then the place of the last of them.
-        self._segments = half_lines(size + 1, np.float64)
+        self._segments = aligned_rows(size + 1, np.float64)
         self._segments[0] = np.inf
         stops = starts + widths
-        for maps, flat in _pieces(lengths):
+        for run, flat in _pieces(lengths):
             pause()
-            block = slice(int(starts[maps.start]), int(stops[maps.stop - 1]))
-            self._fill(block, self._lengths[maps], starts[maps], knots[flat], values[flat])
+            block = slice(int(starts[run.start]), int(stops[run.stop - 1]))
+            piece = MapColumns(lengths[run], maps.knots[flat], maps.values[flat])
+            self._fill(block, starts[run], piece)
         steps = np.maximum(widths // PIVOTS, GROUP)
         self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps, pause)
         self._spans = steps // GROUP if widths.max() > _NARROW else None
 
-    def _fill(
-        self, block: slice, lengths: Integers, starts: Integers, knots: Floats, values: Floats
-    ) -> None:
+    def _fill(self, block: slice, starts: Integers, maps: MapColumns) -> None:
         """Writes whole maps to the block that is theirs."""
+        lengths, knots, values = maps.lengths, maps.knots, maps.values
         ends = np.cumsum(lengths)
         _check_knots(lengths, ends, check_unit_interval("knots", knots))
         check_unit_interval("values", values)
@@ -262,47 +253,49 @@ class MapBlocks:
         return probabilities
 
     def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
-        spare = spare_rooms(len(rows))
+        spare = spare_buffers(len(rows))
         # Taken out at once: another thread may search as many scores meanwhile.
-        room = spare.pop() if spare else SearchRoom(len(rows))
+        buffers = spare.pop() if spare else SearchBuffers(len(rows))
         if scores.itemsize == _SINGLE_BYTES:
-            self._read_segments(self._places(rows, cast(Singles, scores), room), room)
+            self._read_segments(self._places(rows, cast(Singles, scores), buffers), buffers)
         else:
-            self._search_doubles(rows, scores, room)
-        probabilities: Floats = scores - room.starts
-        probabilities *= room.slopes
-        probabilities += room.values
+            self._search_doubles(rows, scores, buffers)
+        probabilities: Floats = scores - buffers.starts
+        probabilities *= buffers.slopes
+        probabilities += buffers.values
         if not spare:
-            spare.append(room)
+            spare.append(buffers)
         return probabilities
 
-    def _search_doubles(self, rows: Integers, scores: Floats | Singles, room: SearchRoom) -> None:
+    def _search_doubles(
+        self, rows: Integers, scores: Floats | Singles, buffers: SearchBuffers
+    ) -> None:
         above = np.nextafter(scores.astype(np.float32), _ABOVE_ALL)
-        places = self._places(rows, above, room)
-        self._read_segments(places, room)
-        while (below := scores < room.starts).any():
+        places = self._places(rows, above, buffers)
+        self._read_segments(places, buffers)
+        while (below := scores < buffers.starts).any():
             places -= below
-            self._read_segments(places, room)
+            self._read_segments(places, buffers)
 
-    def _read_segments(self, places: Integers, room: SearchRoom) -> None:
-        # What is written to given room is looked for within bounds: "clip" spares a check and copy.
-        self._segments.take(places, 0, room.segments, "clip")
+    def _read_segments(self, places: Integers, buffers: SearchBuffers) -> None:
+        # Into given buffers, all places within bounds: "clip" spares a check and a copy.
+        self._segments.take(places, 0, buffers.segments, "clip")
 
-    def _places(self, rows: Integers, scores: Singles, room: SearchRoom) -> Integers:
+    def _places(self, rows: Integers, scores: Singles, buffers: SearchBuffers) -> Integers:
         """Of the last knot that each score has passed; IndexError on a row beyond the last."""
         repeated = scores.repeat(GROUP)
         groups: Integers = self._firsts.take(rows)
-        self._pivots.take(rows, 0, room.knots, "clip")
-        passed = room.passed(repeated)
+        self._pivots.take(rows, 0, buffers.knots, "clip")
+        passed = buffers.passed(repeated)
         if self._spans is None:
             groups += passed
         else:
             spans = self._spans.take(rows)
             groups += passed * spans
             self._halve(spans, scores, groups)
-        self._groups.take(groups, 0, room.knots, "clip")
+        self._groups.take(groups, 0, buffers.knots, "clip")
         groups *= _GROUP_AS_ARRAY
-        groups += room.passed(repeated)
+        groups += buffers.passed(repeated)
         return groups
 
     def _halve(self, spans: Integers, scores: Singles, groups: Integers) -> None:
@@ -329,11 +322,11 @@ class MapBlocks:
         span = slice(start, start + int(self._lengths[row]))
         return self._segments[span, _KNOT], self._segments[span, _VALUE]
 
-    def flat(self) -> tuple[Integers, Floats, Floats]:
-        """Lengths, and knots and values end to end, as they came."""
+    def columns(self) -> MapColumns:
+        """The maps as they came."""
         knots, values, *_ = self._segments.T
         taken = knots <= 1.0
-        return self._lengths, knots[taken], values[taken]
+        return MapColumns(self._lengths, knots[taken], values[taken])
 
 
 def _singles_not_below(knots: Floats) -> Singles:

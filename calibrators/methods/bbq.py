@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, borders_between, step_map
-from calibrators.methods.calibrator import Calibrator
+from calibrators.methods.calibrator import Calibrator, Prior
 from calibrators.methods.equal_frequency import bin_starts
 from calibrators.samples import Floats, Integers
 from calibrators.scipy_functions import betaln
@@ -43,15 +43,15 @@ class BayesianBinning(Calibrator):
     name: ClassVar[str] = "bbq"
     monotone: ClassVar[bool] = False
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """A step wherever a model of any weight has a border."""
-        data = _Cumulated.of(tally)
-        sizes = model_sizes(float(data.weights[-1]), len(tally.scores))
-        evidence = np.array([data.binned(bins).log_likelihood for bins in sizes])
+        sums = _Cumulated.of(data)
+        sizes = model_sizes(float(sums.weights[-1]), len(data.scores))
+        evidence = np.array([sums.binned(bins).log_likelihood for bins in sizes])
         shares = np.exp(evidence - evidence.max())
         heavy = np.flatnonzero(shares > _NEGLIGIBLE)
         shares = shares[heavy] / shares[heavy].sum()
-        return data.averaged(zip(shares.tolist(), sizes[heavy].tolist(), strict=True))
+        return sums.averaged(zip(shares.tolist(), sizes[heavy].tolist(), strict=True))
 
 
 def model_sizes(total_weight: float, distinct: int) -> Integers:
@@ -100,11 +100,11 @@ class _Cumulated:
     borders: Floats
 
     @classmethod
-    def of(cls, tally: Tally) -> "_Cumulated":
-        """The sums of a tally."""
-        borders = np.concatenate(([0.0], borders_between(tally.scores), [1.0]))
-        scale = min(1.0, _MOST_SAMPLES / tally.total_weight)
-        weights, positives = tally.weights * scale, tally.positives * scale
+    def of(cls, data: WeightedSamples) -> "_Cumulated":
+        """The sums of the samples."""
+        borders = np.concatenate(([0.0], borders_between(data.scores), [1.0]))
+        scale = min(1.0, _MOST_SAMPLES / data.total_weight)
+        weights, positives = data.weights * scale, data.positives * scale
         return cls(np.cumsum(weights), np.cumsum(positives), borders)
 
     def binned(self, bins: int) -> _Model:

@@ -1,8 +1,4 @@
-"""What every calibrator can do.
-
-How much is enough for a map of one's own.
-No calibration: the score is the probability.
-"""
+"""What every calibrator can do, how much is enough to fit one, and the identity."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrators.bins.bins import Bins
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import Tally
-from calibrators.maps.atlas import MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.samples import Floats
 
-BegunFits = Callable[[CalibrationMap | None], MapColumns]
+Prior = CalibrationMap | None
+"""The map of the level above, for calibrators that lean on one."""
+
+BegunFits = Callable[[Prior], MapColumns]
 """From the prior to the maps of campaigns whose bins were seen before it was known."""
 
 
@@ -43,30 +41,29 @@ class Calibrator(ABC):
 
         Raises ValueError on other values, on unequal lengths, and when no weight is above 0.
         """
-        return self.fit_tally(Tally.from_samples(scores, outcomes, sample_weight))
+        return self.fit_weighted(WeightedSamples.from_samples(scores, outcomes, sample_weight))
 
-    def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_bins(self, bins: Bins, prior: Prior = None) -> CalibrationMap:
         """The map of sufficient statistics; ValueError when they are empty.
 
         `prior` is the parent's map, for calibrators that can lean on one; the others ignore it.
         """
-        return self.fit_tally(Tally.from_bins(bins), prior)
-
-    def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
-        """`fit_bins` of each campaign of a table, in its order, to the last bit."""
-        return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
+        return self.fit_weighted(WeightedSamples.from_bins(bins), prior)
 
     def begin_table(self, table: BinsTable) -> BegunFits:
-        """`fit_table`, as far as it can be done before the prior is known: only what the rest
-        needs is kept of the table."""
+        """`fit_bins` of each campaign of a table, in its order, as far as it can be done before the
+        prior is known: only what the rest needs is kept of the table."""
         if self.leans:
             packed = table.to_bytes()
-            return lambda prior: self.fit_table(BinsTable.from_bytes(packed), prior)
-        maps = self.fit_table(table)
+            return lambda prior: self._maps(BinsTable.from_bytes(packed), prior)
+        maps = self._maps(table, None)
         return lambda _: maps
 
+    def _maps(self, table: BinsTable, prior: Prior) -> MapColumns:
+        return MapColumns.of_maps([self.fit_bins(bins, prior) for _, bins in table])
+
     @abstractmethod
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The map of distinct scores with weights and positives."""
 
 
@@ -101,6 +98,6 @@ class Identity(Calibrator):
 
     name: ClassVar[str] = "identity"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The identity, whatever the data."""
         return CalibrationMap.identity()

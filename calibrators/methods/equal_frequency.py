@@ -1,9 +1,4 @@
-"""Cuts of weighted samples into bins of equal frequency.
-
-Bins of scores as the smoothed isotonic regression sees them, and how they are pooled.
-Equal-frequency cuts of many campaigns at once; each as `equal_frequency` cuts one.
-Equal-frequency bins of many campaigns at once, from the cells of a table of bins.
-"""
+"""Equal-frequency bins of weighted samples, of one campaign or of many at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import cell_means
-from calibrators.bins.grid import GRID
+from calibrators.bins.grid import GRID, Grid
 from calibrators.bins.table import BinsTable
 from calibrators.bins.weighted_samples import check_some
 from calibrators.maps.calibration_map import CalibrationMap
@@ -27,30 +22,11 @@ LAST_WHOLE = 2.0**53
 """From here on every float is whole, and counting single samples means nothing any more."""
 
 
-def bin_count(total_weight: float, bin_size: float, distinct: int = 1) -> int:
-    """K = max(1, floor(N / n)), Algorithm 1 line 3 of Deng et al.
-
-    Never more than the number of distinct scores or 2**20, whichever is more: weights of 1e12
-    must not ask for more bins than memory holds.
-    """
-    return int(min(max(total_weight // bin_size, 1), max(MOST_BINS, distinct)))
-
-
-def equal_cuts(total_weight: float, bins: int) -> Floats:
-    """Where the bins end, in cumulative weight, shape (bins + 1,), from 0 to the total.
-
-    A whole total is cut after whole samples, cut k after sample (2kN + K) // (2K), so that sizes
-    differ by at most one and no remainder is dropped; any other at exactly kN/K.
-    """
-    edges = np.arange(bins + 1)
-    if total_weight.is_integer() and total_weight < LAST_WHOLE:
-        # The quotient apart from the remainder: 2kN itself would overflow.
-        size, rest = divmod(int(total_weight), bins)
-        return (edges * size + (2 * edges * rest + bins) // (2 * bins)).astype(np.float64)
-    # The exponent apart, for a total near the largest float would overflow in the product.
-    mantissa, exponent = np.frexp(total_weight)
-    cuts: Floats = np.ldexp(edges * mantissa / bins, exponent)
-    return cuts
+def equal_frequency_starts(weights: Floats, bin_size: float) -> Integers:
+    """`bin_starts` of bins of this size, from the weights of distinct scores, (m,)."""
+    reached = np.cumsum(weights)
+    bins = bin_counts(reached[-1:], bin_size, np.array([len(reached)]))
+    return bin_starts(reached, int(bins.sum()))
 
 
 def bin_starts(reached: Floats, bins: int) -> Integers:
@@ -61,7 +37,7 @@ def bin_starts(reached: Floats, bins: int) -> Integers:
     """
     if not len(reached):
         return np.empty(0, np.int64)
-    cuts = equal_cuts(float(reached[-1]), bins)[1:-1]
+    _, cuts = inner_cuts(reached[-1:], np.array([bins]))
     ends = np.searchsorted(reached, cuts)
     # The ends ascend already: only repetitions have to go.
     fresh = np.diff(ends, prepend=-1) > 0
@@ -124,24 +100,35 @@ class ScoreBins:
 
 
 def bin_counts(totals: Floats, bin_size: float, distinct: Integers) -> Integers:
-    """`bin_count` of each campaign, (c,), by its total weight and its number of distinct scores."""
+    """K = max(1, floor(N / n)) of each campaign, (c,), Algorithm 1 line 3 of Deng et al.
+
+    Never more than its number of distinct scores or 2**20, whichever is more: weights of 1e12
+    must not ask for more bins than memory holds.
+    """
     most = np.maximum(MOST_BINS, distinct)
     return np.clip(totals // bin_size, 1, most).astype(np.int64)
 
 
 def inner_cuts(totals: Floats, bins: Integers) -> tuple[Integers, Floats]:
-    """`equal_cuts` of each campaign but 0 and the total, end to end: whose it is, and each cut."""
+    """Where the bins of each campaign end but the last, in cumulative weight, end to end: whose
+    each cut is, and the cut.
+
+    A whole total is cut after whole samples, cut k after sample (2kN + K) // (2K), so that sizes
+    differ by at most one and no remainder is dropped; any other at exactly kN/K.
+    """
     campaigns = np.repeat(np.arange(len(bins)), bins - 1)
     before = np.cumsum(bins - 1) - (bins - 1)
     edges = np.arange(len(campaigns)) - before[campaigns] + 1
     whole = (np.floor(totals) == totals) & (totals < LAST_WHOLE)
     exact = _whole_cuts(np.where(whole, totals, 0.0)[campaigns], bins[campaigns], edges)
+    # The exponent apart, for a total near the largest float would overflow in the product.
     mantissas, exponents = np.frexp(totals[campaigns])
     others = np.ldexp(edges * mantissas / bins[campaigns], exponents)
     return campaigns, np.where(whole[campaigns], exact, others)
 
 
 def _whole_cuts(totals: Floats, bins: Integers, edges: Integers) -> Floats:
+    # The quotient apart from the remainder: 2kN itself would overflow.
     size, rest = np.divmod(totals.astype(np.int64), bins)
     cuts: Integers = edges * size + (2 * edges * rest + bins) // (2 * bins)
     return cuts.astype(np.float64)
@@ -184,11 +171,8 @@ class CampaignBins:
         """`bins_of_cells` of each campaign of the table, to the last bit."""
         held = table.counts > 0
         offsets = np.concatenate(([0], np.cumsum(held)))[table.offsets]
-        # As one campaign without samples is refused.
-        check_some(float(np.diff(offsets).min()))
-        return _Cells(table.cells[held], *cell_means(table.cells, table.sums), offsets).cut(
-            bin_size
-        )
+        samples = cell_means(table.cells, table.sums)
+        return bins_of_cells(GRID, table.cells[held], samples, offsets, bin_size)
 
     @classmethod
     def end_to_end(cls, parts: Sequence["CampaignBins"]) -> "CampaignBins":
@@ -205,42 +189,47 @@ class CampaignBins:
         return CampaignBins(self.bins.pooled(starts), np.searchsorted(starts, self.offsets))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """Cells that hold samples, (m,) each, and where those of each campaign begin, (c + 1,)."""
+def bins_of_cells(
+    grid: Grid,
+    cells: Integers,
+    samples: tuple[Floats, Floats, Floats],
+    offsets: Integers,
+    bin_size: float,
+) -> CampaignBins:
+    """Equal-frequency bins of exactly equal weight, from the cells of a grid, (m,), that hold
+    samples, their mean scores, mean outcomes and weights, (m,) each, and where those of each
+    campaign begin, (c + 1,).
 
-    cells: Integers
-    means: Floats
-    outcomes: Floats
-    weights: Floats
-    offsets: Integers
-
-    def cut(self, bin_size: float) -> CampaignBins:
-        lower, upper = GRID.edges(self.cells)
-        means = np.clip(self.means, lower, upper)
-        spread = np.minimum(means - lower, upper - means)
-        first, last = self.offsets[:-1], self.offsets[1:] - 1
-        columns = np.stack((self.weights, self.weights * means, self.weights * self.outcomes))
-        reached, score_sums, positives = running_sums(columns, self.offsets)
-        counts = bin_counts(reached[last], bin_size, last - first + 1)
-        campaigns, cuts = inner_cuts(reached[last], counts)
-        cell = reaching(reached, self.offsets, campaigns, cuts)
-        left = (reached[cell] - cuts) / self.weights[cell]
-        edges = means[cell] + spread[cell] * (1 - 2 * left)
-        next_cell = np.minimum(cell + 1, last[campaigns])
-        following = np.where(left > 0, edges, (means - spread)[next_cell])
-        above = self.weights[cell] * left * (means[cell] + spread[cell] * (1 - left))
-        clicked = self.weights[cell] * left * self.outcomes[cell]
-        offsets = np.concatenate(([0], np.cumsum(counts)))
-        ends = _Ends(offsets)
-        bins = ScoreBins(
-            ends.after((means - spread)[first], following),
-            ends.before(edges, (means + spread)[last]),
-            ends.steps(cuts, reached[last]),
-            ends.sums(score_sums, cell, above, last),
-            ends.sums(positives, cell, clicked, last),
-        )
-        return CampaignBins(bins, offsets)
+    A cell that a cut falls into is split in proportion; its scores are taken as spread evenly
+    around their mean, inside the cell. Raises ValueError on a campaign without a cell.
+    """
+    check_some(float(np.diff(offsets).min(initial=1)))
+    lower, upper = grid.edges(cells)
+    means, outcomes, weights = samples
+    means = np.clip(means, lower, upper)
+    spread = np.minimum(means - lower, upper - means)
+    first, last = offsets[:-1], offsets[1:] - 1
+    columns = np.stack((weights, weights * means, weights * outcomes))
+    reached, score_sums, positives = running_sums(columns, offsets)
+    counts = bin_counts(reached[last], bin_size, last - first + 1)
+    campaigns, cuts = inner_cuts(reached[last], counts)
+    cell = reaching(reached, offsets, campaigns, cuts)
+    left = (reached[cell] - cuts) / weights[cell]
+    edges = means[cell] + spread[cell] * (1 - 2 * left)
+    next_cell = np.minimum(cell + 1, last[campaigns])
+    following = np.where(left > 0, edges, (means - spread)[next_cell])
+    above = weights[cell] * left * (means[cell] + spread[cell] * (1 - left))
+    above_positives = weights[cell] * left * outcomes[cell]
+    bin_offsets = np.concatenate(([0], np.cumsum(counts)))
+    ends = _Ends(bin_offsets)
+    bins = ScoreBins(
+        ends.after((means - spread)[first], following),
+        ends.before(edges, (means + spread)[last]),
+        ends.steps(cuts, reached[last]),
+        ends.sums(score_sums, cell, above, last),
+        ends.sums(positives, cell, above_positives, last),
+    )
+    return CampaignBins(bins, bin_offsets)
 
 
 class _Ends:

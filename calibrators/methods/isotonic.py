@@ -1,22 +1,19 @@
-"""Isotonic regression: the monotone map closest to the outcomes, sample by sample.
-
-Histogram binning: equal-frequency bins, each with its own mean outcome.
-"""
+"""Isotonic regression and histogram binning."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import (
     CalibrationMap,
     borders_between,
     knots_with_tails,
     step_map,
 )
-from calibrators.methods.calibrator import Calibrator
-from calibrators.methods.equal_frequency import bin_count, bin_starts
+from calibrators.methods.calibrator import Calibrator, Prior
+from calibrators.methods.equal_frequency import equal_frequency_starts
 from calibrators.samples import Floats, Integers
 from calibrators.scipy_functions import isotonic_regression
 
@@ -35,14 +32,14 @@ class Isotonic(Calibrator):
 
     name: ClassVar[str] = "isotonic"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """Scores that share a value with both neighbours are no knots: prediction needs none."""
-        rates = np.minimum(tally.positives / tally.weights, 1.0)
-        fitted, _ = isotonic_regression(rates, tally.weights)
+        rates = np.minimum(data.positives / data.weights, 1.0)
+        fitted, _ = isotonic_regression(rates, data.weights)
         # The rounding of a pool's mean may not leave [0, 1], nor undo the order.
         values = np.maximum.accumulate(np.clip(fitted, 0.0, 1.0))
         kept = _corners(values)
-        return knots_with_tails(tally.scores[kept], values[kept], "clip")
+        return knots_with_tails(data.scores[kept], values[kept], "clip")
 
 
 def _corners(values: Floats) -> Integers:
@@ -77,13 +74,11 @@ class Histogram(Calibrator):
         if not 1 <= self.bin_size < np.inf:
             raise ValueError(f"bin_size = {self.bin_size}: must be at least 1 and finite")
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """A step for each bin; bins end at the end of a run of equal scores."""
-        reached = np.cumsum(tally.weights)
-        bins = bin_count(float(reached[-1]), self.bin_size, len(reached))
-        starts = bin_starts(reached, bins)
+        starts = equal_frequency_starts(data.weights, self.bin_size)
         weights, positives = (
-            np.add.reduceat(column, starts) for column in (tally.weights, tally.positives)
+            np.add.reduceat(column, starts) for column in (data.weights, data.positives)
         )
-        borders = borders_between(tally.scores)[starts[1:] - 1]
+        borders = borders_between(data.scores)[starts[1:] - 1]
         return step_map(borders, np.minimum(positives / weights, 1.0))

@@ -1,9 +1,6 @@
-"""Logistic regression on columns of log-odds, exact: what the parametric calibrators share.
+"""The parametric calibrators: Platt scaling, beta calibration, temperature scaling.
 
-The curve of the parametric calibrators, as a calibration map.
-Platt scaling: a straight line in log-odds, fitted to smoothed targets.
-Beta calibration: the log-odds of a ratio of two beta densities.
-Temperature scaling: one factor on the log-odds.
+All are logistic regressions on columns of log-odds, fitted exactly, and sampled as maps.
 """
 
 from dataclasses import dataclass, replace
@@ -13,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.weighted_samples import Tally, check_some
+from calibrators.bins.weighted_samples import WeightedSamples, check_some
 from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.methods.calibrator import Calibrator
+from calibrators.methods.calibrator import Calibrator, Prior
 from calibrators.samples import Floats
 from calibrators.scipy_functions import expit
 
@@ -279,17 +276,17 @@ class Platt(Calibrator):
 
     name: ClassVar[str] = "platt"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The curve through the distinct scores, sampled."""
-        low, high = log_odds_columns(tally.scores)
-        (slope,), level = fit_log_odds((low + high,), tally.weights, smoothed_positives(tally))
+        low, high = log_odds_columns(data.scores)
+        (slope,), level = fit_log_odds((low + high,), data.weights, smoothed_positives(data))
         return LogOddsCurve(slope, slope, level).sampled()
 
 
-def smoothed_positives(tally: Tally) -> Floats:
+def smoothed_positives(data: WeightedSamples) -> Floats:
     """Positives of each distinct score once the outcomes are Platt's targets, shape (m,)."""
-    positives = np.minimum(tally.positives, tally.weights)
-    negatives = tally.weights - positives
+    positives = np.minimum(data.positives, data.weights)
+    negatives = data.weights - positives
     total = float(positives.sum())
     high, low = (total + 1) / (total + 2), 1 / (float(negatives.sum()) + 2)
     return positives * high + negatives * low
@@ -309,10 +306,10 @@ class Beta(Calibrator):
 
     name: ClassVar[str] = "beta"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The curve through the distinct scores, sampled."""
-        columns = log_odds_columns(tally.scores)
-        (a, b), c = fit_log_odds(columns, tally.weights, tally.positives)
+        columns = log_odds_columns(data.scores)
+        (a, b), c = fit_log_odds(columns, data.weights, data.positives)
         return LogOddsCurve(a, b, c).sampled()
 
 
@@ -329,8 +326,8 @@ class Temperature(Calibrator):
 
     name: ClassVar[str] = "temperature"
 
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The curve through the distinct scores, sampled."""
-        low, high = log_odds_columns(tally.scores)
-        (slope,), _ = fit_log_odds((low + high,), tally.weights, tally.positives, level=False)
+        low, high = log_odds_columns(data.scores)
+        (slope,), _ = fit_log_odds((low + high,), data.weights, data.positives, level=False)
         return LogOddsCurve(slope, slope, 0.0).sampled()

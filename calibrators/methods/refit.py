@@ -1,10 +1,4 @@
-"""The refit: from the bins of a window to the maps of all campaigns.
-
-The service's worker and the offline backtest both call this one function.
-
-How the maps of a target are refitted: campaign by campaign, or all of them together.
-Refits that fit each campaign's map from its own bins: every calibrator of the papers.
-"""
+"""The refit: from the bins of a window to the maps of all campaigns, by service and backtest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +12,8 @@ from numpy.typing import NDArray
 from calibrators.bins.bins import Bins
 from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
-from calibrators.maps.atlas import Atlas, CampaignRows, MapColumns
-from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.methods.calibrator import BegunFits, Calibrator, Reason, Sufficiency
 from calibrators.samples import Floats
 
@@ -42,10 +35,12 @@ class BegunRefit:
         self._calibrator, self._sufficiency = calibrator, sufficiency
         self._names: list[str] = []
         self._begun: list[BegunFits] = []
+        self._totals: list[Bins] = []
         self._skipped: dict[str, Reason] = {}
 
     def add(self, block: BinsTable) -> None:
         """Take in a block."""
+        self._totals.append(block.total())
         totals = block.totals()
         enough = self._sufficiency.enough(*totals)
         if not enough.all():
@@ -54,16 +49,17 @@ class BegunRefit:
         self._names.extend(block.campaigns)
         self._begun.append(self._calibrator.begin_table(block))
 
-    def finish(self, total: Bins) -> Refit:
-        """The maps; `total` are the bins of all campaigns of the window together."""
-        target_map = _target_map(total, self._calibrator, self._sufficiency)
+    def finish(self) -> Refit:
+        """The maps, which lean on that of all campaigns together."""
+        total = Bins.merge(self._totals)
+        return self.finish_below(_target_map(total, self._calibrator, self._sufficiency))
+
+    def finish_below(self, target_map: CalibrationMap | None) -> Refit:
+        """The maps, which lean on this one."""
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
         columns = MapColumns.end_to_end([first, *(finish(target_map) for finish in self._begun)])
-        order = sorted(range(len(self._names)), key=self._names.__getitem__)
-        in_order = columns.taken(np.array([0, *(place + 1 for place in order)], np.int64))
-        blocks = MapBlocks(in_order.lengths, in_order.knots, in_order.values)
-        names = CampaignRows([self._names[place] for place in order])
-        return Refit(Atlas(names, blocks, target_map is not None), self._skipped)
+        atlas = Atlas.of_columns(self._names, columns, target_map is not None)
+        return Refit(atlas, self._skipped)
 
 
 def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Refit:
@@ -71,18 +67,9 @@ def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -
 
     Source: the hourly update of Deng et al., section 5.1; the levels are ours.
     """
-    return refit_blocks([window], window.total(), calibrator, sufficiency)
-
-
-def refit_blocks(
-    blocks: Iterable[BinsTable], total: Bins, calibrator: Calibrator, sufficiency: Sufficiency
-) -> Refit:
-    """`refit` of a window that comes in blocks, none with a campaign of another's: only one of
-    them needs to be in memory at a time. `total` are the bins of all campaigns together."""
     begun = BegunRefit(calibrator, sufficiency)
-    for block in blocks:
-        begun.add(block)
-    return begun.finish(total)
+    begun.add(window)
+    return begun.finish()
 
 
 def refit_campaigns(
@@ -94,35 +81,18 @@ def refit_campaigns(
 ) -> Refit:
     """Fit these campaigns only; every other map, and the target's, stays as it is in force.
 
-    The window comes in blocks as in `refit_blocks`.
-
-    A named campaign that has too little in the window loses its map.
+    The window comes in blocks, none with a campaign of another's. A named campaign that has too
+    little in the window loses its map.
     """
     named = set(campaigns)
     chosen = BinsTable.merge(block.select(named) for block in blocks)
-    maps, skipped = _campaign_maps(chosen, in_force.target_map, calibrator, sufficiency)
-    for campaign in named.difference(chosen.campaigns):
-        skipped[campaign] = "few_samples"
-    kept = {name: in_force.map_of(name) for name in in_force.campaigns if name not in named}
-    return Refit(Atlas.build(kept | maps, in_force.target_map), skipped)
-
-
-def _campaign_maps(
-    window: BinsTable,
-    target_map: CalibrationMap | None,
-    calibrator: Calibrator,
-    sufficiency: Sufficiency,
-) -> tuple[dict[str, CalibrationMap], dict[str, Reason]]:
-    maps: dict[str, CalibrationMap] = {}
-    skipped: dict[str, Reason] = {}
-    totals = zip(window, *window.totals(), strict=True)
-    for (campaign, bins), samples, positives in totals:
-        reason = sufficiency.missing(samples, positives)
-        if reason is None:
-            maps[campaign] = calibrator.fit_bins(bins, target_map)
-        else:
-            skipped[campaign] = reason
-    return maps, skipped
+    begun = BegunRefit(calibrator, sufficiency)
+    begun.add(chosen)
+    fitted = begun.finish_below(in_force.target_map)
+    absent: dict[str, Reason] = dict.fromkeys(named.difference(chosen.campaigns), "few_samples")
+    maps = {name: in_force.map_of(name) for name in in_force.campaigns if name not in named}
+    maps |= {name: fitted.atlas.map_of(name) for name in fitted.atlas.campaigns}
+    return Refit(Atlas.build(maps, in_force.target_map), absent | dict(fitted.skipped))
 
 
 def _reasons(
@@ -206,24 +176,9 @@ class PerCampaign:
         """See `Method`; the trial is the refit of an hour before."""
         behind = ceil(history.as_of)
         ends = (behind, behind - 1) if trial else (behind,)
-        windows = [_Window(BegunRefit(self.calibrator, self.sufficiency)) for _ in ends]
+        windows = [BegunRefit(self.calibrator, self.sufficiency) for _ in ends]
         for tables in history.sums(*(range(end - self.hours, end) for end in ends)):
             for window, table in zip(windows, tables, strict=True):
                 window.add(table)
-        fitted, *before = (window.refit() for window in windows)
+        fitted, *before = (window.finish() for window in windows)
         return Fitted(fitted.atlas, before[0].atlas if before else None, fitted.skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """A refit as the blocks of its window go by, and their totals."""
-
-    begun: BegunRefit
-    totals: list[Bins] = field(default_factory=list)
-
-    def add(self, table: BinsTable) -> None:
-        self.begun.add(table)
-        self.totals.append(table.total())
-
-    def refit(self) -> Refit:
-        return self.begun.finish(Bins.merge(self.totals))

@@ -1,66 +1,126 @@
-"""Smoothed Isotonic Regression: equal-frequency bins, pooled where they violate, interpolated.
-
-Smoothed isotonic regression of many campaigns at once.
-"""
+"""Smoothed Isotonic Regression: equal-frequency bins, pooled where they violate, interpolated."""
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrators.bins.bins import Bins
-from calibrators.bins.grid import GRID, Grid
+from calibrators.bins.grid import GRID
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import Tally, check_some
-from calibrators.maps.atlas import MapColumns
-from calibrators.maps.calibration_map import CalibrationMap, Tails, knots_with_tails
-from calibrators.methods.calibrator import BegunFits, Calibrator
+from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Tails, knots_with_tails
+from calibrators.methods.calibrator import BegunFits, Calibrator, Prior
 from calibrators.methods.equal_frequency import (
     Anchor,
     CampaignBins,
     ScoreBins,
-    bin_count,
-    bin_starts,
-    equal_cuts,
+    bins_of_cells,
+    equal_frequency_starts,
 )
-from calibrators.methods.pooling import pool_adjacent_violators, pool_each
 from calibrators.samples import Floats, Integers
+from calibrators.scipy_functions import isotonic_regression
+
+PRIOR_STRENGTH: Final = 5.0
+"""Pseudo-samples of the prior in each bin; the published algorithm has none."""
+
+_CELLS = 1 << 16
+"""Cells that are fitted from at once: what is worked out for each stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignMaps:
-    """`SmoothedIsotonic.fit_bins` of each campaign of a table, to the last bit, with tails in
-    proportion; the parameters are its own.
+class SmoothedIsotonic(Calibrator):
+    """Smoothed Isotonic Regression (SIR).
 
-    Steps that look at one bin at a time take all campaigns in one go, whatever their number.
+    Source: Deng et al., Calibrating User Response Predictions in Online Advertising, Algorithm 1:
+    K = floor(N / n) bins of equal frequency; adjacent bins are pooled until their means strictly
+    increase; the map is linear between the bins' anchors.
+
+    Where the paper is silent: no remainder is dropped (bin sizes differ by at most one); a cut
+    inside a run of equal scores moves to the run's end; with fewer than 2n samples one bin is left
+    and the map is one ratio; a pooled bin is anchored at its mean score ("midpoint" is the paper's
+    (l + u) / 2, which flattens the top of skewed scores); beyond the outermost anchors the map
+    continues in proportion to the score.
+
+    Parameters: bin_size, samples in a bin (n, at least 1); anchor; tails (see `Tails`);
+    prior_strength, the pseudo-samples k with which a prior map p joins each pooled bin,
+    (positives + k p(mean score)) / (count + k), pooled once more where that breaks the order: with
+    a prior no bin is 0, so no ad is muted.
+
+    >>> calibration_map = SmoothedIsotonic(bin_size=2).fit([0.1, 0.2, 0.3, 0.4], [0, 0, 0, 1])
+    >>> calibration_map([0.15, 0.25, 0.35])
+    array([0.  , 0.25, 0.5 ])
     """
 
-    bin_size: float
-    anchor: Anchor
-    prior_strength: float
+    name: ClassVar[str] = "sir"
+    leans: ClassVar[bool] = True
 
-    def fit(self, table: BinsTable, prior: CalibrationMap | None) -> MapColumns:
-        """The maps in the order of the table's campaigns; ValueError where one has no samples."""
-        return self.finish(self.begin(table), prior)
+    bin_size: float = 1000
+    anchor: Anchor = "mean"
+    tails: Tails = "proportional"
+    prior_strength: float = PRIOR_STRENGTH
 
-    def begin(self, table: BinsTable) -> CampaignBins:
-        """What comes before the prior: bins of equal frequency, the violators pooled."""
-        return _pool_campaigns(CampaignBins.of_table(table, self.bin_size))
+    def __post_init__(self) -> None:
+        if not 1 <= self.bin_size < np.inf:
+            raise ValueError(f"bin_size = {self.bin_size}: must be at least 1 and finite")
+        if not 0 <= self.prior_strength < np.inf:
+            raise ValueError(f"prior_strength = {self.prior_strength}: must be finite, at least 0")
+        for name, value, known in (
+            ("anchor", self.anchor, ("mean", "midpoint")),
+            ("tails", self.tails, ("proportional", "clip", "unit", "extend")),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} = {value!r}: must be one of {', '.join(known)}")
 
-    def finish(self, pools: CampaignBins, prior: CalibrationMap | None) -> MapColumns:
-        """The maps of pools that were begun."""
+    def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
+        """The map of raw samples: bins end at the end of a run of equal scores."""
+        starts = equal_frequency_starts(data.weights, self.bin_size)
+        columns = (data.scores, data.scores, data.weights, data.weights * data.scores)
+        return self.interpolate(ScoreBins(*columns, data.positives).pooled(starts), prior)
+
+    def fit_bins(self, bins: Bins, prior: Prior = None) -> CalibrationMap:
+        """The map of sufficient statistics: a cell that a cut falls into is split in proportion."""
+        cells = bins.cells[bins.counts > 0]
+        offsets = np.array([0, len(cells)])
+        found = bins_of_cells(GRID, cells, bins.samples(), offsets, self.bin_size)
+        return self.interpolate(found.bins, prior)
+
+    def begin_table(self, table: BinsTable) -> BegunFits:
+        """Of all campaigns in one go, `fit_bins` to the last bit; only the pools wait for the
+        prior: few, however many cells they are of. Other tails than proportional go one by one."""
+        if self.tails != "proportional":
+            return Calibrator.begin_table(self, table)
+        parts = [
+            _pooled(CampaignBins.of_table(part, self.bin_size)) for part in table.slices(_CELLS)
+        ]
+        return partial(self._finished, CampaignBins.end_to_end(parts))
+
+    def interpolate(self, bins: ScoreBins, prior: Prior) -> CalibrationMap:
+        """Phases 2 and 3: pool the violators, draw the line through the anchors, add the tails."""
+        pools = _pooled(CampaignBins(bins, np.array([0, len(bins.weights)])))
+        anchors, values, _ = self._anchored(pools, prior)
+        return knots_with_tails(anchors, values, self.tails)
+
+    def _finished(self, pools: CampaignBins, prior: Prior) -> MapColumns:
         if not len(pools):
             return MapColumns.of_maps([])
+        return with_proportional_tails(*self._anchored(pools, prior))
+
+    def _anchored(self, pools: CampaignBins, prior: Prior) -> tuple[Floats, Floats, Integers]:
+        """Anchors and values of pools, (k,), and where each campaign's begin, (c + 1,)."""
         if prior is not None:
+            # After pooling: bins without positives stay one pool, not a staircase of pseudo-rates.
             leaning = pools.bins.leaning_on(prior, self.prior_strength)
-            pools = _pool_campaigns(CampaignBins(leaning, pools.offsets))
+            pools = _pooled(CampaignBins(leaning, pools.offsets))
+        # Rounding can leave two anchors of one cell equal; a map needs them apart.
         pools = _apart(pools, pools.bins.anchors(self.anchor))
         values = _never_falling(pools.bins.values, pools.offsets)
-        return with_proportional_tails(pools.bins.anchors(self.anchor), values, pools.offsets)
+        return pools.bins.anchors(self.anchor), values, pools.offsets
 
 
-def _pool_campaigns(pools: CampaignBins) -> CampaignBins:
+def _pooled(pools: CampaignBins) -> CampaignBins:
     starts = pool_each(pools.bins.weights, pools.bins.values, pools.offsets)
     return pools.pooled(starts)
 
@@ -111,146 +171,89 @@ def _high_tails(anchors: Floats, values: Floats) -> tuple[Floats, Floats]:
     return np.minimum(reached, 1.0), np.where(reached > 1.0, crossing, 1.0)
 
 
-_CELLS = 1 << 16
-"""Cells that are fitted from at once: what is worked out for each stays in the cache."""
+_EQUAL = 1 + 1e-9
+"""Means this close are equal but for rounding, which must not decide whether two bins pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class SmoothedIsotonic(Calibrator):
-    """Smoothed Isotonic Regression (SIR).
+def pool_adjacent_violators(weights: Floats, values: Floats) -> Integers:
+    """Which bins form a pool: the first bin of each, shape (k,), ascending.
 
-    Source: Deng et al., Calibrating User Response Predictions in Online Advertising, Algorithm 1:
-    K = floor(N / n) bins of equal frequency; adjacent bins are pooled until their means strictly
-    increase; the map is linear between the bins' anchors.
-
-    Where the paper is silent: no remainder is dropped (bin sizes differ by at most one); a cut
-    inside a run of equal scores moves to the run's end; with fewer than 2n samples one bin is left
-    and the map is one ratio; a pooled bin is anchored at its mean score ("midpoint" is the paper's
-    (l + u) / 2, which flattens the top of skewed scores); beyond the outermost anchors the map
-    continues in proportion to the score.
-
-    Parameters: bin_size, samples in a bin (n, at least 1); anchor; tails (see `Tails`);
-    prior_strength, the pseudo-samples k with which a prior map p joins each pooled bin,
-    (positives + k p(mean score)) / (count + k), pooled once more where that breaks the order: with
-    a prior no bin is 0, so no ad is muted.
-
-    >>> calibration_map = SmoothedIsotonic(bin_size=2).fit([0.1, 0.2, 0.3, 0.4], [0, 0, 0, 1])
-    >>> calibration_map([0.15, 0.25, 0.35])
-    array([0.  , 0.25, 0.5 ])
+    Pools are the fewest whose weighted mean values strictly increase: weighted isotonic regression.
+    Weights are above 0. O(number of bins).
     """
-
-    name: ClassVar[str] = "sir"
-    leans: ClassVar[bool] = True
-
-    bin_size: float = 1000
-    anchor: Anchor = "mean"
-    tails: Tails = "proportional"
-    prior_strength: float = 5.0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.bin_size < np.inf:
-            raise ValueError(f"bin_size = {self.bin_size}: must be at least 1 and finite")
-        if not 0 <= self.prior_strength < np.inf:
-            raise ValueError(f"prior_strength = {self.prior_strength}: must be finite, at least 0")
-        for name, value, known in (
-            ("anchor", self.anchor, ("mean", "midpoint")),
-            ("tails", self.tails, ("proportional", "clip", "unit", "extend")),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} = {value!r}: must be one of {', '.join(known)}")
-
-    def fit_tally(self, tally: Tally, prior: CalibrationMap | None = None) -> CalibrationMap:
-        """The map of raw samples: bins end at the end of a run of equal scores."""
-        return self.interpolate(_bins_of_runs(tally, self.bin_size), prior)
-
-    def fit_bins(self, bins: Bins, prior: CalibrationMap | None = None) -> CalibrationMap:
-        """The map of sufficient statistics: a cell that a cut falls into is split in proportion."""
-        held = bins.counts > 0
-        check_some(float(held.any()))
-        cells = bins.cells if held.all() else bins.cells[held]
-        return self.interpolate(bins_of_cells(GRID, cells, *bins.samples(), self.bin_size), prior)
-
-    def fit_table(self, table: BinsTable, prior: CalibrationMap | None = None) -> MapColumns:
-        """Maps of all campaigns in one go; other tails than proportional ones one by one."""
-        if self.tails != "proportional":
-            return Calibrator.fit_table(self, table, prior)
-        return self.begin_table(table)(prior)
-
-    def begin_table(self, table: BinsTable) -> BegunFits:
-        """Only the pools wait for the prior: few, however many cells they are of."""
-        if self.tails != "proportional":
-            return Calibrator.begin_table(self, table)
-        maps = CampaignMaps(self.bin_size, self.anchor, self.prior_strength)
-        parts = [maps.begin(part) for part in table.slices(_CELLS)]
-        return partial(maps.finish, CampaignBins.end_to_end(parts))
-
-    def interpolate(self, bins: ScoreBins, prior: CalibrationMap | None) -> CalibrationMap:
-        """Phases 2 and 3: pool the violators, draw the line through the anchors, add the tails."""
-        pools = _pooled(bins)
-        if prior is not None:
-            # After pooling: bins without positives stay one pool, not a staircase of pseudo-rates.
-            pools = _pooled(pools.leaning_on(prior, self.prior_strength))
-        anchors = pools.anchors(self.anchor)
-        # Rounding can leave two anchors of one cell equal; a map needs them apart.
-        apart = np.concatenate(([0], np.flatnonzero(anchors[1:] > anchors[:-1]) + 1))
-        pools = pools if len(apart) == len(anchors) else pools.pooled(apart)
-        # Nor may the rounding of a pool's mean undo the order that pooling made.
-        return knots_with_tails(
-            pools.anchors(self.anchor), np.maximum.accumulate(pools.values), self.tails
-        )
+    _, starts = isotonic_regression(values, weights)
+    pooled = np.add.reduceat(weights, starts)
+    means = np.add.reduceat(weights * values, starts) / pooled
+    rises = strictly_increase(means)
+    if rises.all():
+        return starts
+    equal = (np.flatnonzero(~rises) + 1).tolist()
+    return starts[_pool_equals(pooled.tolist(), means.tolist(), equal)]
 
 
-def _pooled(bins: ScoreBins) -> ScoreBins:
-    return bins.pooled(pool_adjacent_violators(bins.weights, bins.values))
+def strictly_increase(means: Floats) -> NDArray[np.bool_]:
+    """Whether each mean but the first lies above the one before by more than rounding, (k - 1,)."""
+    return means[1:] > means[:-1] * _EQUAL
 
 
-def _bins_of_runs(tally: Tally, bin_size: float) -> ScoreBins:
-    reached = np.cumsum(tally.weights)
-    starts = bin_starts(reached, bin_count(float(reached[-1]), bin_size, len(reached)))
-    scores, weights = tally.scores, tally.weights
-    return ScoreBins(scores, scores, weights, weights * scores, tally.positives).pooled(starts)
+def _pool_equals(weights: list[float], values: list[float], equal: list[int]) -> list[int]:
+    """Isotonic regression leaves bins of equal means apart; this pools them too, with a stack.
 
-
-def bins_of_cells(
-    grid: Grid, cells: Integers, means: Floats, outcomes: Floats, weights: Floats, bin_size: float
-) -> ScoreBins:
-    """Equal-frequency bins of exactly equal weight from the cells of a grid, (m,) each.
-
-    A cell that a cut falls into is split in proportion; its scores are taken as spread evenly
-    around their mean, inside the cell. Raises ValueError when there is no cell.
+    `equal` are the bins that do not lie above the one before, ascending; the others are only
+    looked at behind a pool.
     """
-    check_some(len(cells))
-    lower, upper = grid.edges(cells)
-    means = np.minimum(np.maximum(means, lower), upper)
-    spread = np.minimum(means - lower, upper - means)
-    reached = np.add.accumulate(weights)
-    total = float(reached[-1])
-    cuts = equal_cuts(total, bin_count(total, bin_size, len(cells)))[1:-1]
-    cell = reached.searchsorted(cuts)
-    # Of the cut cells. Taking costs a third of indexing, for so few.
-    weight, mean, width = weights.take(cell), means.take(cell), spread.take(cell)
-    left = (reached.take(cell) - cuts) / weight
-    edges = mean + width * (1 - 2 * left)
-    starts = means - spread
-    following = np.where(left > 0, edges, starts.take(cell + 1, mode="clip"))
-    above = weight * left * (mean + width * (1 - left))
-    return ScoreBins(
-        np.concatenate((starts[:1], following)),
-        np.concatenate((edges, [means[-1] + spread[-1]])),
-        _steps(cuts, total),
-        _between(weights * means, cell, above),
-        _between(weights * outcomes, cell, weight * left * outcomes.take(cell)),
-    )
+    starts: list[int] = []
+    pooled: list[tuple[float, float]] = []
+    done = 0
+    for place in equal:
+        starts.extend(range(done, place))
+        pooled.extend(zip(weights[done:place], values[done:place], strict=True))
+        done = max(done, place)
+        while done < len(values) and _pooled_with_top(weights[done], values[done], starts, pooled):
+            done += 1
+    starts.extend(range(done, len(values)))
+    return starts
 
 
-def _between(sums: Floats, cell: Integers, above: Floats) -> Floats:
-    """Sums between the cuts, where `above` is the part of the cut cell that lies above its cut."""
-    reached = np.add.accumulate(sums)
-    return np.maximum(_steps(reached.take(cell) - above, reached[-1]), 0.0)
+def _pooled_with_top(
+    weight: float, value: float, starts: list[int], pooled: list[tuple[float, float]]
+) -> bool:
+    """Put the next bin into the pool before it, if it belongs there, and that where it belongs."""
+    merged = False
+    while pooled and value <= pooled[-1][1] * _EQUAL:
+        top_weight, top_value = pooled.pop()
+        value = (value * weight + top_value * top_weight) / (weight + top_weight)
+        weight += top_weight
+        first = starts.pop()
+        merged = True
+    if merged:
+        starts.append(first)
+        pooled.append((weight, value))
+    return merged
 
 
-def _steps(reached: Floats, total: float) -> Floats:
-    """Differences of 0, the values reached and the total."""
-    ends = np.empty(len(reached) + 2)
-    ends[0], ends[1:-1], ends[-1] = 0.0, reached, total
-    return ends[1:] - ends[:-1]
+def pool_each(weights: Floats, values: Floats, offsets: Integers) -> Integers:
+    """`pool_adjacent_violators` of each campaign: the first bin of every pool, ascending.
+
+    The bins of campaign i stand at offsets[i]:offsets[i + 1]; there is at least one. Most campaigns
+    have few bins, and in order: these are seen at once, and only the others gone through.
+    """
+    starts = np.ones(len(values), bool)
+    sizes = np.diff(offsets)
+    for campaign in np.flatnonzero(_disordered(weights, values, offsets)).tolist():
+        bins = slice(offsets[campaign], offsets[campaign + 1])
+        starts[bins] = False
+        # Two bins out of order are one pool.
+        pools = np.zeros(1, np.int64)
+        if sizes[campaign] > 2:
+            pools = pool_adjacent_violators(weights[bins], values[bins])
+        starts[bins.start + pools] = True
+    return np.flatnonzero(starts)
+
+
+def _disordered(weights: Floats, values: Floats, offsets: Integers) -> Integers:
+    """How many bins of each campaign do not lie clearly above the one before."""
+    rises = np.ones(len(values), bool)
+    rises[1:] = (values[1:] > values[:-1]) & strictly_increase(weights * values / weights)
+    rises[offsets[:-1]] = True
+    return np.add.reduceat(~rises, offsets[:-1], dtype=np.int64)

@@ -1,8 +1,7 @@
 """The bins of a block of campaigns, by coarse cell of the score's log-odds and by hour.
 
-The cells of a block of campaigns hour by hour: sums over hours, and sums over cells.
-What a block's cells hold hour by hour, packed: kept from one look at it to the next.
-A block of campaigns during a fit: their cells, and their deviations so far.
+`Cells` is what a window holds, `CellHours` the same packed hour by hour, `CampaignBlock` a block
+during a fit.
 """
 
 from collections.abc import Sequence
@@ -233,8 +232,8 @@ class Cells:
         return len(self.campaigns)
 
     @property
-    def promised(self) -> Floats:
-        """The positives that the scores of each cell promise, (m,)."""
+    def predicted(self) -> Floats:
+        """The positives that the scores of each cell predict, (m,)."""
         return self.samples * self.scores
 
 
@@ -263,7 +262,7 @@ class CampaignBlock:
     groups : the group of each campaign, (c,), -1 for none.
     log_odds : of the mean score of each cell, (m,).
     offsets : from the centre of all traffic to that of each campaign's own, by the positives that
-        scores promise, in log-odds, (c,).
+        scores predict, in log-odds, (c,).
     values : coordinates of the deviations, (c, k).
     trust : in each campaign's level, (c,), see `Precisions`.
     """
@@ -288,7 +287,7 @@ class CampaignBlock:
         rows = cells.hours.rows
         before, self._after = self._knots.places(cells.log_odds)
         self._key = (rows * self._knots.count + before).astype(np.int32)
-        self.offsets = self._centres(rows, cells.promised) - coordinates.centre
+        self.offsets = self._centres(rows, cells.predicted) - coordinates.centre
         self.trust: Floats = np.ones(len(cells))
         self.weigh(weights)
 
@@ -299,8 +298,8 @@ class CampaignBlock:
         """Count each campaign's hours with these weights, (c, h), from now on."""
         self._counts, self._positives = self.hours.weighted(weights)
 
-    def _centres(self, rows: Integers, promised: Floats) -> Floats:
-        weights = promised + np.finfo(float).tiny
+    def _centres(self, rows: Integers, predicted: Floats) -> Floats:
+        weights = predicted + np.finfo(float).tiny
         total = sums_by(rows, weights, len(self))
         centres = sums_by(rows, weights * self.log_odds, len(self)) / total
         positions = self._knots.positions
@@ -335,23 +334,19 @@ class CampaignBlock:
     def on_knots(self, amounts: Floats) -> Floats:
         """Amounts at the cells, (m,), shared between the knots around each, (c, k)."""
         behind = amounts * self._after
+        return self._around(amounts - behind, behind)
+
+    def _around(self, before: Floats, behind: Floats) -> Floats:
         size = len(self) * self._knots.count
-        shared = sums_by(self._key, amounts - behind, size)
-        shared += sums_by(self._key + 1, behind, size)
-        return shared.reshape(-1, self._knots.count)
+        both = sums_by(self._key, before, size) + sums_by(self._key + 1, behind, size)
+        return both.reshape(-1, self._knots.count)
 
     def _tridiagonal(self, weights: Floats) -> tuple[Floats, Floats]:
         mixed = weights * (1 - self._after) * self._after
-        diagonal = self.on_knots(weights) - self.on_knots_both(mixed)
+        diagonal = self.on_knots(weights) - self._around(mixed, mixed)
         size = len(self) * self._knots.count
         beside = sums_by(self._key, mixed, size).reshape(-1, self._knots.count)
         return diagonal, beside[:, :-1]
-
-    def on_knots_both(self, amounts: Floats) -> Floats:
-        """Amounts at the cells, (m,), whole to each of both knots around, (c, k)."""
-        size = len(self) * self._knots.count
-        both = sums_by(self._key, amounts, size) + sums_by(self._key + 1, amounts, size)
-        return both.reshape(-1, self._knots.count)
 
     def curvature_pull(self, curves: Floats, covariances: Floats) -> Floats:
         """Half the third derivative of the likelihood against these covariances, (c, k, k), as a

@@ -1,18 +1,23 @@
-"""Drift: which hours of a campaign still speak for it after a jump, and which are odd.
+"""Change points: which hours of a campaign still count after a jump, and which are odd.
 
-Since when a campaign's ratio has been what it is: Bayesian online change-point detection.
-Which campaigns are worth the change detector's work.
-How much a campaign's ratio moves from hour to hour when nothing happens.
+Bayesian online change-point detection, behind a likelihood-ratio prefilter that spares most
+campaigns, with the campaign's own drift rate as what may happen without a jump.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from calibrators.pooled.campaign_hours import CampaignHours, check_ages, complete_hours
-from calibrators.pooled.outliers import SaidByHour, implausible_hours, outage_hours
+from calibrators.pooled.campaign_hours import (
+    SPANS,
+    CampaignHours,
+    complete_hours,
+    poisson_evidence,
+    span_sums,
+)
+from calibrators.pooled.outliers import PlatformHours, outage_hours, outlier_hours
 from calibrators.samples import Floats, Integers
 
 MOST = 12
@@ -31,7 +36,7 @@ _BIRTH = 0.5
 """What a run knows before its first hour, in positives (Jeffreys)."""
 
 
-class Runs(NamedTuple):
+class RunLengths(NamedTuple):
     """The runs of c campaigns after h hours.
 
     Attributes
@@ -56,15 +61,15 @@ class Runs(NamedTuple):
         return np.asarray(np.einsum("ck,ckh->ch", self.chances, self.odd))
 
 
-def runs_of(
+def run_lengths(
     expected: Floats, observed: Floats, drift: Floats, jump: float, odd: float, most: int = MOST
-) -> Runs:
+) -> RunLengths:
     """The runs that c campaigns may be in after h hours.
 
     expected, observed: (c, h), positives, as ratios to the campaign's mean; hours without expected
-    ones tell nothing. A run's ratio has a Gamma posterior, whose variance grows each hour by the
+    ones say nothing. A run's ratio has a Gamma posterior, whose variance grows each hour by the
     ordinary drift, (c,). With probability `jump` an hour begins a new run, with probability `odd`
-    it tells nothing of its run. Of the runs the likeliest are kept, and the newest.
+    it says nothing of its run. Of the runs the likeliest are kept, and the newest.
 
     Source: Adams and MacKay, Bayesian online changepoint detection, arXiv:0710.3742; in each run
     the Poisson-Gamma model with a random walk of Smith (JRSS B 41, 1979); the pruning is that of
@@ -87,14 +92,14 @@ def runs_of(
         fits = np.log1p(-odd) + _negative_binomial(y, e, widened, rates)
         both = np.logaddexp(fits, np.log(odd) + w)
         odds[:, :, hour] = np.exp(np.log(odd) + w - both)
-        told = 1 - odds[:, :, hour]
-        sizes, rates = widened + told * y, rates + told * e
+        counted = 1 - odds[:, :, hour]
+        sizes, rates = widened + counted * y, rates + counted * e
         logs += np.log1p(-jump) + both
         place = _least(logs, begins, hour)
         logs[rows, place] = before + np.log(jump if hour else 1.0) + w[:, 0]
         begins[rows, place], odds[rows, place] = hour, 0.0
         sizes[rows, place], rates[rows, place] = _BIRTH + y[:, 0], _BIRTH + e[:, 0]
-    return Runs(begins, np.exp(logs - _log_sum(logs)[:, None]), odds)
+    return RunLengths(begins, np.exp(logs - _log_sum(logs)[:, None]), odds)
 
 
 def _least(logs: Floats, begins: Integers, hour: int) -> Integers:
@@ -136,30 +141,21 @@ def _log_sum(logs: Floats) -> Floats:
     return total
 
 
-SPANS = (1, 2, 4, 8)
-"""Hours, of spans that are held against the campaign's mean; so are all first and all last ones."""
-
 EVIDENCE = 6.0
 """In nats: with less, neither a jump nor an odd hour is more likely than not."""
 
 
-def suspicious(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
+def likelihood_ratio_prefilter(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     """Whether any span's positives speak against the campaign's mean ratio, (c,), from positives as
     ratios to that mean, (c, h): a generalised likelihood ratio test of Poisson counts, cheap, and
     easily passed."""
     e, y = (np.cumsum(np.pad(a, ((0, 0), (1, 0))), axis=1) for a in (expected, observed))
-    most = (_evidence(e, y) + _evidence(e[:, -1:] - e, y[:, -1:] - y)).max(axis=1)
+    most = (poisson_evidence(e, y) + poisson_evidence(e[:, -1:] - e, y[:, -1:] - y)).max(axis=1)
     for span in SPANS:
-        spans = _evidence(e[:, span:] - e[:, :-span], y[:, span:] - y[:, :-span])
+        spans = poisson_evidence(e[:, span:] - e[:, :-span], y[:, span:] - y[:, :-span])
         most = np.maximum(most, spans.max(axis=1, initial=0.0))
     found: NDArray[np.bool_] = most > EVIDENCE
     return found
-
-
-def _evidence(expected: Floats, observed: Floats) -> Floats:
-    """Half the Poisson deviance."""
-    e, y = np.maximum(expected, 1e-12), np.maximum(observed, 0.0)
-    return y * np.log(np.maximum(y, 1e-12) / e) - y + e
 
 
 STEPS: Floats = np.geomspace(0.01, 0.5, 12)
@@ -179,10 +175,10 @@ _FREEDOM = 4.0
 _FEWEST_EXPECTED = 4.0
 
 
-def drift_variances(expected: Floats, observed: Floats) -> Floats:
+def drift_rates(expected: Floats, observed: Floats) -> Floats:
     """The variance of an hour's step of the log ratio, (c,), from positives, (c, h).
 
-    For each of `SPANS` the mode of the posterior over `STEPS`, of which the larger counts.
+    For each of `DRIFT_SPANS` the mode of the posterior over `STEPS`, of which the larger counts.
     """
     usual = -0.5 * (np.log(STEPS / _USUAL) / _DOUBT) ** 2
     places = np.zeros(len(expected), np.int64)
@@ -194,7 +190,7 @@ def drift_variances(expected: Floats, observed: Floats) -> Floats:
 
 def _fit(expected: Floats, observed: Floats, span: int, step: float) -> Floats:
     """Log likelihood of the differences of a campaign's spans in turn, (c,), over their overlap."""
-    e, y = _spans(expected, span), _spans(observed, span)
+    e, y = span_sums(expected, span), span_sums(observed, span)
     logs, noise = np.log((y + 0.5) / (e + 0.5)), 1 / (e + 0.5)
     between = step**2 * (2 * span**2 + 1) / (3 * span)
     variances = noise[:, span:] + noise[:, :-span] + between
@@ -203,12 +199,6 @@ def _fit(expected: Floats, observed: Floats, span: int, step: float) -> Floats:
     usable = np.minimum(e[:, span:], e[:, :-span]) >= _FEWEST_EXPECTED
     fits: Floats = -0.5 * np.where(usable, logs_of_t, 0.0).sum(axis=1) / span
     return fits
-
-
-def _spans(values: Floats, span: int) -> Floats:
-    """Sums of `span` hours in turn, (c, h - span + 1); none where there are fewer."""
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-    return sums[:, span:] - sums[:, :-span]
 
 
 _BLOCK = 512
@@ -257,50 +247,50 @@ class HourWeights:
 
 
 def hour_weights(
-    expected: ArrayLike,
-    observed: ArrayLike,
-    ages: ArrayLike,
+    expected: Floats,
+    observed: Floats,
+    ages: Floats,
     rules: DriftRules = USUAL,
     *,
-    outage: ArrayLike | None = None,
+    outage: NDArray[np.bool_] | None = None,
 ) -> HourWeights:
     """The weights of c campaigns in h hours, oldest hour first.
 
     expected, observed: (c, h), finite, >= 0; a constant factor between them does not matter. ages:
     (h,), hours from the middle of each to the moment. outage: (h,), the hours of a tracking outage;
-    those that these campaigns show if none are given. But for these, each campaign is judged for
-    itself. Raises ValueError on anything else.
+    those that these campaigns show if none are given. But for these, no campaign depends on
+    another.
 
     A campaign without a jump is said to have jumped once in `between_jumps` hours at most, on
-    average, if its ratio moves as `drift_variances` says: under no change the sum over past hours
+    average, if its ratio drifts as `drift_rates` has it: under no change the sum over past hours
     of the likelihood ratios of a jump then, less the hours, is a martingale, and a jump is more
     likely than not when it exceeds `between_jumps` (Pollak, Annals of Statistics 13, 1985).
     """
-    seen = CampaignHours.checked(expected, observed)
-    complete = complete_hours(check_ages(ages, seen.expected.shape[1]))
-    gone = _outage(seen) if outage is None else np.asarray(outage, bool)
-    found = _complete(seen.chosen(complete), gone[complete], rules)
-    late = ((0, 0), (0, len(gone) - complete.stop))
+    if outage is None:
+        block = CampaignHours.of(expected, observed)
+        outage = outage_hours(PlatformHours.of([block], expected.shape[1]))
+    complete = complete_hours(np.maximum(ages, 0.0))
+    columns = (expected[:, complete], observed[:, complete], outage[complete])
+    found = _complete(*columns, rules)
+    late = ((0, 0), (0, len(outage) - complete.stop))
     weights: Floats = np.pad(found.weights, late)
     begun: Floats = np.pad(found.begun, late, constant_values=1.0)
     odd: NDArray[np.bool_] = np.pad(found.odd_hours, late)
-    return HourWeights(weights, begun, found.jumped, odd, gone)
+    return HourWeights(weights, begun, found.jumped, odd, outage)
 
 
-def _complete(seen: CampaignHours, out: NDArray[np.bool_], rules: DriftRules) -> HourWeights:
-    e, y = _relative(np.where(out, 0.0, seen.expected), np.where(out, 0.0, seen.observed))
+def _complete(
+    expected: Floats, observed: Floats, out: NDArray[np.bool_], rules: DriftRules
+) -> HourWeights:
+    e, y = _relative(np.where(out, 0.0, expected), np.where(out, 0.0, observed))
     begun, odd = np.ones(e.shape), np.zeros(e.shape)
-    rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & suspicious(e, y))
+    rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & likelihood_ratio_prefilter(e, y))
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
         begun[some], odd[some] = _of_block(e[some], y[some], rules)
     jumped = begun.min(axis=1, initial=1.0) < 0.5
     weights = np.clip(begun - odd, 0.0, 1.0) * ~out
     return HourWeights(weights, begun, jumped, odd > 0.5, out)
-
-
-def _outage(seen: CampaignHours) -> NDArray[np.bool_]:
-    return outage_hours(SaidByHour.of([seen], seen.expected.shape[1]))
 
 
 def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
@@ -313,9 +303,9 @@ def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
 
 def _of_block(expected: Floats, observed: Floats, rules: DriftRules) -> tuple[Floats, Floats]:
     """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
-    implausible = implausible_hours(expected, observed)
-    e, y = _relative(np.where(implausible, 0.0, expected), np.where(implausible, 0.0, observed))
-    drift = drift_variances(e, y)
-    found = runs_of(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
+    outliers = outlier_hours(expected, observed)
+    e, y = _relative(np.where(outliers, 0.0, expected), np.where(outliers, 0.0, observed))
+    drift = drift_rates(e, y)
+    found = run_lengths(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
     covered = np.clip(found.covered(), np.finfo(float).tiny, 1.0)
-    return covered, np.where(implausible, covered, found.odd_hours())
+    return covered, np.where(outliers, covered, found.odd_hours())

@@ -1,7 +1,4 @@
-"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps.
-
-What a Newton step solves of each block, between its two passes over the blocks.
-"""
+"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,7 +106,7 @@ class Shape:
         solutions = Solutions(partial(self._eliminated, parents=self.tree.parents), self.room)
         sums = self.tree.gather()
         for block in self.blocks:
-            collect(sums, block.groups, *solutions.first(block).told(block.values))
+            collect(sums, block.groups, *solutions.first(block).left_for_parents(block.values))
         steps, of_groups, covariance = self.tree.stepped(*sums, self.priors)
         moved = self._reach(steps)
         of_campaigns = Moments.none(len(self.coordinates.basis))

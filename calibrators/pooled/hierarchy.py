@@ -1,10 +1,7 @@
-"""The hierarchy above the campaigns: the target, and groups of campaigns where there are any.
-
-One level of a tree of normal nodes: what its data tell the level above, and back.
-"""
+"""The hierarchy above the campaigns: the target, and groups of campaigns where there are any."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -52,7 +49,7 @@ class Eliminated:
         shrunk: Floats = self.prior.times(self.covariances).transpose(0, 2, 1)
         return shrunk
 
-    def told(self, values: Floats) -> tuple[Floats, Floats]:
+    def left_for_parents(self, values: Floats) -> tuple[Floats, Floats]:
         """What is left for the parents: with the values it was made from, (n, k), the gradients
         Q (x + step), (n, k), and the information Q - Q P Q = H - H P H, (n, k, k)."""
         left = self.prior.plus(-self.prior.times(self.shrunk))
@@ -94,8 +91,7 @@ _START = Variances()
 _START_OF_TARGET = replace(_START, level=_WEAK_LEVEL, slope=_WEAK_SLOPE)
 
 
-@dataclass(frozen=True, slots=True)
-class Priors:
+class Priors(NamedTuple):
     """Variances of the campaigns' deviations, of the groups', and of the target's curve."""
 
     campaign: Variances = _START
@@ -104,19 +100,11 @@ class Priors:
 
     def change(self, other: "Priors") -> float:
         """The largest relative change of a standard deviation."""
-        return max(
-            self.campaign.change(other.campaign),
-            self.group.change(other.group),
-            self.target.change(other.target),
-        )
+        return max(own.change(others) for own, others in zip(self, other, strict=True))
 
     def ahead(self, before: "Priors", earlier: "Priors") -> "Priors":
         """Where these rounds lead, see `Variances.ahead`."""
-        return Priors(
-            self.campaign.ahead(before.campaign, earlier.campaign),
-            self.group.ahead(before.group, earlier.group),
-            self.target.ahead(before.target, earlier.target),
-        )
+        return Priors(*map(Variances.ahead, self, before, earlier))
 
     def updated(
         self, campaign: Moments, group: Moments, target: Moments, steepness: Floats
@@ -173,7 +161,7 @@ class Tree:
             Precisions.of(priors.group, zeros, self._steepness, zeros + 1),
             self.groups,
         )
-        left, remaining = of_groups.told(self.groups)
+        left, remaining = of_groups.left_for_parents(self.groups)
         top = Eliminated.of(
             (gradients[-1] + left.sum(axis=0))[None],
             (information[-1] + remaining.sum(axis=0))[None],

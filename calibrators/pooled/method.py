@@ -1,26 +1,19 @@
-"""The pooled method: all campaigns' maps from one hierarchical model.
+"""The pooled method: all campaigns' maps from one hierarchical model."""
 
-What a refit leaves for the next one to start from.
-Weights and levels of campaigns, a block of them after the other, as if all went together.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from calibrators.bins.history import History
-from calibrators.maps.atlas import Atlas, CampaignRows
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.atlas import Atlas
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
-from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
-from calibrators.pooled.levels import Levels, block_levels, cascade_of
-from calibrators.pooled.outliers import SaidByHour, outage_hours
+from calibrators.pooled.levels import Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_target_curve
 from calibrators.pooled.spline import Coordinates, Knots
@@ -90,62 +83,6 @@ class Memory:
 
     def _in(self, coordinates: Coordinates, curves: Floats) -> Floats:
         return coordinates.of_curves(self.knots.moved(curves, coordinates.knots))
-
-
-_BLOCK = 4096
-"""Campaigns of a block: enough that a step takes longer than its call, and few enough that what it
-takes meanwhile are a few MB."""
-
-
-class OwnLevels(NamedTuple):
-    """What a shape says of its campaigns.
-
-    Attributes
-    ----------
-    groups : (c,), the group of each, -1 for none.
-    fitted, variances : (c,), their own levels, in log-odds, and the prior variances of these.
-    """
-
-    groups: Integers
-    fitted: Floats
-    variances: Floats
-
-
-def in_blocks(expected: Floats, observed: Floats, levels: OwnLevels) -> list[CampaignHours]:
-    """Campaigns whose hours all count, in blocks, one at least; views of the tables, (c, h)."""
-    every = np.broadcast_to(1.0, expected.shape)
-    firsts = range(0, max(len(expected), 1), _BLOCK)
-    return [
-        CampaignHours.checked(
-            expected[rows],
-            observed[rows],
-            weights=every[rows],
-            begun=every[rows],
-            groups=levels.groups[rows],
-            fitted=levels.fitted[rows],
-            variances=levels.variances[rows],
-        )
-        for rows in (slice(first, first + _BLOCK) for first in firsts)
-    ]
-
-
-def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:
-    """`hour_weights` of each block, with the outages that all blocks together show."""
-    outage = outage_hours(SaidByHour.of(blocks, len(ages)))
-    for block in blocks:
-        yield hour_weights(block.expected, block.observed, ages, outage=outage)
-
-
-def levels_of_blocks(blocks: Sequence[CampaignHours], ages: Floats, groups: int) -> Levels:
-    """`fit_levels` of the campaigns of one block or more, which has the shifts of all of them in
-    their order; the weights are those of these hours, whatever they weighed."""
-    weighed = [
-        block._replace(weights=found.weights, begun=found.begun)
-        for block, found in zip(blocks, block_weights(blocks, ages), strict=True)
-    ]
-    cascade = cascade_of(weighed, ages, groups=groups)
-    parts = [block_levels(cascade, block) for block in weighed]
-    return replace(parts[0], shifts=np.concatenate([part.shifts for part in parts]))
 
 
 _HALF_LIFE = 96.0
@@ -244,14 +181,17 @@ class _Refit:
     def _hours(self, curves: Sequence[Floats]) -> list[CampaignHours]:
         """Positives expected under the curves of each block of the shape, and observed."""
         blocks = zip(self._shape.blocks, curves, strict=True)
-        expected = [block.hours.expected(block.probabilities(each)) for block, each in blocks]
-        return in_blocks(np.vstack(expected), self._observed, self._own_levels())
-
-    def _own_levels(self) -> OwnLevels:
         shape = self._shape
+        expected = [block.hours.expected(block.probabilities(each)) for block, each in blocks]
         fitted = [own_levels(block.values, block.offsets) for block in shape.blocks]
         prior = [shape.priors.campaign.level / block.trust for block in shape.blocks]
-        return OwnLevels(self._rows, np.concatenate(fitted), np.concatenate(prior))
+        return CampaignHours.of(
+            np.vstack(expected),
+            self._observed,
+            groups=self._rows,
+            fitted=np.concatenate(fitted),
+            variances=np.concatenate(prior),
+        ).blocks()
 
     def _fitted(self, jumps: int) -> Fitted:
         shape = self._shape
@@ -289,8 +229,7 @@ class _Served:
         rows: Integers = np.array([0, *(place + 1 for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.shifts))
         maps = ServedKnots(self.shape.coordinates.knots).maps(self.curves[rows], shifts[rows])
-        names = CampaignRows([self.campaigns[place] for place in order])
-        return Atlas(names, MapBlocks(maps.lengths, maps.knots, maps.values), True)
+        return Atlas.of_columns([self.campaigns[place] for place in order], maps, True)
 
 
 def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, object]:

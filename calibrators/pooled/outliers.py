@@ -1,7 +1,4 @@
-"""Hours whose ratio no market gives: all clicks or none, a broken tracker, an attack.
-
-Tracking outages: hours in which the positives of all campaigns collapse at once.
-"""
+"""The outlier filter: hours whose ratio no market gives, and tracking outages of all campaigns."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Self
@@ -9,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.campaign_hours import SPANS, CampaignHours, poisson_evidence, span_sums
 from calibrators.samples import Floats
 
 FARTHEST = 9.0
@@ -19,14 +16,11 @@ square of the levels' bound."""
 EVIDENCE = 12.5
 """In nats, half a Poisson deviance: five standard deviations."""
 
-SPANS = (1, 2, 4, 8)
-"""Hours that are judged together: where positives are few, an hour alone tells nothing."""
-
 _MEDIAN_OF = 8
 """Hours of the spans over which the median is taken."""
 
 
-def implausible_hours(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
+def outlier_hours(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     """The hours, (c, h), from positives as ratios to the campaign's mean, (c, h).
 
     Spans of hours whose ratio is farther than `FARTHEST` from the median ratio of the campaign's
@@ -40,15 +34,15 @@ def implausible_hours(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     found = np.zeros_like(far)
     for span in SPANS:
         if span <= expected.shape[1]:
-            e, y = _summed(usual, span), _summed(observed, span)
-            found |= _covered(_far(e, y) & (_evidence(e, y) > EVIDENCE), span)
+            e, y = span_sums(usual, span), span_sums(observed, span)
+            found |= _covered(_far(e, y) & (poisson_evidence(e, y) > EVIDENCE), span)
     return found & far
 
 
 def _usual(expected: Floats, observed: Floats) -> Floats:
     """The median ratio of the spans with traffic, (c,), drawn to 1 where there is little."""
     span = min(_MEDIAN_OF, expected.shape[1])
-    e, y = _summed(expected, span), _summed(observed, span)
+    e, y = span_sums(expected, span), span_sums(observed, span)
     ratios = np.sort(np.where(e > 0, (y + 0.5) / (e + 0.5), np.inf), axis=1)
     spans = np.maximum((e > 0).sum(axis=1), 1)
     rows = np.arange(len(e))
@@ -61,11 +55,6 @@ def _far(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
     return far
 
 
-def _evidence(expected: Floats, observed: Floats) -> Floats:
-    e, y = np.maximum(expected, 1e-12), np.maximum(observed, 1e-12)
-    return y * np.log(y / e) - y + e
-
-
 def _covered(spans: NDArray[np.bool_], span: int) -> NDArray[np.bool_]:
     """The hours of the spans that are marked, by their first hour."""
     hours = np.zeros((len(spans), spans.shape[1] + span - 1), dtype=bool)
@@ -74,16 +63,11 @@ def _covered(spans: NDArray[np.bool_], span: int) -> NDArray[np.bool_]:
     return hours
 
 
-def _summed(values: Floats, span: int) -> Floats:
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-    return np.maximum(sums[:, span:] - sums[:, :-span], 0.0)
+CAMPAIGN_CAP = 5.0
+"""Expected positives: no campaign counts in a span with more than this many."""
 
-
-SAY = 5.0
-"""Expected positives: no campaign has a larger say in a span than this many."""
-
-FEWEST = 4 * SAY
-"""Expected positives of a span that is judged: of four campaigns at least."""
+FEWEST = 4 * CAMPAIGN_CAP
+"""Expected positives of a span that is tested: of four campaigns at least."""
 
 COLLAPSE = 3.0
 """A fall by more than this factor is a collapse: the bound of the levels."""
@@ -91,15 +75,13 @@ COLLAPSE = 3.0
 CERTAINTY = 5.0
 """Standard deviations, of chance and of ordinary drift, by which a collapse exceeds both."""
 
-"""Hours that are judged together: where positives are few, an hour alone tells nothing."""
-
 _NORMAL_QUARTILE = 0.6745
 """The median of the absolute value of a standard normal variable."""
 
 
-class SaidByHour(NamedTuple):
+class PlatformHours(NamedTuple):
     """Expected and observed positives of all campaigns by hour, (k, h) each, for each of `SPANS`,
-    no campaign with more than its say in it: few large ones make no outage, and an attack on few
+    no campaign with more than the cap in it: few large ones make no outage, and an attack on few
     hides none. Additive over blocks of campaigns."""
 
     expected: Floats
@@ -111,14 +93,16 @@ class SaidByHour(NamedTuple):
         expected, observed = np.zeros((2, len(SPANS), hours))
         for block in blocks:
             for row, span in enumerate(SPANS):
-                say = SAY / span
-                share = say / np.maximum(block.expected, say)
+                most = CAMPAIGN_CAP / span
+                share = most / np.maximum(block.expected, most)
                 expected[row] += (share * block.expected).sum(axis=0)
-                observed[row] += np.minimum(share * block.observed, COLLAPSE * SAY).sum(axis=0)
+                observed[row] += np.minimum(share * block.observed, COLLAPSE * CAMPAIGN_CAP).sum(
+                    axis=0
+                )
         return cls(expected, observed)
 
 
-def outage_hours(said: SaidByHour) -> NDArray[np.bool_]:
+def outage_hours(platform: PlatformHours) -> NDArray[np.bool_]:
     """The hours of a tracking outage, (h,).
 
     In a span of hours the ratio of observed to expected positives must fall to below 1 /
@@ -126,30 +110,30 @@ def outage_hours(said: SaidByHour) -> NDArray[np.bool_]:
     absolute deviation of the log ratios of spans) and by more than chance (signed root of the
     Poisson deviance under -`CERTAINTY`); the span's hours below 1 / `COLLAPSE` are an outage. No
     taste changes that fast in all campaigns at once. What has lasted for half of the hours is the
-    median: it is believed. Hours at the end that are too thin to tell go with those before them.
+    median: it is believed. Hours at the end with too little traffic go with those before them.
     """
-    out = np.zeros(said.expected.shape[1], dtype=bool)
-    for span, hourly, seen in zip(SPANS, said.expected, said.observed, strict=True):
+    out = np.zeros(platform.expected.shape[1], dtype=bool)
+    for span, hourly, seen in zip(SPANS, platform.expected, platform.observed, strict=True):
         if span <= len(out):
             out |= _of_span(hourly, seen, span)
-    return _continued(out, said.expected[0])
+    return _continued(out, platform.expected[0])
 
 
 def _of_span(hourly: Floats, seen: Floats, span: int) -> NDArray[np.bool_]:
-    expected, observed = _summed_spans(hourly, span), _summed_spans(seen, span)
-    judged = expected >= FEWEST
-    if not judged.any():
+    expected, observed = (np.convolve(each, np.ones(span), mode="valid") for each in (hourly, seen))
+    tested = expected >= FEWEST
+    if not tested.any():
         return np.zeros(len(hourly), dtype=bool)
-    usual = float(np.median(observed[judged] / expected[judged]))
-    collapsed = judged & _collapsed(observed, usual * expected, judged)
+    usual = float(np.median(observed[tested] / expected[tested]))
+    collapsed = tested & _collapsed(observed, usual * expected, tested)
     covered = np.convolve(collapsed, np.ones(span)) > 0
     low: NDArray[np.bool_] = seen * COLLAPSE < usual * hourly
     return covered & low
 
 
-def _collapsed(observed: Floats, usual: Floats, judged: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _collapsed(observed: Floats, usual: Floats, tested: NDArray[np.bool_]) -> NDArray[np.bool_]:
     logs = np.log((observed + 0.5) / (usual + 0.5))
-    drift = float(np.median(np.abs(logs[judged]))) / _NORMAL_QUARTILE
+    drift = float(np.median(np.abs(logs[tested]))) / _NORMAL_QUARTILE
     deviance = 2 * (observed * np.log((observed + 1e-300) / (usual + 1e-300)) - observed + usual)
     sure = (observed < usual) & (deviance > CERTAINTY**2)
     far: NDArray[np.bool_] = logs < -max(float(np.log(COLLAPSE)), CERTAINTY * drift)
@@ -158,11 +142,7 @@ def _collapsed(observed: Floats, usual: Floats, judged: NDArray[np.bool_]) -> ND
 
 def _continued(out: NDArray[np.bool_], expected: Floats) -> NDArray[np.bool_]:
     """Hours with too little to end an outage continue it."""
-    telling = np.flatnonzero(out | (expected >= CERTAINTY**2 / 2))
-    if len(telling) and out[telling[-1]]:
-        out[telling[-1] :] = True
+    ending = np.flatnonzero(out | (expected >= CERTAINTY**2 / 2))
+    if len(ending) and out[ending[-1]]:
+        out[ending[-1] :] = True
     return out
-
-
-def _summed_spans(values: Floats, span: int) -> Floats:
-    return np.convolve(values, np.ones(span), mode="valid")

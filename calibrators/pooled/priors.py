@@ -58,10 +58,10 @@ class Variances:
         shares = np.zeros((4, len(prior)))
         shares[0, 0] = shares[1, 1] = 1.0
         shares[2, 2:], shares[3, 2:] = 1.0, steepness
-        told = shares @ (moments.squares / prior**2)
+        seen = shares @ (moments.squares / prior**2)
         free = shares @ (np.maximum(moments.nodes * prior - moments.variances, 0.0) / prior**2)
         guard = _UNTOLD / old
-        factors = np.clip((told + guard) / (free + guard), 1 / _FARTHEST, _FARTHEST)
+        factors = np.clip((seen + guard) / (free + guard), 1 / _FARTHEST, _FARTHEST)
         return Variances(*np.clip(old * factors, _SMALLEST, _LARGEST).tolist())
 
     def ahead(self, before: "Variances", earlier: "Variances") -> "Variances":

@@ -1,12 +1,8 @@
-"""From the mode of a curve to what serves: the probability to expect, never falling.
-
-Curves in log-odds as calibration maps: linear in probability between common knots.
-Curves that never fall: isotonic regression of the rows of a table that do.
-"""
+"""From a fitted curve to the map that serves: the posterior mean probability, never falling."""
 
 import numpy as np
 
-from calibrators.maps.atlas import MapColumns
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.spline import Knots

@@ -1,7 +1,4 @@
-"""The knots that all campaigns share, and the linear spline on them.
-
-Curves on knots as a level, a slope and waves: the coordinates in which priors are simple.
-"""
+"""The knots that all campaigns share, and the linear spline on them as level, slope and waves."""
 
 from dataclasses import dataclass
 from functools import cached_property

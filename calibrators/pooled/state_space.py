@@ -1,7 +1,6 @@
-"""How campaigns move, as their own past tells it, and where that leads each of them.
+"""The state-space filter of campaigns' levels: a local level with a damped trend, or without one.
 
-How campaigns' levels move from hour to hour: what may be, and what the data say of it.
-Where campaigns' levels are: filtered hour by hour, under given dynamics.
+Which of a few models of how levels move fits the campaigns, and where it puts each of them.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ _TRENDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)
 _PERSISTENCE = (0.9, 0.95)
 
 
-class Dynamics(NamedTuple):
+class TrendModels(NamedTuple):
     """A local level with a damped trend: n ways of moving, each an array (n, 1).
 
     Attributes
@@ -35,13 +34,13 @@ class Dynamics(NamedTuple):
     persistence: Floats
 
     @classmethod
-    def of(cls, rows: list[tuple[float, float, float]]) -> "Dynamics":
+    def of(cls, rows: list[tuple[float, float, float]]) -> "TrendModels":
         """From a row (step, trend, persistence) each."""
         return cls(*np.array(rows, np.float64).reshape(-1, 3).T[:, :, None])
 
-    def chosen(self, rows: Integers) -> "Dynamics":
+    def chosen(self, rows: Integers) -> "TrendModels":
         """Some of them."""
-        return Dynamics(*(column[rows] for column in self))
+        return TrendModels(*(column[rows] for column in self))
 
     @property
     def ordinary(self) -> Floats:
@@ -49,7 +48,7 @@ class Dynamics(NamedTuple):
         return np.asarray(self.trends / (1 - self.persistence**2))
 
 
-EVERY = Dynamics.of(
+TREND_MODELS = TrendModels.of(
     [
         *((step, 0.0, 0.0) for step in _STEPS),
         *((0.0, trend, share) for share in _PERSISTENCE for trend in _TRENDS),
@@ -70,8 +69,8 @@ AHEAD = 0.5
 
 
 @dataclass(slots=True)
-class Tracks:
-    """Normal beliefs about levels and trends of c campaigns under n dynamics, (n, c) each.
+class LevelFilter:
+    """Normal beliefs about levels and trends of c campaigns under n models, (n, c) each.
 
     An hour's positives are Poisson around expected * exp(level). The belief after an hour is taken
     at its mode, with the curvature there.
@@ -86,7 +85,7 @@ class Tracks:
         variances.
     """
 
-    dynamics: Dynamics
+    models: TrendModels
     levels: Floats
     trends: Floats
     spreads: Floats
@@ -94,22 +93,22 @@ class Tracks:
     drifts: Floats
 
     @classmethod
-    def before(cls, dynamics: Dynamics, variances: Floats) -> Self:
+    def before(cls, models: TrendModels, variances: Floats) -> Self:
         """What is believed before the first hour, of levels that have these variances, (c,)."""
-        shape = (len(dynamics.steps), len(variances))
+        shape = (len(models.steps), len(variances))
         return cls(
-            dynamics,
+            models,
             np.zeros(shape),
             np.zeros(shape),
             np.broadcast_to(variances, shape).copy(),
             np.zeros(shape),
-            np.broadcast_to(dynamics.ordinary, shape).copy(),
+            np.broadcast_to(models.ordinary, shape).copy(),
         )
 
     def pass_time(self, hours: float) -> None:
         """What is believed so many hours later."""
-        steps, _, persistence = self.dynamics
-        left, ordinary = persistence**hours, self.dynamics.ordinary
+        steps, _, persistence = self.models
+        left, ordinary = persistence**hours, self.models.ordinary
         self.levels = np.clip(self.levels + hours * self.trends, -_FARTHEST, _FARTHEST)
         self.trends = left * self.trends
         ties = self.ties + hours * self.drifts
@@ -153,14 +152,14 @@ class Tracks:
 
 
 _NEGLIGIBLE = 1e-3
-"""Dynamics with less of the belief than this share of the likeliest are left out."""
+"""Models with less of the belief than this share of the likeliest are left out."""
 
 _MOST = 1_024
-"""Campaigns, those with the most positives, of which the dynamics are learnt: all others together
-have little to say of an hour's movement."""
+"""Campaigns, those with the most positives, of which the models are learnt: all others together
+have little to say of an hour's step."""
 
 
-class Courses(NamedTuple):
+class CampaignSeries(NamedTuple):
     """What is known of c campaigns in h hours: positives observed and expected before any level of
     their own, and the chance that each hour began after a jump, (c, h) each; and the variances of
     the levels, (c,)."""
@@ -170,66 +169,72 @@ class Courses(NamedTuple):
     jumps: Floats
     variances: Floats
 
-    def with_more(self, other: "Courses") -> "Courses":
-        """The campaigns of both with the most positives, so many as dynamics are learnt of."""
-        both = Courses(*map(np.concatenate, zip(self, other, strict=True)))
+    @classmethod
+    def none(cls, hours: int) -> "CampaignSeries":
+        """Of no campaign."""
+        observed, expected, jumps = np.empty((3, 0, hours))
+        return cls(observed, expected, jumps, np.empty(0))
+
+    def with_more(self, other: "CampaignSeries") -> "CampaignSeries":
+        """The campaigns of both with the most positives, so many as models are learnt of."""
+        both = CampaignSeries(*map(np.concatenate, zip(self, other, strict=True)))
         order = np.argsort(-both.observed.sum(axis=1), kind="stable")[:_MOST]
-        return Courses(*(column[order] for column in both))
+        return CampaignSeries(*(column[order] for column in both))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Movement:
-    """Dynamics, and the belief in each, (n,), their sum 1.
+class AveragedFilter:
+    """Models, and the belief in each, (n,), their sum 1.
 
     Each of `EVERY` predicts every hour from those before it (Dawid's prequential principle, JRSS A
     147, 1984). Belief goes with the Poisson likelihood of all hours so predicted; before there are
-    any, half of it is that levels stay. The levels of all dynamics are averaged by it (Hoeting et
+    any, half of it is that levels stay. The levels of all models are averaged by it (Hoeting et
     al., Statistical Science 14, 1999).
     """
 
-    dynamics: Dynamics
+    models: TrendModels
     belief: Floats
 
     @classmethod
-    def of(cls, courses: Courses, ages: Floats) -> Self:
-        """What these campaigns tell; ages: (h,), of the hours' middles."""
-        found = _gains(courses, ages)
+    def of(cls, series: CampaignSeries, ages: Floats) -> Self:
+        """What fits these campaigns; ages: (h,), of the hours' middles."""
+        found = _gains(series, ages)
         found[1:] -= log(len(found) - 1)
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
-        return cls(EVERY.chosen(kept), belief[kept] / belief[kept].sum())
+        return cls(TREND_MODELS.chosen(kept), belief[kept] / belief[kept].sum())
 
-    def levels(self, courses: Courses, ages: Floats) -> Floats:
+    def levels(self, series: CampaignSeries, ages: Floats) -> Floats:
         """Levels to expect in the hour that is served, (c,)."""
-        tracks = Tracks.before(self.dynamics, courses.variances)
+        filtered = LevelFilter.before(self.models, series.variances)
         for hour, since in enumerate(_since(ages)):
-            tracks.pass_time(since)
-            tracks.jump(courses.jumps[:, hour], courses.variances)
-            tracks.learn(courses.observed[:, hour], courses.expected[:, hour])
-        tracks.pass_time(AHEAD + float(ages[-1:].sum()))
-        levels: Floats = self.belief @ tracks.levels
+            filtered.pass_time(since)
+            filtered.jump(series.jumps[:, hour], series.variances)
+            filtered.learn(series.observed[:, hour], series.expected[:, hour])
+        filtered.pass_time(AHEAD + float(ages[-1:].sum()))
+        levels: Floats = self.belief @ filtered.levels
         return levels
 
     def strengths(self) -> dict[str, float]:
-        """The likeliest dynamics, in standard deviations; nothing if levels stay."""
+        """The likeliest model, in standard deviations; nothing if levels stay."""
         step, trend, persistence = (
-            float(column[np.argmax(self.belief), 0]) for column in self.dynamics
+            float(column[np.argmax(self.belief), 0]) for column in self.models
         )
         if trend:
             return {"campaign_trend": sqrt(trend), "campaign_persistence": persistence}
         return {"campaign_step": sqrt(step)} if step else {}
 
 
-def _gains(courses: Courses, ages: Floats) -> Floats:
-    """The Poisson log likelihood of each dynamics, (n,), against levels of 0."""
-    tracks = Tracks.before(EVERY, courses.variances)
-    gains = np.zeros(len(EVERY.steps))
+def _gains(series: CampaignSeries, ages: Floats) -> Floats:
+    """The Poisson log likelihood of each model, (n,), against levels of 0."""
+    filtered = LevelFilter.before(TREND_MODELS, series.variances)
+    gains = np.zeros(len(TREND_MODELS.steps))
     for hour, since in enumerate(_since(ages)):
-        observed, expected = courses.observed[:, hour], courses.expected[:, hour]
-        tracks.pass_time(since)
-        tracks.jump(courses.jumps[:, hour], courses.variances)
-        gains += tracks.levels @ observed - np.expm1(tracks.levels) @ expected
-        tracks.learn(observed, expected)
+        observed, expected = series.observed[:, hour], series.expected[:, hour]
+        filtered.pass_time(since)
+        filtered.jump(series.jumps[:, hour], series.variances)
+        gains += filtered.levels @ observed - np.expm1(filtered.levels) @ expected
+        filtered.learn(observed, expected)
     return gains
 
 

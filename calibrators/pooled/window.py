@@ -1,8 +1,4 @@
-"""The window of a refit as it is read: cells of all blocks, and when the hours were.
-
-Tables of many campaigns by hour, a span of the campaigns after the other.
-Weighted quantiles of values that come in blocks.
-"""
+"""The window of a refit: the cells of all blocks, when the hours were, and where the knots lie."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.history import History, HourTables
+from calibrators.bins.names import even_spans
 from calibrators.bins.table import BinsTable
-from calibrators.maps.atlas import even_spans
 from calibrators.pooled.cells import Cells, sums_by
 from calibrators.pooled.spline import Knots
 from calibrators.samples import Floats, Integers
@@ -86,7 +82,7 @@ Rows = TypeVar("Rows", Floats, Integers)
 GroupOf = Callable[[str], str | None]
 
 _LOW, _HIGH = 0.001, 0.999
-"""Shares of the impressions below, and of the promised positives up to, the outermost knots."""
+"""Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,16 +137,16 @@ class Window:
             return Knots.between(0.0, 0.0)
         log_odds = [block.log_odds for block in self.blocks]
         low = quantile(log_odds, [block.samples for block in self.blocks], _LOW)
-        high = quantile(log_odds, [block.promised for block in self.blocks], _HIGH)
+        high = quantile(log_odds, [block.predicted for block in self.blocks], _HIGH)
         return Knots.between(low, max(low, high))
 
     def mass(self, knots: Knots) -> Floats:
-        """How many positives scores promise near each knot, (k,)."""
+        """How many positives scores predict near each knot, (k,)."""
         mass = np.zeros(knots.count)
         for block in self.blocks:
             before, after = knots.places(block.log_odds)
-            mass += sums_by(before, block.promised * (1 - after), knots.count)
-            mass += sums_by(before + 1, block.promised * after, knots.count)
+            mass += sums_by(before, block.predicted * (1 - after), knots.count)
+            mass += sums_by(before + 1, block.predicted * after, knots.count)
         return mass
 
 

@@ -17,10 +17,10 @@ from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
 from calibrators.maps.calibration_map import Tails
 from calibrators.methods.calibrator import Sufficiency
-from calibrators.methods.refit import Fitted, PerCampaign, refit_blocks
-from calibrators.methods.registry import make_calibrator
+from calibrators.methods.refit import BegunRefit, Fitted, PerCampaign
 from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
 from calibrators.pooled import Pooled
+from calibrators.registry import make_calibrator
 from calibrators.samples import Integers
 from research.leaderboard.boosted_maps import BoostedMaps
 from research.leaderboard.mcgrad_maps import McGradMaps
@@ -88,10 +88,11 @@ class PublishedSir:
     def _of(self, history: History, behind: int) -> Fitted:
         calibrator = SmoothedIsotonic(self.bin_size, "midpoint", self.tails, prior_strength=0.0)
         windows = history.windows(behind - self.hours, behind)
-        whole = [whole_bins(window, self.bin_size) for window in windows]
-        # An empty total gives no target's map, so who has no bin gets the identity.
-        nothing = BinsTable.empty().total()
-        found = refit_blocks(whole, nothing, calibrator, Sufficiency(1.0, 0.0))
+        begun = BegunRefit(calibrator, Sufficiency(1.0, 0.0))
+        for window in windows:
+            begun.add(whole_bins(window, self.bin_size))
+        # Below no target's map, so who has no bin gets the identity.
+        found = begun.finish_below(None)
         return Fitted(found.atlas, None, found.skipped)
 
 

@@ -100,7 +100,7 @@ def test_calibrated_moves_each_event_to_the_cell_of_its_probability() -> None:
     atlas = Atlas.build({"a": CalibrationMap.proportional(0.5)})
     table = table_of([("a", 0.5, 1.0, 2.0), ("a", 0.25, 0.0, 4.0), ("b", 0.5, 1.0, 3.0)])
 
-    moved = table.calibrated(atlas)
+    moved = atlas.calibrated(table)
 
     assert moved == table_of([("a", 0.25, 1.0, 2.0), ("a", 0.125, 0.0, 4.0), ("b", 0.5, 1.0, 3.0)])
 
@@ -111,7 +111,7 @@ def test_calibrated_keeps_every_count_and_positive(
 ) -> None:
     table = table_of(listed)
 
-    moved = table.calibrated(Atlas.build({"b": calibration_map}))
+    moved = Atlas.build({"b": calibration_map}).calibrated(table)
 
     assert moved.total().total_count == table.total().total_count
     for campaign in "acd":
@@ -125,10 +125,10 @@ def test_calibrated_is_the_same_however_many_cells_are_worked_out_at_once(
     listed: list[Event], calibration_map: CalibrationMap, cells: int
 ) -> None:
     table, atlas = table_of(listed), Atlas.build({"b": calibration_map})
-    whole = table.calibrated(atlas)
+    whole = atlas.calibrated(table)
 
-    with patch("calibrators.bins.table._CALIBRATED", cells):
-        assert table.calibrated(atlas) == whole
+    with patch("calibrators.maps.atlas._CALIBRATED", cells):
+        assert atlas.calibrated(table) == whole
 
 
 def test_the_empty_table() -> None:
@@ -140,7 +140,7 @@ def test_the_empty_table() -> None:
     assert empty.total() == Bins.empty()
     assert [column.tolist() for column in empty.totals()] == [[], []]
     assert [column.tolist() for column in empty.samples()] == [[], [], [], []]
-    assert empty.calibrated(Atlas.empty()) == empty
+    assert Atlas.empty().calibrated(empty) == empty
 
 
 def test_a_table_is_immutable_as_are_its_bins() -> None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps import look_up
-from calibrators.maps.look_up import HALF_LINE, HUGE_PAGE, KEPT, LARGE, half_lines
+from calibrators.maps.look_up import HUGE_PAGE, KEPT, LARGE, ROW_BYTES, aligned_rows
 from calibrators.samples import Floats
 
-ROWS = 2 * LARGE // HALF_LINE
+ROWS = 2 * LARGE // ROW_BYTES
 
 
 @pytest.fixture(autouse=True)
@@ -25,19 +25,19 @@ def _nothing_spare() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("rows", [1, 2, 1000, LARGE // HALF_LINE, ROWS + 1])
+@pytest.mark.parametrize("rows", [1, 2, 1000, LARGE // ROW_BYTES, ROWS + 1])
 def test_no_row_crosses_a_line_of_the_cache(rows: int, dtype: type) -> None:
-    table = half_lines(rows, dtype)
+    table = aligned_rows(rows, dtype)
 
-    assert table.shape == (rows, HALF_LINE // np.dtype(dtype).itemsize)
-    assert table.ctypes.data % HALF_LINE == 0
+    assert table.shape == (rows, ROW_BYTES // np.dtype(dtype).itemsize)
+    assert table.ctypes.data % ROW_BYTES == 0
     assert table.flags.c_contiguous
     table[:] = 1.0
     assert table.all()
 
 
 def test_a_large_table_starts_at_a_huge_page() -> None:
-    assert half_lines(ROWS, np.float64).ctypes.data % HUGE_PAGE == 0
+    assert aligned_rows(ROWS, np.float64).ctypes.data % HUGE_PAGE == 0
 
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS + ROWS // 16, ROWS // 2 + ROWS // 16])
@@ -45,7 +45,7 @@ def test_the_room_of_a_table_that_is_gone_is_used_again(rows: int) -> None:
     """By one of about its size, of whatever numbers."""
     place = _place_of_one_that_is_gone(ROWS)
 
-    assert half_lines(rows, np.float32).ctypes.data == place
+    assert aligned_rows(rows, np.float32).ctypes.data == place
 
 
 @pytest.mark.parametrize(("gone", "rows"), [(ROWS, 2 * ROWS), (4 * ROWS, ROWS)])
@@ -53,7 +53,7 @@ def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> No
     """In a smaller one there is none, and most of a much larger one would be lost."""
     _place_of_one_that_is_gone(gone)
 
-    table = half_lines(rows, np.float64)
+    table = aligned_rows(rows, np.float64)
 
     assert len(look_up._spare) == 1
     table[:] = 1.0
@@ -61,13 +61,13 @@ def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> No
 
 
 def test_the_room_of_a_table_is_its_own_while_a_part_of_it_is_read() -> None:
-    table = half_lines(ROWS, np.float64)
+    table = aligned_rows(ROWS, np.float64)
     table[:] = 1.0
     parts: list[Any] = [table[5:6, 1], memoryview(table.T[0])]
     del table
 
     while parts:
-        other = half_lines(ROWS, np.float64)
+        other = aligned_rows(ROWS, np.float64)
         other[:] = 2.0
         assert parts.pop()[0] == 1.0
         del other
@@ -77,7 +77,7 @@ def test_no_two_threads_get_the_same_room() -> None:
     for _ in range(20):
         _places_of_several_that_are_gone(3)
         with ThreadPoolExecutor(4) as threads:
-            tables = list(threads.map(lambda _: half_lines(ROWS, np.float64), range(4)))
+            tables = list(threads.map(lambda _: aligned_rows(ROWS, np.float64), range(4)))
         assert len({table.ctypes.data for table in tables}) == 4
 
 
@@ -89,7 +89,7 @@ def test_what_is_kept_has_a_bound() -> None:
 
 def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:
     """Whatever it held, also where the new one has nothing to say."""
-    before = half_lines(3 * ROWS, np.float64)
+    before = aligned_rows(3 * ROWS, np.float64)
     before[:] = np.nan
     place = before.ctypes.data
     del before
@@ -105,12 +105,12 @@ def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:
 
 
 def _place_of_one_that_is_gone(rows: int) -> int:
-    table = half_lines(rows, np.float64)
+    table = aligned_rows(rows, np.float64)
     return table.ctypes.data
 
 
 def _places_of_several_that_are_gone(count: int) -> None:
-    tables: list[NDArray[Any]] = [half_lines(ROWS, np.float64) for _ in range(count)]
+    tables: list[NDArray[Any]] = [aligned_rows(ROWS, np.float64) for _ in range(count)]
     tables.clear()
 
 

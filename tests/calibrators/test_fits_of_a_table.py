@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import CALIBRATORS, BinsTable, CalibrationMap, SmoothedIsotonic
-from calibrators.maps.atlas import MapColumns
-from calibrators.maps.calibration_map import knots_with_tails
+from calibrators.maps.calibration_map import MapColumns, knots_with_tails
 from calibrators.methods.calibrator import Calibrator
 from calibrators.methods.smoothed_isotonic import with_proportional_tails
 from tests.calibrators import strategies
@@ -36,34 +35,39 @@ def assert_same(found: MapColumns, expected: MapColumns) -> None:
     assert found.values.tobytes() == expected.values.tobytes()
 
 
+def one_by_one(
+    calibrator: Calibrator, table: BinsTable, prior: CalibrationMap | None
+) -> MapColumns:
+    return MapColumns.of_maps([calibrator.fit_bins(bins, prior) for _, bins in table])
+
+
 @given(tables(), BIN_SIZES, st.sampled_from(["mean", "midpoint"]), PRIORS)
 def test_smoothed_isotonic_of_a_table_is_that_of_each_campaign(table, bin_size, anchor, prior):
     calibrator = SmoothedIsotonic(bin_size, anchor=anchor)
 
-    assert_same(calibrator.fit_table(table, prior), Calibrator.fit_table(calibrator, table, prior))
+    assert_same(calibrator.begin_table(table)(prior), one_by_one(calibrator, table, prior))
 
 
 @given(tables(), st.sampled_from(["clip", "unit", "extend"]), PRIORS)
 def test_other_tails_too(table, tails, prior):
     calibrator = SmoothedIsotonic(2.0, tails=tails)
 
-    assert_same(calibrator.fit_table(table, prior), Calibrator.fit_table(calibrator, table, prior))
+    assert_same(calibrator.begin_table(table)(prior), one_by_one(calibrator, table, prior))
 
 
 @pytest.mark.parametrize("name", sorted(CALIBRATORS))
-def test_every_calibrator_fits_tables(name):
+@pytest.mark.parametrize("prior", [None, CalibrationMap.proportional(1.2)])
+def test_every_calibrator_fits_tables(name, prior):
     rng = np.random.default_rng(4)
     scores = rng.beta(1.0, 10.0, 6000)
     outcomes = (rng.random(6000) < scores).astype(float)
     rows = np.sort(rng.integers(0, 3, 6000))
     table = BinsTable.from_columns("abc", rows, scores, np.ones(6000), outcomes)
     calibrator = CALIBRATORS[name]()
-    prior = CalibrationMap.proportional(1.2)
 
-    found = calibrator.fit_table(table, prior)
+    found = calibrator.begin_table(table)(prior)
 
-    expected = [calibrator.fit_bins(bins, prior) for _, bins in table]
-    assert_same(found, MapColumns.of_maps(expected))
+    assert_same(found, one_by_one(calibrator, table, prior))
 
 
 @pytest.mark.parametrize("size", [1.0, 40.0, 200.0])
@@ -79,11 +83,11 @@ def test_many_campaigns_of_every_size_with_ties_and_violations(size):
     calibrator = SmoothedIsotonic(size)
     prior = CalibrationMap.proportional(0.7)
 
-    assert_same(calibrator.fit_table(table, prior), Calibrator.fit_table(calibrator, table, prior))
+    assert_same(calibrator.begin_table(table)(prior), one_by_one(calibrator, table, prior))
 
 
 def test_a_table_without_campaigns_has_no_maps():
-    assert len(SmoothedIsotonic().fit_table(BinsTable.empty())) == 0
+    assert len(SmoothedIsotonic().begin_table(BinsTable.empty())(None)) == 0
 
 
 def test_a_campaign_without_samples_is_refused_as_its_bins_are():
@@ -95,7 +99,7 @@ def test_a_campaign_without_samples_is_refused_as_its_bins_are():
     with pytest.raises(ValueError, match="nothing to fit from"):
         calibrator.fit_bins(table.bins("b"))
     with pytest.raises(ValueError, match="nothing to fit from"):
-        calibrator.fit_table(table)
+        calibrator.begin_table(table)(None)
 
 
 @given(
@@ -119,23 +123,3 @@ def test_tails_in_proportion_are_those_of_each_campaign(campaigns):
     pairs = zip(anchors, values, strict=True)
     expected = [knots_with_tails(at, to, "proportional") for at, to in pairs]
     assert_same(found, MapColumns.of_maps(expected))
-
-
-@pytest.mark.parametrize("name", sorted(CALIBRATORS))
-@pytest.mark.parametrize("prior", [None, CalibrationMap.proportional(1.4)])
-def test_what_begins_before_the_prior_is_known_ends_as_the_fit_of_the_table(name, prior):
-    rng = np.random.default_rng(6)
-    scores = rng.beta(1.0, 10.0, 6000)
-    outcomes = (rng.random(6000) < scores).astype(float)
-    rows = np.sort(rng.integers(0, 3, 6000))
-    table = BinsTable.from_columns("abc", rows, scores, np.ones(6000), outcomes)
-    calibrator = CALIBRATORS[name]()
-
-    assert_same(calibrator.begin_table(table)(prior), calibrator.fit_table(table, prior))
-
-
-@given(tables(), BIN_SIZES, st.sampled_from(["proportional", "clip", "unit", "extend"]), PRIORS)
-def test_smoothed_isotonic_begins_before_the_prior_is_known(table, bin_size, tails, prior):
-    calibrator = SmoothedIsotonic(bin_size, tails=tails)
-
-    assert_same(calibrator.begin_table(table)(prior), calibrator.fit_table(table, prior))

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from calibrators import Isotonic
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from tests.calibrators.samples_of_kind import Drawn, draw
 from tests.calibrators.strategies import Floats
 
 random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))
 
 
-def min_max_means(tally: Tally) -> Floats:
+def min_max_means(tally: WeightedSamples) -> Floats:
     """The closed form of isotonic regression: max over starts of the min over ends of the mean."""
     m = len(tally.scores)
     fitted = np.empty(m)
@@ -32,7 +32,7 @@ def min_max_means(tally: Tally) -> Floats:
 @given(random_samples)
 @settings(max_examples=60)
 def test_each_distinct_score_gets_the_max_min_mean(drawn: Drawn) -> None:
-    tally = Tally.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
+    tally = WeightedSamples.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
 
     fitted = Isotonic().fit(drawn.scores, drawn.outcomes, drawn.weights)(tally.scores)
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from calibrators import Beta, Platt, Temperature
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.methods.logistic import (
     PULL,
     LogOddsCurve,
@@ -53,7 +53,7 @@ def loss_and_gradient(
     return loss / total, features @ (weights * expit(log_odds) - positives) / total
 
 
-def fitted(family: str, tally: Tally) -> tuple[Floats, Floats, int]:
+def fitted(family: str, tally: WeightedSamples) -> tuple[Floats, Floats, int]:
     """Coefficients, features and how many of them are slopes."""
     make, level = FAMILIES[family]
     columns = make(tally.scores)
@@ -62,12 +62,12 @@ def fitted(family: str, tally: Tally) -> tuple[Floats, Floats, int]:
     return np.array([*slopes, constant] if level else slopes), np.stack(rows), len(columns)
 
 
-def campaign(n: int, seed: int, a: float, b: float, c: float) -> Tally:
+def campaign(n: int, seed: int, a: float, b: float, c: float) -> WeightedSamples:
     """Scores of a campaign whose true rates lie on the curve, with random weights."""
     rng = np.random.default_rng(seed)
     scores = rng.beta(1, 12, n)
     rates = expit(a * np.log(scores) - b * np.log1p(-scores) + c)
-    return Tally.from_samples(scores, rng.random(n) < rates, rng.random(n) * 3)
+    return WeightedSamples.from_samples(scores, rng.random(n) < rates, rng.random(n) * 3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -76,7 +76,7 @@ def campaign(n: int, seed: int, a: float, b: float, c: float) -> Tally:
 def test_no_other_coefficients_have_a_smaller_loss(family: str, drawn: Drawn) -> None:
     """At the minimum the gradient vanishes, or pushes a slope of 0 below 0: convexity does the
     rest. The pull towards the identity is part of the loss."""
-    tally = Tally.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
+    tally = WeightedSamples.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
 
     found, features, slopes = fitted(family, tally)
 
@@ -149,7 +149,7 @@ def test_the_mean_probability_is_the_mean_outcome(kind: type[Beta] | type[Platt]
     tally = campaign(20_000, 2, 0.8, 1.5, 0.4)
     positives = smoothed_positives(tally) if kind is Platt else tally.positives
 
-    probabilities = kind().fit_tally(tally)(tally.scores)
+    probabilities = kind().fit_weighted(tally)(tally.scores)
 
     assert probabilities @ tally.weights == pytest.approx(positives.sum(), rel=1e-3)
 
@@ -176,7 +176,7 @@ def test_platt_and_temperature_are_lines_in_log_odds() -> None:
 
 def test_platts_targets_keep_a_little_doubt() -> None:
     """(P + 1) / (P + 2) for a positive, 1 / (N + 2) for a negative."""
-    tally = Tally.from_samples([0.1, 0.2, 0.3], [0, 0, 1], [2, 1, 4])
+    tally = WeightedSamples.from_samples([0.1, 0.2, 0.3], [0, 0, 1], [2, 1, 4])
 
     assert smoothed_positives(tally) == pytest.approx([2 / 5, 1 / 5, 4 * 5 / 6])
 
@@ -190,7 +190,7 @@ def test_what_the_data_leave_open_stays_finite_and_the_same_at_any_scale(
     outcomes = {"all": np.ones(6), "none": np.zeros(6)}.get(kind, np.repeat([0.0, 1.0], 3))
 
     once, scaled = (
-        fitted(family, Tally.from_samples(scores, outcomes, np.full(6, weight)))[0]
+        fitted(family, WeightedSamples.from_samples(scores, outcomes, np.full(6, weight)))[0]
         for weight in (1.0, 2.0**50)
     )
 
@@ -203,6 +203,8 @@ def test_averages_only_start_the_fit() -> None:
     """Twice the scores, each split in two neighbours: the fit of the halves is the fit of all."""
     tally = campaign(3000, 9, 0.8, 1.3, 0.2)
     scores = np.column_stack((tally.scores, np.nextafter(tally.scores, 1.0))).ravel()
-    halves = Tally(scores, np.repeat(tally.weights / 2, 2), np.repeat(tally.positives / 2, 2))
+    halves = WeightedSamples(
+        scores, np.repeat(tally.weights / 2, 2), np.repeat(tally.positives / 2, 2)
+    )
 
     assert fitted("beta", halves)[0] == pytest.approx(fitted("beta", tally)[0], rel=1e-9)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import FEW, Atlas, CalibrationMap
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
 from tests.calibrators.strategies import maps, names, scores
@@ -29,7 +30,7 @@ def test_many_maps_are_filled_as_each_alone(longest: int) -> None:
     rng = np.random.default_rng(longest)
     lengths = rng.integers(2, longest + 1, MANY)
     knots, values = columns(lengths, rng)
-    blocks = MapBlocks(lengths, knots, values)
+    blocks = MapBlocks(MapColumns(lengths, knots, values))
     rows, asked = rng.integers(0, MANY, 5000), rng.random(5000)
 
     found = blocks.look_up(rows, asked)
@@ -40,9 +41,10 @@ def test_many_maps_are_filled_as_each_alone(longest: int) -> None:
         alone = CalibrationMap(knots[span], values[span])
         assert CalibrationMap(*blocks.map_at(row)) == alone
         assert found[rows == row].tobytes() == alone(asked[rows == row]).tobytes()
-    assert [column.tobytes() for column in blocks.flat()] == [
-        column.tobytes() for column in (lengths, knots, values)
-    ]
+    assert [
+        column.tobytes()
+        for column in (blocks.columns().lengths, blocks.columns().knots, blocks.columns().values)
+    ] == [column.tobytes() for column in (lengths, knots, values)]
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])
@@ -51,7 +53,7 @@ def test_one_map_longer_than_a_piece_of_the_fill_stands_whole(row: int) -> None:
     lengths = np.full(3, 2)
     lengths[row] = 70_000
     knots, values = columns(lengths, rng)
-    blocks = MapBlocks(lengths, knots, values)
+    blocks = MapBlocks(MapColumns(lengths, knots, values))
     asked = rng.random(100)
 
     span = slice(2 * row, 2 * row + 70_000)
@@ -68,7 +70,7 @@ def test_a_bad_map_is_refused_wherever_it_stands(place: int) -> None:
     knots[40 * place + 7] = knots[40 * place + 6]
 
     with pytest.raises(ValueError, match="must increase strictly"):
-        MapBlocks(lengths, knots, values)
+        MapBlocks(MapColumns(lengths, knots, values))
 
 
 @given(

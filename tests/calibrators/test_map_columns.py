@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import CalibrationMap
-from calibrators.maps.atlas import MapColumns
+from calibrators.maps.calibration_map import MapColumns
 from tests.calibrators import strategies
 
 MAPS = st.lists(strategies.maps(), max_size=5)

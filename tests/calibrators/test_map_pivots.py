@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import CalibrationMap
+from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import PIVOTS, MapBlocks, pivots_of
 from calibrators.samples import Floats
 from tests.calibrators.strategies import scores_around
@@ -19,7 +20,7 @@ def blocks_of(knots: Floats) -> tuple[MapBlocks, CalibrationMap]:
     ends = np.array([0.0, 1.0])
     lengths = np.array([2, len(knots), 2])
     columns = (np.concatenate((ends, column, ends)) for column in (knots, values))
-    return MapBlocks(lengths, *columns), CalibrationMap(knots, values)
+    return MapBlocks(MapColumns(lengths, *columns)), CalibrationMap(knots, values)
 
 
 def check(knots: Floats) -> None:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from calibrators import CALIBRATORS, METHODS, PerCampaign, Sufficiency, make_method
+from calibrators import (
+    CALIBRATORS,
+    METHODS,
+    PerCampaign,
+    SmoothedIsotonic,
+    Sufficiency,
+    make_method,
+)
 from calibrators.pooled import Pooled
 
 
@@ -34,3 +41,10 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     """Calibrators that reorder scores are unknown here too."""
     with pytest.raises(ValueError, match=f"calibrator = '{name}': must be one of pooled, "):
         make_method(name)
+
+
+def test_the_published_sir_has_no_pseudo_samples() -> None:
+    published = make_method("sir", prior_strength=0)
+
+    assert isinstance(published, PerCampaign)
+    assert published.calibrator == SmoothedIsotonic(prior_strength=0)

@@ -12,7 +12,7 @@ from calibrators import (
     Sufficiency,
     refit,
 )
-from calibrators.methods.refit import refit_blocks, refit_campaigns
+from calibrators.methods.refit import BegunRefit, refit_campaigns
 
 ENOUGH = Sufficiency(min_samples=100, min_positives=10)
 SIR = SmoothedIsotonic(50)
@@ -124,7 +124,7 @@ def test_a_refit_calibrates_its_own_window() -> None:
     rates = scores * np.array([3.0, 0.5])[rows]
     table = BinsTable.from_columns(["a", "b"], rows, scores, np.ones(18_000), rates)
 
-    judged = table.calibrated(refit(table, SmoothedIsotonic(1000), ENOUGH).atlas)
+    judged = refit(table, SmoothedIsotonic(1000), ENOUGH).atlas.calibrated(table)
 
     for campaign in ("a", "b"):
         bins = judged.bins(campaign)
@@ -163,7 +163,10 @@ def test_blocks_of_a_window_give_the_atlas_of_the_window(name: str) -> None:
     blocks = [table.select(["f", "b", "c"]), BinsTable.empty(), table.select(["a", "e", "d"])]
     calibrator = CALIBRATORS[name]()
 
-    found = refit_blocks(blocks, table.total(), calibrator, ENOUGH)
+    begun = BegunRefit(calibrator, ENOUGH)
+    for block in blocks:
+        begun.add(block)
+    found = begun.finish()
 
     whole = refit(table, calibrator, ENOUGH)
     maps = {name: calibrator.fit_bins(table.bins(name), whole.atlas.target_map) for name in "abdf"}

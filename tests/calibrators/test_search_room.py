@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calibrators.maps.look_up import GROUP, MapBlocks, SearchRoom, spare_rooms
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.look_up import GROUP, MapBlocks, SearchBuffers, spare_buffers
 from calibrators.samples import Floats, Singles
 
 N = 137
@@ -13,7 +14,7 @@ N = 137
 def halves_and_quarters() -> MapBlocks:
     """Row 0 halves a score, row 1 quarters it."""
     knots, values = np.array([0.0, 1.0] * 2), np.array([0.0, 0.5, 0.0, 0.25])
-    return MapBlocks(np.array([2, 2]), knots, values)
+    return MapBlocks(MapColumns(np.array([2, 2]), knots, values))
 
 
 def look_up(blocks: MapBlocks, row: int, score: float) -> set[float]:
@@ -23,7 +24,7 @@ def look_up(blocks: MapBlocks, row: int, score: float) -> set[float]:
 
 def test_rows_count_the_knots_that_their_scores_have_passed() -> None:
     """A knot is passed by a score that equals it."""
-    room = SearchRoom(2)
+    room = SearchBuffers(2)
     room.knots[:] = np.arange(GROUP)
     scores = np.array([0.0, 4.5], np.float32)
 
@@ -33,19 +34,19 @@ def test_rows_count_the_knots_that_their_scores_have_passed() -> None:
 def test_a_search_in_the_midst_of_another_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As two threads do it; only one of both rooms is kept."""
     blocks = halves_and_quarters()
-    passed = SearchRoom.passed
+    passed = SearchBuffers.passed
     inner = []
 
-    def interrupted(room: SearchRoom, repeated: Singles) -> NDArray[np.uint8]:
-        monkeypatch.setattr(SearchRoom, "passed", passed)
+    def interrupted(room: SearchBuffers, repeated: Singles) -> NDArray[np.uint8]:
+        monkeypatch.setattr(SearchBuffers, "passed", passed)
         inner.append(look_up(blocks, 1, 0.5))
         return passed(room, repeated)
 
-    monkeypatch.setattr(SearchRoom, "passed", interrupted)
+    monkeypatch.setattr(SearchBuffers, "passed", interrupted)
     outer = look_up(blocks, 0, 1.0)
 
     assert (outer, inner) == ({0.5}, [{0.125}])
-    assert len(spare_rooms(N)) == 1
+    assert len(spare_buffers(N)) == 1
 
 
 def test_a_search_that_fails_leaves_the_next_one_right() -> None:

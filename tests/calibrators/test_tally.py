@@ -8,16 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Bins
-from calibrators.bins.weighted_samples import Tally
+from calibrators.bins.weighted_samples import WeightedSamples
 from tests.calibrators import strategies
 
 
-def columns(tally: Tally) -> list[list[float]]:
+def columns(tally: WeightedSamples) -> list[list[float]]:
     return [tally.scores.tolist(), tally.weights.tolist(), tally.positives.tolist()]
 
 
 def test_equal_scores_are_put_together_and_empty_ones_left_out() -> None:
-    tally = Tally.from_samples([0.4, 0.1, -0.0, 0.4, 0.2], [1, 0.5, 1, 0, 1], [1, 2, 3, 4, 0])
+    tally = WeightedSamples.from_samples(
+        [0.4, 0.1, -0.0, 0.4, 0.2], [1, 0.5, 1, 0, 1], [1, 2, 3, 4, 0]
+    )
 
     assert columns(tally) == [[0.0, 0.1, 0.4], [3.0, 2.0, 5.0], [3.0, 1.0, 1.0]]
     assert (tally.total_weight, tally.total_positives) == (10.0, 5.0)
@@ -31,7 +33,7 @@ def test_the_order_of_samples_does_not_change_a_bit(
     samples.append((0.5, 0.3, 1.0))
     shuffled = random.sample(samples, len(samples))
 
-    tallies = [Tally.from_samples(*np.array(rows).T) for rows in (samples, shuffled)]
+    tallies = [WeightedSamples.from_samples(*np.array(rows).T) for rows in (samples, shuffled)]
 
     assert columns(tallies[0]) == columns(tallies[1])
 
@@ -45,12 +47,12 @@ def test_counted_samples_add_up_as_a_dictionary_has_them(samples: list[tuple[flo
         counts[score][1] += positive
     scores, outcomes = np.array(samples).T
 
-    tally = Tally.from_samples(scores, outcomes)
+    tally = WeightedSamples.from_samples(scores, outcomes)
 
     expected = [(score + 0.0, *counts[score]) for score in sorted(counts)]
     assert list(zip(*columns(tally), strict=True)) == expected
     assert not np.signbit(tally.scores).any()
-    doubled = Tally.from_samples(scores, outcomes, np.full(len(scores), 2.0))
+    doubled = WeightedSamples.from_samples(scores, outcomes, np.full(len(scores), 2.0))
     assert columns(doubled) == [columns(tally)[0], *(2 * np.array(columns(tally)[1:])).tolist()]
 
 
@@ -58,7 +60,7 @@ def test_counted_samples_add_up_as_a_dictionary_has_them(samples: list[tuple[flo
 def test_a_tally_of_bins_ascends_strictly(samples: list[tuple[float, float, float]]) -> None:
     samples.append((0.5, 0.3, 1.0))
 
-    tally = Tally.from_bins(Bins.from_samples(*np.array(samples).T))
+    tally = WeightedSamples.from_bins(Bins.from_samples(*np.array(samples).T))
 
     assert (np.diff(tally.scores) > 0).all()
     assert (tally.positives <= tally.weights).all()
@@ -67,8 +69,8 @@ def test_a_tally_of_bins_ascends_strictly(samples: list[tuple[float, float, floa
 @pytest.mark.parametrize("weights", [[0.0], [-0.0]])
 def test_nothing_to_fit_from(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="nothing to fit from"):
-        Tally.from_samples([0.5], [1], weights)
+        WeightedSamples.from_samples([0.5], [1], weights)
     with pytest.raises(ValueError, match="nothing to fit from"):
-        Tally.from_samples([], [])
+        WeightedSamples.from_samples([], [])
     with pytest.raises(ValueError, match="nothing to fit from"):
-        Tally.from_bins(Bins.empty())
+        WeightedSamples.from_bins(Bins.empty())

@@ -134,20 +134,20 @@ _CALIBRATORS = (
     ),
     Mutant(
         "sir-cut-on-the-wrong-side",
-        "edges = mean + width * (1 - 2 * left)",
-        "edges = mean + width * (2 * left - 1)",
+        "edges = means[cell] + spread[cell] * (1 - 2 * left)",
+        "edges = means[cell] + spread[cell] * (2 * left - 1)",
         "**/test_smoothed_isotonic*.py",
     ),
     Mutant(
         "sir-cut-cell-shares-its-mean",
-        "above = weight * left * (mean + width * (1 - left))",
-        "above = weight * left * mean",
+        "above = weights[cell] * left * (means[cell] + spread[cell] * (1 - left))",
+        "above = weights[cell] * left * means[cell]",
         "**/test_smoothed_isotonic*.py",
     ),
     Mutant(
         "sir-not-pooled-after-the-prior",
-        "pools = _pooled(pools.leaning_on(prior, self.prior_strength))",
-        "pools = pools.leaning_on(prior, self.prior_strength)",
+        "pools = _pooled(CampaignBins(leaning, pools.offsets))",
+        "pools = CampaignBins(leaning, pools.offsets)",
         "**/test_smoothed_isotonic*.py",
     ),
     Mutant(
@@ -185,8 +185,8 @@ _POOLED = (
     ),
     Mutant(
         "outage-never-ends",
-        "if len(telling) and out[telling[-1]]:",
-        "if len(telling) and out.any():",
+        "if len(ending) and out[ending[-1]]:",
+        "if len(ending) and out.any():",
         "**/test_levels_in_outages.py **/pooled/test_drift.py",
     ),
     Mutant(
@@ -197,8 +197,8 @@ _POOLED = (
     ),
     Mutant(
         "runs-learn-from-odd-hours",
-        "told = 1 - odds[:, :, hour]",
-        "told = np.ones_like(odds[:, :, hour])",
+        "counted = 1 - odds[:, :, hour]",
+        "counted = np.ones_like(odds[:, :, hour])",
         "**/pooled/test_drift*.py",
     ),
     Mutant(
@@ -239,8 +239,8 @@ _POOLED = (
     ),
     Mutant(
         "window-mass-on-one-knot",
-        "sums_by(before + 1, block.promised * after, knots.count)",
-        "sums_by(before, block.promised * after, knots.count)",
+        "sums_by(before + 1, block.predicted * after, knots.count)",
+        "sums_by(before, block.predicted * after, knots.count)",
         "**/test_pooled_shape.py **/test_pooled_blocks.py **/test_pooled_method.py",
     ),
     Mutant(
@@ -302,8 +302,8 @@ _GUARD = (
     ),
     Mutant(
         "guard-too-few-knots-for-the-bounds",
-        "room = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))",
-        "room = left",
+        "places = np.maximum(left, np.bincount(maps[outside[found]], minlength=len(left)))",
+        "places = left",
         "**/guard/test_thinning.py",
     ),
 )

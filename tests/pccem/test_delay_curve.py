@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pccem.arrays import Floats
-from pccem.delay_levels import delay_curve
+from pccem.delays import delay_curve
 
 pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5)), min_size=1, max_size=25)
 

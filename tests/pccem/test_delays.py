@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pccem import DelayDistribution
 from pccem.arrays import Floats
-from pccem.delay_levels import delay_curve
+from pccem.delays import delay_curve
 
 HOUR, WINDOW = 3600.0, 7 * 86_400.0
 

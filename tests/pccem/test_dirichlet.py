@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pccem.delay_levels import curve_strength
+from pccem.delays import curve_strength
 
 TIMES = np.linspace(0.0, 1.0, 101)
 

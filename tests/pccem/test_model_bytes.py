@@ -8,7 +8,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from pccem import PostClickModel
+from pccem import PostClickModel, seal, unseal
 from tests.pccem.sample_clicks import sample_features, sample_outcomes
 
 FEATURES = sample_features(3_000)
@@ -29,10 +29,19 @@ def test_any_flip_or_cut_is_found_before_anything_is_read() -> None:
 
 def forged(change: Callable[[dict[str, Any]], object], text: bytes | None = None) -> bytes:
     """The bytes with a changed header, or text, and a digest that fits them."""
-    _, length = struct.unpack_from("<4sI", BYTES)
-    header = json.loads(BYTES[HEADER_AT : HEADER_AT + length])
+    header = header_of(BYTES)
     change(header)
-    return with_header(json.dumps(header).encode(), text or BYTES[HEADER_AT + length : -32])
+    return with_header(json.dumps(header).encode(), text or text_of(BYTES))
+
+
+def header_of(data: bytes) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(data[HEADER_AT : -32 - len(text_of(data))])
+    return parsed
+
+
+def text_of(data: bytes) -> bytes:
+    _, length = struct.unpack_from("<4sI", data)
+    return data[HEADER_AT + length : -32]
 
 
 def with_header(header: bytes, text: bytes) -> bytes:
@@ -73,7 +82,7 @@ IMPOSSIBLE = {
     "true for an offset": (put("offset", True), "offset = True: must be a finite number"),
     "rounds in words": (put("rounds", "10"), "rounds = 10: must be int"),
     "true rounds": (put("rounds", True), "rounds = True: must be int"),
-    "other rounds": (put("rounds", 11), "rounds = 11, the text has 10 trees"),
+    "other rounds": (put("rounds", 11), "rounds = 11, the trees have 10"),
     "no features": (put("features", []), "must be there, distinct and sorted"),
     "features in words": (put("features", "x"), "features = x: must be list"),
     "a feature in words": (put("features", 0, "x"), "a feature must be an object"),
@@ -123,13 +132,39 @@ def test_a_length_beyond_the_end_is_refused() -> None:
         PostClickModel.from_bytes(content + hashlib.sha256(content).digest())
 
 
-def test_a_damaged_text_never_reaches_lightgbm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_digest_or_seal_refuses_reaches_lightgbm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("pccem.model.loaded", lambda text: pytest.fail("loaded"))
-    _, length = struct.unpack_from("<4sI", BYTES)
-    text = BYTES[HEADER_AT + length : -32].replace(b"left_child=1", b"left_child=0")
+    swapped = BYTES.replace(b"left_child=1", b"left_child=0")
 
-    with pytest.raises(ValueError, match="numbered behind its parent"):
-        PostClickModel.from_bytes(forged(lambda header: None, text))
+    with pytest.raises(ValueError, match="the digest does not fit"):
+        PostClickModel.from_bytes(swapped)
+    with pytest.raises(ValueError, match="the seal does not fit"):
+        PostClickModel.from_bytes(unseal(seal(BYTES, b"k" * 16), b"another key of ours"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "LightGBM refuses it"),
+        (b"tree\nversion=v4\n", "LightGBM refuses it"),
+        ("tree\xe9".encode(), "must be ASCII"),
+    ],
+)
+def test_a_text_that_is_no_model_is_a_value_error(text: bytes, message: str) -> None:
+    header = json.dumps(header_of(BYTES)).encode()
+
+    with pytest.raises(ValueError, match=f"model text: {message}"):
+        PostClickModel.from_bytes(with_header(header, text))
+
+
+def test_trees_of_other_features_are_refused() -> None:
+    other = sample_features(3_000).without(["behaviour.cart"])
+    model = PostClickModel.fit(other, sample_outcomes(FEATURES), rounds=10, num_threads=1)
+
+    with pytest.raises(ValueError, match="features = 4, the trees have 3"):
+        PostClickModel.from_bytes(forged(lambda header: None, text_of(model.to_bytes())))
 
 
 def test_what_lightgbm_itself_refuses_is_a_value_error(monkeypatch: pytest.MonkeyPatch) -> None:

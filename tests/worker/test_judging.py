@@ -36,7 +36,7 @@ def test_what_is_undefined_is_none_and_never_a_number():
 
 def test_top_campaigns_are_those_with_most_samples():
     table, *_ = table_of(np.random.default_rng(2), 5_000)
-    halved = table.calibrated(Atlas.build({}, CalibrationMap.proportional(0.5)))
+    halved = Atlas.build({}, CalibrationMap.proportional(0.5)).calibrated(table)
 
     top = top_campaigns(table, halved, 2)
 

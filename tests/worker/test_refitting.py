@@ -65,7 +65,7 @@ def test_hours_are_judged_by_the_version_in_force_before_them(
     second = refitter.run(Request((HOUR + 5) * SECONDS), lease.token, clock)
 
     in_force = Atlas.from_bytes(refitter.versions.load(first["version"]).atlases["click"])
-    expected = table_of(log, [HOUR + 4]).calibrated(in_force)
+    expected = in_force.calibrated(table_of(log, [HOUR + 4]))
     assert refitter.bins.judged_window("click", HOUR + 4, HOUR + 5) == expected
     hour = second["targets"]["click"]["hour"]
     assert hour["raw"]["pcoc"] == pytest.approx(0.5, abs=0.1)

@@ -6,7 +6,7 @@ from typing import Final
 from app.errors import CommandError
 from app.settings import Settings, groups_of
 from calibrators import CALIBRATORS, Calibrator, Method, make_calibrator
-from calibrators.methods.methods import POOLED, make_method
+from calibrators.registry import POOLED, make_method
 
 NAMES: Final = (POOLED, *CALIBRATORS)
 # The identity is the row `raw`.
@@ -32,6 +32,6 @@ def chosen_methods(names: str, settings: Settings, *, raw_samples: bool) -> Meth
 def method_of(name: str, settings: Settings) -> Calibrator | Method:
     """The method of this name, as a service with these settings would run it."""
     if name != POOLED:
-        return make_calibrator(name, settings.bin_size)
+        return make_calibrator(name, settings.bin_size, settings.prior_strength)
     groups = groups_of(settings.campaign_group)
     return make_method(POOLED, history_hours=settings.history_hours, groups=groups)

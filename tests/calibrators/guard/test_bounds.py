@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from calibrators import Atlas, CalibrationMap
 from calibrators.guard import GuardRules, guard
 from calibrators.guard.bounds import MARGIN, Bounds, bounded
-from calibrators.maps.atlas import MapColumns
+from calibrators.maps.calibration_map import MapColumns
 from tests.calibrators import strategies
 from tests.calibrators.guard.hours import SCORES, atlas, hour, shifted
 from tests.calibrators.strategies import Floats, scores_around

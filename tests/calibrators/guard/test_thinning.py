@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.guard.bounds import thinned
+from calibrators.guard.bounds import simplified
 from calibrators.guard.test import log_odds_of
 from calibrators.samples import Floats
 
@@ -59,7 +59,7 @@ def test_all_maps_together_are_each_for_itself(
     maps = np.repeat(3 * np.arange(len(sizes)) + 2, sizes)
 
     knots, values, lower, upper = map(np.concatenate, zip(*drawn, strict=True))
-    taken = thinned(maps, knots, values, lower, upper, most)
+    taken = simplified(maps, knots, values, lower, upper, most)
 
     found = np.split(taken, np.cumsum(sizes)[:-1])
     for one, columns in zip(found, drawn, strict=True):
@@ -71,7 +71,7 @@ def test_no_more_knots_than_asked_for_where_the_bounds_are_wide(most: int) -> No
     knots = np.linspace(0.0, 1.0, 300)
     anything = np.zeros(300), np.ones(300)
 
-    taken = thinned(np.zeros(300, np.int64), knots, knots**2, *anything, most)
+    taken = simplified(np.zeros(300, np.int64), knots, knots**2, *anything, most)
 
     assert taken.sum() == most
 
@@ -79,7 +79,7 @@ def test_no_more_knots_than_asked_for_where_the_bounds_are_wide(most: int) -> No
 def test_the_bounds_hold_whatever_that_takes() -> None:
     knots, values, lower, upper = random_map(np.random.default_rng(2), 300, 0.001)
 
-    taken = thinned(np.zeros(300, np.int64), knots, values, lower, upper, 4)
+    taken = simplified(np.zeros(300, np.int64), knots, values, lower, upper, 4)
 
     assert taken.sum() > 4
     between = np.interp(knots, knots[taken], values[taken])

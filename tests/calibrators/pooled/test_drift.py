@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from calibrators.pooled.change_points import (
     USUAL,
     DriftRules,
-    drift_variances,
+    drift_rates,
     hour_weights,
-    runs_of,
-    suspicious,
+    likelihood_ratio_prefilter,
+    run_lengths,
 )
 from tests.calibrators.pooled.runs_oracle import present_run
 
@@ -43,7 +43,7 @@ def test_the_present_run_is_that_of_all_ways_to_cut_the_hours(seed):
     rng = np.random.default_rng(seed)
     expected = rng.uniform(0.5, 20, (3, 9))
     observed = rng.poisson(expected * np.where(np.arange(9) < 5, 1.0, 2.5)).astype(float)
-    found = runs_of(expected, observed, np.full(3, 0.01), 0.05, 1e-12, most=9)
+    found = run_lengths(expected, observed, np.full(3, 0.01), 0.05, 1e-12, most=9)
     chances = np.zeros((3, 9))
     np.put_along_axis(chances, found.begins, found.chances, axis=1)
     for row in range(3):
@@ -56,9 +56,10 @@ def test_few_runs_are_enough():
     rng = np.random.default_rng(2)
     jumps = (rng.random((300, HOURS)) < 1 / HOURS) * rng.normal(0, 0.7, (300, HOURS))
     expected, observed = drawn(30.0, np.cumsum(jumps, axis=1))
-    drift = drift_variances(expected, observed)
+    drift = drift_rates(expected, observed)
     all_runs, some = (
-        runs_of(expected, observed, drift, 1 / 720, 1 / 720, most).covered() for most in (HOURS, 12)
+        run_lengths(expected, observed, drift, 1 / 720, 1 / 720, most).covered()
+        for most in (HOURS, 12)
     )
     assert np.abs(all_runs - some).mean() < 0.01
     assert ((all_runs > 0.5) != (some > 0.5)).mean() < 0.002
@@ -201,10 +202,10 @@ def test_what_the_detector_skips_it_would_not_have_found():
     """No campaign that is not suspicious has a jump, or an odd hour, more likely than not."""
     expected, observed = drawn(10.0, walk(2000), campaigns=2000)
     expected *= ((observed.sum(axis=1) + 1) / (expected.sum(axis=1) + 1))[:, None]
-    quiet = ~suspicious(expected, observed)
+    quiet = ~likelihood_ratio_prefilter(expected, observed)
     assert 0.2 < quiet.mean() < 1
     e, y = expected[quiet], observed[quiet]
-    found = runs_of(e, y, drift_variances(e, y), 1 / 720, 1 / 720)
+    found = run_lengths(e, y, drift_rates(e, y), 1 / 720, 1 / 720)
     assert found.covered().min() > 0.5
     assert found.odd_hours().max() < 0.5
 
@@ -215,16 +216,16 @@ def test_ordinary_drift_is_measured():
     for step in (0.02, 0.05, 0.15):
         logs = np.cumsum(rng.normal(0, step, (300, HOURS)), axis=1)
         expected, observed = drawn(3000.0, logs)
-        found = np.sqrt(drift_variances(expected, observed))
+        found = np.sqrt(drift_rates(expected, observed))
         assert np.median(found) == pytest.approx(step, rel=0.5)
 
 
 def test_a_jump_does_not_pass_for_ordinary_drift():
-    quiet = np.sqrt(drift_variances(*drawn(300.0, 0.0)))
-    jumped = np.sqrt(drift_variances(*drawn(300.0, jump_by(4.0, 9))))
+    quiet = np.sqrt(drift_rates(*drawn(300.0, 0.0)))
+    jumped = np.sqrt(drift_rates(*drawn(300.0, jump_by(4.0, 9))))
     assert np.median(jumped) < 3 * np.median(quiet)
 
 
 def test_without_traffic_the_usual_drift_is_assumed():
     expected, observed = drawn(0.1, 0.0)
-    assert np.sqrt(drift_variances(expected, observed)) == pytest.approx(0.05, rel=0.2)
+    assert np.sqrt(drift_rates(expected, observed)) == pytest.approx(0.05, rel=0.2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.levels import fit_levels
+from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
 AFTER = 6

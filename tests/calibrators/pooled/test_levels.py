@@ -1,6 +1,5 @@
 """Fast levels: what they follow, what they are drawn to, and what they never do."""
 
-import re
 from itertools import pairwise
 from math import log
 
@@ -10,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.levels import block_levels, cascade_of, fit_levels
+from calibrators.pooled.levels import LevelHierarchy
+from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
 
 BOUND = log(3.0)
@@ -112,14 +112,14 @@ def test_the_order_of_campaigns_does_not_matter(order):
 def test_blocks_of_campaigns_give_what_all_at_once_give(cuts):
     expected, observed = platform(8)
     groups = np.arange(30) % 3
-    whole = CampaignHours.checked(expected, observed, groups=groups)
+    whole = CampaignHours.of(expected, observed, groups=groups)
     bounds = [0, *sorted(cuts), 30]
     blocks = [
         CampaignHours(*(column[first:last] for column in whole)) for first, last in pairwise(bounds)
     ]
-    at_once = block_levels(cascade_of([whole], ages_of(30), groups=3), whole)
-    cascade = cascade_of(blocks, ages_of(30), groups=3)
-    parts = [block_levels(cascade, block) for block in blocks]
+    at_once = LevelHierarchy.of([whole], ages_of(30), 3).levels([whole])
+    hierarchy = LevelHierarchy.of(blocks, ages_of(30), 3)
+    parts = [hierarchy.levels([block]) for block in blocks]
     together = np.concatenate([part.shifts for part in parts])
     assert together == pytest.approx(at_once.shifts, abs=1e-9)
     assert parts[0].target_shift == pytest.approx(at_once.target_shift, abs=1e-9)
@@ -186,31 +186,3 @@ def test_weights_of_zero_leave_an_hour_out():
     clean = fit_levels(expected, observed, ages_of(30), weights=weights)
     other = fit_levels(expected, spoilt, ages_of(30), weights=weights)
     assert other.shifts == pytest.approx(clean.shifts)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"expected": np.zeros(3)}, "expected"),
-        ({"expected": np.full((2, 3), -1.0)}, "expected[0, 0] = -1.0"),
-        ({"observed": np.full((2, 3), np.nan)}, "observed[0, 0] = nan"),
-        ({"observed": np.zeros((2, 4))}, "observed"),
-        ({"ages": [2.5, 1.5]}, "ages"),
-        ({"ages": [0.5, 1.5, 2.5]}, "ages"),
-        ({"ages": [np.inf, 1.5, 0.5]}, "ages"),
-        ({"groups": [0]}, "groups"),
-        ({"groups": [0, -2]}, "groups"),
-        ({"weights": np.full((2, 3), 1.5)}, "weights"),
-        ({"weights": np.full((2, 3), -0.5)}, "weights[0, 0] = -0.5"),
-        ({"weights": np.ones((2, 3)), "begun": np.zeros((2, 3))}, "begun: must be above 0"),
-        ({"weights": np.ones((2, 3)), "begun": [[1.0, 0.5, 1.0]]}, "begun: must be above 0"),
-        ({"weights": np.ones((2, 3)), "begun": np.full((2, 3), 1.5)}, "begun: 1.5 is above 1"),
-        ({"fitted": [0.0]}, "fitted"),
-        ({"fitted": [0.0, np.inf]}, "fitted[1] = inf: must be finite"),
-        ({"variances": [0.0, -0.1]}, "variances[1] = -0.1: must be finite and >= 0"),
-    ],
-)
-def test_what_is_wrong_is_named(change, named):
-    given_ = {"expected": np.ones((2, 3)), "observed": np.ones((2, 3)), "ages": [2.5, 1.5, 0.5]}
-    with pytest.raises(ValueError, match=f"^{re.escape(named)}"):
-        fit_levels(**(given_ | change))

@@ -7,8 +7,8 @@ import pytest
 
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.levels import fit_levels
-from calibrators.pooled.outliers import SaidByHour, outage_hours
+from calibrators.pooled.outliers import PlatformHours, outage_hours
+from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
 AGES = np.arange(HOURS)[::-1] + 0.5
@@ -28,7 +28,7 @@ def platform(seed, campaigns=100, positives=200.0, course=None):
 
 def out_of(expected, observed):
     """The hours of an outage."""
-    return outage_hours(SaidByHour.of([CampaignHours.checked(expected, observed)], HOURS))
+    return outage_hours(PlatformHours.of([CampaignHours.of(expected, observed)], HOURS))
 
 
 def broken(first, behind, left=0.0):
@@ -148,10 +148,10 @@ def test_thin_hours_do_not_end_an_outage():
 
 def test_blocks_are_summed():
     expected, observed = platform(11, course=broken(46, 48))
-    whole = CampaignHours.checked(expected, observed)
+    whole = CampaignHours.of(expected, observed)
     parts = [
         CampaignHours(*(column[some] for column in whole)) for some in (slice(7), slice(7, 100))
     ]
-    assert SaidByHour.of(parts, HOURS).expected == pytest.approx(
-        SaidByHour.of([whole], HOURS).expected
+    assert PlatformHours.of(parts, HOURS).expected == pytest.approx(
+        PlatformHours.of([whole], HOURS).expected
     )

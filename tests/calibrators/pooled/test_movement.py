@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.levels import fit_levels
-from calibrators.pooled.state_space import EVERY, Courses, Movement
+from calibrators.pooled.state_space import TREND_MODELS, AveragedFilter, CampaignSeries
+from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
 AGES = np.arange(HOURS)[::-1] + 0.5
@@ -18,7 +18,9 @@ def courses(levels, positives=200.0, seed=1, variance=0.05):
     """Of campaigns with these levels, (c, h), and what is expected of all alike."""
     expected = np.full(levels.shape, positives)
     observed = np.random.default_rng(seed).poisson(expected * np.exp(levels)).astype(float)
-    return Courses(observed, expected, np.zeros(levels.shape), np.full(len(levels), variance))
+    return CampaignSeries(
+        observed, expected, np.zeros(levels.shape), np.full(len(levels), variance)
+    )
 
 
 def swings(hours, campaigns=30, period=40.0):
@@ -31,7 +33,7 @@ def test_a_slow_swing_is_met_where_it_is_going():
     """The last hour's level, known for certain, would be further off."""
     levels = swings(HOURS + 1)
     seen = courses(levels[:, :-1], positives=50_000.0)
-    found = Movement.of(seen, AGES).levels(seen, AGES)
+    found = AveragedFilter.of(seen, AGES).levels(seen, AGES)
     late = np.sqrt(np.mean((levels[:, -2] - levels[:, -1]) ** 2))
     assert np.sqrt(np.mean((found - levels[:, -1]) ** 2)) < 0.5 * late
 
@@ -40,7 +42,7 @@ def test_swings_are_told_as_trends_and_walks_as_steps():
     rng = np.random.default_rng(2)
     walks = np.cumsum(rng.normal(0, 0.08, (30, HOURS)), axis=1)
     trends, steps = (
-        Movement.of(courses(levels, positives=2_000.0), AGES).strengths()
+        AveragedFilter.of(courses(levels, positives=2_000.0), AGES).strengths()
         for levels in (swings(HOURS), walks)
     )
     assert set(trends) == {"campaign_trend", "campaign_persistence"}
@@ -49,16 +51,16 @@ def test_swings_are_told_as_trends_and_walks_as_steps():
 
 def test_levels_that_stay_say_nothing_of_dynamics():
     still = courses(np.repeat(np.random.default_rng(3).normal(0, 0.2, (50, 1)), HOURS, axis=1))
-    found = Movement.of(still, AGES)
+    found = AveragedFilter.of(still, AGES)
     assert found.strengths() == {}
     assert found.belief.sum() == pytest.approx(1.0)
     assert found.belief[0] == found.belief.max()
 
 
 def test_without_campaigns_half_of_the_belief_is_that_levels_stay():
-    found = Movement.of(Courses(*np.empty((3, 0, HOURS)), np.empty(0)), AGES)
+    found = AveragedFilter.of(CampaignSeries(*np.empty((3, 0, HOURS)), np.empty(0)), AGES)
     assert found.belief[0] == pytest.approx(0.5)
-    assert len(found.belief) == len(EVERY.steps)
+    assert len(found.belief) == len(TREND_MODELS.steps)
 
 
 def after_a_jump(chance, positives, seen, variance):
@@ -67,7 +69,7 @@ def after_a_jump(chance, positives, seen, variance):
     before = courses(np.zeros((1, HOURS)), positives=positives, variance=variance)
     observed, jumps = before.observed.copy(), np.zeros((1, HOURS))
     observed[0, -1], jumps[0, -1] = seen, chance
-    stays = Movement(EVERY.chosen(np.array([0])), np.ones(1))
+    stays = AveragedFilter(TREND_MODELS.chosen(np.array([0])), np.ones(1))
     return stays.levels(before._replace(observed=observed, jumps=jumps), AGES)[0]
 
 
@@ -105,7 +107,7 @@ def test_what_the_shape_has_of_a_level_changes_nothing(own, seed):
 def test_dynamics_are_learnt_of_the_largest_campaigns():
     """Whatever the order in which they come."""
     parts = [courses(np.full((800, 3), log(size)), seed=size) for size in (1, 3, 2)]
-    nothing = Courses(*np.empty((3, 0, 3)), np.empty(0))
+    nothing = CampaignSeries(*np.empty((3, 0, 3)), np.empty(0))
     kept = nothing.with_more(parts[0]).with_more(parts[1]).with_more(parts[2])
     totals = np.sort(np.concatenate([part.observed.sum(axis=1) for part in parts]))
     assert len(kept.variances) == 1_024
@@ -116,12 +118,12 @@ def test_an_hour_of_a_million_positives_is_survived():
     """Where next to nothing is expected; the filter stays finite."""
     observed, expected = np.zeros((2, 1, HOURS))
     observed[0, 20], expected[0, :30] = 1e6, 1e-9
-    seen = Courses(observed, expected, np.zeros((1, HOURS)), np.full(1, 1e4))
-    found = Movement.of(seen, AGES)
+    seen = CampaignSeries(observed, expected, np.zeros((1, HOURS)), np.full(1, 1e4))
+    found = AveragedFilter.of(seen, AGES)
     assert np.isfinite(found.belief).all()
     assert np.isfinite(found.levels(seen, AGES)).all()
 
 
 def test_strengths_are_standard_deviations():
-    movement = Movement(EVERY.chosen(np.array([3])), np.ones(1))
+    movement = AveragedFilter(TREND_MODELS.chosen(np.array([3])), np.ones(1))
     assert movement.strengths() == {"campaign_step": sqrt(4e-4)}

@@ -92,7 +92,7 @@ def test_elimination_is_the_newton_step_of_the_whole_system() -> None:
     top = np.eye(SIZE)
 
     solved = Eliminated.of(gradients, information, prior, values)
-    told, left = solved.told(values)
+    told, left = solved.left_for_parents(values)
     parent = np.linalg.solve(top + left.sum(axis=0), told.sum(axis=0))
     steps = solved.moved(np.tile(parent, (nodes, 1)))
 

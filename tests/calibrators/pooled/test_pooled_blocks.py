@@ -14,11 +14,11 @@ from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.fit import Shape, Solutions
 from calibrators.pooled.hierarchy import Priors
-from calibrators.pooled.levels import fit_levels
-from calibrators.pooled.method import OwnLevels, block_weights, in_blocks, levels_of_blocks
+from calibrators.pooled.levels import block_weights, levels_of_blocks
 from calibrators.pooled.serving import ServedKnots
 from calibrators.pooled.spline import Knots
 from calibrators.pooled.window import MOST, Window, campaign_spans
+from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.pooled_traffic import NEWEST, drawn_hours, history, shape_of, table
 
 AGES = np.arange(48)[::-1] + 0.5
@@ -34,14 +34,15 @@ def hours_of_blocks(outage: bool) -> tuple[list[CampaignHours], CampaignHours]:
     if outage:
         truth[:, 40:43] = 0.0
     observed = rng.poisson(truth).astype(np.float64)
-    levels = OwnLevels(rng.integers(-1, 3, 40), rng.normal(0, 0.3, 40), np.full(40, 0.09))
-    (whole,) = in_blocks(expected, observed, levels)
+    whole = CampaignHours.of(
+        expected,
+        observed,
+        groups=rng.integers(-1, 3, 40),
+        fitted=rng.normal(0, 0.3, 40),
+        variances=np.full(40, 0.09),
+    )
     parts = [slice(0, 5), slice(5, 5), slice(5, 39), slice(39, 40)]
-    dealt = [OwnLevels(*(column[part] for column in levels)) for part in parts]
-    return [
-        in_blocks(expected[part], observed[part], some)[0]
-        for part, some in zip(parts, dealt, strict=True)
-    ], whole
+    return [CampaignHours(*(column[part] for column in whole)) for part in parts], whole
 
 
 @pytest.mark.parametrize("outage", [True, False])
@@ -117,14 +118,17 @@ def test_one_block_of_many_campaigns_is_read_in_spans() -> None:
 def test_campaigns_are_dealt_into_blocks_in_their_order() -> None:
     """More of them than one block holds; none at all are one empty block."""
     hours = np.arange(5000.0)[:, None]
-    levels = OwnLevels(np.arange(5000), hours[:, 0] + 1, hours[:, 0] + 2)
-    none = OwnLevels(*(column[:0] for column in levels))
-    blocks = in_blocks(hours, 2 * hours, levels)
-    (empty,) = in_blocks(hours[:0], hours[:0], none)
+    levels = {
+        "groups": np.arange(5000),
+        "fitted": hours[:, 0] + 1,
+        "variances": hours[:, 0] + 2,
+    }
+    blocks = CampaignHours.of(hours, 2 * hours, **levels).blocks()
+    (empty,) = CampaignHours.of(hours[:0], hours[:0]).blocks()
 
     assert [len(block.groups) for block in blocks] == [4096, 904]
     assert np.vstack([block.observed for block in blocks]).tolist() == (2 * hours).tolist()
-    for name, column in levels._asdict().items():
+    for name, column in levels.items():
         found = np.concatenate([getattr(block, name) for block in blocks])
         assert found.tolist() == column.tolist()
     assert empty.expected.shape == empty.weights.shape == (0, 1)

@@ -221,6 +221,22 @@ def test_groups_are_found_by_name() -> None:
     assert largest_change(together.atlas, again.atlas) < 0.01
 
 
+def test_a_campaign_begins_with_its_group_at_the_first_refit_after_its_first_impression() -> None:
+    """Until then it has no map of its own, and the target's serves."""
+    hours = drawn_hours([1.0] * 6 + [-1.0] * 6, [400] * 12)
+    first = table(["a0005b"], [0], [0.05], [1.0], [0.0])
+    grouped = Pooled(groups=lambda name: "up" if name < "a0006" else "down")
+
+    before = grouped.refit(history(hours)).atlas
+    hours[NEWEST] = BinsTable.merge([hours[NEWEST], first])
+    after = grouped.refit(history(hours)).atlas
+
+    assert before.level("a0005b") == "target"
+    group = np.mean([after.at(f"a{number:04d}", 0.05) for number in range(6)])
+    assert after.at("a0005b", 0.05) == pytest.approx(group, rel=0.1)
+    assert group > 1.5 * before.at("a0005b", 0.05)
+
+
 def test_a_method_without_group_names_has_no_groups() -> None:
     """Every campaign without a group equals no grouping at all."""
     hours = drawn_hours(LEVELS, [30] * 6)

@@ -1,6 +1,5 @@
 """The shape against scipy's optimum of the whole penalised likelihood, and its shrinkage."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,7 +142,7 @@ def test_no_curve_moves_with_the_variances_frozen_at_the_mode() -> None:
     shape = shape_of(history(drawn_hours([0.3, -0.3], [50, 20])), lambda _: None, PRIORS)
     shape.settle()
     before = shape.curves(shape.blocks[0])
-    shape.priors = replace(shape.priors)
+    shape.priors = shape.priors._replace()
     shape.settle()
 
     assert shape.curves(shape.blocks[0]) == pytest.approx(before, abs=1e-9)

@@ -1,5 +1,6 @@
 """Loading in another process first: whatever the bytes do, they do it there."""
 
+import hashlib
 import subprocess
 import sys
 
@@ -40,6 +41,14 @@ def test_it_works_from_any_folder(packed, tmp_path, monkeypatch):
 def test_a_loader_that_hangs_is_ended(packed):
     with pytest.raises(TrialFailed, match=r"^it did not load within 0.001 s$"):
         try_model(packed, seconds=0.001)
+
+
+def test_trees_that_send_lightgbm_in_a_circle_do_no_harm_here(packed):
+    """A digest that fits is no proof: the first tree's root is made its own child."""
+    content = packed[:-32].replace(b"left_child=-1", b"left_child=00", 1)
+
+    with pytest.raises(TrialFailed):
+        try_model(content + hashlib.sha256(content).digest(), seconds=5.0)
 
 
 def test_a_loader_without_enough_memory_fails(packed):

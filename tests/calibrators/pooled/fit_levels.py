@@ -1,0 +1,28 @@
+"""The levels of campaigns from plain tables."""
+
+import numpy as np
+
+from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.change_points import hour_weights
+from calibrators.pooled.levels import USUAL, LevelHierarchy, LevelRules, Levels
+from calibrators.samples import Floats
+
+
+def fit_levels(
+    expected: Floats,
+    observed: Floats,
+    ages: Floats,
+    *,
+    weights: Floats | None = None,
+    begun: Floats | None = None,
+    rules: LevelRules = USUAL,
+    **own: object,
+) -> Levels:
+    """Those of one block; without weights, those of `hour_weights`."""
+    if weights is None:
+        found = hour_weights(expected, observed, ages)
+        weights, begun = found.weights, found.begun
+    block = CampaignHours.of(expected, observed, **own)  # type: ignore[arg-type]
+    block = block._replace(weights=weights, begun=block.begun if begun is None else begun)
+    count = int(block.groups.max(initial=-1)) + 1
+    return LevelHierarchy.of([block], np.asarray(ages), count, rules).levels([block])
