@@ -11,6 +11,7 @@ from tests.docs.pages import PAGES, ROOT, table_below, without_code
 
 CODE = ("app", "calibrators", "clients", "evaluation", "pccem", "research", "benchmarks")
 GLOSSARY = ROOT / "docs/glossary.md"
+MOST_LINES = 10
 HEADER = "| not | use instead | where |"
 KEPT: Final = {
     ("app/cli", "readout"): "the command `sirocco readout` is the function of its name",
@@ -125,12 +126,32 @@ def _around(text: str, word: str) -> list[str]:
 
 def test_pages_name_files_that_are_there() -> None:
     """A path or a module in code leads to a file, or to a name in it."""
-    for page in PAGES:
-        if page.name == "CHANGELOG.md":
-            continue
-        for span in _CODE_SPAN.findall(without_code(page.read_text(encoding="utf-8"))):
-            for named in _paths_in(span):
-                assert _leads_somewhere(named), f"{page.relative_to(ROOT)}: {named}: no such file"
+    wrong = [
+        f"{page.relative_to(ROOT)}: {named}: no such file"
+        for page in PAGES
+        if page.name != "CHANGELOG.md"
+        for span in _CODE_SPAN.findall(without_code(page.read_text(encoding="utf-8")))
+        for named in _paths_in(span)
+        if not _leads_somewhere(named)
+    ]
+
+    assert wrong == [], "\n" + "\n".join(wrong)
+
+
+def test_packages_name_files_that_are_there() -> None:
+    """The docstring of a package says what is where, in at most ten lines."""
+    wrong = []
+    for package in sorted(path for folder in CODE for path in (ROOT / folder).rglob("__init__.py")):
+        text = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+        missing = [
+            name
+            for name in re.findall(r"`(\w+(?:\.py|/))`", text)
+            if not (package.parent / name).exists()
+        ]
+        if missing or len(text.splitlines()) > MOST_LINES:
+            wrong.append(f"{package.relative_to(ROOT)}: {len(text.splitlines())} lines, {missing}")
+
+    assert wrong == [], "\n" + "\n".join(wrong)
 
 
 def _paths_in(code: str) -> list[str]:

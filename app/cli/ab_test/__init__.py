@@ -1,1 +1,1 @@
-"""`sirocco readout`."""
+"""`sirocco readout`, the analysis of an A/B test."""

@@ -1,1 +1,1 @@
-"""`sirocco auction`."""
+"""`sirocco auction`: what users would click with another model."""

@@ -1,7 +1,9 @@
-"""Client of the sirocco calibration service: remote calls, and maps looked up in your own process.
+"""Client of sirocco: calibrate over HTTP or in your own process, and send events.
 
-`Sirocco` and `AsyncSirocco` turn scores into probabilities over HTTP and send events;
-`EdgeCalibrator` holds the maps itself. Every error is a `SiroccoError`.
+`client.py` and `async_client.py` have `Sirocco` and `AsyncSirocco`; `requests.py`, `calibrate.py`,
+`connections.py` and `retries.py` are what they share. `event_buffer.py` and `async_event_buffer.py`
+send the `events.py` of an `event_queue.py`. `edge_calibrator.py` calibrates in this process, with
+an `atlas.py` that `atlas_keeper.py` keeps current. Every error is in `errors.py`.
 """
 
 from sirocco_client.answers import Calibrated
