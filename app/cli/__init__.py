@@ -1,7 +1,9 @@
-"""The command `sirocco`, a folder for each kind of command.
+"""The command `sirocco`: its commands with their options here, what they do in two folders.
 
-`main.py` lists the commands and runs one; `options.py` describes options that several share.
-`console.py` and `tables.py` print. `checkout.py` finds the commands that only a checkout has.
-`serving/` runs the service or talks to it; `evaluate/`, `backtest/`, `compare/`, `auction/` and
-`ab_test/` measure logs.
+`main.py` lists the commands and imports the one that is called; `options.py` describes options that
+several share, `console.py` prints, `signals.py` ends a command with its parent or on SIGTERM.
+`run.py`, `operate.py` and `traffic.py` run the service, operate it and send it traffic, by way of
+`serving/`. `evaluate.py`, `backtest.py`, `compare.py`, `auction.py`, `ab_test.py`, `behaviours.py`
+and `simulate.py` measure or write logs, by way of `measure/`.
+`checkout.py` finds the commands that only a checkout has.
 """

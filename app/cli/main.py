@@ -120,8 +120,8 @@ INTERRUPTED = 130
 application = typer.Typer(
     name="sirocco",
     cls=LateGroup,
-    help="A calibration service for ad platforms: maps click and conversion scores to calibrated"
-    " probabilities, per campaign, refitted every hour.",
+    help="Online calibration for ad platforms: predicted click probabilities in,"
+    " probabilities that come true out.",
     epilog="Start with: sirocco demo",
     no_args_is_help=True,
     add_completion=False,

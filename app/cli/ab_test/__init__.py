@@ -1,1 +1,1 @@
-"""`sirocco readout`, the analysis of an A/B test."""
+"""`sirocco readout`."""

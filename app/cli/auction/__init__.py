@@ -1,1 +1,1 @@
-"""`sirocco auction`: what users would click with another model."""
+"""`sirocco auction`."""

@@ -1,1 +1,1 @@
-"""`sirocco backtest` and `sirocco simulate`: what a calibrator would have served on a log."""
+"""`sirocco backtest` and `sirocco simulate`."""

@@ -1,1 +1,1 @@
-"""`sirocco compare`: which of two models is better on the same rows."""
+"""`sirocco compare`."""

@@ -1,1 +1,1 @@
-"""`sirocco evaluate`, how good the scores of a log are, and `sirocco behaviours`."""
+"""`sirocco evaluate` and `sirocco behaviours`."""

@@ -1,7 +1,7 @@
-"""Commands that run the service or talk to it, a file for each.
+"""What the commands do that run the service or talk to it.
 
-`up.py`, `serve.py`, `worker.py` and `demo.py` run it; `replay.py` (with `delayed_replay.py`),
-`retrain.py` and `overrides.py` talk to it.
-`processes.py` and `serve_workers.py` start, watch and stop processes; `playback.py` sends traffic
-hour by hour; `client.py` makes the calls; `settings.py` and `store.py` are what they start with.
+`whole_service.py` is `sirocco up`, `serve.py` and `serve_workers.py` the API on one core or several,
+`processes.py` starts, watches and stops processes, with the `settings.py` given as options and the
+Redis of `store.py`. `demo.py`, `replay.py` and `delayed_replay.py` send traffic hour by hour
+(`playback.py`), through the calls of `client.py`.
 """

@@ -1,4 +1,4 @@
-"""The charts of the reports, a file for each kind."""
+"""Every chart of the reports, in one place to import from."""
 
 from app.reports.charts.bars import bars_chart
 from app.reports.charts.differences import differences_chart
