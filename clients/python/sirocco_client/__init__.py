@@ -1,9 +1,10 @@
 """Client of sirocco: calibrate over HTTP or in your own process, and send events.
 
-`client.py` and `async_client.py` have `Sirocco` and `AsyncSirocco`; `requests.py`, `calibrate.py`,
-`connections.py` and `retries.py` are what they share. `event_buffer.py` and `async_event_buffer.py`
-send the `events.py` of an `event_queue.py`. `edge_calibrator.py` calibrates in this process, with
-an `atlas.py` that `atlas_keeper.py` keeps current. Every error is in `errors.py`.
+`client.py` has `Sirocco` and `AsyncSirocco`; `calibrate.py` has the request and its response,
+`connections.py`, `requests.py` and `retries.py` are how they travel. `event_buffer.py` sends the
+events of `events.py` by way of an `event_queue.py`, from a thread or for asyncio.
+`edge_calibrator.py` keeps an `atlas.py` current and calibrates in this process.
+Every error is in `errors.py`.
 """
 
 from sirocco_client.answers import Calibrated
