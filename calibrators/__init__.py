@@ -1,4 +1,9 @@
-"""Calibration maps, the bins they are fitted from, and the calibrators that fit them."""
+"""Calibration: bins, the maps that are fitted from them, and the methods that fit. Numpy and scipy.
+
+`bins/` are sums by cell of the score, `maps/` the functions from score to probability, `methods/`
+fit each campaign on its own, `pooled/` all together, `guard/` says what is published.
+`registry.py` has all methods by name; `samples.py` checks what comes in.
+"""
 
 from calibrators.bins.bins import Bins
 from calibrators.bins.history import History, HourTables

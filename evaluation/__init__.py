@@ -1,4 +1,9 @@
-"""How good probabilities are: calibration metrics, the hourly backtest, a synthetic platform."""
+"""How good probabilities are: metrics, tests on logs, and simulations. No clock, no files.
+
+`metrics/` has every metric, `bootstrap/` their intervals, `comparison/` two models, `streaming/`
+logs of any length. `backtest/` replays methods hour by hour, `ab_test/` analyses experiments,
+`auction/` runs logged auctions again, `simulation/` makes traffic whose truth is known.
+"""
 
 from evaluation.ab_test.analysis import AbReadout, ArmReadout, SampleRatio, ab_readout
 from evaluation.ab_test.arm_log import Estimate

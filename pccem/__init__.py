@@ -1,4 +1,9 @@
-"""Conversions that arrive days late: attribution, the post-click model, delays and labels."""
+"""Conversions that come days late: what a young click counts as. Pure: numpy, scipy, LightGBM.
+
+`attribution.py` says which clicks have converted, `delays.py` how late conversions come. `model.py`
+is the post-click model, of the columns in `features.py`; `training.py` trains and tests it,
+`model_bytes.py` keeps it. `labels.py` labels clicks, `conversion_drift.py` corrects the labels.
+"""
 
 from pccem.attribution import Attribution, attribute
 from pccem.clicks import Clicks

@@ -1,1 +1,8 @@
-"""HTTP: thin translation between requests and the calibration maps, the event log and the jobs."""
+"""HTTP: requests to calibration maps, to the event log and to jobs; the only place with statuses.
+
+`application.py` puts it together; `resources.py` is what it opens and closes. `hot_path.py` stands
+in front of the framework for the two busy routes, `calibrate.py` and `events.py`. `maps.py`,
+`admin.py` and `health.py` are the other routes; `problems.py` is every error.
+`snapshot.py` holds the version that is served, and looks for the next.
+`server/` is the HTTP server, `metrics/` what `/metrics` shows.
+"""

@@ -26,7 +26,8 @@ _ROUTERS: Final = (
     health.router,
 )
 _DESCRIPTION: Final = (
-    "Scores in, probabilities that come true out; refitted every hour. "
+    "A calibration service for ad platforms: maps click and conversion scores to calibrated "
+    "probabilities, per campaign, refitted every hour from your events. "
     "Every error is problem JSON (RFC 9457) with a stable `type`."
 )
 # Metrics are our own; the framework's would look at the environment with every request.

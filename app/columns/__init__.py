@@ -1,4 +1,8 @@
-"""Binary columns: bodies as little-endian arrays, read in place; the layout is docs/columns.md."""
+"""Binary bodies: columns of little-endian numbers, read in place. docs/columns.md has the layout.
+
+`layout.py` is the header, `scores.py` a calibrate request, `events.py` a request of events,
+`campaigns.py` their campaigns, as names or interned ids.
+"""
 
 from app.columns.campaigns import CampaignIds, UnknownDictionary
 

@@ -1,1 +1,2 @@
-"""Events as trackers send them: their schema, how bodies are read, and which are admitted."""
+"""Events as trackers send them: their types (`schema.py`), and which are admitted, and what each
+adds to bins and open clicks (`admission.py`)."""

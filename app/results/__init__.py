@@ -1,1 +1,5 @@
-"""What the measuring commands found: numbers, conclusions, and their formatting."""
+"""What the measuring commands found: numbers, conclusions in sentences, and their formatting.
+
+`evaluation.py`, `backtest.py`, `comparison.py` and `auction.py` are one command each,
+`scored_events.py` pairs predictions with outcomes, `formatting.py` prints numbers.
+"""

@@ -1,4 +1,12 @@
-"""What sirocco keeps in Redis."""
+"""What sirocco keeps in Redis; every key is in `keys.py`.
+
+`event_log.py` stores the events of a request in one step, as the blocks of `batch.py` and
+`blocks.py`; `folding.py` adds them to the tables of `bins.py`. `versions.py` publishes maps,
+`models.py` post-click models. `clicks.py` has open clicks, `conversions.py` conversions that wait
+for the worker. `lease.py` lets one worker work, `jobs.py` queues what operators request,
+`overrides.py` has the calibrators of single campaigns. `redis/` opens connections and runs the
+embedded server.
+"""
 
 from app.storage.batch import Batch
 from app.storage.bins import BinsStore

@@ -1,4 +1,8 @@
-"""The guard: which map of a campaign is published, and how far it may move."""
+"""The guard: which map of a campaign is published, and how far it may move.
+
+`guard.py` decides, `test.py` compares maps on the newest hour, `bounds.py` clamps and simplifies,
+`rules.py` has the limits. docs/guard.md explains them.
+"""
 
 from calibrators.guard.guard import Guarded, guard
 from calibrators.guard.rules import GuardRules

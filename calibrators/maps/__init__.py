@@ -1,1 +1,2 @@
-"""Calibration maps, and the atlas that looks up the maps of all campaigns in one pass."""
+"""Calibration maps: one (`calibration_map.py`), all of a target (`atlas.py`), and the search for a
+batch of scores (`look_up.py`)."""

@@ -1,1 +1,6 @@
-"""The calibrators by name, and the refit that fits a map for every campaign."""
+"""Calibrators that fit each campaign on its own, and the refit that does so for all.
+
+`calibrator.py` is what each can do; `smoothed_isotonic.py`, `isotonic.py`, `logistic.py` (Platt,
+temperature, beta) and `bbq.py` are they. `equal_frequency.py` cuts samples into bins, `refit.py`
+fits the campaigns of a target.
+"""

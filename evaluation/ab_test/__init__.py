@@ -1,1 +1,2 @@
-"""The analysis of an A/B test: RPM, CTR and ROI by arm, and the lift over the control."""
+"""The analysis of an A/B test: `arm_log.py` sums up each arm, `analysis.py` gives RPM, CTR, ROI and
+the lift over the control."""

@@ -1,4 +1,9 @@
-"""Ad auctions of a search engine, simulated: what another model or setting would earn."""
+"""Ad auctions of a search engine, run again: what another model or setting would earn.
+
+`gsp.py` is the auction, `search_log.py` the log, `simulation.py` runs it again with other scores,
+`click_curve.py` and `click_estimates.py` say what would be clicked, `comparison.py` and
+`operating_points.py` what follows. `search_platform.py` makes logs whose truth is known.
+"""
 
 from evaluation.auction.click_curve import ClickCurve, click_curve
 from evaluation.auction.comparison import (

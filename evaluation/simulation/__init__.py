@@ -1,1 +1,2 @@
-"""Synthetic ad platforms whose true probabilities are known."""
+"""Synthetic platforms whose true probabilities are known: impressions (`ad_platform.py`), and
+clicks with conversions that come days late (`click_platform.py`)."""

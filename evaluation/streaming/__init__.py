@@ -1,4 +1,8 @@
-"""Logs of any length, boiled down to what the metrics of their slices need."""
+"""Streaming evaluation: every metric of a log of any length, in bounded memory.
+
+`log.py` takes the batches of `rows.py`, keeps them as they are (`in_memory.py`) or added up, and
+`log_metrics.py` and `group_metrics.py` measure all of it and each group.
+"""
 
 from evaluation.streaming.group_metrics import CutMetrics
 from evaluation.streaming.log import OVERALL, CompactLog, LogCuts, Room

@@ -1,1 +1,5 @@
-"""HTTP connections: uvicorn with bounds, a fast path and a drain."""
+"""The HTTP server: uvicorn with limits on connections, and without a task for the busy route.
+
+`protocol.py` handles one connection, `connections.py` counts them and closes those that are too
+slow, `server.py` starts, drains and stops.
+"""

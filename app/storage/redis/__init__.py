@@ -1,1 +1,1 @@
-"""The Redis server that sirocco starts for itself, and the one place that opens connections."""
+"""Redis itself: `client.py` opens connections, `server.py` runs a private one for a folder."""

@@ -1,7 +1,10 @@
-"""Client of the sirocco calibration service: remote calls, and maps looked up in your own process.
+"""Client of sirocco: calibrate over HTTP or in your own process, and send events.
 
-`Sirocco` and `AsyncSirocco` turn scores into probabilities over HTTP and send events;
-`EdgeCalibrator` holds the maps itself. Every error is a `SiroccoError`.
+`client.py` has `Sirocco` and `AsyncSirocco`; `calibrate.py` has the request and its response,
+`connections.py`, `requests.py` and `retries.py` are how they travel. `event_buffer.py` sends the
+events of `events.py` by way of an `event_queue.py`, from a thread or for asyncio.
+`edge_calibrator.py` keeps an `atlas.py` current and calibrates in this process.
+Every error is in `errors.py`.
 """
 
 from sirocco_client.answers import Calibrated
