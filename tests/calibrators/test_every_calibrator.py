@@ -86,7 +86,6 @@ def test_the_docstring_gives_the_source(name: str) -> None:
 
 @every_name
 @given(st.lists(samples, min_size=1, max_size=30))
-@settings(max_examples=60)
 def test_any_samples_give_a_sound_map(name: str, drawn: list[tuple[float, float, float]]) -> None:
     scores, outcomes, weights = map(np.array, zip(*drawn, strict=True))
     assume(weights.any())
@@ -98,7 +97,6 @@ def test_any_samples_give_a_sound_map(name: str, drawn: list[tuple[float, float,
 
 @every_name
 @given(random_samples)
-@settings(max_examples=40)
 def test_any_bins_give_a_sound_map(name: str, drawn: Drawn) -> None:
     bins = Bins.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
 
