@@ -30,6 +30,10 @@ settings.register_profile(
 # `--hypothesis-profile` comes later, and wins.
 settings.load_profile("same")
 
+TESTS = Path(__file__).parent
+# What they test is no part of the product.
+SLOW = [TESTS / name for name in ("benchmarks", "evaluation/contest", "evaluation/reproduction")]
+
 
 @pytest.fixture(scope="session")
 def redis_binary() -> Path:
@@ -63,6 +67,14 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
     """A client of an empty server."""
     with open_redis(redis_url) as client:
         yield client
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before `-m` chooses: the tests of benchmarks and of research are slow as a whole."""
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 class SkipsFail:
