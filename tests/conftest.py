@@ -1,6 +1,7 @@
 """Real Redis for every test that asks for it, the examples that are drawn, and what is skipped."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Drawn examples are not traced: hypothesis itself would cost twice its time, and a line that
+    only luck runs is not covered."""
+    if item.get_closest_marker("hypothesis") is None:
+        yield
+        return
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
 
 
 class SkipsFail:
