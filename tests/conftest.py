@@ -72,9 +72,10 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before `-m` chooses: the tests of benchmarks and of research are slow as a whole."""
+    """Before `-m` chooses: what tests benchmarks or research, or asks for a browser, is slow."""
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in SLOW):
+        of_others = any(item.path.is_relative_to(folder) for folder in SLOW)
+        if of_others or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 
