@@ -83,10 +83,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Drawn examples are not traced: hypothesis itself would cost twice its time, and a line that
     only luck runs is not covered."""
-    if item.get_closest_marker("hypothesis") is None:
+    tracer = sys.gettrace()
+    by_coverage = type(tracer).__module__.startswith("coverage")
+    if not by_coverage or item.get_closest_marker("hypothesis") is None:
         yield
         return
-    tracer = sys.gettrace()
     sys.settrace(None)
     yield
     sys.settrace(tracer)
