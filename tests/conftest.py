@@ -33,7 +33,10 @@ settings.load_profile("same")
 
 TESTS = Path(__file__).parent
 # What they test is no part of the product.
-SLOW = [TESTS / name for name in ("benchmarks", "evaluation/contest", "evaluation/reproduction")]
+SLOW = [
+    TESTS / name
+    for name in ("benchmarks", "research", "evaluation/contest", "evaluation/reproduction")
+]
 
 
 @pytest.fixture(scope="session")
