@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from app.storage.redis.client import open_redis
 from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
 
-# No test asserts a duration, and a busy machine draws slowly. What 40 examples do not find, the
+# No test asserts a duration, and a busy machine draws slowly. What 30 examples do not find, the
 # thousand of `random` may.
 settings.register_profile(
     "same",
-    max_examples=40,
+    max_examples=30,
     derandomize=True,
     database=None,
     deadline=None,
