@@ -19,7 +19,7 @@ test: $(READY)  ## every test but the slow ones, on up to four cores, with branc
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
-test-slow: $(READY)  ## what is marked slow
+test-slow: $(READY)  ## what is marked slow: killed services, browsers, benchmarks, research
 	$(BIN)/python -m pytest $(WORKERS) -m slow
 
 test-random: $(READY)  ## tests by drawn examples, with new ones each time, and more of them

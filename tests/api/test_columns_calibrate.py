@@ -16,7 +16,7 @@ from tests.columns.bodies import FLOAT32, LEVELS, ONE_CAMPAIGN, read_answer, sco
 
 PATH = "/v1/calibrate"
 COLUMNS = "application/vnd.sirocco.columns"
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 SCORES = st.floats(0, 1) | st.sampled_from([0.0, -0.0, 1.0, 0.2, 5e-324, 1 - 2**-53])
 NAMES = st.sampled_from(["shoes", "hats", "unseen"]) | st.text(

@@ -26,7 +26,7 @@ from tests.columns.bodies import body as raw_body
 
 PATH = "/v1/events"
 COLUMNS = "application/vnd.sirocco.columns"
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 AS_OF = 1_700_000_000.0 // HOUR_SECONDS * HOUR_SECONDS
 FIRST = AS_OF - 24 * HOUR_SECONDS
 """Where the open times begin: at events' clock, one window before the last refit."""

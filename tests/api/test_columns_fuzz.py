@@ -29,7 +29,7 @@ from tests.columns.bodies import (
 )
 
 COLUMNS = "application/vnd.sirocco.columns"
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 AT = 1_700_000_000.0
 NAMES = ["shoes", "öl", "shoes"]
 MAPS = {"hats": CalibrationMap.proportional(0.5), "shoes": CalibrationMap.proportional(0.25)}

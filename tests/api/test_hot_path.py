@@ -13,7 +13,7 @@ from tests.api.problems import problem
 PATH = "/v1/calibrate"
 # One service for all examples of a test: none of them leaves anything behind that others see.
 MANY = settings(
-    max_examples=400,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -15,7 +15,7 @@ from tests.api.problems import LONGEST_ANSWER, MEDIA_TYPE
 
 # One service for all examples of a test: none of them leaves anything behind that others see.
 MANY = settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

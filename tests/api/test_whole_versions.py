@@ -11,7 +11,7 @@ from app.storage import Lease, Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, eventually
 
-VERSIONS = 40
+VERSIONS = 20
 READERS = 4
 CAMPAIGNS = [f"c{number}" for number in range(300)]
 SCORES = np.linspace(0.0, 1.0, len(CAMPAIGNS)).tolist()

@@ -4,7 +4,7 @@ from math import ceil, exp, lgamma
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import BayesianBinning
@@ -65,7 +65,6 @@ def bbq_oracle(scores: Floats, outcomes: Floats, asked: list[float]) -> list[flo
 
 
 @given(st.integers(0, 2**32), st.sampled_from([3, 16, 1024]))
-@settings(max_examples=40)
 def test_the_map_is_the_mean_of_all_models(seed: int, distinct: int) -> None:
     """Scores are binary fractions, so that the oracle's borders have no rounding either."""
     rng = np.random.default_rng(seed)

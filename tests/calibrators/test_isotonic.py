@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
@@ -30,7 +30,6 @@ def min_max_means(tally: WeightedSamples) -> Floats:
 
 
 @given(random_samples)
-@settings(max_examples=60)
 def test_each_distinct_score_gets_the_max_min_mean(drawn: Drawn) -> None:
     tally = WeightedSamples.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
 

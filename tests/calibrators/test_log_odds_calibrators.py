@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
@@ -72,7 +72,6 @@ def campaign(n: int, seed: int, a: float, b: float, c: float) -> WeightedSamples
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(random_samples)
-@settings(max_examples=120)
 def test_no_other_coefficients_have_a_smaller_loss(family: str, drawn: Drawn) -> None:
     """At the minimum the gradient vanishes, or pushes a slope of 0 below 0: convexity does the
     rest. The pull towards the identity is part of the loss."""
@@ -90,7 +89,6 @@ def test_no_other_coefficients_have_a_smaller_loss(family: str, drawn: Drawn) ->
 
 
 @given(st.integers(0, 2**32), st.floats(-0.95, 0.95))
-@settings(max_examples=100)
 def test_the_best_set_of_slopes_is_kept_whatever_the_columns(seed: int, related: float) -> None:
     """Columns that fall while others rise: a slope that is negative beside another may not be so
     alone, so each must be dropped by itself."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import expit
 
@@ -38,7 +38,6 @@ def scores_everywhere(calibration_map: CalibrationMap, rng: np.random.Generator)
 @example(0.01, 0.01, -7.0)
 @example(1e5, 1e5, 1e5)
 @example(0.0, 1e5, -1e5)
-@settings(max_examples=80)
 def test_the_map_keeps_its_tolerance(a: float, b: float, c: float) -> None:
     curve = LogOddsCurve(a, b, c)
     calibration_map = curve.sampled()

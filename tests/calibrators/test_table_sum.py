@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import BinsTable
@@ -65,7 +65,6 @@ def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(
         assert held(BinsTable.merge(tables)) == sums_of(tables)
 
 
-@settings(max_examples=40)
 @given(st.lists(EVENTS, min_size=1, max_size=4))
 def test_sums_in_place_are_those_of_a_dictionary(hours: list[list]) -> None:
     """Over more campaigns than are in hand at once."""

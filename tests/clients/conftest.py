@@ -1,26 +1,13 @@
 """Real services for the tests of the client, and a proxy that breaks what passes through it."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from app.settings import Settings
-from app.storage import EmbeddedRedis
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, serving
 from tests.clients.faulty_proxy import FaultyProxy
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[EmbeddedRedis]:
-    """One kind of server is enough here: the storage tests run on every kind."""
-    with (
-        TemporaryDirectory(prefix="sirocco-test-") as folder,
-        EmbeddedRedis(Path(folder)) as server,
-    ):
-        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,12 @@
 """The client's part of the benchmarks runs at a tiny size. No figure is judged."""
 
+import pytest
+
 from benchmarks import client
 from benchmarks.figures import middle
 
 
+@pytest.mark.slow
 def test_look_ups_and_calls_have_their_rows() -> None:
     """Each beside its alternative."""
     sizes = client.Sizes(campaigns=5, looked_up=(3, 100), called=(1, 50), budget_seconds=0.01)

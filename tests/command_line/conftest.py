@@ -1,15 +1,24 @@
-"""The command itself, in processes of its own, as a user starts it."""
+"""The command itself: in a process of its own, as a user starts it, or in that of the tests."""
 
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from app.cli.main import main
+from app.settings import Settings
+from app.storage import open_redis
+from app.worker.loop import Worker
+from tests.api.running_service import serving
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "app.cli"]
@@ -91,3 +100,33 @@ def started(tmp_path: Path, environment: dict[str, str]) -> Iterator[Started]:
     for process in processes:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=SECONDS)
+
+
+@contextmanager
+def working(settings: Settings, redis_url: str) -> Iterator[None]:
+    """A worker in a thread."""
+    stop = Event()
+    with open_redis(redis_url) as client:
+        worker = Worker(settings, client, time.time, "test")
+        thread = Thread(target=worker.run, args=(stop,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """The services that commands play through without processes of their own, on one store."""
+
+    @contextmanager
+    def service(given: dict[str, Any], port: int | None = None) -> Iterator[SimpleNamespace]:
+        fit = {name: value for name, value in given.items() if value is not None}
+        settings = Settings(clock="event", port=0, refresh_seconds=0.01, **fit)
+        with serving(settings, redis_url) as running, working(settings, redis_url):
+            yield SimpleNamespace(url=running.url)
+
+    for command in ("demo", "replay"):
+        monkeypatch.setattr(f"app.cli.serving.{command}.private_service", service)

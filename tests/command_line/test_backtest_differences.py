@@ -22,6 +22,12 @@ def days() -> EventTable:
     return platform.hours(0, 60).events
 
 
+@pytest.fixture
+def short(tmp_path: Path, days: EventTable) -> Path:
+    """Their first fifteen hours, as a file."""
+    return write_log(tmp_path / "short.parquet", days.select(np.arange(len(days) // 4)))
+
+
 def answer(called: Sirocco, *arguments: object) -> dict[str, Any]:
     run = called("backtest", *arguments, "--json")
     assert run.returncode == 0, run.stderr
@@ -88,9 +94,8 @@ def test_the_verdict_is_a_sentence(tmp_path: Path, called: Sirocco, days: EventT
     assert found["differences"]["against"]["raw"]["sir"]["log_loss"]["verdict"] == "better"
 
 
-def test_another_reference(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
-    log = write_log(tmp_path / "log.parquet", days)
-    backtest = (log, *QUICK, "--calibrators", "isotonic,beta")
+def test_another_reference(called: Sirocco, short: Path) -> None:
+    backtest = (short, *QUICK, "--calibrators", "isotonic,beta")
 
     best, named, raw = (
         answer(called, *backtest, *more)["differences"]["against"]
@@ -147,20 +152,18 @@ def test_a_short_log_is_drawn_by_the_hour(tmp_path: Path, called: Sirocco) -> No
     assert "fewer than 10 campaign-days" in found["differences"]["warnings"][0]
 
 
-def test_identity_is_raw(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
-    log = write_log(tmp_path / "log.parquet", days)
+def test_identity_is_raw(called: Sirocco, short: Path) -> None:
 
-    found = answer(called, log, *QUICK, "--calibrators", "identity")
+    found = answer(called, short, *QUICK, "--calibrators", "identity")
 
     assert found["differences"]["verdict"] == "identity and raw give the same probabilities."
 
 
-def test_a_seed_is_an_answer(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
+def test_a_seed_is_an_answer(called: Sirocco, short: Path) -> None:
     """Whatever else is compared."""
-    log = write_log(tmp_path / "log.parquet", days)
 
     def interval(names: str, seed: int) -> Any:
-        found = answer(called, log, *QUICK, "--calibrators", names, "--seed", seed)
+        found = answer(called, short, *QUICK, "--calibrators", names, "--seed", seed)
         return found["differences"]["against"]["raw"]["temperature"]["log_loss"]
 
     assert interval("temperature", 4) == interval("beta,temperature", 4)

@@ -58,6 +58,7 @@ def test_json_has_each_method_and_how_it_compares(called: Sirocco) -> None:
     assert verdict["met"] == (verdict["value"] <= 0.25)
 
 
+@pytest.mark.slow
 def test_seeds_in_processes_of_their_own_give_the_same(called: Sirocco) -> None:
     """How many play at a time changes nothing but the CPU."""
     small = (*SMALL, "--contenders", "identity,sir", "--seeds", "2")

@@ -50,6 +50,7 @@ class Failing:
         raise self.error
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_an_error_of_one_sentence() -> None:
     """And not a wait without end."""
     with pytest.raises(CommandError, match="mixed, seed 0: its process ended with 7") as raised:

@@ -25,6 +25,8 @@ from tests.command_line.doomed_store import Doom, around
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
 from tests.command_line.persistent_client import PersistentClient
 
+pytestmark = pytest.mark.slow
+
 TARGET = "conversion"
 CLIENTS = 4
 CLICKS_AT_ONCE = 4

@@ -40,6 +40,7 @@ def four_hours(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, text)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("four_hours")
 def test_the_service_and_the_backtest_are_one_code(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import orjson
+import pytest
 
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 
@@ -13,6 +14,7 @@ SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", 
 START = "2026-03-02T12:00:00Z"
 
 
+@pytest.mark.slow
 def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Started) -> None:
     process = started("demo", *SMALL, "--start", START, "--stay", "--json")
     assert process.stderr is not None

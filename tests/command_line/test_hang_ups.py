@@ -10,6 +10,8 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Event
 
+import pytest
+
 from app.cli.serving.serve import Reload, hang_ups
 from tests.command_line.api_workers import Caller, serve
 from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
@@ -41,6 +43,7 @@ def workers_of(process: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+@pytest.mark.slow
 def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(
     tmp_path: Path, started: Started
 ) -> None:

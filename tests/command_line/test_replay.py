@@ -1,4 +1,4 @@
-"""`sirocco replay` through real processes, real HTTP and real Redis."""
+"""`sirocco replay` through real HTTP and real Redis."""
 
 from pathlib import Path
 
@@ -12,15 +12,15 @@ from tests.command_line.logs import events, write_log
 FIT = ("--window", "2h", "--bin-size", "50")
 
 
-def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, sirocco: Sirocco) -> None:
+def assert_equal_to_the_backtest(folder: Path, command: Sirocco) -> None:
     """Same log, same numbers to nine digits; silent hours and expected outcomes included."""
     table = events()
     table.outcomes[::7] = 0.25
-    log = write_log(tmp_path / "log.parquet", table)
+    log = write_log(folder / "log.parquet", table)
 
     by_sir = ("--calibrator", "sir", "--json")
-    replayed = sirocco("replay", log, *FIT, *by_sir, SIROCCO_GUARD="false")
-    backtested = sirocco("backtest", log, *FIT, "--calibrators", "sir", "--json")
+    replayed = command("replay", log, *FIT, *by_sir, SIROCCO_GUARD="false")
+    backtested = command("backtest", log, *FIT, "--calibrators", "sir", "--json")
 
     assert replayed.returncode == 0, replayed.stderr
     online, offline = (orjson.loads(run.stdout)["rows"] for run in (replayed, backtested))
@@ -29,6 +29,16 @@ def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, sirocco: Siro
     assert online["raw"]["n"] == float((table.hours >= table.hours.min() + 2).sum())
     for row, card in online.items():
         assert card == pytest.approx(offline[row], rel=1e-9, abs=0)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, called: Sirocco) -> None:
+    assert_equal_to_the_backtest(tmp_path, called)
+
+
+@pytest.mark.slow
+def test_so_they_are_in_processes_of_their_own(tmp_path: Path, sirocco: Sirocco) -> None:
+    assert_equal_to_the_backtest(tmp_path, sirocco)
 
 
 def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
@@ -45,14 +55,15 @@ def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
     )
 
 
-def test_a_rejected_event_ends_the_replay_with_its_reason(tmp_path: Path, sirocco: Sirocco) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_a_rejected_event_ends_the_replay_with_its_reason(tmp_path: Path, called: Sirocco) -> None:
     table = events(hours=4)
     named = EventTable(
         table.times, ("x" * 300, *table.campaigns[1:]), table.rows, table.scores, table.outcomes
     )
     log = write_log(tmp_path / "log.parquet", named)
 
-    run = sirocco("replay", log, *FIT, "--no-picture")
+    run = called("replay", log, *FIT, "--no-picture")
 
     assert run.returncode == 1
     assert "256" in run.stderr

@@ -57,6 +57,7 @@ def test_each_worker_answers_for_all(tmp_path: Path, started: Started) -> None:
     assert (by_the_first, by_the_second) == (3 * QUESTIONS, 3 * QUESTIONS)
 
 
+@pytest.mark.slow
 def test_counters_do_not_fall_with_a_worker(tmp_path: Path, started: Started) -> None:
     """One that is killed is started again, goes on in its row, and is gone from the gauges."""
     running = serve(started, tmp_path / "data")
@@ -86,6 +87,7 @@ def await_answers(callers: list[Caller]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_fails_no_request(tmp_path: Path, started: Started) -> None:
     """Under load from new connections and from kept ones; and no answer is missing in the sum."""
     running = serve(started, tmp_path / "data")
@@ -105,6 +107,7 @@ def test_a_rolling_restart_fails_no_request(tmp_path: Path, started: Started) ->
     assert running.serving == 2
 
 
+@pytest.mark.slow
 def test_whoever_has_begun_is_answered_to_the_end(tmp_path: Path, started: Started) -> None:
     """SIGTERM to the parent: requests in flight on every worker, then order, then nothing."""
     running = serve(started, tmp_path / "data")
@@ -136,6 +139,7 @@ def refuses(port: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_end_may_come_in_the_middle_of_a_restart(tmp_path: Path, started: Started) -> None:
     """Nothing is left of old workers or new ones."""
     running = serve(started, tmp_path / "data")
@@ -149,6 +153,7 @@ def test_the_end_may_come_in_the_middle_of_a_restart(tmp_path: Path, started: St
     assert not any(map(runs, workers))
 
 
+@pytest.mark.slow
 def test_balancers_are_told_by_every_worker(
     tmp_path: Path, started: Started, environment: dict[str, str]
 ) -> None:
@@ -167,6 +172,7 @@ def test_balancers_are_told_by_every_worker(
     assert running.process.returncode == 0, said
 
 
+@pytest.mark.slow
 def test_up_has_workers_too(tmp_path: Path, started: Started) -> None:
     """And they are gone with it."""
     running = serve(started, tmp_path / "data", "up")
@@ -177,6 +183,7 @@ def test_up_has_workers_too(tmp_path: Path, started: Started) -> None:
     wait_until(lambda: refuses(running.port), "nobody listens")
 
 
+@pytest.mark.slow
 def test_a_replacement_that_does_not_start_replaces_nobody(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -22,6 +22,8 @@ from tests.worker.delayed.click_world import (
     drawn_stream,
 )
 
+pytestmark = pytest.mark.slow
+
 HOURS = 4 * 24
 SCORES = [0.1, 0.3, 0.5]
 

@@ -81,6 +81,7 @@ def calibrated(url: str) -> float:
     return float(answer.json()["probabilities"][0])
 
 
+@pytest.mark.slow
 def test_what_was_learnt_survives_a_restart(
     tmp_path: Path, started: Started, sirocco: Sirocco
 ) -> None:
@@ -100,6 +101,7 @@ def test_what_was_learnt_survives_a_restart(
     assert version in [kept["version"] for kept in versions["versions"]]
 
 
+@pytest.mark.slow
 def test_a_child_that_dies_is_started_again(tmp_path: Path, started: Started) -> None:
     process, url = up(started, tmp_path / "data")
 

@@ -104,7 +104,6 @@ def test_bins_and_raw_samples_agree():
 
 
 @PATHS
-@settings(max_examples=50)
 @given(table=tables(min_size=20), window_hours=st.integers(1, 4), data=st.data())
 def test_an_outcome_changes_no_probability_of_its_hour_or_before(
     raw_samples, table, window_hours, data
@@ -143,7 +142,6 @@ def test_an_outcome_changes_the_next_hours(raw_samples):
 
 
 @PATHS
-@settings(max_examples=50)
 @given(table=tables(), data=st.data())
 def test_other_scores_change_no_probability_before(raw_samples, table, data):
     """Nor does the traffic of a later hour, or of the same one, change anyone else's."""
@@ -162,7 +160,6 @@ def test_other_scores_change_no_probability_before(raw_samples, table, data):
 
 
 @PATHS
-@settings(max_examples=50)
 @given(table=tables(), window_hours=st.integers(1, 6))
 def test_the_first_window_is_not_judged(raw_samples, table, window_hours):
     """All impressions from first hour + window on are, each once, hour after hour."""
@@ -266,7 +263,6 @@ def test_silent_hours_are_not_judged_and_age_the_window(raw_samples):
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
-@settings(max_examples=50)
 @given(tables(), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_the_order_of_rows_is_of_no_effect(table, window_hours, random):
     """A log need not be sorted; on bins each probability keeps its bits."""
@@ -286,7 +282,6 @@ def test_the_order_of_rows_is_of_no_effect(table, window_hours, random):
         assert actual == pytest.approx(expected, rel=tolerance, abs=tolerance, nan_ok=True)
 
 
-@settings(max_examples=50)
 @given(tables())
 def test_the_order_of_campaigns_is_of_no_effect(table):
     """Nor does a name in the list that no impression bears."""

@@ -5,7 +5,7 @@ from math import isnan, log
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, log_expit, logsumexp
@@ -52,7 +52,6 @@ def test_the_promises_sum_to_the_outcomes(samples):
     assert weights @ (1 - q) == pytest.approx(weights @ (1 - y), rel=1e-8)
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.tuples(EXTREMES, st.sampled_from([0.0, 1.0]), st.floats(-280, 280)), max_size=12)
 )

@@ -197,7 +197,6 @@ STUDIES = {
 WITH_OUTCOMES = sorted(set(METRICS) - {"cal_n_floor"})
 REGRESSION = {"calibrated_quadratic_loss", "rolling_calibrated_quadratic_loss"}
 """Their predictions and outcomes may be any numbers."""
-EVERY = pytest.mark.parametrize("name", sorted(METRICS))
 
 ONLY_NEGATIVES = {
     "auc": nan,
@@ -278,43 +277,42 @@ def test_every_public_metric_is_under_this_contract():
     assert functions - STUDIES == set(METRICS)
 
 
-@EVERY
-def test_nothing_is_undefined(name):
+def test_nothing_is_undefined():
     """No samples: nan, never 0 or 0.5."""
-    assert isnan(METRICS[name]([], []))
-    assert isnan(METRICS[name](np.empty(0), np.empty(0), sample_weight=np.empty(0)))
+    for name, metric in METRICS.items():
+        assert isnan(metric([], [])), name
+        assert isnan(metric(np.empty(0), np.empty(0), sample_weight=np.empty(0))), name
 
 
-@EVERY
-def test_no_weight_is_undefined(name):
+def test_no_weight_is_undefined():
     """Samples of weight 0 are no samples."""
-    assert isnan(METRICS[name]([0.2, 0.5, 0.7], [0, 1, 1], sample_weight=[0, 0, 0]))
+    for name, metric in METRICS.items():
+        assert isnan(metric([0.2, 0.5, 0.7], [0, 1, 1], sample_weight=[0, 0, 0])), name
 
 
-@EVERY
 @settings(max_examples=30)
 @given(samples=predictions(min_size=3))
-def test_a_sample_of_weight_0_is_none(name, samples):
+def test_a_sample_of_weight_0_is_none(samples):
     """It may as well not be there."""
     p, y, weights = samples
     held = weights > 0
+    for name, metric in METRICS.items():
+        expected = metric(p[held], y[held], sample_weight=weights[held])
 
-    expected = METRICS[name](p[held], y[held], sample_weight=weights[held])
-
-    actual = METRICS[name](p, y, sample_weight=weights)
-    assert actual == pytest.approx(expected, nan_ok=True)
+        actual = metric(p, y, sample_weight=weights)
+        assert actual == pytest.approx(expected, nan_ok=True), name
 
 
-@pytest.mark.parametrize("name", WITH_OUTCOMES)
 @pytest.mark.parametrize(
     ("outcome", "expected"), [(0, ONLY_NEGATIVES), (1, ONLY_POSITIVES)], ids=["0", "1"]
 )
-def test_one_class_only(name, outcome, expected):
+def test_one_class_only(outcome, expected):
     """Four samples at probability 1/4, all of one outcome: what needs both classes is nan, and
     without positives so is every ratio but strict Cal-N, which is infinite."""
-    value = METRICS[name]([0.25] * 4, [outcome] * 4)
+    for name in WITH_OUTCOMES:
+        value = METRICS[name]([0.25] * 4, [outcome] * 4)
 
-    assert value == pytest.approx(expected[name], nan_ok=True)
+        assert value == pytest.approx(expected[name], nan_ok=True), name
 
 
 @pytest.mark.parametrize("outcome", [0, 1])
@@ -328,56 +326,68 @@ def test_a_scorecard_of_one_class_keeps_what_is_defined(outcome):
     )
 
 
-@pytest.mark.parametrize("name", sorted(set(METRICS) - REGRESSION))
+def refusal(name, *columns, **options):
+    """The words of the ValueError that the metric raises."""
+    try:
+        value = METRICS[name](*columns, **options)
+    except ValueError as error:
+        return str(error)
+    return f"{name} is {value}"
+
+
 @pytest.mark.parametrize("value", [nan, inf, -0.01, 1.01])
-def test_a_bad_probability_is_named(name, value):
+def test_a_bad_probability_is_named(value):
     """NaN and all that is outside [0, 1]: ValueError with column, row and value."""
-    with pytest.raises(ValueError, match=rf"probabilities\[1\] = {value}: every value must be in"):
-        METRICS[name]([0.5, value, 0.5], [0, 1, 1])
+    for name in set(METRICS) - REGRESSION:
+        said = refusal(name, [0.5, value, 0.5], [0, 1, 1])
+
+        assert f"probabilities[1] = {value}: every value must be in" in said, name
 
 
-@pytest.mark.parametrize("name", sorted(set(WITH_OUTCOMES) - REGRESSION))
 @pytest.mark.parametrize("value", [nan, inf, -1.0, 2.0])
-def test_a_bad_outcome_is_named(name, value):
+def test_a_bad_outcome_is_named(value):
     """NaN and all that is outside [0, 1]: ValueError with column, row and value."""
-    with pytest.raises(ValueError, match=rf"outcomes\[2\] = {value}: every value must be in"):
-        METRICS[name]([0.5, 0.5, 0.5], [0, 1, value])
+    for name in set(WITH_OUTCOMES) - REGRESSION:
+        said = refusal(name, [0.5, 0.5, 0.5], [0, 1, value])
+
+        assert f"outcomes[2] = {value}: every value must be in" in said, name
 
 
-@pytest.mark.parametrize("name", sorted(REGRESSION))
 @pytest.mark.parametrize("value", [nan, inf, -inf, 1e151])
-def test_a_bad_number_is_named(name, value):
+def test_a_bad_number_is_named(value):
     """What is no number, or too large for its square to be one, in either column."""
-    rule = re.escape(f" = {value}: every value must be finite and within 1e+150 of 0")
-    with pytest.raises(ValueError, match=rf"predictions\[1\]{rule}"):
-        METRICS[name]([0.5, value, 0.5], [0, 1, 1])
-    with pytest.raises(ValueError, match=rf"outcomes\[2\]{rule}"):
-        METRICS[name]([0.5, 0.5, 0.5], [0, 1, value])
+    rule = f" = {value}: every value must be finite and within 1e+150 of 0"
+    for name in REGRESSION:
+        assert f"predictions[1]{rule}" in refusal(name, [0.5, value, 0.5], [0, 1, 1]), name
+        assert f"outcomes[2]{rule}" in refusal(name, [0.5, 0.5, 0.5], [0, 1, value]), name
 
 
-@EVERY
 @pytest.mark.parametrize("value", [nan, inf, -1.0])
-def test_a_bad_weight_is_named(name, value):
+def test_a_bad_weight_is_named(value):
     """NaN, infinite and negative: ValueError with column, row and value."""
-    with pytest.raises(ValueError, match=rf"sample_weight\[0\] = {value}: .* finite and at least"):
-        METRICS[name]([0.5, 0.5, 0.5], [0, 1, 1], sample_weight=[value, 1, 1])
+    rule = rf"sample_weight\[0\] = {value}: .* finite and at least"
+    for name in METRICS:
+        said = refusal(name, [0.5, 0.5, 0.5], [0, 1, 1], sample_weight=[value, 1, 1])
+
+        assert re.search(rule, said), name
 
 
-@pytest.mark.parametrize("name", WITH_OUTCOMES)
 @pytest.mark.parametrize("outcomes", [[], [1], [0, 1, 1]], ids=len)
-def test_an_outcome_for_each_probability(name, outcomes):
+def test_an_outcome_for_each_probability(outcomes):
     """Unequal lengths are an error, not broadcast."""
-    message = f"equal lengths: (probabilities|predictions) has 2, outcomes has {len(outcomes)}"
-    with pytest.raises(ValueError, match=message):
-        METRICS[name]([0.5, 0.5], outcomes)
+    rule = f"equal lengths: (probabilities|predictions) has 2, outcomes has {len(outcomes)}"
+    for name in WITH_OUTCOMES:
+        assert re.search(rule, refusal(name, [0.5, 0.5], outcomes)), name
 
 
-@EVERY
 @pytest.mark.parametrize("weights", [[], [1], [1, 1, 1]], ids=len)
-def test_a_weight_for_each_probability(name, weights):
+def test_a_weight_for_each_probability(weights):
     """Unequal lengths are an error, not broadcast."""
-    with pytest.raises(ValueError, match=f"equal lengths: .*sample_weight has {len(weights)}"):
-        METRICS[name]([0.5, 0.5], [0, 1], sample_weight=weights)
+    rule = f"equal lengths: .*sample_weight has {len(weights)}"
+    for name in METRICS:
+        said = refusal(name, [0.5, 0.5], [0, 1], sample_weight=weights)
+
+        assert re.search(rule, said), name
 
 
 @pytest.mark.parametrize("metric", [gc_n, grouped_cal_n, scorecard])
@@ -388,14 +398,13 @@ def test_a_campaign_for_each_probability(metric, campaigns):
         metric([0.5, 0.5], [0, 1], campaigns)
 
 
-@EVERY
 @settings(max_examples=10)
 @given(samples=predictions(min_size=4))
-def test_arguments_are_left_as_they_are(name, samples):
+def test_arguments_are_left_as_they_are(samples):
     """A metric reads; it works in memory of its own."""
     columns = [column.astype(float) for column in samples]
     copies = [column.copy() for column in columns]
+    for name, metric in METRICS.items():
+        metric(columns[0], columns[1], sample_weight=columns[2])
 
-    METRICS[name](columns[0], columns[1], sample_weight=columns[2])
-
-    assert all(map(np.array_equal, columns, copies))
+        assert all(map(np.array_equal, columns, copies)), name

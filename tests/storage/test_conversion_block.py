@@ -47,19 +47,21 @@ def test_the_target_is_that_of_the_log() -> None:
     }
 
 
-@pytest.mark.parametrize("place", range(len(encode_conversions(TWO))))
-def test_every_flipped_byte_is_seen(place: int) -> None:
-    data = bytearray(encode_conversions(TWO))
-    data[place] ^= 0x55
+def test_every_flipped_byte_is_seen() -> None:
+    whole = encode_conversions(TWO)
+    for place in range(len(whole)):
+        data = bytearray(whole)
+        data[place] ^= 0x55
 
-    with pytest.raises(ValueError, match="block"):
-        decode_conversions(bytes(data), "conversion")
+        with pytest.raises(ValueError, match="block"):
+            decode_conversions(bytes(data), "conversion")
 
 
-@pytest.mark.parametrize("length", range(len(encode_conversions(TWO))))
-def test_a_block_that_is_cut_short_is_refused(length: int) -> None:
-    with pytest.raises(ValueError, match="block"):
-        decode_conversions(encode_conversions(TWO)[:length], "conversion")
+def test_a_block_that_is_cut_short_is_refused() -> None:
+    whole = encode_conversions(TWO)
+    for length in range(len(whole)):
+        with pytest.raises(ValueError, match="block"):
+            decode_conversions(whole[:length], "conversion")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from calibrators.guard import GuardRules
 from calibrators.pooled import Pooled
 from evaluation.simulation.ad_platform import Platform
 
+pytestmark = pytest.mark.slow
+
 PLATFORM = Platform(campaigns=20, impressions_per_hour=10_000, ctr=0.02, seed=4)
 METHODS: dict[str, Method] = {"sir": PerCampaign(SmoothedIsotonic()), "pooled": Pooled()}
 AFTER = 7

@@ -159,7 +159,6 @@ amounts = st.one_of(st.just(0.0), st.floats(0, 1e-9), st.floats(0, 50), st.float
 
 
 @given(data=st.data(), campaigns=st.integers(0, 3), hours=st.integers(0, 14))
-@settings(max_examples=80)
 def test_weights_lie_between_nothing_and_all_whatever_there_is(data, campaigns, hours):
     tables = st.lists(
         st.lists(amounts, min_size=hours, max_size=hours), min_size=campaigns, max_size=campaigns

@@ -139,7 +139,6 @@ amounts = st.one_of(st.just(0.0), st.floats(0, 1e-9), st.floats(0, 50), st.float
 
 
 @given(data=st.data(), campaigns=st.integers(0, 4), hours=st.integers(0, 12))
-@settings(max_examples=60)
 def test_levels_are_finite_and_bounded_whatever_there_is(data, campaigns, hours):
     """No campaigns, no hours, zeros, fractions, an hour that has only just begun."""
     rows = st.lists(amounts, min_size=hours, max_size=hours)

@@ -245,6 +245,7 @@ def peak_bytes(blocks: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_block_more_costs_a_few_kilobytes_a_campaign() -> None:
     """The hourly entries alone would be 60 KB of float64 columns each."""
     peak_bytes(1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
@@ -46,7 +46,6 @@ def largest_change(first: Atlas, second: Atlas) -> float:
     return max(float(np.abs(logit(a(scores)) - logit(b(scores))).max()) for a, b in pairs)
 
 
-@settings(max_examples=40)
 @given(st.lists(EVENTS, max_size=4), st.booleans())
 def test_any_bins_give_rising_maps_between_0_and_1(
     hours: list[list[tuple[int, float, float, float]]], trial: bool

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -55,7 +55,6 @@ def test_a_curve_without_noise_is_found_exactly():
     assert curve.converged
 
 
-@settings(max_examples=60)
 @given(CELLS)
 def test_no_other_curve_is_likelier(cells):
     """A general optimiser, started where we stand, finds nothing better."""

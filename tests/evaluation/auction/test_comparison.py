@@ -145,6 +145,7 @@ def test_a_model_against_itself_does_not_change(drawn):
     assert found.conclusion.sentence.startswith("No clear difference in clicks: per page +0.0%")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["less_noise", "sharper_head"])
 def test_the_interval_is_as_wide_as_resampled_pages_vary(model):
     """Pages drawn with replacement, counted and simulated anew: the same standard error, within

@@ -7,6 +7,8 @@ from evaluation.auction import SearchPlatform
 from evaluation.auction.search_platform import TRUE_CURVE
 from research.reproduction.search_experiment import search_experiment
 
+pytestmark = pytest.mark.slow
+
 FEW, SEEDS = 25_000, (1, 2)
 
 

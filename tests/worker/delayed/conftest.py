@@ -1,16 +1,14 @@
 """What the tests of delayed targets share: one Redis, a click log of the test's own, a lease."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
-from tempfile import TemporaryDirectory
 
 import pytest
 import redis
 
 from app.click_log import ClickLog
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Lease
+from app.storage import Lease
 from app.storage.models import Models
 from app.worker.model_cache import ModelShelf
 from evaluation.backtest.click_history import ClickStream
@@ -23,16 +21,6 @@ from tests.worker.delayed.click_world import (
 )
 
 KEY = b"a key of the tests, long enough."
-
-
-@pytest.fixture(scope="session")
-def redis_server() -> Iterator[EmbeddedRedis]:
-    """One kind of server is enough here: the storage tests run on every kind."""
-    with (
-        TemporaryDirectory(prefix="sirocco-test-") as folder,
-        EmbeddedRedis(Path(folder)) as server,
-    ):
-        yield server
 
 
 @pytest.fixture

@@ -1,6 +1,0 @@
-"""Property tests are not timed: a busy machine is no failure."""
-
-from hypothesis import settings
-
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
