@@ -15,7 +15,7 @@ from scipy.special import bdtrc
 from app.reports.labels import shortened
 from app.results.formatting import shown
 from calibrators.samples import Floats
-from evaluation.streaming import OVERALL, CompactLog, CutMetrics, LogMetrics
+from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
 from evaluation.streaming.group_metrics import BINS, pcoc_interval
 
 CHANCE = 0.05
@@ -35,10 +35,10 @@ class SliceTable:
 
     names: Sequence[str]
     columns: Mapping[str, Floats]
-    metrics: CutMetrics
+    metrics: GroupMetrics
 
     @classmethod
-    def of(cls, names: Sequence[str], metrics: CutMetrics) -> "SliceTable":
+    def of(cls, names: Sequence[str], metrics: GroupMetrics) -> "SliceTable":
         """The slices of a cut, by name."""
         order = sorted(range(len(names)), key=names.__getitem__)
         columns = {name: column[order] for name, column in metrics.columns.items()}
@@ -215,7 +215,7 @@ def _off(what: str, table: SliceTable) -> str:
 _WORTH_SAYING = 0.001
 
 
-def notes(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
+def notes(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
     """One sentence or two for each thing; none for a log in which all is defined and exact."""
     numbers = metrics.overall
     yield from _one_class(numbers)
@@ -239,7 +239,7 @@ def _one_class(numbers: Mapping[str, float]) -> Iterator[str]:
         )
 
 
-def _ranking(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
+def _ranking(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
     numbers = metrics.overall
     if log.has_bids and not log.has_classes:
         yield "Some outcomes are neither 0 nor 1, so there is no csAUC."

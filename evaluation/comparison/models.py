@@ -22,14 +22,12 @@ from evaluation.bootstrap.blocks import (
     resample,
 )
 from evaluation.bootstrap.cells import BlockCells
-from evaluation.bootstrap.difference import Difference, less
-from evaluation.bootstrap.gc_n import BlockGcN
-from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc
+from evaluation.bootstrap.paired import Difference, less
+from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
 from evaluation.comparison.significance import MOST_RANKED_DRAWS
-from evaluation.metrics.bias import Mask, bias_split
-from evaluation.metrics.calibrated_loss import calibrated_losses, samples_at
+from evaluation.metrics.calibrated_loss import Mask, bias_split, calibrated_losses, samples_at
 from evaluation.metrics.predictions import Predictions
 from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard

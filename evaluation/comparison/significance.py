@@ -10,9 +10,8 @@ from calibrators.samples import Floats
 from evaluation.backtest.event_table import EventTable
 from evaluation.bootstrap.blocks import Blocks, Progress, Resampled, centred, resample
 from evaluation.bootstrap.cells import BlockCells
-from evaluation.bootstrap.difference import Difference, less
-from evaluation.bootstrap.gc_n import BlockGcN
-from evaluation.bootstrap.ranking import BlockAuc
+from evaluation.bootstrap.paired import Difference, less
+from evaluation.bootstrap.ranking import BlockAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.predictions import Predictions
 

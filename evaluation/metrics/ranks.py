@@ -160,7 +160,7 @@ Chosen = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
+class RankedPositions:
     """Where k of n samples stand among all samples of their group, by score.
 
     Attributes

@@ -21,14 +21,14 @@ from evaluation.metrics.ranks import Runs
 from evaluation.metrics.reliability import wilson_interval
 from evaluation.metrics.revenue_auc import RevenuePairs
 from evaluation.streaming.in_memory import RevenueRows
-from evaluation.streaming.rows import CompactRows, Sums
+from evaluation.streaming.rows import CellRows, Sums
 
 POSITIVES_PER_BIN = 5.0
 _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SliceCalibration:
+class GroupCalibration:
     """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
 
     Attributes
@@ -111,7 +111,7 @@ def _binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:
     return np.where(drawn, trials, 0.0).astype(np.int64), np.where(drawn, chances, 0.0)
 
 
-def slice_losses(sums: Sums, confidence: float = 0.95) -> Mapping[str, Floats]:
+def group_ratios(sums: Sums, confidence: float = 0.95) -> Mapping[str, Floats]:
     """What each metric of this package that is a ratio of sums gives for each slice, (slices,).
 
     n, positives, pcoc, copc, prediction_error, ropr, log_loss, rig, mse, nmse and mae are those of
@@ -232,7 +232,7 @@ TOP_OF_RANKING = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CutMetrics:
+class GroupMetrics:
     """What is measured of each slice.
 
     Attributes
@@ -245,7 +245,7 @@ class CutMetrics:
     """
 
     columns: dict[str, Floats]
-    calibration: dict[int, SliceCalibration]
+    calibration: dict[int, GroupCalibration]
     cells_per_octave: float | None
     auc_error: float
     bids: Floats
@@ -272,13 +272,13 @@ class CutMetrics:
         return 1.0 - float(self.columns["n"][~np.isnan(self.columns[column])].sum()) / samples
 
 
-def cut_metrics(rows: CompactRows, sums: Sums, seed: int, *, strict: bool = False) -> CutMetrics:
+def measure_groups(rows: CellRows, sums: Sums, seed: int, *, strict: bool = False) -> GroupMetrics:
     """The metrics of all slices but csAUC; the sums tell how many slices there are.
 
     If `strict`, Cal-N is as in `cal_n`: a bin without positives makes it infinite, and few
     positives are no reason to leave it out.
     """
-    columns = dict(slice_losses(sums))
+    columns = dict(group_ratios(sums))
     size = len(sums.weight)
     runs = Runs.of(rows.scores, rows.weights, rows.slices, size)
     positives = runs.sums(rows.positives)
@@ -290,13 +290,13 @@ def cut_metrics(rows: CompactRows, sums: Sums, seed: int, *, strict: bool = Fals
     for n, found in calibration.items():
         columns[f"cal_{n}"], columns[f"cal_{n}_floor"] = found.values, found.floors
     error = mean_of_defined(errors, sums.weight)
-    return CutMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
+    return GroupMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
 
 
 def _calibration(
     runs: Runs, positives: Floats, seed: int, strict: bool
-) -> dict[int, SliceCalibration]:
+) -> dict[int, GroupCalibration]:
     rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
     return {
-        n: SliceCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
+        n: GroupCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
     }

@@ -14,7 +14,7 @@ from calibrators.samples import Floats, Integers
 from evaluation.streaming.rows import (
     ALL_BITS,
     LEFT_OUT,
-    CompactRows,
+    CellRows,
     LogBatch,
     SliceCodes,
     inside_cells,
@@ -29,7 +29,7 @@ _FIRST, _STEP = 28, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PaidRows:
+class PositivesByRevenue:
     """Positives sorted by slice, revenue score and bid, of shape (r,) each.
 
     Attributes
@@ -77,9 +77,9 @@ class PaidRows:
     def __len__(self) -> int:
         return len(self.bids)
 
-    def merged(self, other: "PaidRows") -> "PaidRows":
+    def merged(self, other: "PositivesByRevenue") -> "PositivesByRevenue":
         """The rows of both, with the more digits dropped of either."""
-        return PaidRows.of(
+        return PositivesByRevenue.of(
             np.concatenate((self.slices, other.slices)),
             np.concatenate((self.revenues, other.revenues)),
             np.concatenate((self.bids, other.bids)),
@@ -87,12 +87,14 @@ class PaidRows:
             max(self.dropped, other.dropped),
         )
 
-    def within(self, budget: int) -> "PaidRows":
+    def within(self, budget: int) -> "PositivesByRevenue":
         """These rows, with more digits dropped while there are more than `budget` of them."""
         rows = self
         while len(rows) > budget and rows.dropped < ALL_BITS:
             digits = min(ALL_BITS, max(rows.dropped + _STEP, _FIRST))
-            rows = PaidRows.of(rows.slices, rows.revenues, rows.bids, rows.weights, digits)
+            rows = PositivesByRevenue.of(
+                rows.slices, rows.revenues, rows.bids, rows.weights, digits
+            )
         return rows
 
 
@@ -193,7 +195,7 @@ _SCORES, _OUTCOMES, _BIDS = "scores", "outcomes", "bids"
 _FEW_SLICES = np.iinfo(np.int16).max
 
 
-class HeldRows:
+class RowsInMemory:
     """Columns that grow by batches; all are sorted together, in place of the order they came in."""
 
     def __init__(self) -> None:
@@ -263,22 +265,22 @@ class HeldRows:
 class ScoredRows:
     """Held rows, sorted by score."""
 
-    def __init__(self, held: HeldRows) -> None:
+    def __init__(self, held: RowsInMemory) -> None:
         self._held = held
 
-    def compact(self, cut: str, dropped: int) -> CompactRows:
+    def compact(self, cut: str, dropped: int) -> CellRows:
         """The rows of one cut, with so many digits dropped."""
         rows, slices = slice_order(self._held.slices(cut))
         positives = self._held.outcomes[rows].astype(np.float64)
         scores, ones = self._held.scores[rows], np.ones(len(positives))
-        return CompactRows.of_sorted(slices, scores, positives, ones, dropped)
+        return CellRows.of_sorted(slices, scores, positives, ones, dropped)
 
 
 class RankedRows:
     """Held rows in order of revenue: which they are, their revenues and classes, (n,) each."""
 
     def __init__(
-        self, held: HeldRows, order: Integers, revenues: Floats, positive: NDArray[np.bool_]
+        self, held: RowsInMemory, order: Integers, revenues: Floats, positive: NDArray[np.bool_]
     ) -> None:
         self._held, self._order = held, order
         self._revenues, self._positive = revenues, positive
@@ -294,22 +296,22 @@ class RankedRows:
         ones = np.ones(len(positive))
         return RevenueRows(slices, self._revenues[rows], bids, positive, ones).squeezed()
 
-    def negatives(self, cut: str, dropped: int) -> CompactRows:
+    def negatives(self, cut: str, dropped: int) -> CellRows:
         """The negatives of one cut, with so many digits of the revenue dropped."""
         slices = self._held.slices(cut)[self._order]
         rows, slices = slice_order(np.where(self._positive, LEFT_OUT, slices))
         revenues = self._revenues[rows]
         zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
-        return CompactRows.of_sorted(slices, revenues, zeros, ones, dropped)
+        return CellRows.of_sorted(slices, revenues, zeros, ones, dropped)
 
-    def paid(self, cut: str, dropped: int) -> PaidRows:
+    def paid(self, cut: str, dropped: int) -> PositivesByRevenue:
         """The positives of one cut, with so many digits of revenue and bid dropped."""
         clicked = np.flatnonzero(self._positive)
         held = self._order[clicked]
         slices = self._held.slices(cut)[held]
         kept = slices != LEFT_OUT
         revenues, bids = self._revenues[clicked[kept]], self._held.bids[held[kept]]
-        return PaidRows.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
+        return PositivesByRevenue.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
 
 
 def _name(cut: str) -> str:

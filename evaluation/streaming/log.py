@@ -10,16 +10,22 @@ from typing import Self
 
 import numpy as np
 
-from evaluation.streaming.in_memory import HeldRows, PaidRows, RankedRows, RevenueRows, ScoredRows
-from evaluation.streaming.rows import CompactRows, LogBatch, SliceSums, Sums, sorting, terms
+from evaluation.streaming.in_memory import (
+    PositivesByRevenue,
+    RankedRows,
+    RevenueRows,
+    RowsInMemory,
+    ScoredRows,
+)
+from evaluation.streaming.rows import CellRows, LogBatch, SliceSums, Sums, sorting, terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RevenueTable:
     """Positives with their bids, which stay apart while they fit, and cells of negatives."""
 
-    paid: PaidRows
-    negatives: CompactRows
+    paid: PositivesByRevenue
+    negatives: CellRows
 
     @classmethod
     def of(cls, ranked: RankedRows, cut: str, budget: int) -> Self:
@@ -49,7 +55,7 @@ class RevenueTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RowLimits:
     """How much of a log is held.
 
     Attributes
@@ -64,7 +70,7 @@ class Room:
     table_rows: int = 2_000_000
 
 
-class CompactLog:
+class StreamedLog:
     """What is known of a log after some of its batches, in bounded memory.
 
     Rows are held as they came until there are `room.rows` of them. Then they are folded into a
@@ -79,13 +85,13 @@ class CompactLog:
     """
 
     def __init__(
-        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), room: Room | None = None
+        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), room: RowLimits | None = None
     ) -> None:
-        self._room = room or Room()
-        self._held = HeldRows()
+        self._room = room or RowLimits()
+        self._held = RowsInMemory()
         self._sums = {cut: SliceSums() for cut in cuts}
         self._ranked_cuts = ranked_cuts
-        self._tables: dict[str, CompactRows] = {}
+        self._tables: dict[str, CellRows] = {}
         self._revenues: dict[str, RevenueTable] = {}
         self._length = 0
         self.has_bids = True
@@ -123,7 +129,7 @@ class CompactLog:
         """The cuts that have a csAUC: none without bids, or with outcomes other than 0 and 1."""
         return self._ranked_cuts if self.has_bids and self.has_classes else ()
 
-    def compact_rows(self) -> Callable[[str], CompactRows]:
+    def compact_rows(self) -> Callable[[str], CellRows]:
         """Sort the rows, of which there is at least one; what it gives tells those of a cut."""
         scored = self._held.by_score()
         return lambda cut: self._table(cut, scored)
@@ -148,9 +154,9 @@ class CompactLog:
         if self.ranked_cuts:
             ranked = self._held.by_revenue()
             self._revenues = {cut: self._revenue_table(cut, ranked) for cut in self.ranked_cuts}
-        self._held = HeldRows()
+        self._held = RowsInMemory()
 
-    def _table(self, cut: str, scored: ScoredRows) -> CompactRows:
+    def _table(self, cut: str, scored: ScoredRows) -> CellRows:
         if cut not in self._tables:
             return scored.compact(cut, 0)
         known = self._tables[cut]
@@ -167,7 +173,7 @@ OVERALL = "overall"
 
 
 @dataclass(frozen=True, slots=True)
-class LogCuts:
+class Groupings:
     """The cuts of a log and their numbers of slices.
 
     Attributes

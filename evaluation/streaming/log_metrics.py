@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats
-from evaluation.metrics.bias import Loss
-from evaluation.metrics.calibrated_loss import calibrated_losses
-from evaluation.metrics.reliability import ReliabilityDiagram, reliability_diagram
-from evaluation.metrics.slices import ScoreQuantiles, score_quantiles
-from evaluation.streaming.group_metrics import CutMetrics, cut_metrics
-from evaluation.streaming.log import OVERALL, CompactLog, LogCuts
-from evaluation.streaming.rows import CompactRows
+from evaluation.metrics.calibrated_loss import Loss, calibrated_losses
+from evaluation.metrics.reliability import (
+    ReliabilityDiagram,
+    ScoreQuantiles,
+    reliability_diagram,
+    score_quantiles,
+)
+from evaluation.streaming.group_metrics import GroupMetrics, measure_groups
+from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
+from evaluation.streaming.rows import CellRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +42,7 @@ class BiasHalves:
     bias_rows: NDArray[np.bool_]
 
     @classmethod
-    def draw(cls, rows: CompactRows, share: float, rng: np.random.Generator) -> Self:
+    def draw(cls, rows: CellRows, share: float, rng: np.random.Generator) -> Self:
         """Each sample is drawn for the bias by chance, `share` of them; weights are whole.
 
         Samples of one row part as they would if they stood apart. Those with fractional outcomes
@@ -91,7 +94,7 @@ class OverallMetrics:
     reliability: ReliabilityDiagram
 
 
-def overall_metrics(rows: CompactRows, quantiles: int, seed: int) -> OverallMetrics:
+def overall_metrics(rows: CellRows, quantiles: int, seed: int) -> OverallMetrics:
     """Calibrated losses, quantiles and the reliability diagram of all rows."""
     few = rows.within(_ENOUGH_ROWS)
     p, y, w = few.scores, few.outcomes, few.weights
@@ -104,7 +107,7 @@ def overall_metrics(rows: CompactRows, quantiles: int, seed: int) -> OverallMetr
     )
 
 
-def _calibrated(rows: CompactRows, seed: int) -> dict[str, float]:
+def _calibrated(rows: CellRows, seed: int) -> dict[str, float]:
     """Both losses with and without the bias, on the same samples; the bias is of the others."""
     halves = BiasHalves.draw(rows, _BIAS_SHARE, np.random.default_rng(seed))
     log, plain_log = _pair(halves, "log") if halves.bias_has_both_classes else _UNDEFINED
@@ -147,17 +150,17 @@ class LogMetrics:
     """
 
     overall: Mapping[str, float]
-    cuts: Mapping[str, CutMetrics]
+    cuts: Mapping[str, GroupMetrics]
     quantiles: ScoreQuantiles
     reliability: ReliabilityDiagram
     campaigns: str | None
     groups: str | None
-    sketch: CompactRows
+    sketch: CellRows
 
 
 def log_metrics(
-    log: CompactLog,
-    cuts: LogCuts,
+    log: StreamedLog,
+    cuts: Groupings,
     *,
     quantiles: int = 10,
     seed: int = 0,
@@ -172,16 +175,16 @@ def log_metrics(
     """
     rows_of = log.compact_rows()
     whole: list[OverallMetrics] = []
-    sketch: list[CompactRows] = []
+    sketch: list[CellRows] = []
 
-    def measured(cut: str) -> CutMetrics:
+    def measured(cut: str) -> GroupMetrics:
         rows = rows_of(cut)
         if cut == OVERALL:
             whole.append(overall_metrics(rows, quantiles, seed))
         if cut == (cuts.campaigns or OVERALL):
             sketch.append(rows.within(_DRAWN_ROWS))
         sums = log.sums(cut, cuts.sizes[cut])
-        found = cut_metrics(rows, sums, seed, strict=cut == OVERALL)
+        found = measure_groups(rows, sums, seed, strict=cut == OVERALL)
         advance(cut)
         return found
 
@@ -200,7 +203,7 @@ def log_metrics(
 
 
 def _add_cs_auc(
-    log: CompactLog, found: Mapping[str, CutMetrics], advance: Advance, workers: int
+    log: StreamedLog, found: Mapping[str, GroupMetrics], advance: Advance, workers: int
 ) -> None:
     if not log.ranked_cuts:
         return
@@ -216,7 +219,7 @@ def _add_cs_auc(
 
 
 def _overall(
-    found: Mapping[str, CutMetrics], whole: OverallMetrics, cuts: LogCuts
+    found: Mapping[str, GroupMetrics], whole: OverallMetrics, cuts: Groupings
 ) -> dict[str, float]:
     numbers = {name: float(column[0]) for name, column in found[OVERALL].columns.items()}
     numbers |= whole.numbers
@@ -230,7 +233,7 @@ def _overall(
     return numbers
 
 
-def _gc_n(campaigns: CutMetrics) -> dict[str, float]:
+def _gc_n(campaigns: GroupMetrics) -> dict[str, float]:
     numbers = {}
     for n, calibration in campaigns.calibration.items():
         numbers[f"gc_{n}"] = calibration.mean
@@ -239,7 +242,7 @@ def _gc_n(campaigns: CutMetrics) -> dict[str, float]:
     return numbers
 
 
-def _grouped(groups: CutMetrics, samples: float, bids: float) -> dict[str, float]:
+def _grouped(groups: GroupMetrics, samples: float, bids: float) -> dict[str, float]:
     """GAUC and gcsAUC, and what of all samples and bids is in no group that counts."""
     columns = groups.columns
     numbers = {"gauc": groups.mean("auc"), "gauc_left_out": groups.left_out("auc", samples)}

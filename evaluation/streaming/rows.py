@@ -123,7 +123,7 @@ def least_dropped(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CompactRows:
+class CellRows:
     """Samples sorted by slice and score, of shape (r,) each.
 
     Every metric of this package takes weighted rows with fractional outcomes, so these rows stand
@@ -184,7 +184,7 @@ class CompactRows:
         """Mean outcome of each row, (r,)."""
         return np.minimum(self.positives / self.weights, 1.0)
 
-    def within(self, budget: int) -> "CompactRows":
+    def within(self, budget: int) -> "CellRows":
         """These rows, with as few more digits dropped as leave at most `budget` of them.
 
         The result does not depend on what was merged when: dropping digits first from parts of
@@ -195,22 +195,20 @@ class CompactRows:
         digits = least_dropped(self.scores, opens_slice(self.slices), budget, self.dropped)
         return self.coarser(digits)
 
-    def coarser(self, dropped: int) -> "CompactRows":
+    def coarser(self, dropped: int) -> "CellRows":
         """These rows with at least so many digits dropped."""
         if dropped <= self.dropped:
             return self
-        return CompactRows.of_sorted(
-            self.slices, self.scores, self.positives, self.weights, dropped
-        )
+        return CellRows.of_sorted(self.slices, self.scores, self.positives, self.weights, dropped)
 
-    def merged(self, other: "CompactRows") -> "CompactRows":
+    def merged(self, other: "CellRows") -> "CellRows":
         """The rows of both, with the more digits dropped of either."""
         dropped = max(self.dropped, other.dropped)
         ours, theirs = self.coarser(dropped), other.coarser(dropped)
         slices = np.concatenate((ours.slices, theirs.slices))
         scores = np.concatenate((ours.scores, theirs.scores))
         order = merging(slices, score_cells(scores, dropped))
-        return CompactRows.of_sorted(
+        return CellRows.of_sorted(
             slices[order],
             scores[order],
             np.concatenate((ours.positives, theirs.positives))[order],

@@ -6,7 +6,7 @@ import pytest
 from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
 from app.results.evaluation import EvaluatedLog, SliceTable, off_by, summary, verdict
-from evaluation.streaming import OVERALL, CompactLog, LogBatch, LogCuts, log_metrics
+from evaluation.streaming import OVERALL, Groupings, LogBatch, StreamedLog, log_metrics
 
 SIZE = 6_000
 
@@ -23,13 +23,13 @@ def log(
     outcomes = (rng.random(SIZE) < truth).astype(float)
     by_hour = rng.integers(0, hours, SIZE).astype(np.int32)
     cuts = ("campaign", "hour")
-    compact = CompactLog((OVERALL, *cuts), (OVERALL, *cuts))
+    compact = StreamedLog((OVERALL, *cuts), (OVERALL, *cuts))
     money = rng.random(SIZE) if bids else None
     compact.add(
         LogBatch(scores, outcomes, money, {OVERALL: None, "campaign": own, "hour": by_hour})
     )
     sizes = {OVERALL: 1, "campaign": campaigns, "hour": hours}
-    metrics = log_metrics(compact, LogCuts(sizes, "campaign", "campaign"))
+    metrics = log_metrics(compact, Groupings(sizes, "campaign", "campaign"))
     names = [f"c{number}" for number in range(campaigns)]
     table = SliceTable.of(names, metrics.cuts["campaign"])
     return EvaluatedLog(

@@ -29,11 +29,11 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, how_made, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.evaluation import EvaluatedLog, SliceTable, notes
-from evaluation.streaming import CompactLog, LogMetrics, Room, log_metrics
+from evaluation.streaming import LogMetrics, RowLimits, StreamedLog, log_metrics
 
 BATCH_ROWS, BLOCK_BYTES = 1 << 17, 1 << 23
 """Rows of Parquet and bytes of text that are read at a time."""
-ROOM = Room()
+ROOM = RowLimits()
 TABLE_ROWS = 12_000_000
 """Rows of all tables together, of a log that is not held."""
 _WORKERS = 2
@@ -59,7 +59,7 @@ class LogRun:
     """One log, read and then measured; what is measured is settled when its columns are known."""
 
     reader: BatchReader
-    log: CompactLog
+    log: StreamedLog
 
     def __init__(self, path: Path, columns: EvaluateColumns) -> None:
         self._path, self._columns = path, columns
@@ -97,7 +97,7 @@ class LogRun:
         ranked = [cut for cut in cuts if cut != MAINLINE]
         tables = len(cuts) + len(ranked)
         room = replace(ROOM, table_rows=min(ROOM.table_rows, TABLE_ROWS // tables))
-        self.log = CompactLog(cuts, ranked, room)
+        self.log = StreamedLog(cuts, ranked, room)
         return present.chosen
 
     def _values(self, metrics: LogMetrics, column: str) -> SliceTable:

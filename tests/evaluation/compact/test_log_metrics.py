@@ -25,7 +25,7 @@ from evaluation import (
     ropr,
     score_quantiles,
 )
-from evaluation.streaming import OVERALL, CompactLog, LogBatch, LogCuts, Room, log_metrics
+from evaluation.streaming import OVERALL, Groupings, LogBatch, RowLimits, StreamedLog, log_metrics
 from tests.evaluation.compact.compact_logs import CUT, Log, drawn, measured
 
 PLAIN = {
@@ -33,7 +33,7 @@ PLAIN = {
     "rig": rig, "mse": mse, "nmse": nmse, "mae": mae, "auc": auc, "partial_auc": partial_auc,
 }  # fmt: skip
 SUMS = ("n", "positives", "expected", "pcoc", "ropr", "log_loss", "rig", "mse", "nmse", "mae")
-HELD, FOLDED = None, Room(700, 700, 100_000)
+HELD, FOLDED = None, RowLimits(700, 700, 100_000)
 
 
 def expected(p, y, bids):
@@ -152,7 +152,7 @@ def test_a_bias_of_one_class_has_no_calibrated_log_loss():
     assert not np.isnan(found["calibrated_quadratic_loss"])
 
 
-@pytest.mark.parametrize("room", [HELD, FOLDED, Room(500, 500, 200)])
+@pytest.mark.parametrize("room", [HELD, FOLDED, RowLimits(500, 500, 200)])
 @pytest.mark.parametrize("batch", [499, 100])
 def test_neither_order_nor_batches_matter(room, batch):
     log = drawn(2_000)
@@ -169,7 +169,7 @@ def test_neither_order_nor_batches_matter(room, batch):
 
 def test_sums_are_exact_and_areas_within_their_bounds_when_scores_share_cells():
     log = drawn(6_000)
-    exact, coarse = measured(log), measured(log, Room(1_000, 1_000, 400))
+    exact, coarse = measured(log), measured(log, RowLimits(1_000, 1_000, 400))
     assert exact.cuts[CUT].cells_per_octave is None
     assert coarse.cuts[CUT].cells_per_octave < 2**30
     for name in SUMS:
@@ -184,7 +184,7 @@ def test_sums_are_exact_and_areas_within_their_bounds_when_scores_share_cells():
 def test_outcomes_may_be_fractions_but_then_there_is_no_cs_auc():
     log = drawn(1_000)
     shares = Log(log.p, 0.3 + 0.5 * log.y, log.bids, log.slices)
-    found = measured(shares, Room(300, 300, 100_000))
+    found = measured(shares, RowLimits(300, 300, 100_000))
     for name, metric in PLAIN.items():
         assert found.overall[name] == pytest.approx(metric(shares.p, shares.y)), name
     assert "cs_auc" not in found.overall
@@ -193,9 +193,9 @@ def test_outcomes_may_be_fractions_but_then_there_is_no_cs_auc():
 
 def test_without_bids_there_is_no_cs_auc():
     log = drawn(100)
-    found = CompactLog((OVERALL,), (OVERALL,))
+    found = StreamedLog((OVERALL,), (OVERALL,))
     found.add(LogBatch(log.p, log.y, None, {OVERALL: None}))
-    overall = log_metrics(found, LogCuts({OVERALL: 1})).overall
+    overall = log_metrics(found, Groupings({OVERALL: 1})).overall
     assert "cs_auc" not in overall
     assert np.isnan(overall["ropr"])
     assert overall["bids"] == 0.0
@@ -204,9 +204,9 @@ def test_without_bids_there_is_no_cs_auc():
 def test_the_mainline_is_measured_by_itself():
     log = drawn(1_000)
     slices = np.where(log.slices == 0, 0, -1).astype(np.int32)
-    found = CompactLog((OVERALL, "mainline"))
+    found = StreamedLog((OVERALL, "mainline"))
     found.add(LogBatch(log.p, log.y, None, {OVERALL: None, "mainline": slices}))
-    cuts = LogCuts({OVERALL: 1, "mainline": 1}, mainline="mainline")
+    cuts = Groupings({OVERALL: 1, "mainline": 1}, mainline="mainline")
     expected_auc = auc(log.p, log.y, where=slices == 0)
     assert log_metrics(found, cuts).overall["mainline_auc"] == pytest.approx(expected_auc)
     assert "gauc" not in log_metrics(found, cuts).overall
@@ -226,16 +226,16 @@ def test_many_slices_need_no_short_codes():
     codes = np.concatenate((np.zeros(50), np.arange(40_000))).astype(np.int32)
     p, y = np.full(len(codes), 0.25), (np.arange(len(codes)) % 3 == 0).astype(float)
     found = measured(
-        Log(p, y, np.ones(len(codes)), codes), Room(20_000, 20_000, 50_000), batch=10_000
+        Log(p, y, np.ones(len(codes)), codes), RowLimits(20_000, 20_000, 50_000), batch=10_000
     )
     assert found.cuts[CUT].columns["n"].tolist() == np.bincount(codes).tolist()
 
 
 def test_each_step_is_told():
     told = []
-    found = CompactLog((OVERALL, CUT), (CUT,))
+    found = StreamedLog((OVERALL, CUT), (CUT,))
     for batch in drawn(100).batches(100):
         found.add(batch)
-    log_metrics(found, LogCuts({OVERALL: 1, CUT: 7}), advance=told.append)
+    log_metrics(found, Groupings({OVERALL: 1, CUT: 7}), advance=told.append)
     assert told == [OVERALL, CUT, CUT]
     assert len(found) == 100

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.streaming.group_metrics import slice_losses
+from evaluation.streaming.group_metrics import group_ratios
 from evaluation.streaming.rows import SliceSums, Sums
 
 
@@ -16,7 +16,7 @@ def sums(weight, positives, expected):
 
 
 def test_the_interval_of_pcoc_is_that_of_the_rate_upside_down():
-    columns = slice_losses(sums(1_000, 50, 60))
+    columns = group_ratios(sums(1_000, 50, 60))
     lower, upper = wilson_interval(np.array([0.05]), np.array([1_000.0]), 0.95)
     assert columns["pcoc"][0] == pytest.approx(1.2)
     assert columns["pcoc_lower"] == pytest.approx(0.06 / upper)
@@ -24,7 +24,7 @@ def test_the_interval_of_pcoc_is_that_of_the_rate_upside_down():
 
 
 def test_without_positives_pcoc_has_a_lower_end_only():
-    columns = slice_losses(sums(1_000, 0, 60))
+    columns = group_ratios(sums(1_000, 0, 60))
     assert isnan(columns["pcoc"][0])
     assert columns["pcoc_lower"][0] > 10
     assert columns["pcoc_upper"][0] == inf
@@ -33,12 +33,12 @@ def test_without_positives_pcoc_has_a_lower_end_only():
 
 @pytest.mark.parametrize(("positives", "undefined"), [(0, True), (4, True), (2, False)])
 def test_one_class_has_no_rig_and_no_nmse(positives, undefined):
-    columns = slice_losses(sums(4, positives, 1.5))
+    columns = group_ratios(sums(4, positives, 1.5))
     assert isnan(columns["rig"][0]) == isnan(columns["nmse"][0]) == undefined
 
 
 def test_a_slice_without_samples_has_no_metric_and_no_warning():
-    columns = slice_losses(sums(0, 0, 0))
+    columns = group_ratios(sums(0, 0, 0))
     defined = {name for name, column in columns.items() if not isnan(column[0])}
     assert defined == {"n", "positives", "expected", "bids"}
 
