@@ -157,7 +157,7 @@ def _total(log: EvaluatedLog) -> Iterator[str]:
     numbers = log.overall
     lower, upper = numbers["pcoc_lower"], numbers["pcoc_upper"]
     interval = f"by chance {shown(lower, '.3f')} to {shown(upper, '.3f')}"
-    if math.isnan(numbers["pcoc"]):
+    if not numbers["positives"]:
         promised = shown(numbers["expected"], ",.4g")
         yield f"No positive came, and {promised} were promised."
     elif lower <= 1.0 <= upper:

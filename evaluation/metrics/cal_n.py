@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_unit_interval
 from evaluation.metrics.predictions import Predictions, check_weights
 from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import sum_at, sum_between
+from evaluation.metrics.sums import ratio_errors, sum_at, sum_between
 
 Empty = Literal["inf", "skip", "merge", "smooth"]
 
@@ -36,10 +36,7 @@ def bin_errors(predicted: Floats, actual: Floats, empty: Empty) -> Floats:
     """
     if empty not in _RULES:
         raise ValueError(f"empty = {empty!r}: must be one of {', '.join(get_args(Empty))}")
-    predicted, actual = _RULES[empty](predicted, actual)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = predicted / actual
-        return np.maximum(ratio, 1.0 / ratio) - 1.0
+    return ratio_errors(*_RULES[empty](predicted, actual))
 
 
 def _keep(predicted: Floats, actual: Floats) -> tuple[Floats, Floats]:

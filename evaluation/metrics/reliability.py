@@ -16,10 +16,9 @@ from scipy.special import ndtri
 
 from calibrators.samples import Floats, Integers, check_equal_lengths
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
-from evaluation.metrics.calibration import relative_errors
 from evaluation.metrics.loss import click_entropy, sample_losses
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
-from evaluation.metrics.sums import sum_at
+from evaluation.metrics.sums import quotients, sum_at
 
 
 def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
@@ -209,7 +208,7 @@ def score_quantiles(
         weights,
         np.minimum(predicted / weights, 1.0),
         rates,
-        relative_errors(predicted, actual),
+        quotients(predicted, actual) - 1.0,
         *wilson_interval(rates, weights, confidence),
         loss_shares=_loss_shares(predictions, bins)[held],
     )
@@ -298,7 +297,7 @@ def rate_slices(
         weights=weights,
         rates=np.minimum(positives / weights, 1.0),
         probabilities=np.minimum(expected / weights, 1.0),
-        prediction_errors=relative_errors(expected, positives),
+        prediction_errors=quotients(expected, positives) - 1.0,
         rigs=_rigs(losses, positives, weights),
     )
 

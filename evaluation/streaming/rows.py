@@ -7,13 +7,14 @@ A batch of a log: some of its rows, checked, with the slices that each belongs t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
 
 SliceCodes = NDArray[np.integer[Any]]
@@ -258,25 +259,32 @@ class LogBatch:
         return positive if (positive | (self.outcomes == 0.0)).all() else None
 
 
-class Sums(NamedTuple):
-    """Sums over samples, (slices,) each; a fractional outcome y is y of a click, 1 - y of none."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums(GroupSums):
+    """Sums over the samples of each slice, (slices,) each.
 
-    weight: Floats
-    positives: Floats
-    expected: Floats
-    log_losses: Floats
-    squares: Floats
+    A fractional outcome y is y of a click and 1 - y of none, in `squares` too.
+
+    Attributes
+    ----------
+    distances : of absolute errors.
+    bids, revenue, expected_revenue : of bids, of outcome times bid and of probability times bid.
+    """
+
     distances: Floats
     bids: Floats
     revenue: Floats
     expected_revenue: Floats
 
 
+_COLUMNS: Final = len(fields(Sums))
+
+
 class SliceSums:
     """Running sums of one cut of a log."""
 
     def __init__(self) -> None:
-        self._sums = np.zeros((len(Sums._fields), 0))
+        self._sums = np.zeros((_COLUMNS, 0))
 
     def add(self, rows: Floats, slices: SliceCodes | None) -> None:
         """Add the rows' terms, (9, n), to the slices they belong to, None being slice 0."""
@@ -308,12 +316,12 @@ class SliceSums:
 def terms(batch: LogBatch) -> Floats:
     """What each row adds to the sums, (9, n), in the order of `Sums`."""
     p, y = batch.scores, batch.outcomes
-    rows = np.empty((len(Sums._fields), len(p)))
+    rows = np.empty((_COLUMNS, len(p)))
     sums = Sums(*rows)
-    sums.weight[:] = 1.0
+    sums.weights[:] = 1.0
     sums.positives[:] = y
     sums.expected[:] = p
-    sums.log_losses[:] = sample_losses(p, y, sums.weight)
+    sums.log_losses[:] = sample_losses(p, y, sums.weights)
     missed, wrong = y * (1.0 - p), (1.0 - y) * p
     sums.squares[:] = missed * (1.0 - p) + wrong * p
     sums.distances[:] = missed + wrong

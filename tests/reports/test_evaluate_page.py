@@ -121,7 +121,7 @@ def test_a_log_without_positives_is_said_to_have_none() -> None:
     assert verdict(none)[0].startswith("No positive came, and ")
     assert verdict(none)[1].startswith("0 of 5 campaigns")
     assert "0 positives (0 %)" in summary(none)
-    assert evaluate_page(none, "").tiles[0].value == "-"
+    assert evaluate_page(none, "").tiles[0].value == "∞"
 
 
 @pytest.mark.parametrize(
