@@ -136,7 +136,6 @@ def paired_bootstrap(
     Parameters
     ----------
     a, b : (n,) probabilities in [0, 1] of the two models.
-    y : (n,) outcomes in [0, 1], fractions allowed.
     blocks : (n,) any hashable key of the block of each row, such as (campaign, day).
     metric : "auc", "cal_1" (that is max(PCOC, 1 / PCOC) - 1), "log_loss", "mse", "pcoc"
         or "rig"; or any function (p, y, *, sample_weight), which is called
@@ -144,7 +143,6 @@ def paired_bootstrap(
     draws : at least 1.
     confidence : coverage of the interval, between 0 and 1.
     seed : of the draws; the order of the rows is of no effect on them.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
     progress : called with (draws done, draws in all).
 
     Returns

@@ -16,8 +16,9 @@ from scipy.special import expit, logit
 from calibrators.samples import Floats, Integers
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
-from evaluation.metrics.cal_n import bin_errors, root_mean_square
+from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
 from evaluation.metrics.calibrated_loss import Mask
+from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
 from evaluation.metrics.loss import EPSILON
 from evaluation.metrics.sums import sum_at
 
@@ -201,9 +202,6 @@ def _buckets(values: Floats, most: int) -> Integers:
     return np.searchsorted(distinct, values, side="right") - 1
 
 
-_POSITIVES_PER_BIN = 5.0
-
-
 @dataclass(frozen=True, eq=False)
 class BlockGcN:
     """`gc_n`, by its defaults, in every draw.
@@ -264,22 +262,20 @@ class BlockGcN:
         opens = weights[self.bounds[:-1]]
         totals = weights[self.bounds[1:]] - opens
         clicks = np.diff(positives[self.bounds])
-        kept = np.flatnonzero(clicks >= _POSITIVES_PER_BIN * self.n)
+        kept = np.flatnonzero(clicks >= POSITIVES_PER_BIN * self.n)
         if not len(kept):
             return float("nan")
         places, shares = self._cuts(weights, opens[kept], totals[kept], kept)
         actual = _between(positives, places, shares)
-        errors = bin_errors(_between(expected, places, shares), actual, "merge")
-        return float(np.average(root_mean_square(errors), weights=totals[kept]))
+        values = cal_n_of_bins(_between(expected, places, shares), actual, "merge")
+        return CampaignErrors(kept, values, totals[kept]).mean
 
     def _cuts(
         self, weights: Floats, opens: Floats, totals: Floats, kept: Integers
     ) -> tuple[Integers, Floats]:
         """The cell that each cut of the campaigns kept passes through, (kept, n + 1), and the
         share of it that is below; where `EqualFrequencyBins` cuts."""
-        small = totals / self.n
-        small = np.where(self.whole[kept], np.floor(small), small)[:, np.newaxis]
-        larger = totals[:, np.newaxis] - self.n * small
+        small, larger = bin_sizes(totals[:, np.newaxis], self.whole[kept, np.newaxis], self.n)
         k = np.arange(self.n + 1)
         at = opens[:, np.newaxis] + small * k + np.minimum(larger, k)
         first, behind = self.bounds[kept, np.newaxis], self.bounds[kept + 1, np.newaxis]

@@ -31,22 +31,14 @@ def auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
     where : (n,) booleans, the rows that count; None is all. With the impressions of the mainline
         it is the mainline AUC.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
 
     Returns
     -------
     float
         In [0, 1], .5 for a random order; nan unless there are both positives and negatives. With
         whole weights the pairs are counted, not estimated: the order of rows is of no effect.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     References
     ----------
@@ -151,17 +143,9 @@ def grouped_auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
     groups : (n,) any hashable keys, such as user, request or campaign; integers in an array are
         the fastest.
     weights : w_g: the group's "samples" (their total weight), its "positives", or "equal".
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule, or `weights` is another word.
 
     References
     ----------
@@ -226,20 +210,12 @@ def partial_auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
     low, high : false positive rates, 0 <= low < high <= 1.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
 
     Returns
     -------
     float
         In [0, 1]; nan unless there are both positives and negatives.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule or the range is not one.
 
     References
     ----------

@@ -70,12 +70,6 @@ def bias_shift(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = 
     There the sum of q is the sum of y, because the log loss is convex in c and that is where its
     derivative is 0. Positive c: the model promises too much, and c comes off all its log-odds.
 
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1], clipped to [1e-12, 1 - 1e-12].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
     Returns
     -------
     float
@@ -478,7 +472,6 @@ def rolling_calibrated_losses(
     ----------
     p, y, loss : as in `calibrated_losses`.
     periods : (n,) keys of one kind that can be sorted, such as 201501, "2015-01" or a date.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
 
     Returns
     -------

@@ -30,11 +30,6 @@ def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[
     weights : (n,) numbers of samples that each was observed on, above 0.
     confidence : coverage of the intervals, between 0 and 1.
 
-    Raises
-    ------
-    ValueError
-        When the confidence is not between 0 and 1.
-
     References
     ----------
     Wilson, Journal of the American Statistical Association 22 (1927).
@@ -89,16 +84,8 @@ def reliability_diagram(
 
     Parameters
     ----------
-    p : (n_samples,) probabilities in [0, 1].
-    y : (n_samples,) outcomes in [0, 1], fractions allowed.
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
     confidence : coverage of the intervals, between 0 and 1.
-    sample_weight : (n_samples,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     References
     ----------
@@ -165,16 +152,8 @@ def score_quantiles(
 
     Parameters
     ----------
-    p : (n_samples,) probabilities in [0, 1].
-    y : (n_samples,) outcomes in [0, 1]; a fraction y counts as y of a positive.
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
     confidence : coverage of the intervals, between 0 and 1.
-    sample_weight : (n_samples,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     Notes
     -----
@@ -264,15 +243,7 @@ def rate_slices(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
     slices : (n,) the slice of each sample: any hashable keys, such as campaign, position or hour.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     References
     ----------

@@ -214,26 +214,18 @@ def cs_auc(
     ----------
     p : (n,) probabilities in [0, 1]. Not their size counts but the order of p * bid: csAUC stays
         when all bids are multiplied by one number, not when the probabilities are recalibrated.
-    y : (n,) outcomes, 0 or 1.
-    bids : (n,) money for a click, finite, at least 0; also of samples without a click.
     ties : what a pair of equal scores pays. "definition": the higher worth, as published.
         "half": the mean of both, what a random order pays; as in AUC. "worst": the lower.
         Where scores are coarse or quantised, choose "half": under "definition" a model that says
         0 for everything has csAUC 1. `cs_auc_parts` says how much lies in ties. Scores are
         compared as computed: products that are equal on paper may differ in their last bit.
     normalized : give (csAUC - worst) / (1 - worst) instead, in which 0 is the worst order.
-    sample_weight : (n,) finite, at least 0; a pair counts the product of its weights.
 
     Returns
     -------
     float
         In [worst, 1], where worst > 0 as soon as two positives have different bids; nan where no
         pair could pay.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule or `ties` is another word.
 
     References
     ----------
@@ -352,21 +344,12 @@ def grouped_cs_auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes, 0 or 1.
-    bids : (n,) money for a click, finite, at least 0.
     groups : (n,) any hashable keys, such as request, user or campaign; integers in an array are
         the fastest.
     weights : w_g: the group's "samples" (their total weight), its "clicks", "pairs" (what its
         pairs pay at best, so that gcsAUC is the ratio of the sums over all groups), or "equal".
         The paper gives none. Its source for GAUC weights by impressions or clicks.
     ties : what a pair of equal scores pays, see `cs_auc`.
-    sample_weight : (n,) finite, at least 0; a pair counts the product of its weights.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule, or an option is another word.
 
     References
     ----------
@@ -435,9 +418,6 @@ def bucketed_cs_auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes, 0 or 1.
-    bids : (n,) money for a click, finite, at least 0.
     bid_buckets, score_buckets : how many, at least 1.
     cut : "quantile": buckets of equal weight, which keep equal values together, and every value
         apart when there are no more than buckets. "min_max": as published, the range from the
@@ -446,18 +426,12 @@ def bucketed_cs_auc(
         all others into a few buckets.
     ties : what a pair of equal scores pays, see `cs_auc`. With coarse buckets "definition" comes
         out far too high.
-    sample_weight : (n,) finite, at least 0.
 
     Returns
     -------
     float
         In [0, 1]; nan where no pair could pay. It equals `cs_auc` with the same `ties` when no
         bucket holds two values.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule, or an option is another.
 
     References
     ----------

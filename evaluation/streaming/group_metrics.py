@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
-from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, bin_errors, root_mean_square
-from evaluation.metrics.gc_n import mean_of_defined, share_of_undefined
+from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, cal_n_of_bins
+from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined, share_of_undefined
 from evaluation.metrics.loss import click_entropy
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.reliability import wilson_interval
@@ -22,7 +22,6 @@ from evaluation.metrics.sums import quotients
 from evaluation.streaming.in_memory import RevenueRows
 from evaluation.streaming.rows import CellRows, Sums
 
-POSITIVES_PER_BIN = 5.0
 _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 
 
@@ -58,7 +57,7 @@ class GroupCalibration:
         """
         bins = EqualFrequencyBins.of(runs, n)
         expected = bins.sums(runs.expected)
-        values = root_mean_square(bin_errors(expected, bins.sums(positives), empty))
+        values = cal_n_of_bins(expected, bins.sums(positives), empty)
         enough = runs.group_sums(positives) >= positives_per_bin * n
         defined = enough & (runs.sample_counts >= n) & ~np.isnan(values)
         certain = bins.sums(runs.expected * runs.probabilities)
@@ -94,7 +93,7 @@ def _floors(expected: Floats, certain: Floats, rng: np.random.Generator) -> Floa
     total, defined = np.zeros(len(expected)), np.zeros(len(expected))
     for _ in range(draws):
         actual = rng.binomial(trials, chances).astype(np.float64)
-        drawn = root_mean_square(bin_errors(expected, actual, "merge"))
+        drawn = cal_n_of_bins(expected, actual, "merge")
         total += np.nan_to_num(drawn)
         defined += ~np.isnan(drawn)
     with np.errstate(invalid="ignore"):
