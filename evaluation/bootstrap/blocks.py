@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, check_equal_lengths
-from evaluation.metrics.calibrated_loss import Mask
-from evaluation.metrics.predictions import Campaigns, encode_campaigns
+from evaluation.metrics.predictions import Campaigns, Mask, encode_campaigns
 from evaluation.metrics.sums import sum_at
 
 LEAST_BLOCKS: Final = 10

@@ -17,7 +17,6 @@ from evaluation.bootstrap.cells import BlockCells
 from evaluation.bootstrap.ranking import BlockAuc
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.auc import auc_of
-from evaluation.metrics.calibrated_loss import samples_at
 from evaluation.metrics.predictions import Campaigns, Predictions
 
 _FEWEST_FREE = 0.1
@@ -186,8 +185,8 @@ def paired_bootstrap(
     held = ours.weights > 0.0
     drawn_from = every.part(held)
     sides = {
-        "a": _resampled(samples_at(ours, held), drawn_from, metric),
-        "b": _resampled(samples_at(theirs, held), drawn_from, metric),
+        "a": _resampled(ours.select(held), drawn_from, metric),
+        "b": _resampled(theirs.select(held), drawn_from, metric),
     }
     ends = [
         np.array([_value(side, sides[name], metric, drawn_from.count)])

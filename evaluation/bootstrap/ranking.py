@@ -17,9 +17,9 @@ from calibrators.samples import Floats, Integers
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
-from evaluation.metrics.calibrated_loss import Mask
+from evaluation.metrics.calibrated_loss import log_odds
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
-from evaluation.metrics.loss import EPSILON
+from evaluation.metrics.predictions import Mask
 from evaluation.metrics.sums import sum_at
 
 _STEPS = 60
@@ -74,7 +74,7 @@ class BlockCalibratedLogLoss:
     @classmethod
     def of(cls, bias: BlockCells, rest: BlockCells) -> Self:
         """Of the bias rows and of the rest."""
-        odds = (_log_odds(cells) for cells in (bias, rest))
+        odds = (log_odds(cells.probabilities) for cells in (bias, rest))
         return cls(bias.pooled(), rest.pooled(), *odds)
 
     def __call__(self, multiplicities: Floats) -> Floats:
@@ -121,10 +121,6 @@ def log_odds_shifts(log_odds: Floats, weights: Floats, positives: Floats) -> Flo
         if settled.all():
             break
     return np.where(defined, c, np.nan)
-
-
-def _log_odds(cells: BlockCells) -> Floats:
-    return logit(np.clip(cells.probabilities, EPSILON, 1.0 - EPSILON))
 
 
 def _split(multiplicities: Floats, at_once: int) -> list[Floats]:

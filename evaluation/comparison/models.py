@@ -27,8 +27,8 @@ from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, Block
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
 from evaluation.comparison.significance import MOST_RANKED_DRAWS
-from evaluation.metrics.calibrated_loss import Mask, bias_split, calibrated_losses, samples_at
-from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.calibrated_loss import bias_split, calibrated_losses
+from evaluation.metrics.predictions import Mask, Predictions
 from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard
 
@@ -127,7 +127,7 @@ class ComparedModel:
     @property
     def _parts(self) -> tuple[tuple[Mask, Predictions], tuple[Mask, Predictions]]:
         masks = self.bias_rows, ~self.bias_rows
-        first, second = ((mask, samples_at(self._predictions, mask)) for mask in masks)
+        first, second = ((mask, self._predictions.select(mask)) for mask in masks)
         return first, second
 
     def _calibrated(self) -> dict[str, float]:

@@ -53,7 +53,11 @@ def auc(
     0.75
     """
     predictions = Predictions.check(p, y, sample_weight)
-    return auc_of(predictions if where is None else _chosen(predictions, where))
+    if where is None:
+        return auc_of(predictions)
+    chosen = _check_mask(where)
+    check_equal_lengths(probabilities=predictions.probabilities, where=chosen)
+    return auc_of(predictions.select(chosen))
 
 
 def auc_of(predictions: Predictions) -> float:
@@ -72,14 +76,6 @@ def auc_of(predictions: Predictions) -> float:
     won *= np.ldexp(positives, -click_exponent)
     pairs = np.ldexp(clicks, -click_exponent) * np.ldexp(others, -other_exponent)
     return float(won.sum() / pairs)
-
-
-def _chosen(predictions: Predictions, where: ArrayLike) -> Predictions:
-    chosen = _check_mask(where)
-    check_equal_lengths(probabilities=predictions.probabilities, where=chosen)
-    return Predictions(
-        predictions.probabilities[chosen], predictions.outcomes[chosen], predictions.weights[chosen]
-    )
 
 
 def _check_mask(where: ArrayLike) -> NDArray[np.bool_]:
