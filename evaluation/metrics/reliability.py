@@ -1,10 +1,7 @@
-"""The reliability diagram: what came true beside what was promised.
+"""Observed beside predicted rates: of bins of score, of score quantiles and of slices of the data.
 
-Wilson's interval: how far off a rate of few samples may be.
-
-Errors by score quantile: where a model is too high, and where too low.
-
-RIG and prediction error of slices of the data, beside the click rate of each.
+Arguments and errors are those of `evaluation.metrics`; `confidence` is the coverage of Wilson's
+intervals of the rates, between 0 and 1.
 """
 
 from collections.abc import Hashable
@@ -54,8 +51,8 @@ def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[
 class ReliabilityDiagram:
     """Equal-frequency bins, (k,) each, lowest probability first.
 
-    To read it, plot `rates` over `probabilities`: on the diagonal the promise is kept, a point
-    below it was promised too much. A diagonal inside [`lower`, `upper`] is within chance.
+    To read it, plot `rates` over `probabilities`: a point below the diagonal was predicted too
+    high. A diagonal inside [`lower`, `upper`] is within chance.
 
     Attributes
     ----------
@@ -85,7 +82,6 @@ def reliability_diagram(
     Parameters
     ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
-    confidence : coverage of the intervals, between 0 and 1.
 
     References
     ----------
@@ -99,15 +95,23 @@ def reliability_diagram(
     """
     check_bins(n)
     predictions = Predictions.check(p, y, sample_weight)
+    weights, predicted, actual = _bin_sums(predictions, _bins(predictions, n))
+    rates = np.minimum(actual / weights, 1.0)
+    interval = wilson_interval(rates, weights, confidence)
+    return ReliabilityDiagram(np.minimum(predicted / weights, 1.0), rates, weights, *interval)
+
+
+def _bins(predictions: Predictions, n: int) -> EqualFrequencyBins:
     runs = predictions.runs
-    bins = EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
-    weights = bins.sums(runs.weights)[0]
-    held = weights > 0.0
-    predicted = bins.sums(runs.expected)[0][held] / weights[held]
-    actual = bins.sums(predictions.run_positives)[0][held] / weights[held]
-    rates = np.minimum(actual, 1.0)
-    interval = wilson_interval(rates, weights[held], confidence)
-    return ReliabilityDiagram(np.minimum(predicted, 1.0), rates, weights[held], *interval)
+    return EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
+
+
+def _bin_sums(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
+    """Weight, expected and actual positives of the k bins that have weight, (3, k)."""
+    runs = predictions.runs
+    columns = (runs.weights, runs.expected, predictions.run_positives)
+    sums = np.stack([bins.sums(column)[0] for column in columns])
+    return sums[:, sums[0] > 0.0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +157,6 @@ def score_quantiles(
     Parameters
     ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
-    confidence : coverage of the intervals, between 0 and 1.
 
     Notes
     -----
@@ -174,14 +177,8 @@ def score_quantiles(
     """
     check_bins(n)
     predictions = Predictions.check(p, y, sample_weight)
-    runs = predictions.runs
-    bins = EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
-    weights = bins.sums(runs.weights)[0]
-    held = weights > 0.0
-    predicted, actual = (
-        bins.sums(each)[0][held] for each in (runs.expected, predictions.run_positives)
-    )
-    weights = weights[held]
+    bins = _bins(predictions, n)
+    weights, predicted, actual = _bin_sums(predictions, bins)
     rates = np.minimum(actual / weights, 1.0)
     return ScoreQuantiles(
         weights,
@@ -189,7 +186,7 @@ def score_quantiles(
         rates,
         quotients(predicted, actual) - 1.0,
         *wilson_interval(rates, weights, confidence),
-        loss_shares=_loss_shares(predictions, bins)[held],
+        loss_shares=_loss_shares(predictions, bins),
     )
 
 
@@ -201,7 +198,7 @@ def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
         sample_losses(runs.probabilities, predictions.run_positives * unit, runs.weights * unit)
     )[0]
     shares: Floats = losses / max(losses.sum(), np.finfo(np.float64).tiny)
-    return shares
+    return shares[bins.sums(runs.weights)[0] > 0.0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,168 +1,23 @@
-"""csAUC: AUC in money, the revenue that a ranking by probability times bid makes of all pairs.
+"""csAUC: AUC in money, the revenue of a ranking by probability times bid over all pairs.
 
-gcsAUC: the csAUC of each group, averaged.
-Levels: samples that earn something, ranked by what they earn.
-Revenue of pairs: what csAUC sums over all pairs of samples, found without looking at any.
-
-csAUC of buckets, as it was published: bids and scores rounded to a grid first.
+gcsAUC is the mean over groups. The kernel, `RevenuePairs`, sums over all pairs without looking at
+any. `bucketed_cs_auc` is csAUC as it was published. Arguments and errors not described are those of
+`evaluation.metrics`; outcomes are 0 or 1, and a pair counts the product of its weights.
 """
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrators.samples import Floats, Integers, check_equal_lengths
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
 from evaluation.metrics.predictions import Campaigns, PricedPredictions, encode_campaigns
-from evaluation.metrics.ranks import Groups, RankedPositions, Runs, ranking, weight_above
+from evaluation.metrics.ranks import ranking
+from evaluation.metrics.revenue_pairs import RevenuePairs, Ties, check_ties
 from evaluation.metrics.sums import sum_at
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RevenueLevels:
-    """The samples of one group and one revenue above 0, taken together.
-
-    Samples that earn nothing are in no level; only the totals know of them.
-
-    Attributes
-    ----------
-    runs : the levels; their `probabilities` are revenues.
-    weights : (k,) of the samples.
-    totals : (n_groups,) weight of each group, with the samples that earn nothing.
-    above : (levels,) weight of the group that earns more, plus half of the level's own.
-    """
-
-    runs: Runs
-    weights: Floats
-    totals: Floats
-    above: Floats
-
-    @classmethod
-    def of(cls, revenue: Floats, weights: Floats, groups: Integers, totals: Floats) -> Self:
-        """The levels of k samples; groups, shape (k,), index the totals."""
-        runs = Runs.of(revenue, weights, groups, len(totals))
-        return cls(runs, weights, totals, weight_above(runs))
-
-    @property
-    def best(self) -> Floats:
-        """Each sample's revenue once for all weight that earns less, shape (n_groups,)."""
-        less = self._below - 0.5 * self.runs.weights
-        return self.runs.group_sums(self.runs.expected * less)
-
-    @property
-    def stake(self) -> Floats:
-        """Difference of the two revenues, summed over all pairs of a group, shape (n_groups,)."""
-        return self.runs.group_sums(self.runs.expected * (self._below - self.above))
-
-    def lost(self, above: Floats) -> Floats:
-        """Lost to `best` by a ranking, from the weight it puts above each sample, shape (k,)."""
-        rise = self.runs.sums(self.weights * above) - self.runs.weights * self.above
-        return self.runs.group_sums(self.runs.probabilities * rise)
-
-    @property
-    def _below(self) -> Floats:
-        """Weight of the group that earns less, and half of the level's own, shape (levels,)."""
-        return np.repeat(self.totals, np.diff(self.runs.bounds)) - self.above
-
-
-Ties = Literal["definition", "half", "worst"]
-
-LOST_OF_TIED = {"definition": -0.5, "half": 0.0, "worst": 0.5}
-"""Part of what is at stake in tied pairs that each rule loses beyond their mean."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RevenuePairs:
-    """Sums over the pairs of unequal revenue in each group, shape (n_groups,) each.
-
-    Such a pair pays the revenue of whichever of the two scores higher. So a sample pays once for
-    every sample below it, and what a ranking loses against the best one is
-
-        sum over samples of revenue * (samples above it by score - samples above it by revenue):
-
-    two rankings instead of all pairs. (Sort by revenue with swaps of neighbours: each gains the
-    difference of two revenues, puts one pair right, and lowers that sum by the same difference.)
-
-    Attributes
-    ----------
-    best : paid when the higher revenue always scores higher; nan where no pair could pay.
-    stake : what the order decides about: `best` less what the reverse order pays; nan likewise.
-    lost : `best` less what this order pays, a pair of equal scores paying the mean of the two.
-    tied : the part of `stake` that lies in pairs of equal scores.
-    """
-
-    best: Floats
-    stake: Floats
-    lost: Floats
-    tied: Floats
-
-    @classmethod
-    def of(
-        cls, scores: Floats, revenue: Floats, weights: Floats, groups: Groups, n_groups: int
-    ) -> Self:
-        """The sums of n samples; groups, shape (n,), say which of 0..n_groups-1 each is in."""
-        held = weights > 0.0
-        if not held.all():
-            columns = (scores[held], revenue[held], weights[held], groups[held])
-            return cls.of(*columns, n_groups)
-        weights = weights if (weights == 1.0).all() else _scaled(weights)
-        places = RankedPositions.of(scores, weights, groups, n_groups, revenue > 0.0)
-        rows, group = places.rows, groups[places.rows].astype(np.int64)
-        paid = _scaled(revenue[rows])
-        levels = RevenueLevels.of(paid, weights[rows], group, places.totals)
-        defined = _have_two_levels(levels, places.row_counts)
-        return cls(
-            best=np.where(defined, levels.best, np.nan),
-            stake=np.where(defined, levels.stake, np.nan),
-            lost=levels.lost(places.above),
-            tied=_tied(places, paid, weights[rows], group),
-        )
-
-    def paid(self, ties: Ties) -> Floats:
-        """Share of `best` that the scores make, shape (n_groups,): csAUC; nan where undefined."""
-        lost = np.clip(self.lost + LOST_OF_TIED[ties] * self.tied, 0.0, self.stake)
-        return (self.best - lost) / self.best
-
-    @property
-    def worst(self) -> Floats:
-        """Share of `best` that the reverse order makes, shape (n_groups,)."""
-        return (self.best - self.stake) / self.best
-
-    @property
-    def tied_share(self) -> Floats:
-        """Share of `stake` in pairs of equal scores, shape (n_groups,)."""
-        return self.tied / self.stake
-
-
-def check_ties(ties: str) -> None:
-    """Raises ValueError unless `ties` is a rule for pairs of equal scores."""
-    if ties not in LOST_OF_TIED:
-        raise ValueError(f"ties = {ties!r}: must be one of {', '.join(LOST_OF_TIED)}")
-
-
-def _scaled(values: Floats) -> Floats:
-    # Sums of products can leave the range of floats; a power of 2 keeps whole numbers exact.
-    scaled: Floats = np.ldexp(values, -np.frexp(values.max(initial=0.0))[1])
-    return scaled
-
-
-def _have_two_levels(levels: RevenueLevels, row_counts: Integers) -> NDArray[np.bool_]:
-    """Whether a group has two different revenues, shape (n_groups,); of them one is above 0."""
-    earn_nothing = row_counts > levels.runs.row_counts
-    return np.diff(levels.runs.bounds) + earn_nothing >= 2
-
-
-def _tied(places: RankedPositions, paid: Floats, weights: Floats, groups: Integers) -> Floats:
-    """What is at stake in pairs of equal scores, shape (n_groups,); other arguments (k,)."""
-    at = places.ties
-    opens = np.diff(places.runs[at], prepend=-1) > 0
-    first = at[opens]
-    run = np.cumsum(opens) - 1
-    stakes = RevenueLevels.of(paid[at], weights[at], run, places.tied[first]).stake
-    return sum_at(groups[first], stakes, len(places.totals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +67,8 @@ def cs_auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1]. Not their size counts but the order of p * bid: csAUC stays
-        when all bids are multiplied by one number, not when the probabilities are recalibrated.
+    p : (n,) not their size counts but the order of p * bid: csAUC stays when all bids are
+        multiplied by one number, not when the probabilities are recalibrated.
     ties : what a pair of equal scores pays. "definition": the higher worth, as published.
         "half": the mean of both, what a random order pays; as in AUC. "worst": the lower.
         Where scores are coarse or quantised, choose "half": under "definition" a model that says
@@ -339,13 +194,11 @@ def grouped_cs_auc(
     well each campaign's own impressions are ranked. All groups are ranked in one sort.
 
     A group without a positive of bid above 0, or with positives of one bid and nothing else, has
-    no csAUC. It is in neither sum, for any number in its place would reward or punish the mix of
-    traffic; what it takes with it is told. Unlike AUC, positives of two bids are enough.
+    no csAUC and is in neither sum; the result has its share. Unlike AUC, positives of two bids are
+    enough.
 
     Parameters
     ----------
-    groups : (n,) any hashable keys, such as request, user or campaign; integers in an array are
-        the fastest.
     weights : w_g: the group's "samples" (their total weight), its "clicks", "pairs" (what its
         pairs pay at best, so that gcsAUC is the ratio of the sums over all groups), or "equal".
         The paper gives none. Its source for GAUC weights by impressions or clicks.

@@ -17,7 +17,7 @@ from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined, share_of
 from evaluation.metrics.loss import click_entropy
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.metrics.revenue_auc import RevenuePairs
+from evaluation.metrics.revenue_pairs import RevenuePairs
 from evaluation.metrics.sums import quotients
 from evaluation.streaming.in_memory import RevenueRows
 from evaluation.streaming.rows import CellRows, Sums
