@@ -1,8 +1,8 @@
-"""AUC and the calibrated log loss in every draw of blocks.
+"""Metrics that take cells of score, in every draw of blocks: AUC, csAUC, calibrated log loss, GC-N.
 
-csAUC in every draw of blocks, on buckets of score and of bid.
-
-GC-N in every draw of blocks.
+AUC and calibrated log loss take the cells of all rows, GC-N those of each campaign, csAUC buckets of
+score and of bid. Each is a matrix product and then a formula over its rows for every draw at once,
+where the metrics of samples sort once; so they share rules with those, not loops.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from calibrators.samples import Floats, Integers
-from evaluation.bootstrap.blocks import Blocks
+from evaluation.bootstrap.blocks import Blocks, Resampled
 from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
 from evaluation.metrics.calibrated_loss import log_odds
@@ -39,8 +39,7 @@ class BlockAuc:
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        parts = _split(multiplicities, self.matrix.at_once)
-        return np.concatenate([self._of(part) for part in parts])
+        return _in_parts(self._of, multiplicities, self.matrix.at_once)
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
@@ -55,8 +54,7 @@ class BlockAuc:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCalibratedLogLoss:
-    """`calibrated_log_loss` in every draw: the shift that the drawn bias rows ask for, judged on
-    the other rows drawn.
+    """`calibrated_log_loss` in every draw: fitted on the bias rows drawn, measured on the others.
 
     A draw whose bias rows are of one class has no finite shift: nan.
 
@@ -80,7 +78,7 @@ class BlockCalibratedLogLoss:
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
         at_once = min(self.bias.at_once, self.rest.at_once)
-        return np.concatenate([self._of(part) for part in _split(multiplicities, at_once)])
+        return _in_parts(self._of, multiplicities, at_once)
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
@@ -123,8 +121,9 @@ def log_odds_shifts(log_odds: Floats, weights: Floats, positives: Floats) -> Flo
     return np.where(defined, c, np.nan)
 
 
-def _split(multiplicities: Floats, at_once: int) -> list[Floats]:
-    return [multiplicities[at : at + at_once] for at in range(0, len(multiplicities), at_once)]
+def _in_parts(metric: Resampled, multiplicities: Floats, at_once: int) -> Floats:
+    starts = range(0, len(multiplicities), at_once)
+    return np.concatenate([metric(multiplicities[at : at + at_once]) for at in starts])
 
 
 _BID_BUCKETS: Final = 32
@@ -166,8 +165,7 @@ class BlockCsAuc:
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        starts = range(0, len(multiplicities), _AT_ONCE)
-        return np.concatenate([self._of(multiplicities[at : at + _AT_ONCE]) for at in starts])
+        return _in_parts(self._of, multiplicities, _AT_ONCE)
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
@@ -243,14 +241,10 @@ class BlockGcN:
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        at_once = self.matrix.at_once
-        starts = range(0, len(multiplicities), at_once)
-        parts = [self._of(multiplicities[at : at + at_once]) for at in starts]
-        return np.concatenate(parts)
+        return _in_parts(self._of, multiplicities, self.matrix.at_once)
 
     def _of(self, multiplicities: Floats) -> Floats:
-        sums = self.matrix.drawn(multiplicities)
-        columns = (_running(values) for values in (sums.weights, sums.positives, sums.expected))
+        columns = (_running(values) for values in self.matrix.drawn(multiplicities))
         return np.array([self._one(*draw) for draw in zip(*columns, strict=True)])
 
     def _one(self, weights: Floats, positives: Floats, expected: Floats) -> float:

@@ -19,14 +19,19 @@ from evaluation.bootstrap.blocks import (
     centred,
     effective_number,
     observed,
-    resample,
 )
 from evaluation.bootstrap.cells import BlockCells
-from evaluation.bootstrap.paired import Difference, less
+from evaluation.bootstrap.paired import (
+    MOST_RANKED_DRAWS,
+    Contrast,
+    Difference,
+    less,
+    paired_difference,
+    resample_all,
+)
 from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
-from evaluation.comparison.significance import MOST_RANKED_DRAWS
 from evaluation.metrics.calibrated_loss import bias_split, calibrated_losses
 from evaluation.metrics.predictions import Mask, Predictions
 from evaluation.metrics.revenue_auc import cs_auc
@@ -252,30 +257,42 @@ def compare_models(
     ----------
     See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
     """
-    few = min(draws, MOST_RANKED_DRAWS)
     metrics = {side: model.metrics for side, model in models.items()}
-    drawn: dict[tuple[str, str], Floats] = {}
-    if draws:
-        count = models[A].blocks.count
-        sums = _named({side: model.sum_metrics() for side, model in models.items()})
-        drawn |= resample(sums, count, draws=draws, seed=seed)
-        ranked = _named({side: model.ranked_metrics() for side, model in models.items()})
-        rough = resample(ranked, count, draws=few, seed=seed, progress=progress)
-        for (side, name), metric in ranked.items():
-            value, held = metrics[side][name], rough[side, name]
-            # Cells and buckets move every draw alike.
-            exact = held + (value - observed(metric, count))
-            drawn[side, name] = centred(held, value) if name == "gc_3" else exact
+    drawn = _drawn(models, metrics, draws, seed, progress) if draws else {}
     effective = effective_number(models[A].sums.weights)
-    names = [name for name in LOWER_IS_BETTER if name in metrics[A]]
-    found = _Differences(metrics, drawn, effective)
+
+    def difference(name: str, contrast: Contrast = less) -> Difference:
+        values = [metrics[side][name] for side in (A, B)]
+        moved = [drawn.get((side, name), np.empty(0)) for side in (A, B)]
+        return paired_difference(values, moved, effective, contrast=contrast)
+
     return ModelComparison(
         models,
-        {name: found.plain(name) for name in names},
-        {name: found.lift(name) for name in LIFTED if name in metrics[A]},
+        {name: difference(name) for name in LOWER_IS_BETTER if name in metrics[A]},
+        {name: difference(name, _lift(name)) for name in LIFTED if name in metrics[A]},
         effective,
-        (draws, few),
+        (draws, min(draws, MOST_RANKED_DRAWS)),
     )
+
+
+def _drawn(
+    models: Mapping[str, ComparedModel],
+    metrics: Mapping[str, Mapping[str, float]],
+    draws: int,
+    seed: int,
+    progress: Progress | None,
+) -> dict[tuple[str, str], Floats]:
+    """Every metric of both models, by side and name, in every draw."""
+    count = models[A].blocks.count
+    sums = _named({side: model.sum_metrics() for side, model in models.items()})
+    ranked = _named({side: model.ranked_metrics() for side, model in models.items()})
+    drawn = resample_all(sums, ranked, count, draws=draws, seed=seed, progress=progress)
+    for (side, name), metric in ranked.items():
+        value, held = metrics[side][name], drawn[side, name]
+        # Cells and buckets move every draw alike.
+        exact = held + (value - observed(metric, count))
+        drawn[side, name] = centred(held, value) if name == "gc_3" else exact
+    return drawn
 
 
 def _named(sides: Mapping[str, Mapping[str, Resampled]]) -> dict[tuple[str, str], Resampled]:
@@ -284,24 +301,7 @@ def _named(sides: Mapping[str, Mapping[str, Resampled]]) -> dict[tuple[str, str]
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Differences:
-    metrics: Mapping[str, Mapping[str, float]]
-    drawn: Mapping[tuple[str, str], Floats]
-    effective: float
-
-    def plain(self, name: str) -> Difference:
-        """A less B."""
-        return self._of(name, less)
-
-    def lift(self, name: str) -> Difference:
-        """By which share A is better than B."""
-        sign = -1.0 if LOWER_IS_BETTER[name] else 1.0
-        return self._of(name, lambda a, b: sign * less(a, b) / b)
-
-    def _of(self, name: str, contrast: Contrast) -> Difference:
-        nothing = np.empty(0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = contrast(*(np.array(self.metrics[side][name]) for side in (A, B)))
-            drawn = contrast(*(self.drawn.get((side, name), nothing) for side in (A, B)))
-        return Difference.of(float(value), drawn, self.effective)
+def _lift(name: str) -> Contrast:
+    """By which share A is better than B."""
+    sign = -1.0 if LOWER_IS_BETTER[name] else 1.0
+    return lambda a, b: sign * less(a, b) / b
