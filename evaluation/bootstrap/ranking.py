@@ -1,8 +1,8 @@
 """Metrics that take cells of score, in every draw of blocks: AUC, csAUC, calibrated log loss, GC-N.
 
-AUC and calibrated log loss take the cells of all rows, GC-N those of each campaign, csAUC buckets of
-score and of bid. Each is a matrix product and then a formula over its rows for every draw at once,
-where the metrics of samples sort once; so they share rules with those, not loops.
+AUC and calibrated log loss take the cells of all rows, GC-N those of each campaign, csAUC buckets
+of score and of bid. A draw is a matrix product, and the rows stay sorted: so these share the rules
+of the metrics of samples (bin sizes, errors of bins, means) and not their kernels, which sort.
 """
 
 from dataclasses import dataclass

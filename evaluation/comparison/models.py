@@ -1,9 +1,6 @@
-"""Two models on the same rows: their metrics, plain and calibrated, and how far they differ.
+"""Two models on the same rows: their metrics, plain and calibrated, and how far they differ."""
 
-One of two models that are compared: its metrics, and what they become in draws of blocks.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -181,8 +178,6 @@ LIFTED: Final = (
     "log_loss", "calibrated_log_loss", "mse", "calibrated_quadratic_loss", "auc", "cs_auc"
 )  # fmt: skip
 """Metrics whose ratio means something: they have a zero, and are not near it."""
-
-Contrast = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

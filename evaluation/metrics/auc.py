@@ -1,7 +1,8 @@
-"""AUC: how often a click ranks above a non-click.
+"""AUC, GAUC (the AUC of each group, averaged) and partial AUC.
 
-GAUC: the AUC of each group, averaged.
-Partial AUC: the ROC curve over a range of false positive rates only.
+They are nan unless there are both positives and negatives. Arguments and errors are those of
+`evaluation.metrics`. `auc` adds up floats, all groups of GAUC share one axis of whole numbers: with
+counts they agree to the last bit, with fractional weights to rounding.
 """
 
 from collections.abc import Hashable, Mapping
@@ -34,11 +35,7 @@ def auc(
     where : (n,) booleans, the rows that count; None is all. With the impressions of the mainline
         it is the mainline AUC.
 
-    Returns
-    -------
-    float
-        In [0, 1], .5 for a random order; nan unless there are both positives and negatives. With
-        whole weights the pairs are counted, not estimated: the order of rows is of no effect.
+    In [0, 1], .5 for a random order. With whole weights the pairs are counted exactly.
 
     References
     ----------
@@ -135,12 +132,10 @@ def grouped_auc(
     """GAUC = sum_g w_g AUC_g / sum_g w_g over the groups g with both positives and negatives.
 
     Only samples of one group compete in an auction or on a page, so only their order counts. A
-    group of one class has no AUC: it is in neither sum, and its share of the samples is told.
+    group of one class has no AUC and is in neither sum; the result has its share of the samples.
 
     Parameters
     ----------
-    groups : (n,) any hashable keys, such as user, request or campaign; integers in an array are
-        the fastest.
     weights : w_g: the group's "samples" (their total weight), its "positives", or "equal".
 
     References
@@ -207,11 +202,6 @@ def partial_auc(
     Parameters
     ----------
     low, high : false positive rates, 0 <= low < high <= 1.
-
-    Returns
-    -------
-    float
-        In [0, 1]; nan unless there are both positives and negatives.
 
     References
     ----------

@@ -164,12 +164,9 @@ def cal_n(
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`; the
         mean is over the bins that remain.
 
-    Returns
-    -------
-    float
-        Infinite when a bin has no positives and `empty` is "inf" (strict on purpose), or has
-        positives and probabilities of 0 only; nan when there are fewer than n samples (neither
-        rows of positive weight nor their total weight reach n) or no bin remains.
+    Infinite when a bin has no positives and `empty` is "inf" (strict on purpose), or has positives
+    and probabilities of 0 only; nan when there are fewer than n samples (neither rows of positive
+    weight nor their total weight reach n) or no bin remains.
 
     References
     ----------

@@ -76,11 +76,8 @@ def cs_auc(
         compared as computed: products that are equal on paper may differ in their last bit.
     normalized : give (csAUC - worst) / (1 - worst) instead, in which 0 is the worst order.
 
-    Returns
-    -------
-    float
-        In [worst, 1], where worst > 0 as soon as two positives have different bids; nan where no
-        pair could pay.
+    In [worst, 1], where worst > 0 as soon as two positives have different bids; nan where no pair
+    could pay.
 
     References
     ----------
@@ -280,11 +277,8 @@ def bucketed_cs_auc(
     ties : what a pair of equal scores pays, see `cs_auc`. With coarse buckets "definition" comes
         out far too high.
 
-    Returns
-    -------
-    float
-        In [0, 1]; nan where no pair could pay. It equals `cs_auc` with the same `ties` when no
-        bucket holds two values.
+    In [0, 1]; nan where no pair could pay. It equals `cs_auc` with the same `ties` when no bucket
+    has two values.
 
     References
     ----------

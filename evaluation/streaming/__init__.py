@@ -1,4 +1,4 @@
-"""Logs of any length, boiled down to what the metrics of their slices need."""
+"""Streaming evaluation: metrics of logs of any length, and of their slices, in bounded memory."""
 
 from evaluation.streaming.group_metrics import GroupMetrics
 from evaluation.streaming.log import OVERALL, Groupings, RowLimits, StreamedLog

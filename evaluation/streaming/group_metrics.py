@@ -1,8 +1,8 @@
-"""The metrics of all slices of one cut.
+"""The metrics of all slices of one grouping, from its sums and its sorted cells of scores.
 
-Cal-N of every slice, what the truth would score, and their mean, GC-N.
-Calibration in total and losses of every slice, from sums.
-Areas under the ROC curve of every slice.
+Three kernels differ from those of samples because a log may be too long for them, and recorded
+results hold to their last digits: areas under the ROC curve look at runs with positives only, the
+floor under Cal-N draws the positives of bins and not of samples, and means weight by shares.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Rows of a log held in memory as they came, and sorted once for all cuts.
-
-Paid rows: the positives of every slice of a log with what they rank by and what they pay.
-Revenue rows: what csAUC of every slice needs, and no more.
-"""
+"""Rows of a log in memory, sorted once for all groupings, and what csAUC needs of them."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self

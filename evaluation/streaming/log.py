@@ -1,8 +1,4 @@
-"""A log of any length, boiled down to what its metrics need.
-
-What csAUC needs of a log that is too long to be held.
-Which cuts a log is measured by, and what the metrics of the whole log need of them.
-"""
+"""A log of any length, reduced batch by batch to what its metrics need, in bounded memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Every metric of a log: over all of it, and for every slice of every cut.
-
-What is measured of a log as a whole, and of no slice of it.
-Splitting compact rows into those that a bias is fitted on and the rest.
-"""
+"""Every metric of a streamed log: over all of it, and for every slice of every grouping."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,9 +1,7 @@
-"""Compact rows: the samples of every slice of a log, those of one score taken together.
+"""What a streamed log is reduced to: per slice, cells of scores and exact sums.
 
-Sorting by slice rows that are sorted by score already.
-Score cells: scores that differ in their last binary digits only, taken as one.
-Sums over the samples of every slice: what needs no order of the scores, exactly.
-A batch of a log: some of its rows, checked, with the slices that each belongs to.
+A cell takes the samples of one slice and score together, or of scores that differ in their last
+binary digits only, so that any log fits into a bounded number of cells.
 """
 
 from collections.abc import Mapping
