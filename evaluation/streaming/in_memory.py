@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+from evaluation.metrics.sums import sum_at
 from evaluation.streaming.rows import (
     ALL_BITS,
     LEFT_OUT,
@@ -17,7 +18,6 @@ from evaluation.streaming.rows import (
     opens_slice,
     score_cells,
     slice_order,
-    slice_totals,
 )
 
 _FIRST, _STEP = 28, 3
@@ -159,10 +159,10 @@ class RevenueRows:
             return np.zeros(n_slices)
         paid = np.where(self.positive, self.bids * self.weights, 0.0)
         cells = self._cells()
-        rivals = slice_totals(cells, self.weights, len(cells))[cells] - 1.0
-        unsure = slice_totals(self.slices, paid * rivals, n_slices)
-        others = slice_totals(self.slices, np.where(self.positive, 0.0, self.weights), n_slices)
-        whole = slice_totals(self.slices, paid, n_slices) * others
+        rivals = sum_at(cells, self.weights, len(cells))[cells] - 1.0
+        unsure = sum_at(self.slices, paid * rivals, n_slices)
+        others = sum_at(self.slices, np.where(self.positive, 0.0, self.weights), n_slices)
+        whole = sum_at(self.slices, paid, n_slices) * others
         errors: Floats = np.divide(unsure, whole, out=np.full(n_slices, np.nan), where=whole > 0.0)
         return errors
 
@@ -192,7 +192,7 @@ _FEW_SLICES = np.iinfo(np.int16).max
 
 
 class RowsInMemory:
-    """Columns that grow by batches; all are sorted together, in place of the order they came in."""
+    """Columns that grow by batches, and are sorted together."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[Column]] = {}
@@ -202,7 +202,7 @@ class RowsInMemory:
         return self._length
 
     def add(self, batch: LogBatch) -> None:
-        """Hold the rows of one more batch; all batches have the same columns and cuts."""
+        """Keep the rows of one more batch; all batches have the same columns and groupings."""
         classes = batch.classes
         columns: dict[str, Column] = {
             _SCORES: batch.scores,
@@ -217,13 +217,19 @@ class RowsInMemory:
             self._pieces.setdefault(name, []).append(column)
         self._length += len(batch)
 
-    def by_score(self) -> "ScoredRows":
-        """The rows sorted by score, as they stay."""
+    def sort_by_score(self) -> None:
+        """Put the rows in order of their scores."""
         order = np.argsort(self.scores)
         for name in self._pieces:
             # One after the other, so that no more than one column is there twice.
             self._pieces[name] = [self._column(name)[order]]
-        return ScoredRows(self)
+
+    def cells(self, cut: str, dropped: int) -> CellRows:
+        """The cells of one grouping, with so many digits dropped; of rows sorted by score."""
+        rows, slices = slice_order(self.slices(cut))
+        positives = self.outcomes[rows].astype(np.float64)
+        scores, ones = self.scores[rows], np.ones(len(positives))
+        return CellRows.of_sorted(slices, scores, positives, ones, dropped)
 
     def by_revenue(self) -> "RankedRows":
         """The rows sorted by probability times bid; for outcomes of 0 and 1 with bids."""
@@ -258,55 +264,41 @@ class RowsInMemory:
         return self._pieces[name][0]
 
 
-class ScoredRows:
-    """Held rows, sorted by score."""
-
-    def __init__(self, held: RowsInMemory) -> None:
-        self._held = held
-
-    def compact(self, cut: str, dropped: int) -> CellRows:
-        """The rows of one cut, with so many digits dropped."""
-        rows, slices = slice_order(self._held.slices(cut))
-        positives = self._held.outcomes[rows].astype(np.float64)
-        scores, ones = self._held.scores[rows], np.ones(len(positives))
-        return CellRows.of_sorted(slices, scores, positives, ones, dropped)
-
-
+@dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
-    """Held rows in order of revenue: which they are, their revenues and classes, (n,) each."""
+    """Rows in order of revenue: which they are, their revenues and classes, (n,) each."""
 
-    def __init__(
-        self, held: RowsInMemory, order: Integers, revenues: Floats, positive: NDArray[np.bool_]
-    ) -> None:
-        self._held, self._order = held, order
-        self._revenues, self._positive = revenues, positive
+    rows: RowsInMemory
+    order: Integers
+    revenues: Floats
+    positive: NDArray[np.bool_]
 
     def exact(self, cut: str) -> RevenueRows:
         """The rows of one cut as csAUC needs them."""
-        rows, slices = slice_order(self._held.slices(cut)[self._order])
-        positive = self._positive[rows]
+        rows, slices = slice_order(self.rows.slices(cut)[self.order])
+        positive = self.positive[rows]
         bids = np.zeros(len(positive))
         clicked = np.flatnonzero(positive)
         places = clicked if isinstance(rows, slice) else rows[clicked]
-        bids[clicked] = self._held.bids[self._order[places]]
+        bids[clicked] = self.rows.bids[self.order[places]]
         ones = np.ones(len(positive))
-        return RevenueRows(slices, self._revenues[rows], bids, positive, ones).squeezed()
+        return RevenueRows(slices, self.revenues[rows], bids, positive, ones).squeezed()
 
     def negatives(self, cut: str, dropped: int) -> CellRows:
         """The negatives of one cut, with so many digits of the revenue dropped."""
-        slices = self._held.slices(cut)[self._order]
-        rows, slices = slice_order(np.where(self._positive, LEFT_OUT, slices))
-        revenues = self._revenues[rows]
+        slices = self.rows.slices(cut)[self.order]
+        rows, slices = slice_order(np.where(self.positive, LEFT_OUT, slices))
+        revenues = self.revenues[rows]
         zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
         return CellRows.of_sorted(slices, revenues, zeros, ones, dropped)
 
     def paid(self, cut: str, dropped: int) -> PositivesByRevenue:
         """The positives of one cut, with so many digits of revenue and bid dropped."""
-        clicked = np.flatnonzero(self._positive)
-        held = self._order[clicked]
-        slices = self._held.slices(cut)[held]
+        clicked = np.flatnonzero(self.positive)
+        held = self.order[clicked]
+        slices = self.rows.slices(cut)[held]
         kept = slices != LEFT_OUT
-        revenues, bids = self._revenues[clicked[kept]], self._held.bids[held[kept]]
+        revenues, bids = self.revenues[clicked[kept]], self.rows.bids[held[kept]]
         return PositivesByRevenue.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
 
 

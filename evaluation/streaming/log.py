@@ -11,7 +11,6 @@ from evaluation.streaming.in_memory import (
     RankedRows,
     RevenueRows,
     RowsInMemory,
-    ScoredRows,
 )
 from evaluation.streaming.rows import CellRows, LogBatch, SliceSums, Sums, sorting, terms
 
@@ -69,9 +68,9 @@ class RowLimits:
 class StreamedLog:
     """What is known of a log after some of its batches, in bounded memory.
 
-    Rows are held as they came until there are `room.rows` of them. Then they are folded into a
+    Rows are held as they came until there are `limits.rows` of them. Then they are folded into a
     table for each cut, where samples of one score stand together; a table that would have more
-    than `room.table_rows` rows drops the last binary digits of its scores, as few as do. The sums
+    than `limits.table_rows` rows drops the last binary digits of its scores, as few as do. The sums
     of the slices are exact at any length.
 
     Parameters
@@ -81,9 +80,9 @@ class StreamedLog:
     """
 
     def __init__(
-        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), room: RowLimits | None = None
+        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), limits: RowLimits | None = None
     ) -> None:
-        self._room = room or RowLimits()
+        self._limits = limits or RowLimits()
         self._held = RowsInMemory()
         self._sums = {cut: SliceSums() for cut in cuts}
         self._ranked_cuts = ranked_cuts
@@ -106,7 +105,7 @@ class StreamedLog:
         rows = terms(batch)
         for cut, sums in self._sums.items():
             sums.add(rows, batch.slices[cut])
-        most = self._room.later_rows if self._tables else self._room.rows
+        most = self._limits.later_rows if self._tables else self._limits.rows
         if len(self._held) and len(self._held) + len(batch) > most:
             self._fold()
         self._held.add(batch)
@@ -125,10 +124,10 @@ class StreamedLog:
         """The cuts that have a csAUC: none without bids, or with outcomes other than 0 and 1."""
         return self._ranked_cuts if self.has_bids and self.has_classes else ()
 
-    def compact_rows(self) -> Callable[[str], CellRows]:
-        """Sort the rows, of which there is at least one; what it gives tells those of a cut."""
-        scored = self._held.by_score()
-        return lambda cut: self._table(cut, scored)
+    def cells(self) -> Callable[[str], CellRows]:
+        """Sort the rows, of which there is at least one; the result gives the cells of a cut."""
+        self._held.sort_by_score()
+        return self._table
 
     def revenue_rows(self) -> Callable[[str], RevenueRows]:
         """Sort the rows by revenue; what it gives tells those of a ranked cut."""
@@ -142,24 +141,22 @@ class StreamedLog:
         return rows
 
     def _fold(self) -> None:
-        scored = self._held.by_score()
-        self._tables = {
-            cut: self._table(cut, scored).within(self._room.table_rows) for cut in self._sums
-        }
-        del scored
+        self._held.sort_by_score()
+        budget = self._limits.table_rows
+        self._tables = {cut: self._table(cut).within(budget) for cut in self._sums}
         if self.ranked_cuts:
             ranked = self._held.by_revenue()
             self._revenues = {cut: self._revenue_table(cut, ranked) for cut in self.ranked_cuts}
         self._held = RowsInMemory()
 
-    def _table(self, cut: str, scored: ScoredRows) -> CellRows:
+    def _table(self, cut: str) -> CellRows:
         if cut not in self._tables:
-            return scored.compact(cut, 0)
+            return self._held.cells(cut, 0)
         known = self._tables[cut]
-        return known.merged(scored.compact(cut, known.dropped)).within(self._room.table_rows)
+        return known.merged(self._held.cells(cut, known.dropped)).within(self._limits.table_rows)
 
     def _revenue_table(self, cut: str, ranked: RankedRows) -> RevenueTable:
-        budget = self._room.table_rows
+        budget = self._limits.table_rows
         if cut not in self._revenues:
             return RevenueTable.of(ranked, cut, budget)
         return self._revenues[cut].with_rows(ranked, cut, budget)

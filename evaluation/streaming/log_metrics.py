@@ -169,7 +169,7 @@ def log_metrics(
     floors under Cal-N. `advance` is told of every cut that is done. `workers` threads measure so
     many cuts at a time; the numbers do not depend on it.
     """
-    rows_of = log.compact_rows()
+    rows_of = log.cells()
     whole: list[OverallMetrics] = []
     sketch: list[CellRows] = []
 

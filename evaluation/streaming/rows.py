@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibrators.samples import Floats, Integers
 from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.sums import sum_at
 
 SliceCodes = NDArray[np.integer[Any]]
 LEFT_OUT = -1
@@ -65,11 +66,6 @@ def merging(slices: SliceCodes, cells: Integers) -> Integers:
         return sorting(slices, cells)
     # A stable sort finds the two parts in order and merges them, which is cheaper than sorting.
     return np.argsort((slices.astype(np.int64) << digits) | (cells - lowest), kind="stable")
-
-
-def slice_totals(slices: SliceCodes, values: Floats, n_slices: int) -> Floats:
-    """Sum of the values, (n,), of each slice, (n_slices,)."""
-    return np.bincount(slices, values, n_slices).astype(np.float64, copy=False)
 
 
 MANTISSA_BITS = 52
@@ -223,9 +219,9 @@ class CellRows:
         errors = np.zeros(n_slices)
         if self.dropped:
             negatives = self.weights - self.positives
-            tied = slice_totals(self.slices, self.positives * negatives, n_slices)
-            pairs = slice_totals(self.slices, self.positives, n_slices)
-            pairs *= slice_totals(self.slices, negatives, n_slices)
+            tied = sum_at(self.slices, self.positives * negatives, n_slices)
+            pairs = sum_at(self.slices, self.positives, n_slices)
+            pairs *= sum_at(self.slices, negatives, n_slices)
             np.divide(tied, 2.0 * pairs, out=errors, where=pairs > 0.0)
         return errors
 
