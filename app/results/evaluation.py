@@ -119,7 +119,7 @@ class EvaluatedLog:
     @property
     def fewest_cells(self) -> float | None:
         """Score cells of an octave in the coarsest cut; None where all scores are exact."""
-        cells = [cut.cells_per_octave for cut in self.metrics.cuts.values()]
+        cells = [cut.cells_per_octave for cut in self.metrics.groupings.values()]
         return min((count for count in cells if count is not None), default=None)
 
 
@@ -275,12 +275,12 @@ def _bin_notes(numbers: Mapping[str, float]) -> Iterator[str]:
 
 
 def _cells(metrics: LogMetrics) -> Iterator[str]:
-    coarse = [cut for cut in metrics.cuts.values() if cut.cells_per_octave is not None]
+    coarse = [cut for cut in metrics.groupings.values() if cut.cells_per_octave is not None]
     if not coarse:
         return
     cells = min(cut.cells_per_octave or math.inf for cut in coarse)
     error = max(cut.auc_error for cut in coarse)
-    whole = metrics.cuts[OVERALL].auc_error
+    whole = metrics.groupings[OVERALL].auc_error
     yield (
         "The log is too long to hold every score apart: from a score to its double there are"
         f" {cells:,.0f} cells or more, and scores of one cell tie. AUC is off by {whole:.1g} at"

@@ -210,9 +210,9 @@ class RowsInMemory:
         }
         if batch.bids is not None:
             columns[_BIDS] = batch.bids
-        for cut, slices in batch.slices.items():
+        for grouping, slices in batch.slices.items():
             if slices is not None:
-                columns[_name(cut)] = _short(slices)
+                columns[_name(grouping)] = _short(slices)
         for name, column in columns.items():
             self._pieces.setdefault(name, []).append(column)
         self._length += len(batch)
@@ -224,9 +224,9 @@ class RowsInMemory:
             # One after the other, so that no more than one column is there twice.
             self._pieces[name] = [self._column(name)[order]]
 
-    def cells(self, cut: str, dropped: int) -> CellRows:
+    def cells(self, grouping: str, dropped: int) -> CellRows:
         """The cells of one grouping, with so many digits dropped; of rows sorted by score."""
-        rows, slices = slice_order(self.slices(cut))
+        rows, slices = slice_order(self.slices(grouping))
         positives = self.outcomes[rows].astype(np.float64)
         scores, ones = self.scores[rows], np.ones(len(positives))
         return CellRows.of_sorted(slices, scores, positives, ones, dropped)
@@ -252,9 +252,9 @@ class RowsInMemory:
         """Bids, (n,)."""
         return self._column(_BIDS)
 
-    def slices(self, cut: str) -> SliceCodes:
+    def slices(self, grouping: str) -> SliceCodes:
         """Slices of the rows, (n,)."""
-        name = _name(cut)
+        name = _name(grouping)
         return self._column(name) if name in self._pieces else np.zeros(self._length, np.int8)
 
     def _column(self, name: str) -> Column:
@@ -273,9 +273,9 @@ class RankedRows:
     revenues: Floats
     positive: NDArray[np.bool_]
 
-    def exact(self, cut: str) -> RevenueRows:
-        """The rows of one cut as csAUC needs them."""
-        rows, slices = slice_order(self.rows.slices(cut)[self.order])
+    def exact(self, grouping: str) -> RevenueRows:
+        """The rows of one grouping as csAUC needs them."""
+        rows, slices = slice_order(self.rows.slices(grouping)[self.order])
         positive = self.positive[rows]
         bids = np.zeros(len(positive))
         clicked = np.flatnonzero(positive)
@@ -284,26 +284,26 @@ class RankedRows:
         ones = np.ones(len(positive))
         return RevenueRows(slices, self.revenues[rows], bids, positive, ones).squeezed()
 
-    def negatives(self, cut: str, dropped: int) -> CellRows:
-        """The negatives of one cut, with so many digits of the revenue dropped."""
-        slices = self.rows.slices(cut)[self.order]
+    def negatives(self, grouping: str, dropped: int) -> CellRows:
+        """The negatives of one grouping, with so many digits of the revenue dropped."""
+        slices = self.rows.slices(grouping)[self.order]
         rows, slices = slice_order(np.where(self.positive, LEFT_OUT, slices))
         revenues = self.revenues[rows]
         zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
         return CellRows.of_sorted(slices, revenues, zeros, ones, dropped)
 
-    def paid(self, cut: str, dropped: int) -> PositivesByRevenue:
-        """The positives of one cut, with so many digits of revenue and bid dropped."""
+    def paid(self, grouping: str, dropped: int) -> PositivesByRevenue:
+        """The positives of one grouping, with so many digits of revenue and bid dropped."""
         clicked = np.flatnonzero(self.positive)
         held = self.order[clicked]
-        slices = self.rows.slices(cut)[held]
+        slices = self.rows.slices(grouping)[held]
         kept = slices != LEFT_OUT
         revenues, bids = self.revenues[clicked[kept]], self.rows.bids[held[kept]]
         return PositivesByRevenue.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
 
 
-def _name(cut: str) -> str:
-    return f"slices by {cut}"
+def _name(grouping: str) -> str:
+    return f"slices by {grouping}"
 
 
 def _short(slices: SliceCodes) -> SliceCodes:

@@ -23,14 +23,15 @@ class RevenueTable:
     negatives: CellRows
 
     @classmethod
-    def of(cls, ranked: RankedRows, cut: str, budget: int) -> Self:
-        """The table of held rows, with at most `budget` rows on either side."""
-        return cls(ranked.paid(cut, 0).within(budget), ranked.negatives(cut, 0).within(budget))
+    def of(cls, ranked: RankedRows, grouping: str, budget: int) -> Self:
+        """The table of rows in memory, with at most `budget` rows on either side."""
+        paid, negatives = ranked.paid(grouping, 0), ranked.negatives(grouping, 0)
+        return cls(paid.within(budget), negatives.within(budget))
 
-    def with_rows(self, ranked: RankedRows, cut: str, budget: int) -> "RevenueTable":
-        """This table and the rows held since."""
-        paid = self.paid.merged(ranked.paid(cut, self.paid.dropped))
-        negatives = self.negatives.merged(ranked.negatives(cut, self.negatives.dropped))
+    def with_rows(self, ranked: RankedRows, grouping: str, budget: int) -> "RevenueTable":
+        """This table and the rows that came since."""
+        paid = self.paid.merged(ranked.paid(grouping, self.paid.dropped))
+        negatives = self.negatives.merged(ranked.negatives(grouping, self.negatives.dropped))
         return RevenueTable(paid.within(budget), negatives.within(budget))
 
     def rows(self) -> RevenueRows:
@@ -51,13 +52,13 @@ class RevenueTable:
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """How much of a log is held.
+    """How much of a log stays in memory.
 
     Attributes
     ----------
-    rows : rows that are held as they came; a log of no more is measured exactly.
-    later_rows : rows that are held at a time once there were more, beside the tables.
-    table_rows : rows of each table of each cut.
+    rows : rows that stay as they came; a log of no more is measured exactly.
+    later_rows : rows at a time once there were more, beside the tables.
+    table_rows : rows of each table of each grouping.
     """
 
     rows: int = 12_000_000
@@ -66,26 +67,27 @@ class RowLimits:
 
 
 class StreamedLog:
-    """What is known of a log after some of its batches, in bounded memory.
+    """A log after some of its batches, in bounded memory.
 
-    Rows are held as they came until there are `limits.rows` of them. Then they are folded into a
-    table for each cut, where samples of one score stand together; a table that would have more
-    than `limits.table_rows` rows drops the last binary digits of its scores, as few as do. The sums
-    of the slices are exact at any length.
+    Rows stay as they came until there are `limits.rows` of them. Then they go into a table for each
+    grouping, where samples of one score stand together; a table that would have more than
+    `limits.table_rows` rows drops the last binary digits of its scores, as few as do. The sums of
+    the slices are exact at any length.
 
-    Parameters
-    ----------
-    cuts : names of the ways in which the log is cut into slices.
-    ranked_cuts : those of them whose csAUC is wanted, where the log has bids.
+    `groupings` are the names of the ways in which rows are grouped into slices, `ranked_groupings`
+    those whose csAUC is wanted, where the log has bids.
     """
 
     def __init__(
-        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), limits: RowLimits | None = None
+        self,
+        groupings: Sequence[str],
+        ranked_groupings: Sequence[str] = (),
+        limits: RowLimits | None = None,
     ) -> None:
         self._limits = limits or RowLimits()
         self._held = RowsInMemory()
-        self._sums = {cut: SliceSums() for cut in cuts}
-        self._ranked_cuts = ranked_cuts
+        self._sums = {grouping: SliceSums() for grouping in groupings}
+        self._ranked_groupings = ranked_groupings
         self._tables: dict[str, CellRows] = {}
         self._revenues: dict[str, RevenueTable] = {}
         self._length = 0
@@ -103,63 +105,67 @@ class StreamedLog:
         self.has_bids &= batch.bids is not None
         self.has_classes = self.has_classes and batch.classes is not None
         rows = terms(batch)
-        for cut, sums in self._sums.items():
-            sums.add(rows, batch.slices[cut])
+        for grouping, sums in self._sums.items():
+            sums.add(rows, batch.slices[grouping])
         most = self._limits.later_rows if self._tables else self._limits.rows
         if len(self._held) and len(self._held) + len(batch) > most:
             self._fold()
         self._held.add(batch)
 
-    def sums(self, cut: str, n_slices: int) -> Sums:
-        """Sums over the samples of each slice of a cut."""
-        return self._sums[cut].of(n_slices)
+    def sums(self, grouping: str, n_slices: int) -> Sums:
+        """Sums over the samples of each slice of a grouping."""
+        return self._sums[grouping].of(n_slices)
 
     @property
-    def cuts(self) -> Sequence[str]:
-        """All cuts."""
+    def groupings(self) -> Sequence[str]:
+        """All groupings."""
         return tuple(self._sums)
 
     @property
-    def ranked_cuts(self) -> Sequence[str]:
-        """The cuts that have a csAUC: none without bids, or with outcomes other than 0 and 1."""
-        return self._ranked_cuts if self.has_bids and self.has_classes else ()
+    def ranked_groupings(self) -> Sequence[str]:
+        """The groupings with a csAUC: none without bids, or with outcomes other than 0 and 1."""
+        return self._ranked_groupings if self.has_bids and self.has_classes else ()
 
     def cells(self) -> Callable[[str], CellRows]:
-        """Sort the rows, of which there is at least one; the result gives the cells of a cut."""
+        """Sort the rows, of which there is at least one, for a function to the cells of a grouping."""
         self._held.sort_by_score()
         return self._table
 
     def revenue_rows(self) -> Callable[[str], RevenueRows]:
-        """Sort the rows by revenue; what it gives tells those of a ranked cut."""
+        """Sort the rows by revenue, for a function to those of a ranked grouping."""
         ranked = self._held.by_revenue()
 
-        def rows(cut: str) -> RevenueRows:
-            if cut in self._revenues:
-                return self._revenue_table(cut, ranked).rows()
-            return ranked.exact(cut)
+        def rows(grouping: str) -> RevenueRows:
+            if grouping in self._revenues:
+                return self._revenue_table(grouping, ranked).rows()
+            return ranked.exact(grouping)
 
         return rows
 
     def _fold(self) -> None:
         self._held.sort_by_score()
         budget = self._limits.table_rows
-        self._tables = {cut: self._table(cut).within(budget) for cut in self._sums}
-        if self.ranked_cuts:
+        self._tables = {grouping: self._table(grouping).within(budget) for grouping in self._sums}
+        if self.ranked_groupings:
             ranked = self._held.by_revenue()
-            self._revenues = {cut: self._revenue_table(cut, ranked) for cut in self.ranked_cuts}
+            self._revenues = {
+                grouping: self._revenue_table(grouping, ranked)
+                for grouping in self.ranked_groupings
+            }
         self._held = RowsInMemory()
 
-    def _table(self, cut: str) -> CellRows:
-        if cut not in self._tables:
-            return self._held.cells(cut, 0)
-        known = self._tables[cut]
-        return known.merged(self._held.cells(cut, known.dropped)).within(self._limits.table_rows)
+    def _table(self, grouping: str) -> CellRows:
+        if grouping not in self._tables:
+            return self._held.cells(grouping, 0)
+        known = self._tables[grouping]
+        cells = known.merged(self._held.cells(grouping, known.dropped))
+        return cells.within(self._limits.table_rows)
 
-    def _revenue_table(self, cut: str, ranked: RankedRows) -> RevenueTable:
+    def _revenue_table(self, grouping: str, ranked: RankedRows) -> RevenueTable:
         budget = self._limits.table_rows
-        if cut not in self._revenues:
-            return RevenueTable.of(ranked, cut, budget)
-        return self._revenues[cut].with_rows(ranked, cut, budget)
+        if grouping not in self._revenues:
+            return RevenueTable.of(ranked, grouping, budget)
+        return self._revenues[grouping].with_rows(ranked, grouping, budget)
 
 
 OVERALL = "overall"
@@ -167,14 +173,14 @@ OVERALL = "overall"
 
 @dataclass(frozen=True, slots=True)
 class Groupings:
-    """The cuts of a log and their numbers of slices.
+    """The groupings of a log and their numbers of slices.
 
     Attributes
     ----------
-    sizes : the number of slices of each cut; `OVERALL`, with one slice, is always there.
-    campaigns : the cut that GC-N averages over, or None.
-    groups : the cut that GAUC and gcsAUC average over, or None.
-    mainline : the cut whose only slice is the mainline, or None.
+    sizes : the number of slices of each grouping; `OVERALL`, with one slice, is always there.
+    campaigns : the grouping that GC-N averages over, or None.
+    groups : the grouping that GAUC and gcsAUC average over, or None.
+    mainline : the grouping whose only slice is the mainline, or None.
     """
 
     sizes: Mapping[str, int]

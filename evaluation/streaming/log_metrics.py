@@ -138,15 +138,15 @@ class LogMetrics:
     Attributes
     ----------
     overall : metrics of all rows, by the names they have in JSON; nan where undefined.
-    cuts : the metrics of the slices of every cut.
+    groupings : the metrics of the slices of every grouping.
     quantiles : errors by score quantile.
     reliability : the reliability diagram of all rows.
-    campaigns, groups : names of the cuts that GC-N, and GAUC and gcsAUC, average over, or None.
-    sketch : the rows by campaign, few enough to draw; the whole log where it has no campaigns.
+    campaigns, groups : the groupings that GC-N, and GAUC and gcsAUC, average over, or None.
+    sketch : the cells by campaign, few enough to draw; of the whole log without campaigns.
     """
 
     overall: Mapping[str, float]
-    cuts: Mapping[str, GroupMetrics]
+    groupings: Mapping[str, GroupMetrics]
     quantiles: ScoreQuantiles
     reliability: ReliabilityDiagram
     campaigns: str | None
@@ -156,44 +156,44 @@ class LogMetrics:
 
 def log_metrics(
     log: StreamedLog,
-    cuts: Groupings,
+    groupings: Groupings,
     *,
     quantiles: int = 10,
     seed: int = 0,
     advance: Advance = lambda _: None,
     workers: int = 1,
 ) -> LogMetrics:
-    """Measure a log of at least one row; its cuts are those of `cuts`.
+    """Measure a log of at least one row; its groupings are those of `groupings`.
 
     `seed` draws the samples that calibrated losses take the bias from, and the outcomes of the
-    floors under Cal-N. `advance` is told of every cut that is done. `workers` threads measure so
-    many cuts at a time; the numbers do not depend on it.
+    floors under Cal-N. `advance` is called with every grouping that is done. `workers` threads
+    measure so many groupings at a time; the numbers do not depend on it.
     """
     rows_of = log.cells()
     whole: list[OverallMetrics] = []
     sketch: list[CellRows] = []
 
-    def measured(cut: str) -> GroupMetrics:
-        rows = rows_of(cut)
-        if cut == OVERALL:
+    def measured(grouping: str) -> GroupMetrics:
+        rows = rows_of(grouping)
+        if grouping == OVERALL:
             whole.append(overall_metrics(rows, quantiles, seed))
-        if cut == (cuts.campaigns or OVERALL):
+        if grouping == (groupings.campaigns or OVERALL):
             sketch.append(rows.within(_DRAWN_ROWS))
-        sums = log.sums(cut, cuts.sizes[cut])
-        found = measure_groups(rows, sums, seed, strict=cut == OVERALL)
-        advance(cut)
+        sums = log.sums(grouping, groupings.sizes[grouping])
+        found = measure_groups(rows, sums, seed, strict=grouping == OVERALL)
+        advance(grouping)
         return found
 
     with ThreadPoolExecutor(workers) as pool:
-        found = dict(zip(log.cuts, pool.map(measured, log.cuts), strict=True))
+        found = dict(zip(log.groupings, pool.map(measured, log.groupings), strict=True))
     _add_cs_auc(log, found, advance, workers)
     return LogMetrics(
-        _overall(found, whole[0], cuts),
+        _overall(found, whole[0], groupings),
         found,
         whole[0].quantiles,
         whole[0].reliability,
-        cuts.campaigns,
-        cuts.groups,
+        groupings.campaigns,
+        groupings.groups,
         sketch[0],
     )
 
@@ -201,31 +201,31 @@ def log_metrics(
 def _add_cs_auc(
     log: StreamedLog, found: Mapping[str, GroupMetrics], advance: Advance, workers: int
 ) -> None:
-    if not log.ranked_cuts:
+    if not log.ranked_groupings:
         return
     rows_of = log.revenue_rows()
 
-    def add(cut: str) -> None:
-        found[cut].add_cs_auc(rows_of(cut))
-        advance(cut)
+    def add(grouping: str) -> None:
+        found[grouping].add_cs_auc(rows_of(grouping))
+        advance(grouping)
 
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(add, log.ranked_cuts):
+        for _ in pool.map(add, log.ranked_groupings):
             pass
 
 
 def _overall(
-    found: Mapping[str, GroupMetrics], whole: OverallMetrics, cuts: Groupings
+    found: Mapping[str, GroupMetrics], whole: OverallMetrics, groupings: Groupings
 ) -> dict[str, float]:
     numbers = {name: float(column[0]) for name, column in found[OVERALL].columns.items()}
     numbers |= whole.numbers
-    if cuts.campaigns is not None:
-        numbers |= _gc_n(found[cuts.campaigns])
-    if cuts.groups is not None:
+    if groupings.campaigns is not None:
+        numbers |= _gc_n(found[groupings.campaigns])
+    if groupings.groups is not None:
         bids = float(found[OVERALL].bids[0])
-        numbers |= _grouped(found[cuts.groups], numbers["n"], bids)
-    if cuts.mainline is not None:
-        numbers["mainline_auc"] = float(found[cuts.mainline].columns["auc"][0])
+        numbers |= _grouped(found[groupings.groups], numbers["n"], bids)
+    if groupings.mainline is not None:
+        numbers["mainline_auc"] = float(found[groupings.mainline].columns["auc"][0])
     return numbers
 
 

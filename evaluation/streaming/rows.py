@@ -234,8 +234,8 @@ class LogBatch:
     ----------
     scores, outcomes : in [0, 1]; the caller has checked them.
     bids : finite and at least 0, or None where the log has none.
-    slices : for each cut of the log, the code of the slice that a row belongs to, or -1 for none;
-        None where all rows are slice 0.
+    slices : for each grouping, the code of the slice that a row belongs to, or -1 for none; None
+        where all rows are slice 0.
     """
 
     scores: Floats
@@ -275,7 +275,7 @@ _COLUMNS: Final = len(fields(Sums))
 
 
 class SliceSums:
-    """Running sums of one cut of a log."""
+    """Running sums of one grouping of a log."""
 
     def __init__(self) -> None:
         self._sums = np.zeros((_COLUMNS, 0))

@@ -31,12 +31,12 @@ def log(
     sizes = {OVERALL: 1, "campaign": campaigns, "hour": hours}
     metrics = log_metrics(compact, Groupings(sizes, "campaign", "campaign"))
     names = [f"c{number}" for number in range(campaigns)]
-    table = SliceTable.of(names, metrics.cuts["campaign"])
+    table = SliceTable.of(names, metrics.groupings["campaign"])
     return EvaluatedLog(
         name="log.parquet",
         metrics=metrics,
         campaigns=table,
-        hours=SliceTable.of([f"h{number}" for number in range(hours)], metrics.cuts["hour"]),
+        hours=SliceTable.of([f"h{number}" for number in range(hours)], metrics.groupings["hour"]),
         by={"device": table},
         campaign_numbers=names,
         epoch_hours=range(490_000, 490_000 + hours),

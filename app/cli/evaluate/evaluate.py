@@ -47,7 +47,7 @@ def evaluate_log(path: Path, columns: EvaluateColumns, *, quiet: bool) -> Evalua
     with percent_bar(f"reading {path.name}", shown=shown) as reached:
         for done in run.read():
             reached(done)
-    steps = len(run.log.cuts) + len(run.log.ranked_cuts)
+    steps = len(run.log.groupings) + len(run.log.ranked_groupings)
     with progress("measuring", steps, "cuts", shown=shown) as advance:
         metrics = log_metrics(
             run.log, run.reader.sizes(), advance=lambda _: advance(""), workers=_WORKERS
@@ -101,12 +101,12 @@ class LogRun:
         return present.chosen
 
     def _values(self, metrics: LogMetrics, column: str) -> SliceTable:
-        return SliceTable.of(self.reader.names(column), metrics.cuts[column_cut(column)])
+        return SliceTable.of(self.reader.names(column), metrics.groupings[column_cut(column)])
 
     def _hours(self, metrics: LogMetrics) -> SliceTable:
         times = (datetime.fromtimestamp(hour * 3600, UTC) for hour in self.reader.hours.hours)
         names = [f"{time:%Y-%m-%dT%H:00Z}" for time in times]
-        return SliceTable.of(names, metrics.cuts[HOURS])
+        return SliceTable.of(names, metrics.groupings[HOURS])
 
 
 def _read_ahead(batches: Iterator[RawBatch]) -> Iterator[RawBatch]:

@@ -66,7 +66,7 @@ def test_every_number_of_the_whole_is_that_of_its_function(room):
 @pytest.mark.parametrize("room", [HELD, FOLDED])
 def test_every_number_of_a_slice_is_that_of_its_rows(room):
     log = drawn(2_000, slices=6, levels=40)
-    columns = measured(log, room).cuts[CUT].columns
+    columns = measured(log, room).groupings[CUT].columns
     for number in range(6):
         own = log.slices == number
         for name, value in expected(log.p[own], log.y[own], log.bids[own]).items():
@@ -75,7 +75,7 @@ def test_every_number_of_a_slice_is_that_of_its_rows(room):
 
 def test_cal_n_of_a_slice_is_that_of_its_rows_if_it_has_five_positives_a_bin():
     log = drawn(600, slices=12, rate=0.1)
-    columns = measured(log).cuts[CUT].columns
+    columns = measured(log).groupings[CUT].columns
     per_campaign = grouped_cal_n(log.p, log.y, log.slices, 4).per_campaign
     defined = {i: value for i, value in enumerate(columns["cal_4"]) if not np.isnan(value)}
     assert 0 < len(defined) < 12
@@ -117,7 +117,7 @@ def test_the_floor_under_cal_n_is_that_of_its_function(rate):
 
 def test_the_floor_under_gc_n_is_the_mean_of_those_of_its_campaigns():
     metrics = measured(drawn(4_000))
-    columns = metrics.cuts[CUT].columns
+    columns = metrics.groupings[CUT].columns
     mean = np.average(columns["cal_3_floor"], weights=columns["n"])
     assert metrics.overall["gc_3_floor"] == pytest.approx(mean)
 
@@ -159,7 +159,10 @@ def test_neither_order_nor_batches_matter(room, batch):
     one = measured(log, room, 250)
     other = measured(log.shuffled(np.random.default_rng(4)), room, batch, workers=2)
     ours, theirs = (
-        {**found.overall, **{f"of {k}": v.tolist() for k, v in found.cuts[CUT].columns.items()}}
+        {
+            **found.overall,
+            **{f"of {k}": v.tolist() for k, v in found.groupings[CUT].columns.items()},
+        }
         for found in (one, other)
     )
     assert ours.keys() == theirs.keys()
@@ -170,12 +173,12 @@ def test_neither_order_nor_batches_matter(room, batch):
 def test_sums_are_exact_and_areas_within_their_bounds_when_scores_share_cells():
     log = drawn(6_000)
     exact, coarse = measured(log), measured(log, RowLimits(1_000, 1_000, 400))
-    assert exact.cuts[CUT].cells_per_octave is None
-    assert coarse.cuts[CUT].cells_per_octave < 2**30
+    assert exact.groupings[CUT].cells_per_octave is None
+    assert coarse.groupings[CUT].cells_per_octave < 2**30
     for name in SUMS:
         assert coarse.overall[name] == pytest.approx(exact.overall[name], rel=1e-12), name
     for name, error in (("auc", "auc_error_at_most"), ("cs_auc", "cs_auc_error_at_most")):
-        ours, theirs = exact.cuts[CUT].columns, coarse.cuts[CUT].columns
+        ours, theirs = exact.groupings[CUT].columns, coarse.groupings[CUT].columns
         assert error not in ours
         assert (np.abs(ours[name] - theirs[name]) <= theirs[error]).all()
     assert coarse.overall["gc_3"] == pytest.approx(exact.overall["gc_3"], rel=0.1)
@@ -228,7 +231,7 @@ def test_many_slices_need_no_short_codes():
     found = measured(
         Log(p, y, np.ones(len(codes)), codes), RowLimits(20_000, 20_000, 50_000), batch=10_000
     )
-    assert found.cuts[CUT].columns["n"].tolist() == np.bincount(codes).tolist()
+    assert found.groupings[CUT].columns["n"].tolist() == np.bincount(codes).tolist()
 
 
 def test_each_step_is_told():
