@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Self
 
-import numpy as np
 from scipy.special import xlogy
 
 from calibrators.samples import Floats
@@ -11,7 +10,7 @@ from evaluation.bootstrap.blocks import Blocks, Resampled
 from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import sum_at
+from evaluation.metrics.sums import quotients, sum_at
 
 
 class BlockSums(GroupSums):
@@ -50,10 +49,10 @@ class BlockSums(GroupSums):
 
 
 def _rig(sums: BlockSums) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = sums.positives / sums.weights
+    rate = quotients(sums.positives, sums.weights)
     # Not `click_entropy`, from which it differs in the last digit: recorded results hold to it.
-    return sums.rig(-(xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate)))
+    entropy: Floats = -(xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate))
+    return sums.rig(entropy)
 
 
 METRICS: Final[Mapping[str, Callable[[BlockSums], Floats]]] = {

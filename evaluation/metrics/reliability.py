@@ -198,7 +198,8 @@ def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
         sample_losses(runs.probabilities, predictions.run_positives * unit, runs.weights * unit)
     )[0]
     shares: Floats = losses / max(losses.sum(), np.finfo(np.float64).tiny)
-    return shares[bins.sums(runs.weights)[0] > 0.0]
+    held: Floats = shares[bins.sums(runs.weights)[0] > 0.0]
+    return held
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,11 +1,14 @@
 """Sums by place and by span, and ratios of sums with one rule for what is over 0."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
 
 
-def sum_at(places: Integers, values: Floats, length: int) -> Floats:
+def sum_at(places: NDArray[np.integer[Any]], values: Floats, length: int) -> Floats:
     """Sum of the values at each place 0..length-1, shape (length,); both arguments (n,)."""
     return np.bincount(places, values, length).astype(np.float64, copy=False)
 
@@ -33,7 +36,7 @@ def quotients(numerators: Floats, denominators: Floats) -> Floats:
 
 def ratio(numerator: float, denominator: float) -> float:
     """`quotients` of two numbers."""
-    return float(quotients(np.float64(numerator), np.float64(denominator)))
+    return float(quotients(np.asarray(numerator), np.asarray(denominator)))
 
 
 def ratio_errors(predicted: Floats, actual: Floats) -> Floats:
@@ -42,7 +45,7 @@ def ratio_errors(predicted: Floats, actual: Floats) -> Floats:
     Infinite where either side is 0, nan where both are.
     """
     ratios = quotients(predicted, actual)
-    return np.maximum(ratios, quotients(np.float64(1.0), ratios)) - 1.0
+    return np.maximum(ratios, quotients(np.asarray(1.0), ratios)) - 1.0
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:

@@ -127,12 +127,12 @@ class StreamedLog:
         return self._ranked_groupings if self.has_bids and self.has_classes else ()
 
     def cells(self) -> Callable[[str], CellRows]:
-        """Sort the rows, of which there is at least one, for a function to the cells of a grouping."""
+        """Sort the rows, at least one, for a function that gives the cells of a grouping."""
         self._held.sort_by_score()
         return self._table
 
     def revenue_rows(self) -> Callable[[str], RevenueRows]:
-        """Sort the rows by revenue, for a function to those of a ranked grouping."""
+        """Sort the rows by revenue, for a function that gives those of a ranked grouping."""
         ranked = self._held.by_revenue()
 
         def rows(grouping: str) -> RevenueRows:
