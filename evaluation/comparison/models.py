@@ -29,7 +29,7 @@ from evaluation.bootstrap.paired import (
 from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
-from evaluation.metrics.calibrated_loss import bias_split, calibrated_losses
+from evaluation.metrics.calibrated_loss import bias_split, both_outcomes, calibrated_and_plain
 from evaluation.metrics.predictions import Mask, Predictions
 from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard
@@ -78,13 +78,13 @@ class ComparedModel:
         counts = {"n": self.sums.weights.sum(), "positives": self.sums.positives.sum()}
         exact = {name: self._observed(self.sums.metric(name)) for name in _FROM_ALL_ROWS}
         numbers = {**card, **{n: float(v) for n, v in counts.items()}, **exact}
-        return {**numbers, **self._calibrated(), **self._revenue()}
+        columns = (self.scores, self.events.outcomes, self.events.counts, self.bias_rows)
+        return {**numbers, **calibrated_and_plain(*columns), **self._revenue()}
 
     @property
     def can_be_calibrated(self) -> bool:
         """Whether the bias rows hold both outcomes, without which no shift is finite."""
-        outcomes = self.events.outcomes[self.bias_rows]
-        return bool(len(outcomes) and outcomes.max() > 0.0 and outcomes.min() < 1.0)
+        return both_outcomes(self.events.outcomes[self.bias_rows])
 
     def sum_metrics(self) -> dict[str, Resampled]:
         """What sums decide, ready to be drawn."""
@@ -132,18 +132,6 @@ class ComparedModel:
         first, second = ((mask, self._predictions.select(mask)) for mask in masks)
         return first, second
 
-    def _calibrated(self) -> dict[str, float]:
-        y = self.events.outcomes
-        quadratic = calibrated_losses(self.scores, y, "quadratic", bias_rows=self.bias_rows)
-        numbers = {
-            "calibrated_quadratic_loss": quadratic.value,
-            "mse_beside_calibrated": quadratic.plain,
-        }
-        if not self.can_be_calibrated:
-            return {**numbers, **dict.fromkeys(_OF_LOG_LOSS, float("nan"))}
-        log = calibrated_losses(self.scores, y, "log", bias_rows=self.bias_rows)
-        return {**numbers, **dict(zip(_OF_LOG_LOSS, (log.value, log.plain), strict=True))}
-
     def _revenue(self) -> dict[str, float]:
         if self._bids is None:
             return {}
@@ -151,9 +139,6 @@ class ComparedModel:
 
     def _observed(self, metric: Resampled) -> float:
         return observed(metric, self.blocks.count)
-
-
-_OF_LOG_LOSS: Final = ("calibrated_log_loss", "log_loss_beside_calibrated")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

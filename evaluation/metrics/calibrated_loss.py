@@ -106,6 +106,34 @@ def calibrated_losses(
     )
 
 
+def calibrated_and_plain(
+    p: Floats, y: Floats, sample_weight: Floats, bias_rows: Mask
+) -> dict[str, float]:
+    """Both calibrated losses, and the plain ones on the same rows, by their names in JSON.
+
+    Those of log loss are nan where the bias rows do not hold both outcomes; arguments are (n,).
+    """
+    numbers = dict.fromkeys(_WITH_PLAIN["log"] + _WITH_PLAIN["quadratic"], float("nan"))
+    kinds: tuple[Loss, ...] = ("quadratic",)
+    if both_outcomes(y[bias_rows & (sample_weight > 0.0)]):
+        kinds = ("log", "quadratic")
+    for loss in kinds:
+        found = calibrated_losses(p, y, loss, bias_rows=bias_rows, sample_weight=sample_weight)
+        numbers |= zip(_WITH_PLAIN[loss], (found.value, found.plain), strict=True)
+    return numbers
+
+
+_WITH_PLAIN: Mapping[Loss, tuple[str, str]] = {
+    "log": ("calibrated_log_loss", "log_loss_beside_calibrated"),
+    "quadratic": ("calibrated_quadratic_loss", "mse_beside_calibrated"),
+}
+
+
+def both_outcomes(y: Floats) -> bool:
+    """Whether some outcome is above 0 and some below 1: the shift that fits them is finite."""
+    return bool(len(y) and y.max() > 0.0 and y.min() < 1.0)
+
+
 def calibrated_log_loss(
     p: ArrayLike,
     y: ArrayLike,
@@ -464,7 +492,7 @@ def bias_shift_of(predictions: Predictions) -> float:
 
 
 def _check_both_classes(outcomes: Floats) -> None:
-    if outcomes.max() == 0.0 or outcomes.min() == 1.0:
+    if not both_outcomes(outcomes):
         raise ValueError(
             f"outcomes are all {outcomes[0]:.0f} ({len(outcomes):,} samples): the shift that would"
             " fit them is infinite; fit it on samples with both outcomes, such as more of them"

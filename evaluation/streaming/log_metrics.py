@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.samples import Floats
-from evaluation.metrics.calibrated_loss import Loss, calibrated_losses
+from evaluation.metrics.calibrated_loss import calibrated_and_plain
+from evaluation.metrics.predictions import Mask
 from evaluation.metrics.reliability import (
     ReliabilityDiagram,
     ScoreQuantiles,
@@ -21,45 +20,24 @@ from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
 from evaluation.streaming.rows import CellRows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BiasHalves:
-    """Every row in four: its positives and negatives, drawn for the bias and not.
+def _bias_halves(
+    rows: CellRows, share: float, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats, Mask]:
+    """Probabilities, outcomes of 0 or 1, weights and bias rows, (4 r,), for `calibrated_losses`.
 
-    Attributes
-    ----------
-    probabilities, outcomes, weights : (4 r,), as `calibrated_losses` takes them; outcomes are 0
-        or 1, and weights may be 0.
-    bias_rows : (4 r,) True where the bias is fitted.
+    Every row in four: its positives and negatives, drawn for the bias and not. Each sample is drawn
+    by chance, `share` of them; weights are whole. Samples of one row part as they would if they
+    stood apart. Those with fractional outcomes keep the mean of their row.
     """
-
-    probabilities: Floats
-    outcomes: Floats
-    weights: Floats
-    bias_rows: NDArray[np.bool_]
-
-    @classmethod
-    def draw(cls, rows: CellRows, share: float, rng: np.random.Generator) -> Self:
-        """Each sample is drawn for the bias by chance, `share` of them; weights are whole.
-
-        Samples of one row part as they would if they stood apart. Those with fractional outcomes
-        keep the mean of their row.
-        """
-        drawn, clicks = _drawn(rows.positives, rows.weights, share, rng)
-        parts = (clicks, drawn - clicks, rows.positives - clicks)
-        weights = (*parts, rows.weights - sum(parts))
-        size = len(rows)
-        return cls(
-            np.tile(rows.scores, 4),
-            np.repeat((1.0, 0.0, 1.0, 0.0), size),
-            np.maximum(np.concatenate(weights), 0.0),
-            np.repeat((True, True, False, False), size),
-        )
-
-    @property
-    def bias_has_both_classes(self) -> bool:
-        """Whether the shift that fits the drawn samples is finite."""
-        drawn, clicks = self.weights[self.bias_rows], self.outcomes[self.bias_rows] == 1.0
-        return bool(drawn[clicks].any() and drawn[~clicks].any())
+    drawn, clicks = _drawn(rows.positives, rows.weights, share, rng)
+    parts = (clicks, drawn - clicks, rows.positives - clicks)
+    weights = (*parts, rows.weights - sum(parts))
+    return (
+        np.tile(rows.scores, 4),
+        np.repeat((1.0, 0.0, 1.0, 0.0), len(rows)),
+        np.maximum(np.concatenate(weights), 0.0),
+        np.repeat((True, True, False, False), len(rows)),
+    )
 
 
 def _drawn(
@@ -77,7 +55,6 @@ _ENOUGH_ROWS = 250_000
 """So many rows are enough for quantiles and shifts: cells of some 1 / 10,000 of an octave move no
 digit that is shown."""
 _BIAS_SHARE = 0.1
-_UNDEFINED = (float("nan"), float("nan"))
 _POSITIVES_PER_POINT, _FEWEST_POINTS, _MOST_POINTS = 25, 3, 12
 
 
@@ -96,35 +73,12 @@ def overall_metrics(rows: CellRows, quantiles: int, seed: int) -> OverallMetrics
     p, y, w = few.scores, few.outcomes, few.weights
     points = int(few.positives.sum() / _POSITIVES_PER_POINT)
     points = int(np.clip(points, _FEWEST_POINTS, _MOST_POINTS))
+    halves = _bias_halves(few, _BIAS_SHARE, np.random.default_rng(seed))
     return OverallMetrics(
-        _calibrated(few, seed),
+        calibrated_and_plain(*halves),
         score_quantiles(p, y, quantiles, sample_weight=w),
         reliability_diagram(p, y, points, sample_weight=w),
     )
-
-
-def _calibrated(rows: CellRows, seed: int) -> dict[str, float]:
-    """Both losses with and without the bias, on the same samples; the bias is of the others."""
-    halves = BiasHalves.draw(rows, _BIAS_SHARE, np.random.default_rng(seed))
-    log, plain_log = _pair(halves, "log") if halves.bias_has_both_classes else _UNDEFINED
-    quadratic, plain_quadratic = _pair(halves, "quadratic")
-    return {
-        "calibrated_log_loss": log,
-        "log_loss_beside_calibrated": plain_log,
-        "calibrated_quadratic_loss": quadratic,
-        "mse_beside_calibrated": plain_quadratic,
-    }
-
-
-def _pair(halves: BiasHalves, loss: Loss) -> tuple[float, float]:
-    found = calibrated_losses(
-        halves.probabilities,
-        halves.outcomes,
-        loss,
-        bias_rows=halves.bias_rows,
-        sample_weight=halves.weights,
-    )
-    return found.value, found.plain
 
 
 Advance = Callable[[str], None]
