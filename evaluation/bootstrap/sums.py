@@ -51,8 +51,8 @@ class BlockSums(GroupSums):
 def _rig(sums: BlockSums) -> Floats:
     rate = quotients(sums.positives, sums.weights)
     # Not `click_entropy`, from which it differs in the last digit: recorded results hold to it.
-    entropy: Floats = -(xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate))
-    return sums.rig(entropy)
+    entropy = -(xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate))
+    return sums.rig(entropy.astype(np.float64, copy=False))
 
 
 METRICS: Final[Mapping[str, Callable[[BlockSums], Floats]]] = {
