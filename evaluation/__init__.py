@@ -24,8 +24,7 @@ from evaluation.backtest.click_history import ClickStream, ClickWindows
 from evaluation.backtest.delayed import DelayedBacktest, delayed_backtest
 from evaluation.backtest.event_table import EventTable
 from evaluation.bootstrap.blocks import Blocks
-from evaluation.bootstrap.difference import Difference
-from evaluation.bootstrap.paired import paired_bootstrap
+from evaluation.bootstrap.paired import Difference, paired_bootstrap
 from evaluation.comparison.behaviour_study import (
     BehaviourStudy,
     QuantileRates,
@@ -34,35 +33,39 @@ from evaluation.comparison.behaviour_study import (
 )
 from evaluation.comparison.metric_accuracy import MetricAccuracy, metric_accuracy
 from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
-from evaluation.metrics.bias import bias_shift
 from evaluation.metrics.cal_n import cal_n, cal_n_floor
 from evaluation.metrics.calibrated_loss import (
     CalibratedLoss,
+    RollingCalibratedLoss,
+    bias_shift,
     calibrated_log_loss,
     calibrated_losses,
     calibrated_quadratic_loss,
+    rolling_calibrated_log_loss,
+    rolling_calibrated_losses,
+    rolling_calibrated_quadratic_loss,
 )
 from evaluation.metrics.calibration import copc, pcoc, prediction_error, ropr
 from evaluation.metrics.gc_n import GroupedCalN, gc_n, grouped_cal_n
 from evaluation.metrics.loss import log_loss, mae, mse, nmse, rig
-from evaluation.metrics.reliability import ReliabilityDiagram, reliability_diagram
+from evaluation.metrics.reliability import (
+    RateSlices,
+    ReliabilityDiagram,
+    ScoreQuantiles,
+    rate_slices,
+    reliability_diagram,
+    score_quantiles,
+)
 from evaluation.metrics.revenue_auc import (
     CsAuc,
     GroupedCsAuc,
+    bucketed_cs_auc,
     cs_auc,
     cs_auc_parts,
     gcs_auc,
     grouped_cs_auc,
 )
-from evaluation.metrics.revenue_auc_buckets import bucketed_cs_auc
-from evaluation.metrics.rolling_calibrated_loss import (
-    RollingCalibratedLoss,
-    rolling_calibrated_log_loss,
-    rolling_calibrated_losses,
-    rolling_calibrated_quadratic_loss,
-)
 from evaluation.metrics.scorecard import scorecard
-from evaluation.metrics.slices import RateSlices, ScoreQuantiles, rate_slices, score_quantiles
 from evaluation.simulation.ad_platform import Platform, PlatformHour
 from evaluation.simulation.click_platform import ClickHour, ClickPlatform
 

@@ -27,7 +27,7 @@ from app.datasets.impressions import (
 from app.datasets.tables import LogColumn, epoch_seconds
 from app.errors import CommandError
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
-from evaluation.streaming import OVERALL, LogBatch, LogCuts
+from evaluation.streaming import OVERALL, Groupings, LogBatch
 from evaluation.streaming.rows import LEFT_OUT, SliceCodes
 
 _DEFAULTS = LogColumns()
@@ -252,7 +252,7 @@ class BatchReader:
         """The values of a column that the log is cut by, as they are numbered."""
         return self._values[column].names
 
-    def sizes(self) -> LogCuts:
+    def sizes(self) -> Groupings:
         """The cuts with as many slices as have come up."""
         sizes = {OVERALL: 1}
         sizes |= {column_cut(name): len(found.names) for name, found in self._values.items()}
@@ -261,7 +261,7 @@ class BatchReader:
         if self.present.columns.placement is not None:
             self._check_mainline()
             sizes[MAINLINE] = 1
-        return LogCuts(
+        return Groupings(
             sizes,
             campaigns=_cut_or_none(self.present.campaign),
             groups=_cut_or_none(self.present.group),

@@ -15,7 +15,7 @@ from scipy.special import bdtrc
 from app.reports.labels import shortened
 from app.results.formatting import shown
 from calibrators.samples import Floats
-from evaluation.streaming import OVERALL, CompactLog, CutMetrics, LogMetrics
+from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
 from evaluation.streaming.group_metrics import BINS, pcoc_interval
 
 CHANCE = 0.05
@@ -35,10 +35,10 @@ class SliceTable:
 
     names: Sequence[str]
     columns: Mapping[str, Floats]
-    metrics: CutMetrics
+    metrics: GroupMetrics
 
     @classmethod
-    def of(cls, names: Sequence[str], metrics: CutMetrics) -> "SliceTable":
+    def of(cls, names: Sequence[str], metrics: GroupMetrics) -> "SliceTable":
         """The slices of a cut, by name."""
         order = sorted(range(len(names)), key=names.__getitem__)
         columns = {name: column[order] for name, column in metrics.columns.items()}
@@ -119,7 +119,7 @@ class EvaluatedLog:
     @property
     def fewest_cells(self) -> float | None:
         """Score cells of an octave in the coarsest cut; None where all scores are exact."""
-        cells = [cut.cells_per_octave for cut in self.metrics.cuts.values()]
+        cells = [cut.cells_per_octave for cut in self.metrics.groupings.values()]
         return min((count for count in cells if count is not None), default=None)
 
 
@@ -157,7 +157,7 @@ def _total(log: EvaluatedLog) -> Iterator[str]:
     numbers = log.overall
     lower, upper = numbers["pcoc_lower"], numbers["pcoc_upper"]
     interval = f"by chance {shown(lower, '.3f')} to {shown(upper, '.3f')}"
-    if math.isnan(numbers["pcoc"]):
+    if not numbers["positives"]:
         promised = shown(numbers["expected"], ",.4g")
         yield f"No positive came, and {promised} were promised."
     elif lower <= 1.0 <= upper:
@@ -215,7 +215,7 @@ def _off(what: str, table: SliceTable) -> str:
 _WORTH_SAYING = 0.001
 
 
-def notes(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
+def notes(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
     """One sentence or two for each thing; none for a log in which all is defined and exact."""
     numbers = metrics.overall
     yield from _one_class(numbers)
@@ -239,7 +239,7 @@ def _one_class(numbers: Mapping[str, float]) -> Iterator[str]:
         )
 
 
-def _ranking(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
+def _ranking(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
     numbers = metrics.overall
     if log.has_bids and not log.has_classes:
         yield "Some outcomes are neither 0 nor 1, so there is no csAUC."
@@ -275,12 +275,12 @@ def _bin_notes(numbers: Mapping[str, float]) -> Iterator[str]:
 
 
 def _cells(metrics: LogMetrics) -> Iterator[str]:
-    coarse = [cut for cut in metrics.cuts.values() if cut.cells_per_octave is not None]
+    coarse = [cut for cut in metrics.groupings.values() if cut.cells_per_octave is not None]
     if not coarse:
         return
     cells = min(cut.cells_per_octave or math.inf for cut in coarse)
     error = max(cut.auc_error for cut in coarse)
-    whole = metrics.cuts[OVERALL].auc_error
+    whole = metrics.groupings[OVERALL].auc_error
     yield (
         "The log is too long to hold every score apart: from a score to its double there are"
         f" {cells:,.0f} cells or more, and scores of one cell tie. AUC is off by {whole:.1g} at"

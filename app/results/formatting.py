@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 
 from evaluation.bootstrap.blocks import LEAST_BLOCKS
-from evaluation.bootstrap.difference import Difference
+from evaluation.bootstrap.paired import Difference
 
 Rows = Mapping[str, Mapping[str, float]]
 HOW_TO_READ = (

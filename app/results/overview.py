@@ -101,7 +101,7 @@ def _revenue(log: EvaluatedLog) -> list[Line]:
 
 def _has_several(log: EvaluatedLog, cut: str | None) -> bool:
     """Whether a mean over the slices of a cut tells anything else than the whole log does."""
-    return cut is not None and len(log.metrics.cuts[cut].columns["n"]) > 1
+    return cut is not None and len(log.metrics.groupings[cut].columns["n"]) > 1
 
 
 def _with_interval(numbers: Numbers) -> str:

@@ -1,7 +1,4 @@
-"""Blocks of rows that share their error: what a bootstrap draws, each as a whole.
-
-Draws of blocks with replacement, and what metrics become in each draw.
-"""
+"""The block bootstrap: rows that share their error are drawn as a whole, with replacement."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, check_equal_lengths
-from evaluation.metrics.bias import Mask
-from evaluation.metrics.predictions import Campaigns, encode_campaigns
+from evaluation.metrics.predictions import Campaigns, Mask, encode_campaigns
 from evaluation.metrics.sums import sum_at
 
 LEAST_BLOCKS: Final = 10
@@ -149,18 +145,8 @@ def resample(
 ) -> dict[Name, Floats]:
     """Every metric in every draw, (draws,) each; all of them see the same draws.
 
-    Parameters
-    ----------
-    metrics : the metrics, by any names.
-    blocks : how many blocks the rows of all of them are in, at least 1.
-    draws : at least 1.
-    seed : at least 0.
-    progress : called with (draws done, draws in all).
-
-    Raises
-    ------
-    ValueError
-        When there is no draw to make.
+    `blocks` is how many blocks the rows of all of them are in, `progress` is called with (draws
+    done, draws in all). ValueError unless `draws` is at least 1.
     """
     if not (draws >= 1 and draws == int(draws)):
         raise ValueError(f"draws = {draws}: must be whole and at least 1")

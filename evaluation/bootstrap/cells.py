@@ -25,15 +25,6 @@ _MOST_HALVINGS = 5
 _MOST_NUMBERS = 400_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellSums:
-    """Sums of k cells in d draws, (k, d) each, cells in the order of their probability."""
-
-    weights: Floats
-    positives: Floats
-    expected: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class BlockCells:
     """Sums over the rows of each (cell, block) that has any, (k,) each, sorted so.
@@ -145,10 +136,11 @@ class CellMatrix:
         """Draws that may be worked out together in little memory."""
         return max(1, _MOST_NUMBERS // max(len(self.keys), 1))
 
-    def drawn(self, multiplicities: Floats) -> CellSums:
-        """The sums of every draw, from how often each block was drawn, (d, blocks)."""
+    def drawn(self, multiplicities: Floats) -> tuple[Floats, Floats, Floats]:
+        """Weights, positives and expected positives in every draw, (rows, d) each, from how often
+        each block was drawn, (d, blocks)."""
         times = multiplicities.T
-        return CellSums(self.weights @ times, self.positives @ times, self.expected @ times)
+        return self.weights @ times, self.positives @ times, self.expected @ times
 
 
 def _cells(p: Floats) -> Integers:

@@ -1,20 +1,25 @@
-"""AUC and the calibrated log loss in every draw of blocks.
+"""Metrics that take cells of score, in every draw of blocks: AUC, csAUC, calibrated log loss, GC-N.
 
-csAUC in every draw of blocks, on buckets of score and of bid.
+AUC and calibrated log loss take the cells of all rows, GC-N those of each campaign, csAUC buckets
+of score and of bid. A draw is a matrix product, and the rows stay sorted: so these share the rules
+of the metrics of samples (bin sizes, errors of bins, means) and not their kernels, which sort.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from calibrators.samples import Floats, Integers
-from evaluation.bootstrap.blocks import Blocks
-from evaluation.bootstrap.cells import BlockCells, CellMatrix
-from evaluation.metrics.bias import Mask
-from evaluation.metrics.loss import EPSILON
+from evaluation.bootstrap.blocks import Blocks, Resampled
+from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
+from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
+from evaluation.metrics.calibrated_loss import log_odds
+from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
+from evaluation.metrics.predictions import Mask
 from evaluation.metrics.sums import sum_at
 
 _STEPS = 60
@@ -34,8 +39,7 @@ class BlockAuc:
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        parts = _split(multiplicities, self.matrix.at_once)
-        return np.concatenate([self._of(part) for part in parts])
+        return _in_parts(self._of, multiplicities, self.matrix.at_once)
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
@@ -50,8 +54,7 @@ class BlockAuc:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCalibratedLogLoss:
-    """`calibrated_log_loss` in every draw: the shift that the drawn bias rows ask for, judged on
-    the other rows drawn.
+    """`calibrated_log_loss` in every draw: fitted on the bias rows drawn, measured on the others.
 
     A draw whose bias rows are of one class has no finite shift: nan.
 
@@ -69,13 +72,13 @@ class BlockCalibratedLogLoss:
     @classmethod
     def of(cls, bias: BlockCells, rest: BlockCells) -> Self:
         """Of the bias rows and of the rest."""
-        odds = (_log_odds(cells) for cells in (bias, rest))
+        odds = (log_odds(cells.probabilities) for cells in (bias, rest))
         return cls(bias.pooled(), rest.pooled(), *odds)
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
         at_once = min(self.bias.at_once, self.rest.at_once)
-        return np.concatenate([self._of(part) for part in _split(multiplicities, at_once)])
+        return _in_parts(self._of, multiplicities, at_once)
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
@@ -118,12 +121,9 @@ def log_odds_shifts(log_odds: Floats, weights: Floats, positives: Floats) -> Flo
     return np.where(defined, c, np.nan)
 
 
-def _log_odds(cells: BlockCells) -> Floats:
-    return logit(np.clip(cells.probabilities, EPSILON, 1.0 - EPSILON))
-
-
-def _split(multiplicities: Floats, at_once: int) -> list[Floats]:
-    return [multiplicities[at : at + at_once] for at in range(0, len(multiplicities), at_once)]
+def _in_parts(metric: Resampled, multiplicities: Floats, at_once: int) -> Floats:
+    starts = range(0, len(multiplicities), at_once)
+    return np.concatenate([metric(multiplicities[at : at + at_once]) for at in starts])
 
 
 _BID_BUCKETS: Final = 32
@@ -165,8 +165,7 @@ class BlockCsAuc:
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
-        starts = range(0, len(multiplicities), _AT_ONCE)
-        return np.concatenate([self._of(multiplicities[at : at + _AT_ONCE]) for at in starts])
+        return _in_parts(self._of, multiplicities, _AT_ONCE)
 
     def _of(self, multiplicities: Floats) -> Floats:
         times = multiplicities.T
@@ -195,3 +194,103 @@ def _buckets(values: Floats, most: int) -> Integers:
     if len(distinct) > most:
         distinct = np.unique(np.quantile(values, np.arange(most) / most, method="inverted_cdf"))
     return np.searchsorted(distinct, values, side="right") - 1
+
+
+@dataclass(frozen=True, eq=False)
+class BlockGcN:
+    """`gc_n`, by its defaults, in every draw.
+
+    Attributes
+    ----------
+    matrix : the cells of each campaign, one campaign after the other.
+    bounds : (campaigns + 1,) the cells of campaign j are bounds[j]:bounds[j + 1].
+    whole : (campaigns,) whether all weights of its rows are whole numbers.
+    snapped : whether a cut goes to the nearer end of a cell lighter than half a bin. Where cells
+        stand for several probabilities, dividing one would divide a positive that the samples
+        give to one side, and a bin with a hundredth of a positive has an error of a hundred.
+    n : bins of each campaign.
+    """
+
+    matrix: CellMatrix
+    bounds: Integers
+    whole: Mask
+    snapped: bool
+    n: int
+
+    @classmethod
+    def of(
+        cls,
+        cells: BlockCells,
+        blocks: Blocks,
+        campaigns: NDArray[np.integer],
+        weights: Floats,
+        n: int,
+    ) -> Self:
+        """Of n bins in each campaign.
+
+        campaigns, (n_rows,), are whole numbers from 0 up, each block being of one of them;
+        weights, (n_rows,), are the rows'.
+        """
+        owners = np.zeros(blocks.count, np.int64)
+        owners[blocks.codes] = campaigns
+        size = int(owners.max(initial=-1)) + 1
+        broken = np.bincount(campaigns, weights != np.floor(weights), size)
+        matrix = cells.within(owners)
+        bounds = np.searchsorted(matrix.keys // CELL_SPAN, np.arange(size + 1))
+        return cls(matrix, bounds, broken == 0.0, not cells.exact, n)
+
+    def __call__(self, multiplicities: Floats) -> Floats:
+        """See `Resampled`."""
+        return _in_parts(self._of, multiplicities, self.matrix.at_once)
+
+    def _of(self, multiplicities: Floats) -> Floats:
+        columns = (_running(values) for values in self.matrix.drawn(multiplicities))
+        return np.array([self._one(*draw) for draw in zip(*columns, strict=True)])
+
+    def _one(self, weights: Floats, positives: Floats, expected: Floats) -> float:
+        """GC-N of one draw, from running sums over the cells, (cells + 1,) each."""
+        opens = weights[self.bounds[:-1]]
+        totals = weights[self.bounds[1:]] - opens
+        clicks = np.diff(positives[self.bounds])
+        kept = np.flatnonzero(clicks >= POSITIVES_PER_BIN * self.n)
+        if not len(kept):
+            return float("nan")
+        places, shares = self._cuts(weights, opens[kept], totals[kept], kept)
+        actual = _between(positives, places, shares)
+        values = cal_n_of_bins(_between(expected, places, shares), actual, "merge")
+        return CampaignErrors(kept, values, totals[kept]).mean
+
+    def _cuts(
+        self, weights: Floats, opens: Floats, totals: Floats, kept: Integers
+    ) -> tuple[Integers, Floats]:
+        """The cell that each cut of the campaigns kept passes through, (kept, n + 1), and the
+        share of it that is below; where `EqualFrequencyBins` cuts."""
+        small, larger = bin_sizes(totals[:, np.newaxis], self.whole[kept, np.newaxis], self.n)
+        k = np.arange(self.n + 1)
+        at = opens[:, np.newaxis] + small * k + np.minimum(larger, k)
+        first, behind = self.bounds[kept, np.newaxis], self.bounds[kept + 1, np.newaxis]
+        places = np.searchsorted(weights, at, side="right") - 1
+        places = np.clip(places, first, behind - 1)
+        # The cuts at the ends are those ends, whatever rounding made of their sums.
+        places[:, -1] = behind[:, 0] - 1
+        held = weights[places + 1] - weights[places]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(held > 0.0, np.clip((at - weights[places]) / held, 0.0, 1.0), 0.0)
+        if self.snapped:
+            light = held <= 0.5 * totals[:, np.newaxis] / self.n
+            shares = np.where(light, np.rint(shares), shares)
+        shares[:, -1] = 1.0
+        return places, shares
+
+
+def _running(values: Floats) -> Floats:
+    """Sums of what comes before each cell, and of all, draw by draw: (k, d) to (d, k + 1)."""
+    sums = np.zeros((values.shape[1], values.shape[0] + 1))
+    np.cumsum(np.ascontiguousarray(values.T), axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _between(running: Floats, places: Integers, shares: Floats) -> Floats:
+    """What lies between neighbouring cuts, (kept, n)."""
+    reached = running[places] + shares * (running[places + 1] - running[places])
+    return np.diff(reached, axis=1)

@@ -1,55 +1,40 @@
 """Metrics that sums over blocks decide: exact in every draw, and as fast as a matrix product."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
-import numpy as np
 from scipy.special import xlogy
 
 from calibrators.samples import Floats
 from evaluation.bootstrap.blocks import Blocks, Resampled
+from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import sum_at
+from evaluation.metrics.sums import quotients, sum_at
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockSums:
-    """Sums over the rows of every block, (blocks,) each.
+class BlockSums(GroupSums):
+    """Sums over the rows of every block; a draw of blocks is their sum by how often each came."""
 
-    Attributes
-    ----------
-    weights : of the weights.
-    positives : of weight times outcome.
-    expected : of weight times probability.
-    losses : of weight times log loss.
-    squares : of weight times squared error.
-    """
-
-    weights: Floats
-    positives: Floats
-    expected: Floats
-    losses: Floats
-    squares: Floats
+    __slots__ = ()
 
     @classmethod
     def of(cls, predictions: Predictions, blocks: Blocks) -> Self:
         """The sums of n rows."""
-        weights, y = predictions.weights, predictions.outcomes
+        weights, p = predictions.weights, predictions.probabilities
         rows = (
             weights,
             predictions.positives,
             predictions.expected,
-            sample_losses(predictions.probabilities, predictions.positives, weights),
-            weights * (y - predictions.probabilities) ** 2,
+            sample_losses(p, predictions.positives, weights),
+            weights * (predictions.outcomes - p) ** 2,
         )
         return cls(*(sum_at(blocks.codes, row, blocks.count) for row in rows))
 
     @property
     def columns(self) -> tuple[Floats, ...]:
         """All sums, in the order of the attributes."""
-        return self.weights, self.positives, self.expected, self.losses, self.squares
+        return self.weights, self.positives, self.expected, self.log_losses, self.squares
 
     def drawn(self, multiplicities: Floats) -> "BlockSums":
         """The sums of every draw, (d,) each, from how often each block was drawn, (d, blocks)."""
@@ -60,42 +45,21 @@ class BlockSums:
         if name not in METRICS:
             raise ValueError(f"metric = {name!r}: must be auc, {', '.join(METRICS)} or a function")
         of_sums = METRICS[name]
-
-        def resampled(multiplicities: Floats) -> Floats:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return of_sums(self.drawn(multiplicities))
-
-        return resampled
-
-
-def _log_loss(sums: BlockSums) -> Floats:
-    return sums.losses / sums.weights
-
-
-def _mse(sums: BlockSums) -> Floats:
-    return sums.squares / sums.weights
-
-
-def _pcoc(sums: BlockSums) -> Floats:
-    return np.where(sums.positives > 0.0, sums.expected / sums.positives, np.nan)
-
-
-def _cal_1(sums: BlockSums) -> Floats:
-    ratio = _pcoc(sums)
-    return np.maximum(ratio, 1.0 / ratio) - 1.0
+        return lambda multiplicities: of_sums(self.drawn(multiplicities))
 
 
 def _rig(sums: BlockSums) -> Floats:
-    rate = sums.positives / sums.weights
+    rate = quotients(sums.positives, sums.weights)
+    # Not `click_entropy`, from which it differs in the last digit: recorded results hold to it.
     entropy = -(xlogy(rate, rate) + xlogy(1.0 - rate, 1.0 - rate))
-    return np.where(entropy > 0.0, 1.0 - _log_loss(sums) / entropy, np.nan)
+    return sums.rig(entropy.astype(np.float64, copy=False))
 
 
 METRICS: Final[Mapping[str, Callable[[BlockSums], Floats]]] = {
-    "cal_1": _cal_1,
-    "log_loss": _log_loss,
-    "mse": _mse,
-    "pcoc": _pcoc,
+    "cal_1": lambda sums: sums.cal_1,
+    "log_loss": lambda sums: sums.log_loss,
+    "mse": lambda sums: sums.mse,
+    "pcoc": lambda sums: sums.pcoc,
     "rig": _rig,
 }
-"""Metrics by name; `cal_1` is max(PCOC, 1 / PCOC) - 1, the distance of PCOC from 1."""
+"""Metrics by name."""

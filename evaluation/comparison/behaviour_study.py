@@ -1,7 +1,6 @@
-"""Does behaviour after the click foretell the conversion, beyond what was known before it?
+"""Does behaviour after the click predict the conversion, beyond what was known before it?
 
-Folds of a cross-validation.
-The rate of an outcome by quantile of a value: does the one go with the other?
+By cross-validation of the post-click model, and by the rate of conversions per quantile.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,11 +34,10 @@ def stratified_folds(outcomes: Floats, n: int, seed: int) -> Integers:
     ----------
     outcomes : (n_samples,) each 0 or 1.
     n : folds, at least 1.
-    seed : at least 0; the same seed draws the same folds.
+    seed : of the draw.
 
     Examples
     --------
-    >>> import numpy as np
     >>> outcomes = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     >>> folds = stratified_folds(outcomes, 2, seed=0)
     >>> np.bincount(folds), np.bincount(folds, outcomes)
@@ -108,11 +106,8 @@ def behaviour_study(
     seed : draws the folds.
     num_threads : of LightGBM; 0 is one for each core.
 
-    Raises
-    ------
-    ValueError
-        When lengths differ, a behaviour is no feature, an outcome is neither 0 nor 1, or a class
-        has fewer than two samples for each fold.
+    ValueError when lengths differ, a behaviour is no feature, an outcome is neither 0 nor 1, or a
+    class has fewer than two samples for each fold.
 
     References
     ----------
@@ -180,8 +175,8 @@ def _predicted(
 
 def _scores(probabilities: Floats, outcomes: Floats, fold_of: Integers) -> dict[str, Floats]:
     parts = [fold_of == fold for fold in np.unique(fold_of)]
-    judged = [Predictions.check(probabilities[part], outcomes[part], None) for part in parts]
-    return {name: np.array([metric(fold) for fold in judged]) for name, metric in _METRICS.items()}
+    scored = [Predictions.check(probabilities[part], outcomes[part], None) for part in parts]
+    return {name: np.array([metric(fold) for fold in scored]) for name, metric in _METRICS.items()}
 
 
 def _mean_and_spread(scores: Mapping[str, Floats]) -> dict[str, float]:
@@ -233,11 +228,6 @@ def quantile_rates(
     outcomes : (n_samples,) in [0, 1].
     n : groups asked for, at least 1.
     confidence : coverage of the intervals, between 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     References
     ----------

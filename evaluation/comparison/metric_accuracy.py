@@ -44,16 +44,9 @@ def metric_accuracy(
     ties : what a pair of equal values counts, in [0, 1]; 0 is "strictly lower", as printed.
     confidence : coverage of the interval, between 0 and 1.
 
-    Returns
-    -------
-    MetricAccuracy
-        All nan without a run of A or of B. It says nothing about other evaluation sets: between
-        them the accuracy varies by several points more.
-
-    Raises
-    ------
-    ValueError
-        When a value is nan, an argument is out of its range, or the shapes are wrong.
+    All nan without a run of A or of B. It says nothing about other evaluation sets: between them
+    the accuracy varies by several points more. ValueError when a value is nan, an argument out of
+    its range, or a shape wrong.
 
     Notes
     -----
@@ -62,12 +55,11 @@ def metric_accuracy(
     var(placements of B) / m_B. Pairs share runs, so sqrt(value (1 - value) / (m_A m_B)) would be
     far too small. The interval is value +- z standard errors on the scale of log-odds.
 
-    When all pairs go one way that variance is 0, which is no knowledge. With m = min(m_A, m_B),
-    the runs make m pairs that share none, all of which going one way has probability value^m at
-    most; so the interval then ends at x = (half of 1 - confidence)^(1/m), about 1 - 3.7 / m for
-    95 %. No other value gets a narrower lower end than a value of 1 does, so x bounds the lower
-    end (and 1 - x the upper) always. Where there is no standard error and the value is neither 0
-    nor 1, the interval is Wilson's of m pairs.
+    When all pairs go one way that variance is 0, which says nothing. With m = min(m_A, m_B), the
+    runs make m pairs that share none, all of which going one way has probability value^m at most;
+    so the interval then ends at x = (half of 1 - confidence)^(1/m), about 1 - 3.7 / m for 95 %, and
+    x bounds the lower end (1 - x the upper) of any value. Where there is no standard error and the
+    value is neither 0 nor 1, the interval is Wilson's of m pairs.
 
     References
     ----------

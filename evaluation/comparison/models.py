@@ -1,9 +1,6 @@
-"""Two models on the same rows: their metrics, plain and calibrated, and how far they differ.
+"""Two models on the same rows: their metrics, plain and calibrated, and how far they differ."""
 
-One of two models that are compared: its metrics, and what they become in draws of blocks.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -19,18 +16,21 @@ from evaluation.bootstrap.blocks import (
     centred,
     effective_number,
     observed,
-    resample,
 )
 from evaluation.bootstrap.cells import BlockCells
-from evaluation.bootstrap.difference import Difference, less
-from evaluation.bootstrap.gc_n import BlockGcN
-from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc
+from evaluation.bootstrap.paired import (
+    MOST_RANKED_DRAWS,
+    Contrast,
+    Difference,
+    less,
+    paired_difference,
+    resample_all,
+)
+from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
-from evaluation.comparison.significance import MOST_RANKED_DRAWS
-from evaluation.metrics.bias import Mask, bias_split
-from evaluation.metrics.calibrated_loss import calibrated_losses, samples_at
-from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.calibrated_loss import bias_split, both_outcomes, calibrated_and_plain
+from evaluation.metrics.predictions import Mask, Predictions
 from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard
 
@@ -78,13 +78,13 @@ class ComparedModel:
         counts = {"n": self.sums.weights.sum(), "positives": self.sums.positives.sum()}
         exact = {name: self._observed(self.sums.metric(name)) for name in _FROM_ALL_ROWS}
         numbers = {**card, **{n: float(v) for n, v in counts.items()}, **exact}
-        return {**numbers, **self._calibrated(), **self._revenue()}
+        columns = (self.scores, self.events.outcomes, self.events.counts, self.bias_rows)
+        return {**numbers, **calibrated_and_plain(*columns), **self._revenue()}
 
     @property
     def can_be_calibrated(self) -> bool:
         """Whether the bias rows hold both outcomes, without which no shift is finite."""
-        outcomes = self.events.outcomes[self.bias_rows]
-        return bool(len(outcomes) and outcomes.max() > 0.0 and outcomes.min() < 1.0)
+        return both_outcomes(self.events.outcomes[self.bias_rows])
 
     def sum_metrics(self) -> dict[str, Resampled]:
         """What sums decide, ready to be drawn."""
@@ -129,20 +129,8 @@ class ComparedModel:
     @property
     def _parts(self) -> tuple[tuple[Mask, Predictions], tuple[Mask, Predictions]]:
         masks = self.bias_rows, ~self.bias_rows
-        first, second = ((mask, samples_at(self._predictions, mask)) for mask in masks)
+        first, second = ((mask, self._predictions.select(mask)) for mask in masks)
         return first, second
-
-    def _calibrated(self) -> dict[str, float]:
-        y = self.events.outcomes
-        quadratic = calibrated_losses(self.scores, y, "quadratic", bias_rows=self.bias_rows)
-        numbers = {
-            "calibrated_quadratic_loss": quadratic.value,
-            "mse_beside_calibrated": quadratic.plain,
-        }
-        if not self.can_be_calibrated:
-            return {**numbers, **dict.fromkeys(_OF_LOG_LOSS, float("nan"))}
-        log = calibrated_losses(self.scores, y, "log", bias_rows=self.bias_rows)
-        return {**numbers, **dict(zip(_OF_LOG_LOSS, (log.value, log.plain), strict=True))}
 
     def _revenue(self) -> dict[str, float]:
         if self._bids is None:
@@ -151,9 +139,6 @@ class ComparedModel:
 
     def _observed(self, metric: Resampled) -> float:
         return observed(metric, self.blocks.count)
-
-
-_OF_LOG_LOSS: Final = ("calibrated_log_loss", "log_loss_beside_calibrated")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,8 +163,6 @@ LIFTED: Final = (
     "log_loss", "calibrated_log_loss", "mse", "calibrated_quadratic_loss", "auc", "cs_auc"
 )  # fmt: skip
 """Metrics whose ratio means something: they have a zero, and are not near it."""
-
-Contrast = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,30 +237,42 @@ def compare_models(
     ----------
     See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
     """
-    few = min(draws, MOST_RANKED_DRAWS)
     metrics = {side: model.metrics for side, model in models.items()}
-    drawn: dict[tuple[str, str], Floats] = {}
-    if draws:
-        count = models[A].blocks.count
-        sums = _named({side: model.sum_metrics() for side, model in models.items()})
-        drawn |= resample(sums, count, draws=draws, seed=seed)
-        ranked = _named({side: model.ranked_metrics() for side, model in models.items()})
-        rough = resample(ranked, count, draws=few, seed=seed, progress=progress)
-        for (side, name), metric in ranked.items():
-            value, held = metrics[side][name], rough[side, name]
-            # Cells and buckets move every draw alike.
-            exact = held + (value - observed(metric, count))
-            drawn[side, name] = centred(held, value) if name == "gc_3" else exact
+    drawn = _drawn(models, metrics, draws, seed, progress) if draws else {}
     effective = effective_number(models[A].sums.weights)
-    names = [name for name in LOWER_IS_BETTER if name in metrics[A]]
-    found = _Differences(metrics, drawn, effective)
+
+    def difference(name: str, contrast: Contrast = less) -> Difference:
+        values = [metrics[side][name] for side in (A, B)]
+        moved = [drawn.get((side, name), np.empty(0)) for side in (A, B)]
+        return paired_difference(values, moved, effective, contrast=contrast)
+
     return ModelComparison(
         models,
-        {name: found.plain(name) for name in names},
-        {name: found.lift(name) for name in LIFTED if name in metrics[A]},
+        {name: difference(name) for name in LOWER_IS_BETTER if name in metrics[A]},
+        {name: difference(name, _lift(name)) for name in LIFTED if name in metrics[A]},
         effective,
-        (draws, few),
+        (draws, min(draws, MOST_RANKED_DRAWS)),
     )
+
+
+def _drawn(
+    models: Mapping[str, ComparedModel],
+    metrics: Mapping[str, Mapping[str, float]],
+    draws: int,
+    seed: int,
+    progress: Progress | None,
+) -> dict[tuple[str, str], Floats]:
+    """Every metric of both models, by side and name, in every draw."""
+    count = models[A].blocks.count
+    sums = _named({side: model.sum_metrics() for side, model in models.items()})
+    ranked = _named({side: model.ranked_metrics() for side, model in models.items()})
+    drawn = resample_all(sums, ranked, count, draws=draws, seed=seed, progress=progress)
+    for (side, name), metric in ranked.items():
+        value, held = metrics[side][name], drawn[side, name]
+        # Cells and buckets move every draw alike.
+        exact = held + (value - observed(metric, count))
+        drawn[side, name] = centred(held, value) if name == "gc_3" else exact
+    return drawn
 
 
 def _named(sides: Mapping[str, Mapping[str, Resampled]]) -> dict[tuple[str, str], Resampled]:
@@ -286,24 +281,7 @@ def _named(sides: Mapping[str, Mapping[str, Resampled]]) -> dict[tuple[str, str]
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Differences:
-    metrics: Mapping[str, Mapping[str, float]]
-    drawn: Mapping[tuple[str, str], Floats]
-    effective: float
-
-    def plain(self, name: str) -> Difference:
-        """A less B."""
-        return self._of(name, less)
-
-    def lift(self, name: str) -> Difference:
-        """By which share A is better than B."""
-        sign = -1.0 if LOWER_IS_BETTER[name] else 1.0
-        return self._of(name, lambda a, b: sign * less(a, b) / b)
-
-    def _of(self, name: str, contrast: Contrast) -> Difference:
-        nothing = np.empty(0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = contrast(*(np.array(self.metrics[side][name]) for side in (A, B)))
-            drawn = contrast(*(self.drawn.get((side, name), nothing) for side in (A, B)))
-        return Difference.of(float(value), drawn, self.effective)
+def _lift(name: str) -> Contrast:
+    """By which share A is better than B."""
+    sign = -1.0 if LOWER_IS_BETTER[name] else 1.0
+    return lambda a, b: sign * less(a, b) / b

@@ -45,7 +45,7 @@ class PairedLog:
 
 
 class PairedRows:
-    """Batches of rows that two models scored, boiled down as they come.
+    """Batches of rows that two models scored, reduced as they come.
 
     Sums over campaign-hours are exact at any length. Rows are held as they are up to `most_rows`;
     beyond, every row has the same chance to stay, and between half as many and as many do. Which

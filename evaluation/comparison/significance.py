@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from calibrators.samples import Floats
 from evaluation.backtest.event_table import EventTable
-from evaluation.bootstrap.blocks import Blocks, Progress, Resampled, centred, resample
+from evaluation.bootstrap.blocks import Blocks, Progress, Resampled, centred
 from evaluation.bootstrap.cells import BlockCells
-from evaluation.bootstrap.difference import Difference, less
-from evaluation.bootstrap.gc_n import BlockGcN
-from evaluation.bootstrap.ranking import BlockAuc
+from evaluation.bootstrap.paired import (
+    MOST_RANKED_DRAWS,
+    Difference,
+    paired_difference,
+    resample_all,
+)
+from evaluation.bootstrap.ranking import BlockAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.predictions import Predictions
 
@@ -21,9 +23,6 @@ Drawn = Mapping[tuple[str, str], Floats]
 
 LOWER_IS_BETTER: Final = {"log_loss": True, "gc_3": True, "auc": False}
 """The metrics that are compared, by their names on the scorecard."""
-
-MOST_RANKED_DRAWS: Final = 300
-"""Draws of GC-3 and AUC, where more are asked for: they take a thousand times as long as sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def significance(
 ) -> Significance:
     """Draw the campaign-days of the events, and see how the differences move.
 
-    Draws of GC-3 are centred on its value, see `block_draws.centred`.
+    Draws of GC-3 are centred on its value, see `evaluation.bootstrap.blocks.centred`.
 
     Parameters
     ----------
@@ -90,15 +89,11 @@ def significance(
         cells = BlockCells.of(checked, blocks)
         ranked[name, "gc_3"] = BlockGcN.of(cells, blocks, events.rows, events.counts, 3)
         ranked[name, "auc"] = BlockAuc.of(cells)
-    few = min(draws, MOST_RANKED_DRAWS)
-    drawn = {
-        **resample(sums, blocks.count, draws=draws, seed=seed),
-        **resample(ranked, blocks.count, draws=few, seed=seed, progress=progress),
-    }
+    drawn = resample_all(sums, ranked, blocks.count, draws=draws, seed=seed, progress=progress)
     for name, card in scorecards.items():
         if (name, "gc_3") in drawn:
             drawn[name, "gc_3"] = centred(drawn[name, "gc_3"], card["gc_3"])
-    effective = blocks.effective(events.counts)
+    effective, few = blocks.effective(events.counts), min(draws, MOST_RANKED_DRAWS)
     return Significance(
         {pair: _differences(pair, scorecards, drawn, effective) for pair in pairs},
         blocks.count,
@@ -112,11 +107,10 @@ def significance(
 def _differences(
     pair: Pair, scorecards: Mapping[str, Mapping[str, float]], drawn: Drawn, effective: float
 ) -> dict[str, Difference]:
-    a, b = pair
     return {
-        metric: Difference.of(
-            float(less(*(np.array(scorecards[name][metric]) for name in pair))),
-            less(drawn[a, metric], drawn[b, metric]),
+        metric: paired_difference(
+            [scorecards[name][metric] for name in pair],
+            [drawn[name, metric] for name in pair],
             effective,
         )
         for metric in LOWER_IS_BETTER

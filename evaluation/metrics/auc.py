@@ -1,7 +1,8 @@
-"""AUC: how often a click ranks above a non-click.
+"""AUC, GAUC (the AUC of each group, averaged) and partial AUC.
 
-GAUC: the AUC of each group, averaged.
-Partial AUC: the ROC curve over a range of false positive rates only.
+They are nan unless there are both positives and negatives. Arguments and errors are those of
+`evaluation.metrics`. `auc` adds up floats, all groups of GAUC share one axis of whole numbers: with
+counts they agree to the last bit, with fractional weights to rounding.
 """
 
 from collections.abc import Hashable, Mapping
@@ -31,22 +32,10 @@ def auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
     where : (n,) booleans, the rows that count; None is all. With the impressions of the mainline
         it is the mainline AUC.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
 
-    Returns
-    -------
-    float
-        In [0, 1], .5 for a random order; nan unless there are both positives and negatives. With
-        whole weights the pairs are counted, not estimated: the order of rows is of no effect.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    In [0, 1], .5 for a random order. With whole weights the pairs are counted exactly.
 
     References
     ----------
@@ -61,7 +50,11 @@ def auc(
     0.75
     """
     predictions = Predictions.check(p, y, sample_weight)
-    return auc_of(predictions if where is None else _chosen(predictions, where))
+    if where is None:
+        return auc_of(predictions)
+    chosen = _check_mask(where)
+    check_equal_lengths(probabilities=predictions.probabilities, where=chosen)
+    return auc_of(predictions.select(chosen))
 
 
 def auc_of(predictions: Predictions) -> float:
@@ -80,14 +73,6 @@ def auc_of(predictions: Predictions) -> float:
     won *= np.ldexp(positives, -click_exponent)
     pairs = np.ldexp(clicks, -click_exponent) * np.ldexp(others, -other_exponent)
     return float(won.sum() / pairs)
-
-
-def _chosen(predictions: Predictions, where: ArrayLike) -> Predictions:
-    chosen = _check_mask(where)
-    check_equal_lengths(probabilities=predictions.probabilities, where=chosen)
-    return Predictions(
-        predictions.probabilities[chosen], predictions.outcomes[chosen], predictions.weights[chosen]
-    )
 
 
 def _check_mask(where: ArrayLike) -> NDArray[np.bool_]:
@@ -147,21 +132,11 @@ def grouped_auc(
     """GAUC = sum_g w_g AUC_g / sum_g w_g over the groups g with both positives and negatives.
 
     Only samples of one group compete in an auction or on a page, so only their order counts. A
-    group of one class has no AUC: it is in neither sum, and its share of the samples is told.
+    group of one class has no AUC and is in neither sum; the result has its share of the samples.
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
-    groups : (n,) any hashable keys, such as user, request or campaign; integers in an array are
-        the fastest.
     weights : w_g: the group's "samples" (their total weight), its "positives", or "equal".
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule, or `weights` is another word.
 
     References
     ----------
@@ -226,20 +201,7 @@ def partial_auc(
 
     Parameters
     ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
     low, high : false positive rates, 0 <= low < high <= 1.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        In [0, 1]; nan unless there are both positives and negatives.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule or the range is not one.
 
     References
     ----------

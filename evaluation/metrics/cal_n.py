@@ -1,8 +1,6 @@
-"""Cal-N: calibration error over N bins of equal frequency.
+"""Cal-N: calibration error over N bins of equal frequency, and its floor, what chance alone leaves.
 
-The error of a bin, and the rules for bins in which nothing happened.
-Equal-frequency bins of weighted samples, for all campaigns at once.
-The floor under Cal-N: what the truth itself would score by chance.
+Arguments and errors are those of `evaluation.metrics`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_unit_interval
 from evaluation.metrics.predictions import Predictions, check_weights
 from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import sum_at, sum_between
+from evaluation.metrics.sums import ratio_errors, sum_at, sum_between
 
 Empty = Literal["inf", "skip", "merge", "smooth"]
 
@@ -36,10 +34,7 @@ def bin_errors(predicted: Floats, actual: Floats, empty: Empty) -> Floats:
     """
     if empty not in _RULES:
         raise ValueError(f"empty = {empty!r}: must be one of {', '.join(get_args(Empty))}")
-    predicted, actual = _RULES[empty](predicted, actual)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = predicted / actual
-        return np.maximum(ratio, 1.0 / ratio) - 1.0
+    return ratio_errors(*_RULES[empty](predicted, actual))
 
 
 def _keep(predicted: Floats, actual: Floats) -> tuple[Floats, Floats]:
@@ -133,18 +128,21 @@ class EqualFrequencyBins:
 
 
 def _cuts(runs: Runs, ticks: Integers, n: int) -> Floats:
-    """Ticks of each group, (n_groups, 1), before each of its cuts, (n_groups, n + 1).
-
-    Bins of `small + 1` samples for the first `larger` and of `small` for the rest is array_split's
-    rule; with small = W / n none is larger, but for what rounding leaves over.
-    """
+    """Ticks of each group, (n_groups, 1), before each of its cuts, (n_groups, n + 1)."""
     exponents = runs.axis.exponents[:, np.newaxis]
-    samples = np.ldexp(ticks, -exponents)
-    small = np.where(runs.whole[:, np.newaxis], np.floor(samples / n), samples / n)
-    larger = samples - n * small
+    small, larger = bin_sizes(np.ldexp(ticks, -exponents), runs.whole[:, np.newaxis], n)
     k = np.arange(n + 1)
     cuts: Floats = np.ldexp(small * k + np.minimum(larger, k), exponents)
     return cuts
+
+
+def bin_sizes(samples: Floats, whole: NDArray[np.bool_], n: int) -> tuple[Floats, Floats]:
+    """Of groups of so many samples: `small`, and how many of the n bins, the first, hold one more.
+
+    That is array_split's rule for whole numbers; otherwise all bins are W / n, but for rounding.
+    """
+    small = np.where(whole, np.floor(samples / n), samples / n)
+    return small, samples - n * small
 
 
 def cal_n(
@@ -163,24 +161,12 @@ def cal_n(
 
     Parameters
     ----------
-    p : (n_samples,) probabilities in [0, 1].
-    y : (n_samples,) outcomes in [0, 1]; fractions are rates of bins or expected conversions.
-    n : number of bins, at least 1.
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`; the
         mean is over the bins that remain.
-    sample_weight : (n_samples,) finite, at least 0; a whole number is that many repetitions.
 
-    Returns
-    -------
-    float
-        Infinite when a bin has no positives and `empty` is "inf" (strict on purpose), or has
-        positives and probabilities of 0 only; nan when there are fewer than n samples (neither
-        rows of positive weight nor their total weight reach n) or no bin remains.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Infinite when a bin has no positives and `empty` is "inf" (strict on purpose), or has positives
+    and probabilities of 0 only; nan when there are fewer than n samples (neither rows of positive
+    weight nor their total weight reach n) or no bin remains.
 
     References
     ----------
@@ -211,13 +197,16 @@ def cal_n_of_runs(runs: Runs, positives: Floats, n: int, empty: Empty) -> Floats
     `positives` are the weighted outcomes of each run, shape (r,).
     """
     bins = EqualFrequencyBins.of(runs, n)
-    predicted = bins.sums(runs.expected)
-    value = root_mean_square(bin_errors(predicted, bins.sums(positives), empty))
-    return np.where(runs.sample_counts >= n, value, np.nan)
+    values = cal_n_of_bins(bins.sums(runs.expected), bins.sums(positives), empty)
+    return np.where(runs.sample_counts >= n, values, np.nan)
 
 
-def root_mean_square(errors: Floats) -> Floats:
-    """Root of the mean square over the bins that are not nan, (groups, bins) to (groups,)."""
+def cal_n_of_bins(predicted: Floats, actual: Floats, empty: Empty) -> Floats:
+    """Cal-N from the sums of each bin, (groups, bins), to (groups,).
+
+    It is the root of the mean square over the bins that are not left out, nan without any.
+    """
+    errors = bin_errors(predicted, actual, empty)
     kept = np.count_nonzero(~np.isnan(errors), axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         mean: Floats = np.nansum(errors**2, axis=1) / kept
@@ -246,23 +235,13 @@ def cal_n_floor(
 
     Parameters
     ----------
-    p : (n_samples,) probabilities in [0, 1].
-    n : number of bins, at least 1.
     rng : source of the draws.
     draws : times the outcomes are drawn, at least 1; those where Cal-N is undefined do not count.
     empty : what becomes of a bin without positives, as in `cal_n`.
     sample_weight : (n_samples,) finite, at least 0. A weight of 3 is three independent samples,
         3.5 is three and a half: the fourth counts half.
 
-    Returns
-    -------
-    float
-        nan when Cal-N is undefined in every draw.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    nan when Cal-N is undefined in every draw.
 
     Examples
     --------
@@ -282,7 +261,7 @@ def cal_n_floor(
     bins = EqualFrequencyBins.of(runs, n)
     actual = _drawn_positives(runs, weights, bins, rng, draws)
     predicted = np.tile(bins.sums(runs.expected), (draws, 1))
-    values = root_mean_square(bin_errors(predicted, actual, empty))
+    values = cal_n_of_bins(predicted, actual, empty)
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 

@@ -1,11 +1,29 @@
-"""Calibrated losses: the loss that is left once a model's overall bias is taken out."""
+"""Calibrated losses: the loss that is left once a model's overall bias is taken out.
 
+The bias is one shift of all predictions: of the log-odds for log loss, `bias_shift`, and of the
+predictions themselves for the quadratic loss. It is fitted on some rows and used on others, drawn
+or named, or on the next period. Arguments and errors not described are those of
+`evaluation.metrics`.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
+from typing import Any, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_expit, logit, logsumexp
 
-from evaluation.metrics.bias import Loss, Mask, bias_split, biased_loss
-from evaluation.metrics.predictions import Predictions
+from calibrators.samples import Floats, Integers, as_vector, check_equal_lengths
+from evaluation.metrics.loss import EPSILON
+from evaluation.metrics.predictions import Mask, Predictions, check_weights
+from evaluation.metrics.sums import sum_at, weighted_mean
+
+Loss = Literal["log", "quadratic"]
+
+
+Periods = Sequence[Hashable] | NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +47,93 @@ class CalibratedLoss:
     bias_rows: Mask
 
 
+def calibrated_losses(
+    p: ArrayLike,
+    y: ArrayLike,
+    loss: Loss = "log",
+    *,
+    bias_share: float = 0.1,
+    seed: int = 0,
+    bias_rows: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> CalibratedLoss:
+    """Fit the bias on one part of the rows (V), and measure with and without it on the rest (R).
+
+    For "log" the shift is `bias_shift`: q = sigmoid(logit(p) - c*), after which the sum of q is
+    the sum of y on V. For "quadratic" it is the mean residual: q = p + c*, after which the mean of
+    y - q is 0 on V. The loss is that of q on R. A small V costs something: about 1 / (2 |V|) on
+    the log loss, and the residuals' variance / |V| on the quadratic.
+
+    Parameters
+    ----------
+    p, y : (n,) for "log" as in all metrics; for "quadratic" any numbers within 1e150 of 0.
+    loss : "log" or "quadratic".
+    bias_share : share of the rows in V, between 0 and 1; at least one row, and not all.
+    seed : draws V, by the rows' places: models compared on the same rows in the same order get
+        the same V. Another order of the rows is another draw; `bias_rows` is free of that.
+    bias_rows : (n,) True for the rows of V, instead of the draw (the earlier days, say).
+    sample_weight : (n,) finite, at least 0. A row of weight w goes to V or to R as a whole; rows
+        of weight 0 are in neither.
+
+    Its `value` is nan when V or R has no rows of positive weight. ValueError for "log" when the
+    outcomes of V are all 0 or all 1: draw more rows, or name rows that hold both.
+
+    References
+    ----------
+    Fan et al. (paper 000), section 3, Algorithm 1; paper 003, section 3. Both set the calibrated
+    loss on R against the plain one on V and R; on different rows the two differ by chance alone,
+    and more than by calibration, so here `plain` has the rows of `value`.
+
+    Examples
+    --------
+    >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
+    >>> result = calibrated_losses(p, y, bias_rows=[True] * 4 + [False] * 4)
+    >>> round(result.value, 6), round(result.plain, 6), round(result.shift, 6)
+    (0.562335, 0.693147, 1.098612)
+    """
+    kind = biased_loss(loss)
+    samples = kind.check(p, y, sample_weight)
+    held = samples.weights > 0.0
+    fitted_on = bias_split(held, bias_rows, bias_share, seed)
+    rest = samples.select(held & ~fitted_on)
+    shift = kind.fit(samples.select(fitted_on))
+    return CalibratedLoss(
+        value=kind.mean(rest, shift),
+        plain=kind.mean(rest),
+        plain_on_all=kind.mean(samples),
+        shift=shift,
+        bias_rows=fitted_on,
+    )
+
+
+def calibrated_and_plain(
+    p: Floats, y: Floats, sample_weight: Floats, bias_rows: Mask
+) -> dict[str, float]:
+    """Both calibrated losses, and the plain ones on the same rows, by their names in JSON.
+
+    Those of log loss are nan where the bias rows do not hold both outcomes; arguments are (n,).
+    """
+    numbers = dict.fromkeys(_WITH_PLAIN["log"] + _WITH_PLAIN["quadratic"], float("nan"))
+    kinds: tuple[Loss, ...] = ("quadratic",)
+    if both_outcomes(y[bias_rows & (sample_weight > 0.0)]):
+        kinds = ("log", "quadratic")
+    for loss in kinds:
+        found = calibrated_losses(p, y, loss, bias_rows=bias_rows, sample_weight=sample_weight)
+        numbers |= zip(_WITH_PLAIN[loss], (found.value, found.plain), strict=True)
+    return numbers
+
+
+_WITH_PLAIN: Mapping[Loss, tuple[str, str]] = {
+    "log": ("calibrated_log_loss", "log_loss_beside_calibrated"),
+    "quadratic": ("calibrated_quadratic_loss", "mse_beside_calibrated"),
+}
+
+
+def both_outcomes(y: Floats) -> bool:
+    """Whether some outcome is above 0 and some below 1: the shift that fits them is finite."""
+    return bool(len(y) and y.max() > 0.0 and y.min() < 1.0)
+
+
 def calibrated_log_loss(
     p: ArrayLike,
     y: ArrayLike,
@@ -47,7 +152,7 @@ def calibrated_log_loss(
 
     Examples
     --------
-    The second half is judged with the bias of the first, where 1 of 4 came and 2 were promised:
+    The bias of the first half, where 1 of 4 came and 2 were predicted, is taken from the second:
 
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> bias_rows = [True] * 4 + [False] * 4
@@ -98,77 +203,341 @@ def calibrated_quadratic_loss(
     ).value
 
 
-def calibrated_losses(
+def bias_split(held: Mask, bias_rows: ArrayLike | None, share: float, seed: int) -> Mask:
+    """Mask of the rows, (n,), that the bias is fitted on; all of them are among those held, (n,).
+
+    Given `bias_rows` it is those. Otherwise `share` of the held rows, at least one and not all, is
+    drawn by the seed, from their positions only; none of fewer than two.
+    """
+    if bias_rows is not None:
+        return held & _check_mask(bias_rows, held)
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"bias_share = {share}: must be between 0 and 1")
+    rows = np.flatnonzero(held)
+    drawn = np.zeros(len(held), bool)
+    if len(rows) > 1:
+        size = min(max(round(share * len(rows)), 1), len(rows) - 1)
+        drawn[np.random.default_rng(seed).permutation(rows)[:size]] = True
+    return drawn
+
+
+def _check_mask(bias_rows: ArrayLike, held: Mask) -> Mask:
+    mask = np.asarray(bias_rows)
+    if mask.size and mask.dtype != bool:
+        raise ValueError(f"bias_rows must be True or False for every row, not {mask.dtype}")
+    if mask.ndim != 1:
+        raise ValueError(f"bias_rows must have one dimension, not {mask.ndim}")
+    check_equal_lengths(probabilities=held, bias_rows=mask)
+    return mask.astype(bool, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BiasedLoss:
+    """A loss whose predictions may all be off by one shift.
+
+    Attributes
+    ----------
+    check : probabilities, outcomes and weights, as they came, to checked predictions.
+    fit : the shift with the least loss on some predictions; nan without any.
+    losses : the loss of every sample, (n,), after a shift: one for all, or (n,).
+    """
+
+    check: Callable[[ArrayLike, ArrayLike, ArrayLike | None], Predictions]
+    fit: Callable[[Predictions], float]
+    losses: Callable[[Predictions, float | Floats], Floats]
+
+    def mean(self, predictions: Predictions, shift: float | Floats = 0.0) -> float:
+        """Weighted mean of the losses after a shift; nan without weight."""
+        return weighted_mean(self.losses(predictions, shift), predictions.weights)
+
+
+def biased_loss(name: Loss) -> BiasedLoss:
+    """The loss of this name."""
+    if name not in _LOSSES:
+        raise ValueError(f"loss = {name!r}: must be one of {', '.join(_LOSSES)}")
+    return _LOSSES[name]
+
+
+def _log_losses(predictions: Predictions, shift: float | Floats) -> Floats:
+    odds, y = log_odds(predictions.probabilities) - shift, predictions.outcomes
+    losses: Floats = -y * log_expit(odds) - (1.0 - y) * log_expit(-odds)
+    return losses
+
+
+_LARGEST = 1e150
+"""The square of a residual of such values is still a float."""
+
+
+def _check_finite(p: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Predictions:
+    predictions, outcomes = _moderate("predictions", p), _moderate("outcomes", y)
+    weights = check_weights(sample_weight, len(predictions))
+    check_equal_lengths(predictions=predictions, outcomes=outcomes, sample_weight=weights)
+    return Predictions(predictions, outcomes, weights)
+
+
+def _moderate(name: str, values: ArrayLike) -> Floats:
+    array = as_vector(name, values)
+    moderate = np.abs(array) <= _LARGEST
+    if not moderate.all():
+        first = int(np.argmin(moderate))
+        rule = f"must be finite and within {_LARGEST:g} of 0"
+        raise ValueError(f"{name}[{first}] = {array[first]}: every value {rule}")
+    return array
+
+
+def _mean_residual(predictions: Predictions) -> float:
+    return weighted_mean(predictions.outcomes - predictions.probabilities, predictions.weights)
+
+
+def _quadratic_losses(predictions: Predictions, shift: float | Floats) -> Floats:
+    losses: Floats = (predictions.outcomes - (predictions.probabilities + shift)) ** 2
+    return losses
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RollingCalibratedLoss:
+    """A rolling calibrated loss beside the plain one, over all scored periods and for each.
+
+    Attributes
+    ----------
+    value : mean loss of the shifted predictions over all rows but those of the first period.
+    plain : mean loss of the predictions as they are, on the same rows.
+    periods : the k scored periods, ascending: all but the first.
+    shifts : (k,) the shift of each, fitted on the period before it.
+    weights : (k,) rows of each, or their weight.
+    values, plains : (k,) the two losses of each.
+    """
+
+    value: float
+    plain: float
+    periods: tuple[Hashable, ...]
+    shifts: Floats
+    weights: Floats
+    values: Floats
+    plains: Floats
+
+
+def rolling_calibrated_losses(
     p: ArrayLike,
     y: ArrayLike,
+    periods: Periods,
     loss: Loss = "log",
     *,
-    bias_share: float = 0.1,
-    seed: int = 0,
-    bias_rows: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> CalibratedLoss:
-    """Fit the bias on one part of the rows (V), and measure with and without it on the rest (R).
+) -> RollingCalibratedLoss:
+    """Shift every period by the bias of the period before it, and measure with and without.
 
-    For "log" the shift is `bias_shift`: q = sigmoid(logit(p) - c*), after which the sum of q is
-    the sum of y on V. For "quadratic" it is the mean residual: q = p + c*, after which the mean of
-    y - q is 0 on V. The loss is that of q on R. A small V costs something: about 1 / (2 |V|) on
-    the log loss, and the residuals' variance / |V| on the quadratic.
+    The bias can be fitted on the past only. The first period has none before it and is not scored;
+    the period before is the last one that has rows.
 
     Parameters
     ----------
-    p : (n,) for "log" probabilities in [0, 1], clipped to [1e-12, 1 - 1e-12]; for "quadratic" any
-        predictions within 1e150 of 0.
-    y : (n,) for "log" outcomes in [0, 1], where a fraction y counts as y of a positive and 1 - y
-        of a negative; for "quadratic" any numbers within 1e150 of 0.
-    loss : "log" or "quadratic".
-    bias_share : share of the rows in V, between 0 and 1; at least one row, and not all.
-    seed : draws V, by the rows' places: models compared on the same rows in the same order get
-        the same V. Another order of the rows is another draw; `bias_rows` is free of that.
-    bias_rows : (n,) True for the rows of V, instead of the draw (the earlier days, say).
-    sample_weight : (n,) finite, at least 0. A row of weight w goes to V or to R as a whole; rows
-        of weight 0 are in neither.
+    p, y, loss : as in `calibrated_losses`.
+    periods : (n,) keys of one kind that can be sorted, such as 201501, "2015-01" or a date.
 
-    Returns
-    -------
-    CalibratedLoss
-        Its `value` is nan when V or R has no rows of positive weight.
-
-    Raises
-    ------
-    ValueError
-        For "log", when the outcomes of V are all 0 or all 1: draw more rows, or name rows that
-        hold both. When the columns differ in length or a value breaks its rule; it is named.
+    `value` and `plain` are nan with fewer than two periods. ValueError when periods cannot be
+    sorted and, for "log", when the outcomes of one before the last are all 0 or all 1.
 
     References
     ----------
-    Fan et al. (paper 000), section 3, Algorithm 1; paper 003, section 3. Both set the calibrated
-    loss on R against the plain one on V and R; on different rows the two differ by chance alone,
-    and more than by calibration, so here `plain` has the rows of `value`.
+    Paper 003, section 5.5: LSTMs for stock returns, c* of the previous month.
 
     Examples
     --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
-    >>> result = calibrated_losses(p, y, bias_rows=[True] * 4 + [False] * 4)
-    >>> round(result.value, 6), round(result.plain, 6), round(result.shift, 6)
-    (0.562335, 0.693147, 1.098612)
+    >>> result = rolling_calibrated_losses(p, y, [5] * 4 + [6] * 4)
+    >>> result.periods, result.shifts.round(6), result.values.round(6), result.plains.round(6)
+    ((6,), array([1.098612]), array([0.562335]), array([0.693147]))
     """
     kind = biased_loss(loss)
     samples = kind.check(p, y, sample_weight)
+    names, codes = _encode(periods, samples)
     held = samples.weights > 0.0
-    fitted_on = bias_split(held, bias_rows, bias_share, seed)
-    rest = samples_at(samples, held & ~fitted_on)
-    shift = kind.fit(samples_at(samples, fitted_on))
-    return CalibratedLoss(
-        value=kind.mean(rest, shift),
+    samples = samples.select(held)
+    shifts = _shifts(kind, samples, names, codes)
+    scored = codes > 0
+    rest, period_of = samples.select(scored), codes[scored] - 1
+    losses = kind.losses(rest, shifts[period_of]), kind.losses(rest, 0.0)
+    weights = sum_at(period_of, rest.weights, len(shifts))
+    values, plains = (_means(each, rest.weights, period_of, weights) for each in losses)
+    return RollingCalibratedLoss(
+        value=kind.mean(rest, shifts[period_of]),
         plain=kind.mean(rest),
-        plain_on_all=kind.mean(samples),
-        shift=shift,
-        bias_rows=fitted_on,
+        periods=tuple(names[1:]),
+        shifts=shifts,
+        weights=weights,
+        values=values,
+        plains=plains,
     )
 
 
-def samples_at(samples: Predictions, chosen: Mask) -> Predictions:
-    """The samples that are chosen by a mask, (n,)."""
-    columns = (samples.probabilities, samples.outcomes, samples.weights)
-    return Predictions(*(column[chosen] for column in columns))
+def rolling_calibrated_log_loss(
+    p: ArrayLike, y: ArrayLike, periods: Periods, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Log loss of each period after the shift of log-odds that was right for the one before.
+
+    The `value` of `rolling_calibrated_losses` with loss "log", which explains the arguments.
+
+    Examples
+    --------
+    >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
+    >>> round(rolling_calibrated_log_loss(p, y, ["2015-01"] * 4 + ["2015-02"] * 4), 6)
+    0.562335
+    """
+    return rolling_calibrated_losses(p, y, periods, "log", sample_weight=sample_weight).value
+
+
+def rolling_calibrated_quadratic_loss(
+    p: ArrayLike, y: ArrayLike, periods: Periods, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Mean square error of each period after the mean residual of the one before is added.
+
+    The `value` of `rolling_calibrated_losses` with loss "quadratic", which explains the arguments.
+
+    Examples
+    --------
+    >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
+    >>> rolling_calibrated_quadratic_loss(p, y, [201501, 201501, 201502, 201502])
+    1.0
+    """
+    return rolling_calibrated_losses(p, y, periods, "quadratic", sample_weight=sample_weight).value
+
+
+def _means(losses: Floats, weights: Floats, period_of: Integers, totals: Floats) -> Floats:
+    return sum_at(period_of, losses * (weights / totals[period_of]), len(totals))
+
+
+def _shifts(
+    kind: BiasedLoss, samples: Predictions, names: list[Hashable], codes: Integers
+) -> Floats:
+    """The bias of every period but the last, (k,)."""
+    shifts = np.empty(max(len(names) - 1, 0))
+    for k in range(len(shifts)):
+        try:
+            shifts[k] = kind.fit(samples.select(codes == k))
+        except ValueError as error:
+            raise ValueError(f"period {names[k]!r}: {error}") from None
+    return shifts
+
+
+def _encode(periods: Periods, samples: Predictions) -> tuple[list[Hashable], Integers]:
+    """The periods that have weight, sorted, and which of them each row with weight is in."""
+    keys = list(periods.tolist() if isinstance(periods, np.ndarray) else periods)
+    check_equal_lengths(probabilities=samples.probabilities, periods=np.empty(len(keys)))
+    wrong = next((row for row, key in enumerate(keys) if key is None or key != key), None)
+    if wrong is not None:
+        raise ValueError(f"periods[{wrong}] = {keys[wrong]}: must be a key that can be sorted")
+    present = [key for key, weight in zip(keys, samples.weights, strict=True) if weight > 0.0]
+    names = _sorted(present)
+    code_of = {name: code for code, name in enumerate(names)}
+    return names, np.fromiter((code_of[key] for key in present), np.int64, len(present))
+
+
+def _sorted(keys: list[Any]) -> list[Any]:
+    try:
+        return sorted(dict.fromkeys(keys))
+    except TypeError as error:
+        raise ValueError(f"periods must be keys of one kind that can be sorted: {error}") from None
+
+
+_CLOSE = 1e-12
+"""The sum of the shifted probabilities is right to this share of itself."""
+
+
+def bias_shift(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """The c for which q = sigmoid(logit(p) - c) has the least log loss of all shifts.
+
+    There the sum of q is the sum of y, because the log loss is convex in c and that is where its
+    derivative is 0. Positive c: the model predicts too much, and c comes off all its log-odds.
+    ValueError when the outcomes are all 0 or all 1, which no finite shift fits.
+
+    Notes
+    -----
+    Newton's method on ln(sum q / sum y), with bisection where a step leaves the bracket or does
+    not halve. With the rate r of the outcomes, the root lies between the lowest and the highest
+    log-odds, each less logit(r): at one end no q is below r, at the other none above. When
+    positives are the commoner class, negatives are summed instead, so that the rarer sum is the
+    one met to twelve digits.
+
+    References
+    ----------
+    Fan et al. (paper 000), section 3, equation (6), and paper 003, section 3, equation (6), where
+    "c* = min" is argmin; c is subtracted in both.
+
+    Examples
+    --------
+    All predictions are 1/2, and a quarter came: the odds fall from 1 to 1/3.
+
+    >>> round(bias_shift([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 1]), 6), round(float(np.log(3)), 6)
+    (1.098612, 1.098612)
+    """
+    return bias_shift_of(Predictions.check(p, y, sample_weight))
+
+
+def bias_shift_of(predictions: Predictions) -> float:
+    """`bias_shift` of checked predictions."""
+    held = predictions.weights > 0.0
+    if not held.any():
+        return float("nan")
+    outcomes, odds = predictions.outcomes[held], log_odds(predictions.probabilities[held])
+    _check_both_classes(outcomes)
+    # In logarithms, because with lopsided weights the sums leave the range of floats.
+    log_weights = np.log(predictions.weights[held])
+    log_weights -= log_weights.max()
+    positives = float(logsumexp(log_weights, b=outcomes))
+    negatives = float(logsumexp(log_weights, b=1.0 - outcomes))
+    if positives <= negatives:
+        return _root(odds, log_weights, positives, positives - negatives)
+    return -_root(-odds, log_weights, negatives, negatives - positives)
+
+
+def _check_both_classes(outcomes: Floats) -> None:
+    if not both_outcomes(outcomes):
+        raise ValueError(
+            f"outcomes are all {outcomes[0]:.0f} ({len(outcomes):,} samples): the shift that would"
+            " fit them is infinite; fit it on samples with both outcomes, such as more of them"
+        )
+
+
+def _root(odds: Floats, log_weights: Floats, target: float, rate: float) -> float:
+    """The c with ln(sum of weights * expit(odds - c)) = target; `rate` is the target's log-odds.
+
+    The target is at most half of all weight.
+    """
+    low, high = float(odds.min()) - rate, float(odds.max()) - rate
+    weights = np.exp(log_weights)
+    mean = float((weights * expit(odds)).sum() / weights.sum())
+    c = min(max(float(logit(mean)) - rate, low), high)
+    step = high - low
+    while True:
+        excess, slope = _excess(odds - c, log_weights, target)
+        if abs(excess) <= _CLOSE:
+            return c
+        low, high = (c, high) if excess > 0.0 else (low, c)
+        following = c + excess / slope
+        if not (low < following < high and abs(following - c) <= step / 2.0):
+            following = low + (high - low) / 2.0
+        if not low < following < high:
+            return c
+        c, step = following, abs(following - c)
+
+
+def _excess(odds: Floats, log_weights: Floats, target: float) -> tuple[float, float]:
+    """ln(sum of weights * expit(odds)) - target, and how fast it falls as the odds do."""
+    terms = log_weights + log_expit(odds)
+    largest = float(terms.max())
+    shares = np.exp(terms - largest)
+    total = float(shares.sum())
+    return largest + log(total) - target, float((shares * expit(-odds)).sum()) / total
+
+
+def log_odds(p: Floats) -> Floats:
+    """ln(p / (1 - p)) with p clipped to [1e-12, 1 - 1e-12], in p's shape: within 27.7 of 0."""
+    odds: Floats = logit(np.clip(p, EPSILON, 1.0 - EPSILON))
+    return odds
+
+
+_LOSSES: Mapping[str, BiasedLoss] = {
+    "log": BiasedLoss(Predictions.check, bias_shift_of, _log_losses),
+    "quadratic": BiasedLoss(_check_finite, _mean_residual, _quadratic_losses),
+}

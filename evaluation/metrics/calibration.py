@@ -1,9 +1,10 @@
-"""PCOC: predicted clicks over observed clicks.
+"""Is the total right? PCOC, COPC, prediction error, and ROPR, the same in money.
 
-COPC: clicks over predicted clicks.
-ROPR: revenue over predicted revenue.
-Prediction error: how far the mean promise is from the click rate, as a share of it.
-Prediction errors of many bins or slices.
+They say nothing about where the errors lie: too high here and too low there cancel. `cal_n` sees
+that. With a = sum p and b = sum y, PCOC = a / b, COPC = b / a and prediction error = PCOC - 1. What
+is over 0 is infinite, 0 over 0 is nan: without positives PCOC and prediction error are infinite and
+COPC is 0; where positives came and all p are 0, PCOC is 0, prediction error -1 and COPC infinite.
+Arguments and errors are those of `evaluation.metrics`.
 """
 
 import numpy as np
@@ -17,24 +18,8 @@ from evaluation.metrics.sums import ratio
 def pcoc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Sum of the probabilities over the sum of the outcomes.
 
-    1 is right on average, 1.3 promises 30 % more clicks than came, 0.8 a fifth fewer. It says
-    nothing about where the errors lie: too high here and too low there cancel. `cal_n` sees that.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; fractions are rates of bins or expected conversions.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        nan without positives (and without samples).
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    1 is right on average, 1.3 predicts 30 % more clicks than came, 0.8 a fifth fewer. Infinite
+    without positives; nan when neither came nor was predicted, and without samples.
 
     References
     ----------
@@ -50,32 +35,14 @@ def pcoc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
 
 def pcoc_of(predictions: Predictions) -> float:
     """`pcoc` of checked predictions."""
-    positives = predictions.positives.sum()
-    return float(predictions.expected.sum() / positives) if positives > 0.0 else float("nan")
+    return ratio(predictions.expected.sum(), predictions.positives.sum())
 
 
 def copc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Sum of the outcomes over the sum of the probabilities.
+    """Sum of the outcomes over the sum of the probabilities: 1 / `pcoc`.
 
-    1 is right on average, above 1 more clicks came than were promised (underprediction), 0.8 a
-    fifth fewer. It is 1 / `pcoc`: what one of them calls too high, the other shows as too low.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; fractions are rates of bins or expected conversions.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        Infinite when clicks came where none was promised (all probabilities 0); nan when neither
-        came nor was promised, and without samples.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    1 is right on average, above 1 more clicks came than were predicted. Infinite when clicks came
+    and all probabilities are 0; nan when neither came nor was predicted, and without samples.
 
     References
     ----------
@@ -86,11 +53,7 @@ def copc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
     >>> copc([0.25, 0.25, 0.5, 0.5], [0, 1, 0, 1])
     1.3333333333333333
     """
-    return copc_of(Predictions.check(p, y, sample_weight))
-
-
-def copc_of(predictions: Predictions) -> float:
-    """`copc` of checked predictions."""
+    predictions = Predictions.check(p, y, sample_weight)
     return ratio(predictions.positives.sum(), predictions.expected.sum())
 
 
@@ -99,27 +62,9 @@ def ropr(
 ) -> float:
     """Sum of outcome times bid over the sum of probability times bid.
 
-    1 is right on average, above 1 more money came in than was promised. It is `copc` where the
-    clicks count by what they pay, so an error in dear campaigns shows here and hides there. With
-    equal bids the two are the same.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; fractions are rates of bins or expected conversions.
-    bids : (n,) finite, at least 0: what a click pays, in any currency.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        Infinite when money came in where none was promised; nan when neither came nor was
-        promised (so too when all bids are 0), and without samples.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    It is `copc` where clicks count by what they pay, so an error in dear campaigns shows here and
+    hides there. Infinite when money came and none was predicted; nan when neither (so too when all
+    bids are 0), and without samples.
 
     References
     ----------
@@ -127,52 +72,35 @@ def ropr(
 
     Examples
     --------
-    Half of the promised clicks came, but they were the dear ones:
+    Half of the predicted clicks came, but they were the dear ones:
 
     >>> ropr([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 1], [1, 1, 1, 3])
     1.0
     """
-    return ropr_of(Predictions.check(p, y, sample_weight), check_not_negative("bids", bids))
-
-
-def ropr_of(predictions: Predictions, bids: Floats) -> float:
-    """`ropr` of checked predictions and bids."""
-    check_equal_lengths(probabilities=predictions.probabilities, bids=bids)
+    predictions = Predictions.check(p, y, sample_weight)
+    checked = check_not_negative("bids", bids)
+    check_equal_lengths(probabilities=predictions.probabilities, bids=checked)
     held = predictions.weights > 0.0
-    paid = bids[held]
-    # The unit of money is of no effect, and with this one the sums stay in the range of floats.
-    unit = np.max(paid, initial=0.0)
-    paid = paid / unit if unit > 0.0 else paid
+    paid = _in_units_of_the_largest(checked[held])
     return ratio(
         (predictions.positives[held] * paid).sum(), (predictions.expected[held] * paid).sum()
     )
 
 
+def _in_units_of_the_largest(bids: Floats) -> Floats:
+    # The unit of money is of no effect, and with this one sums stay in the range of floats.
+    unit = np.max(bids, initial=0.0)
+    return bids / unit if unit > 0.0 else bids
+
+
 def prediction_error(
     p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Mean probability over mean outcome, less 1.
+    """Mean probability over mean outcome, less 1: `pcoc` - 1.
 
-    0 is right on average, 0.3 promises 30 % too many clicks, -0.2 a fifth too few. It is
-    `pcoc` - 1, and like it says nothing about where the errors lie: too high here and too low
-    there cancel, so a model may have 0 and be wrong everywhere. `score_quantiles` shows where.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; fractions are rates of bins or expected conversions.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        At least -1. Infinite when clicks were promised and none came; nan when neither came nor
-        was promised, and without samples.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    0 is right on average, 0.3 predicts 30 % too many clicks, -0.2 a fifth too few; at least -1.
+    Infinite without positives; nan when neither came nor was predicted, and without samples.
+    `score_quantiles` shows where a model is wrong that is right on average.
 
     References
     ----------
@@ -183,16 +111,4 @@ def prediction_error(
     >>> prediction_error([0.25, 0.25, 0.5, 0.5], [0, 1, 0, 0])
     0.5
     """
-    return prediction_error_of(Predictions.check(p, y, sample_weight))
-
-
-def prediction_error_of(predictions: Predictions) -> float:
-    """`prediction_error` of checked predictions."""
-    return ratio(predictions.expected.sum(), predictions.positives.sum()) - 1.0
-
-
-def relative_errors(predicted: Floats, actual: Floats) -> Floats:
-    """predicted / actual - 1, both (k,); over 0 it is infinite, and nan for 0 over 0."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        errors: Floats = predicted / actual - 1.0
-    return errors
+    return pcoc(p, y, sample_weight=sample_weight) - 1.0

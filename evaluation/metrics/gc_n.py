@@ -1,20 +1,23 @@
-"""GC-N: Cal-N of each campaign, averaged.
+"""GC-N: Cal-N of each campaign, averaged; and the mean of any metric over groups.
 
-The mean of a metric over groups, and how much of the data it leaves out.
+Arguments and errors are those of `evaluation.metrics`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative
 from evaluation.metrics.cal_n import Empty, cal_n_of_runs, check_bins
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.sums import weighted_mean
+
+POSITIVES_PER_BIN: Final = 5.0
+"""A campaign with fewer positives for each of its bins is left out: its Cal-N is their noise."""
 
 Weights = Literal["samples", "positives"] | Mapping[Hashable, float]
 
@@ -57,16 +60,8 @@ def gc_n(
     >>> round(gc_n([0.2, 0.6, 0.5], [0.4, 0.6, 0.5], campaigns, 2, sample_weight=weights), 6)
     0.176777
     """
-    return grouped_cal_n(
-        p,
-        y,
-        campaigns,
-        n,
-        empty=empty,
-        min_positives=min_positives,
-        weights=weights,
-        sample_weight=sample_weight,
-    ).value
+    runs = CampaignRuns.of(Predictions.check(p, y, sample_weight), campaigns)
+    return runs.cal_n(n, empty=empty, min_positives=min_positives, weights=weights).mean
 
 
 def grouped_cal_n(
@@ -83,25 +78,16 @@ def grouped_cal_n(
     """GC-N = sum_j w_j Cal-N_j / sum_j w_j over the campaigns j that have enough positives.
 
     A thin campaign's Cal-N is the noise of its few clicks, and one bin without any would make the
-    average infinite, so such campaigns are left out and their share of the samples is told.
+    average infinite, so such campaigns are left out; the result has their share of the samples.
 
     Parameters
     ----------
-    p : (n_samples,) probabilities in [0, 1].
-    y : (n_samples,) outcomes in [0, 1], fractions allowed.
-    campaigns : (n_samples,) any hashable keys; integers in an array are the fastest.
     n : number of bins of each campaign, at least 1.
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`.
     min_positives : a campaign with fewer is left out; 5 n unless given. One whose Cal-N is
         undefined is left out too.
     weights : w_j: the campaign's "samples" (their total weight), its "positives", or a number for
         each campaign.
-    sample_weight : (n_samples,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length, a value breaks its rule, or `weights` misses a campaign.
 
     References
     ----------
@@ -114,8 +100,15 @@ def grouped_cal_n(
     GroupedCalN(value=0.25, campaigns_kept=1, share_left_out=0.16666666666666666, \
 per_campaign={'a': 0.25})
     """
-    campaign_runs = CampaignRuns.of(Predictions.check(p, y, sample_weight), campaigns)
-    return campaign_runs.grouped_cal_n(n, empty=empty, min_positives=min_positives, weights=weights)
+    runs = CampaignRuns.of(Predictions.check(p, y, sample_weight), campaigns)
+    errors = runs.cal_n(n, empty=empty, min_positives=min_positives, weights=weights)
+    values = errors.of_all(len(runs.names))
+    return GroupedCalN(
+        value=errors.mean,
+        campaigns_kept=len(errors.campaigns),
+        share_left_out=share_of_undefined(values, runs.samples),
+        per_campaign=defined_by_name(runs.names, values),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +130,31 @@ class CampaignErrors:
         """GC-N: the weighted mean; nan of none."""
         # Without the selection a weight of 0 would turn an infinite Cal-N into nan.
         held = self.weights > 0.0
-        values, weights = self.values[held], self.weights[held]
-        return float((values * weights).sum() / weights.sum()) if len(values) else float("nan")
+        if not held.any():
+            return float("nan")
+        return float(np.average(self.values[held], weights=self.weights[held]))
+
+    def of_all(self, size: int) -> Floats:
+        """Cal-N of all of so many campaigns, (size,); nan for those that do not count."""
+        values = np.full(size, np.nan)
+        values[self.campaigns] = self.values
+        return values
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignRuns:
-    """Samples sorted by campaign and probability, once for every N that is asked for."""
+    """Samples sorted by campaign and probability, once for every N that is asked for.
+
+    Attributes
+    ----------
+    names : the campaigns.
+    runs : the samples, a group for each campaign.
+    run_positives : weighted outcomes of each run, (r,).
+    """
 
     names: Sequence[Hashable]
     runs: Runs
-    positives: Floats
+    run_positives: Floats
 
     @classmethod
     def of(cls, predictions: Predictions, campaigns: Campaigns) -> "CampaignRuns":
@@ -164,29 +171,6 @@ class CampaignRuns:
         runs = Runs.of(predictions.probabilities, predictions.weights, rows, len(names))
         return cls(names, runs, runs.sums(predictions.positives))
 
-    def grouped_cal_n(
-        self,
-        n: int,
-        *,
-        empty: Empty = "merge",
-        min_positives: float | None = None,
-        weights: Weights = "samples",
-    ) -> GroupedCalN:
-        """GC-N with its parts; the options are those of the function of this name."""
-        errors = self.cal_n(n, empty=empty, min_positives=min_positives, weights=weights)
-        kept = errors.campaigns
-        left_out = np.ones(len(self.names), bool)
-        left_out[kept] = False
-        return GroupedCalN(
-            value=errors.mean,
-            campaigns_kept=len(kept),
-            share_left_out=self._share(left_out),
-            per_campaign={
-                self.names[i]: value
-                for i, value in zip(kept.tolist(), errors.values.tolist(), strict=True)
-            },
-        )
-
     def cal_n(
         self,
         n: int,
@@ -197,35 +181,33 @@ class CampaignRuns:
     ) -> CampaignErrors:
         """Cal-N of the campaigns that count in GC-N; the options are those of `grouped_cal_n`."""
         check_bins(n)
-        least = 5.0 * n if min_positives is None else min_positives
-        values = cal_n_of_runs(self.runs, self.positives, n, empty)
-        kept = np.flatnonzero((self._positives >= least) & ~np.isnan(values))
+        least = POSITIVES_PER_BIN * n if min_positives is None else min_positives
+        values = cal_n_of_runs(self.runs, self.run_positives, n, empty)
+        kept = np.flatnonzero((self.positives >= least) & ~np.isnan(values))
         return CampaignErrors(kept, values[kept], self._weights(weights)[kept])
 
     @property
-    def _samples(self) -> Floats:
+    def samples(self) -> Floats:
+        """Weight of each campaign, (campaigns,)."""
         return self.runs.group_sums(self.runs.weights)
 
     @property
-    def _positives(self) -> Floats:
-        return self.runs.group_sums(self.positives)
+    def positives(self) -> Floats:
+        """Weighted outcomes of each campaign, (campaigns,)."""
+        return self.runs.group_sums(self.run_positives)
 
     def _weights(self, weights: Weights) -> Floats:
         if isinstance(weights, Mapping):
             return self._given_weights(weights)
         if weights not in ("samples", "positives"):
             raise ValueError(f"weights = {weights!r}: must be samples, positives or a mapping")
-        return self._samples if weights == "samples" else self._positives
+        return self.samples if weights == "samples" else self.positives
 
     def _given_weights(self, weights: Mapping[Hashable, float]) -> Floats:
         missing = [name for name in self.names if name not in weights]
         if missing:
             raise ValueError(f"weights: campaign {missing[0]!r} has none ({len(missing)} in all)")
         return check_not_negative("weights", [weights[name] for name in self.names])
-
-    def _share(self, chosen: NDArray[np.bool_]) -> float:
-        total = self._samples.sum()
-        return float(self._samples[chosen].sum() / total) if total > 0.0 else float("nan")
 
 
 def mean_of_defined(values: Floats, sizes: Floats) -> float:

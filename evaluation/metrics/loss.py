@@ -1,11 +1,7 @@
-"""Log loss: the price of a wrong probability, in nats a sample.
+"""Losses of probabilities: log loss and RIG, mean square error and NMSE, mean absolute error.
 
-What each sample adds to the log loss.
-Entropy of a click rate: the log loss of one who knows the rate and nothing else.
-RIG: how much of the uncertainty about clicks the probabilities take away.
-Mean square error of probabilities, known as the Brier score.
-Mean square error over that of the click rate.
-Mean absolute error of probabilities, which is no fair judge of them.
+Arguments and errors are those of `evaluation.metrics`. Log loss and RIG clip probabilities to
+[1e-12, 1 - 1e-12]. RIG and NMSE are nan unless there are both positives and negatives.
 """
 
 import numpy as np
@@ -26,24 +22,8 @@ _BLOCK = 1 << 14
 def log_loss(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Weighted mean of -(y ln p + (1 - y) ln(1 - p)).
 
-    Lower is better; the true probabilities have the lowest expectation of all. Its size depends
-    on the click rate, so compare it only on the same samples.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1], clipped to [1e-12, 1 - 1e-12].
-    y : (n,) outcomes in [0, 1], fractions allowed.
-    sample_weight : (n,) finite, at least 0.
-
-    Returns
-    -------
-    float
-        nan without samples or without weight.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    In nats a sample; lower is better, and the true probabilities have the lowest expectation of
+    all. Its size depends on the click rate, so compare it only on the same samples.
 
     References
     ----------
@@ -107,22 +87,6 @@ def rig(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
     depends on the data as much as on the model (`rate_slices`), so compare models on the same
     samples only.
 
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1], clipped to [1e-12, 1 - 1e-12] as in `log_loss`.
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        At most 1; nan unless there are both positives and negatives.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
-
     References
     ----------
     Yi et al., KDD 2013 (paper 001), section 4.2; its equation (2) omits the mean over the samples.
@@ -152,24 +116,7 @@ def mse(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
 
     Lower is better; the true probabilities have the lowest expectation of all. With few clicks
     nearly all of it is the noise of the clicks, which no model can remove: `nmse` sets it against
-    that.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative,
-        y (1 - p)^2 + (1 - y) p^2, so that bins give what their samples would.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        In [0, 1]; nan without samples or without weight.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    that. A fraction y gives y (1 - p)^2 + (1 - y) p^2, so that bins give what their samples would.
 
     References
     ----------
@@ -180,11 +127,10 @@ def mse(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
     >>> round(mse([0.5, 0.8], [0, 1]), 6)
     0.145
     """
-    return mse_of(Predictions.check(p, y, sample_weight))
+    return _mse(Predictions.check(p, y, sample_weight))
 
 
-def mse_of(predictions: Predictions) -> float:
-    """`mse` of checked predictions."""
+def _mse(predictions: Predictions) -> float:
     p, y = predictions.probabilities, predictions.outcomes
     return weighted_mean(y * (1.0 - p) ** 2 + (1.0 - y) * p**2, predictions.weights)
 
@@ -194,22 +140,6 @@ def nmse(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
 
     1 is no better than the click rate, below is better, above is worse. With few clicks even good
     models stay close to 1: 0.987 in Table 2 of the paper.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        At least 0; nan unless there are both positives and negatives.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     References
     ----------
@@ -222,42 +152,22 @@ def nmse(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
     >>> nmse([0.5, 0.5, 0.5, 0.5], [0, 0, 1, 1])
     1.0
     """
-    return nmse_of(Predictions.check(p, y, sample_weight))
-
-
-def nmse_of(predictions: Predictions) -> float:
-    """`nmse` of checked predictions."""
+    predictions = Predictions.check(p, y, sample_weight)
     rate = weighted_mean(predictions.outcomes, predictions.weights)
     others = weighted_mean(1.0 - predictions.outcomes, predictions.weights)
     if not rate * others > 0.0:
         return float("nan")
-    return mse_of(predictions) / (rate * others)
+    return _mse(predictions) / (rate * others)
 
 
 def mae(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Weighted mean of |y - p|.
 
     Do not choose a model by it. It is no proper score: where clicks are rarer than one half, the
-    model that never promises any has the lowest expectation of all. In Table 2 of the paper the
+    model that never predicts any has the lowest expectation of all. In Table 2 of the paper the
     calibrated model has 2.095e-3 and p = 0 has 1.062e-3, the click rate, half as much. It is here
-    because the paper calls it one of the most reliable metrics; `mse` and `log_loss` are proper.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1]; a fraction y counts as y of a positive and 1 - y of a negative,
-        y (1 - p) + (1 - y) p, so that bins give what their samples would.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Returns
-    -------
-    float
-        In [0, 1]; nan without samples or without weight.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    because the paper calls it one of the most reliable metrics; `mse` and `log_loss` are proper. A
+    fraction y gives y (1 - p) + (1 - y) p.
 
     References
     ----------
@@ -265,15 +175,12 @@ def mae(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
 
     Examples
     --------
-    Calibrated, and yet worse than to promise nothing:
+    Calibrated, and yet worse than to predict nothing:
 
     >>> round(mae([0.2] * 5, [0, 0, 0, 0, 1]), 6), round(mae([0.0] * 5, [0, 0, 0, 0, 1]), 6)
     (0.32, 0.2)
     """
-    return mae_of(Predictions.check(p, y, sample_weight))
-
-
-def mae_of(predictions: Predictions) -> float:
-    """`mae` of checked predictions."""
-    p, y = predictions.probabilities, predictions.outcomes
-    return weighted_mean(y * (1.0 - p) + (1.0 - y) * p, predictions.weights)
+    predictions = Predictions.check(p, y, sample_weight)
+    missed = predictions.outcomes * (1.0 - predictions.probabilities)
+    wrong = (1.0 - predictions.outcomes) * predictions.probabilities
+    return weighted_mean(missed + wrong, predictions.weights)

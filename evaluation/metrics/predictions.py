@@ -1,8 +1,4 @@
-"""Checked predictions: what every metric accepts, and how it says what is wrong.
-
-Predictions with bids: what the metrics of revenue accept.
-Campaigns as integers: any hashable keys in, codes that arrays can be indexed by out.
-"""
+"""Checked predictions, bids and campaigns: what metrics accept, and errors that name the value."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -21,6 +17,8 @@ from calibrators.samples import (
     check_unit_interval,
 )
 from evaluation.metrics.ranks import Runs
+
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +45,11 @@ class Predictions:
         weights = check_weights(sample_weight, len(probabilities))
         check_equal_lengths(probabilities=probabilities, outcomes=outcomes, sample_weight=weights)
         return cls(probabilities, outcomes, weights)
+
+    def select(self, chosen: Mask) -> "Predictions":
+        """The samples that are chosen by a mask, (n,)."""
+        columns = (self.probabilities, self.outcomes, self.weights)
+        return Predictions(*(column[chosen] for column in columns))
 
     @cached_property
     def positives(self) -> Floats:

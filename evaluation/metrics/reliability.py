@@ -1,17 +1,21 @@
-"""The reliability diagram: what came true beside what was promised.
+"""Observed beside predicted rates: of bins of score, of score quantiles and of slices of the data.
 
-Wilson's interval: how far off a rate of few samples may be.
+Arguments and errors are those of `evaluation.metrics`; `confidence` is the coverage of Wilson's
+intervals of the rates, between 0 and 1.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Integers, check_equal_lengths
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
-from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.loss import click_entropy, sample_losses
+from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
+from evaluation.metrics.sums import quotients, sum_at
 
 
 def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
@@ -22,11 +26,6 @@ def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[
     rates : (n,) observed shares in [0, 1].
     weights : (n,) numbers of samples that each was observed on, above 0.
     confidence : coverage of the intervals, between 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        When the confidence is not between 0 and 1.
 
     References
     ----------
@@ -52,8 +51,8 @@ def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[
 class ReliabilityDiagram:
     """Equal-frequency bins, (k,) each, lowest probability first.
 
-    To read it, plot `rates` over `probabilities`: on the diagonal the promise is kept, a point
-    below it was promised too much. A diagonal inside [`lower`, `upper`] is within chance.
+    To read it, plot `rates` over `probabilities`: a point below the diagonal was predicted too
+    high. A diagonal inside [`lower`, `upper`] is within chance.
 
     Attributes
     ----------
@@ -82,16 +81,7 @@ def reliability_diagram(
 
     Parameters
     ----------
-    p : (n_samples,) probabilities in [0, 1].
-    y : (n_samples,) outcomes in [0, 1], fractions allowed.
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
-    confidence : coverage of the intervals, between 0 and 1.
-    sample_weight : (n_samples,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
 
     References
     ----------
@@ -105,12 +95,199 @@ def reliability_diagram(
     """
     check_bins(n)
     predictions = Predictions.check(p, y, sample_weight)
+    weights, predicted, actual = _bin_sums(predictions, _bins(predictions, n))
+    rates = np.minimum(actual / weights, 1.0)
+    interval = wilson_interval(rates, weights, confidence)
+    return ReliabilityDiagram(np.minimum(predicted / weights, 1.0), rates, weights, *interval)
+
+
+def _bins(predictions: Predictions, n: int) -> EqualFrequencyBins:
     runs = predictions.runs
-    bins = EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
-    weights = bins.sums(runs.weights)[0]
-    held = weights > 0.0
-    predicted = bins.sums(runs.expected)[0][held] / weights[held]
-    actual = bins.sums(predictions.run_positives)[0][held] / weights[held]
-    rates = np.minimum(actual, 1.0)
-    interval = wilson_interval(rates, weights[held], confidence)
-    return ReliabilityDiagram(np.minimum(predicted, 1.0), rates, weights[held], *interval)
+    return EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
+
+
+def _bin_sums(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
+    """Weight, expected and actual positives of the k bins that have weight, (3, k)."""
+    runs = predictions.runs
+    columns = (runs.weights, runs.expected, predictions.run_positives)
+    sums = np.stack([bins.sums(column)[0] for column in columns])
+    return sums[:, sums[0] > 0.0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreQuantiles:
+    """Bins of equal frequency, (k,) each, lowest probability first.
+
+    Attributes
+    ----------
+    weights : samples in each bin, or their weight.
+    probabilities : mean probability of each bin.
+    rates : mean outcome of each bin.
+    prediction_errors : mean probability over mean outcome, less 1; infinite without positives,
+        nan when neither has anything.
+    lower, upper : Wilson's interval of each rate, with the weights as numbers of samples.
+    loss_shares : share of the total log loss that each bin brings; they sum to 1.
+    """
+
+    weights: Floats
+    probabilities: Floats
+    rates: Floats
+    prediction_errors: Floats
+    lower: Floats
+    upper: Floats
+    loss_shares: Floats
+
+
+def score_quantiles(
+    p: ArrayLike,
+    y: ArrayLike,
+    n: int = 10,
+    *,
+    confidence: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> ScoreQuantiles:
+    """Rate, prediction error and share of the log loss in n bins of equal frequency.
+
+    Look at the low end first. An ad whose score is high is shown whether the score is a little too
+    high or not. One whose score is low is shown only because it is too high, in place of a better
+    ad, and that costs clicks; yet the low end has few of the clicks, so AUC, RIG and log loss of
+    the whole hardly see it. An error is beyond chance when the bin's `probabilities` is outside
+    [`lower`, `upper`].
+
+    Parameters
+    ----------
+    n : number of bins, at least 1; with fewer samples there is one bin for each of them.
+
+    Notes
+    -----
+    The bins are those of `cal_n`: a run of equal probabilities that a cut passes through gives
+    each side its share of weight, outcome and loss.
+
+    References
+    ----------
+    Yi et al., KDD 2013 (paper 001), section 6, figures 3 (log loss) and 4 (prediction error).
+
+    Examples
+    --------
+    Too high by half where scores are low, right where they are high:
+
+    >>> result = score_quantiles([0.03, 0.5], [0.02, 0.5], 2, sample_weight=[1000, 1000])
+    >>> result.prediction_errors.round(6), result.lower.round(3), result.loss_shares.round(3)
+    (array([0.5, 0. ]), array([0.013, 0.469]), array([0.126, 0.874]))
+    """
+    check_bins(n)
+    predictions = Predictions.check(p, y, sample_weight)
+    bins = _bins(predictions, n)
+    weights, predicted, actual = _bin_sums(predictions, bins)
+    rates = np.minimum(actual / weights, 1.0)
+    return ScoreQuantiles(
+        weights,
+        np.minimum(predicted / weights, 1.0),
+        rates,
+        quotients(predicted, actual) - 1.0,
+        *wilson_interval(rates, weights, confidence),
+        loss_shares=_loss_shares(predictions, bins),
+    )
+
+
+def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
+    runs = predictions.runs
+    # Of shares of the weight, because weight times loss can leave the range of floats.
+    unit = 1.0 / max(predictions.weights.sum(), np.finfo(np.float64).tiny)
+    losses = bins.sums(
+        sample_losses(runs.probabilities, predictions.run_positives * unit, runs.weights * unit)
+    )[0]
+    shares: Floats = losses / max(losses.sum(), np.finfo(np.float64).tiny)
+    held: Floats = shares[bins.sums(runs.weights)[0] > 0.0]
+    return held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateSlices:
+    """Slices of the data, k of them, lowest click rate first.
+
+    Attributes
+    ----------
+    names : the k slices.
+    weights : (k,) samples in each, or their weight.
+    rates : (k,) mean outcome of each: its click rate.
+    probabilities : (k,) mean probability of each.
+    prediction_errors : (k,) mean probability over mean outcome, less 1; infinite without
+        positives, nan when neither has anything.
+    rigs : (k,) relative information gain over the slice's own click rate; nan with one class only.
+    """
+
+    names: tuple[Hashable, ...]
+    weights: Floats
+    rates: Floats
+    probabilities: Floats
+    prediction_errors: Floats
+    rigs: Floats
+
+
+def rate_slices(
+    p: ArrayLike,
+    y: ArrayLike,
+    slices: Campaigns,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> RateSlices:
+    """RIG and prediction error of every slice, in order of the slices' click rates.
+
+    Read it as a warning: one model, and RIG differs from slice to slice. How depends on why the
+    rates differ. With calibrated scores it rises with the rate; for a fixed model whose base rate
+    moves it is highest where the prediction error is 0 and falls on both sides. So never compare
+    RIG, or AUC, across data sets.
+
+    Parameters
+    ----------
+    slices : (n,) the slice of each sample: any hashable keys, such as campaign, position or hour.
+
+    References
+    ----------
+    Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the click
+    rate rises; that depends on how the rate moves.
+
+    Examples
+    --------
+    >>> result = rate_slices([0.1, 0.3, 0.2, 0.6], [0, 1, 0.1, 0.3], ["a", "a", "b", "b"])
+    >>> result.names, result.rates, result.prediction_errors.round(3), result.rigs.round(3)
+    (('b', 'a'), array([0.2, 0.5]), array([ 1. , -0.6]), array([-0.155,  0.056]))
+    """
+    predictions = Predictions.check(p, y, sample_weight)
+    names, codes = encode_campaigns(slices)
+    check_equal_lengths(probabilities=predictions.probabilities, slices=codes)
+    sums = _sums(predictions, codes, len(names))
+    held = np.flatnonzero(sums[0] > 0.0)
+    order = held[_ascending([names[code] for code in held], sums[1, held] / sums[0, held])]
+    weights, positives, expected, losses = sums[:, order]
+    return RateSlices(
+        names=tuple(names[code] for code in order),
+        weights=weights,
+        rates=np.minimum(positives / weights, 1.0),
+        probabilities=np.minimum(expected / weights, 1.0),
+        prediction_errors=quotients(expected, positives) - 1.0,
+        rigs=_rigs(losses, positives, weights),
+    )
+
+
+def _sums(predictions: Predictions, codes: Integers, slices: int) -> Floats:
+    """Weight, positives, expected positives and log loss over the weight, (4, slices)."""
+    weights, positives = predictions.weights, predictions.positives
+    total = sum_at(codes, weights, slices)
+    share = weights / np.where(total > 0.0, total, 1.0)[codes]
+    losses = sample_losses(predictions.probabilities, share * predictions.outcomes, share)
+    columns = (positives, predictions.expected, losses)
+    return np.stack((total, *(sum_at(codes, column, slices) for column in columns)))
+
+
+def _rigs(mean_losses: Floats, positives: Floats, weights: Floats) -> Floats:
+    entropy = click_entropy(positives, np.maximum(weights - positives, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(entropy > 0.0, 1.0 - mean_losses / entropy, np.nan)
+
+
+def _ascending(names: list[Hashable], rates: Floats) -> Integers:
+    """The order by rate, equal rates by name, so that the order of rows is of no effect."""
+    keys = [(rate, str(name)) for rate, name in zip(rates.tolist(), names, strict=True)]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The scorecard: one row of the table that every command and report prints."""
+"""The scorecard: one row of the table that commands and reports print."""
 
 from numpy.typing import ArrayLike
 
@@ -19,19 +19,7 @@ def scorecard(
 
     `n` and `positives` are weights' sums; log loss, PCOC and AUC pool the campaigns; an undefined
     number is nan. GC-N has its defaults: how many samples that leaves out,
-    `grouped_cal_n(...).share_left_out` says.
-
-    Parameters
-    ----------
-    p : (n,) probabilities in [0, 1].
-    y : (n,) outcomes in [0, 1], fractions allowed.
-    campaigns : (n,) any hashable keys; integers in an array are the fastest.
-    sample_weight : (n,) finite, at least 0; a whole number is that many repetitions.
-
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    `grouped_cal_n(...).share_left_out` says. Arguments and errors: `evaluation.metrics`.
 
     Examples
     --------
@@ -63,4 +51,4 @@ def pooled_scores(predictions: Predictions) -> dict[str, float]:
 
 def campaign_scores(campaign_runs: CampaignRuns) -> dict[str, float]:
     """The scorecard's numbers that average over campaigns."""
-    return {f"gc_{n}": campaign_runs.grouped_cal_n(n).value for n in GC_N}
+    return {f"gc_{n}": campaign_runs.cal_n(n).mean for n in GC_N}

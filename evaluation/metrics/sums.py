@@ -1,15 +1,14 @@
-"""Sums of values that belong together.
+"""Sums by place and by span, and ratios of sums with one rule for what is over 0."""
 
-A sum over a sum, and what it is when there is nothing below.
-The mean of weighted values.
-"""
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
 
 
-def sum_at(places: Integers, values: Floats, length: int) -> Floats:
+def sum_at(places: NDArray[np.integer[Any]], values: Floats, length: int) -> Floats:
     """Sum of the values at each place 0..length-1, shape (length,); both arguments (n,)."""
     return np.bincount(places, values, length).astype(np.float64, copy=False)
 
@@ -17,8 +16,8 @@ def sum_at(places: Integers, values: Floats, length: int) -> Floats:
 def sum_between(values: Floats, starts: Integers, ends: Integers) -> Floats:
     """Sum of values[start:end] of each span, in the shape of the starts; 0 where start >= end.
 
-    Spans that hold anything ascend and do not overlap. Each is added up on its own, so that none
-    is rounded to the size of another.
+    Non-empty spans ascend and do not overlap. Each is added up on its own, so that none is rounded
+    to the size of another.
     """
     held = starts < ends
     sums = np.zeros(starts.shape)
@@ -28,11 +27,25 @@ def sum_between(values: Floats, starts: Integers, ends: Integers) -> Floats:
     return sums
 
 
+def quotients(numerators: Floats, denominators: Floats) -> Floats:
+    """Each numerator over its denominator, all at least 0; over 0 infinite, nan for 0 over 0."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found: Floats = numerators / denominators
+    return found
+
+
 def ratio(numerator: float, denominator: float) -> float:
-    """Numerator over denominator, both at least 0; over 0 it is infinite, and nan for 0 over 0."""
-    if denominator > 0.0:
-        return float(numerator) / float(denominator)
-    return float("inf") if numerator > 0.0 else float("nan")
+    """`quotients` of two numbers."""
+    return float(quotients(np.asarray(numerator), np.asarray(denominator)))
+
+
+def ratio_errors(predicted: Floats, actual: Floats) -> Floats:
+    """max(r, 1/r) - 1 with r = predicted / actual, in the arguments' shape: the error of a bin.
+
+    Infinite where either side is 0, nan where both are.
+    """
+    ratios = quotients(predicted, actual)
+    return np.maximum(ratios, quotients(np.asarray(1.0), ratios)) - 1.0
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:

@@ -4,18 +4,18 @@
 `log_metrics.py` and `group_metrics.py` measure all of it and each group.
 """
 
-from evaluation.streaming.group_metrics import CutMetrics
-from evaluation.streaming.log import OVERALL, CompactLog, LogCuts, Room
+from evaluation.streaming.group_metrics import GroupMetrics
+from evaluation.streaming.log import OVERALL, Groupings, RowLimits, StreamedLog
 from evaluation.streaming.log_metrics import LogMetrics, log_metrics
 from evaluation.streaming.rows import LogBatch
 
 __all__ = [
     "OVERALL",
-    "CompactLog",
-    "CutMetrics",
+    "GroupMetrics",
+    "Groupings",
     "LogBatch",
-    "LogCuts",
     "LogMetrics",
-    "Room",
+    "RowLimits",
+    "StreamedLog",
     "log_metrics",
 ]

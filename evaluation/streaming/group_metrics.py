@@ -1,11 +1,10 @@
-"""The metrics of all slices of one cut.
+"""The metrics of all slices of one grouping, from its sums and its sorted cells of scores.
 
-Cal-N of every slice, what the truth would score, and their mean, GC-N.
-Calibration in total and losses of every slice, from sums.
-Areas under the ROC curve of every slice.
+Three kernels differ from those of samples because a log may be too long for them, and recorded
+results hold to their last digits: areas under the ROC curve look at runs with positives only, the
+floor under Cal-N draws the positives of bins and not of samples, and means weight by shares.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,22 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
-from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, bin_errors, root_mean_square
-from evaluation.metrics.calibration import relative_errors
-from evaluation.metrics.gc_n import mean_of_defined, share_of_undefined
+from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, cal_n_of_bins
+from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined, share_of_undefined
 from evaluation.metrics.loss import click_entropy
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.metrics.revenue_auc import RevenuePairs
+from evaluation.metrics.revenue_pairs import RevenuePairs
+from evaluation.metrics.sums import quotients
 from evaluation.streaming.in_memory import RevenueRows
-from evaluation.streaming.rows import CompactRows, Sums
+from evaluation.streaming.rows import CellRows, Sums
 
-POSITIVES_PER_BIN = 5.0
 _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SliceCalibration:
+class GroupCalibration:
     """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
 
     Attributes
@@ -59,7 +57,7 @@ class SliceCalibration:
         """
         bins = EqualFrequencyBins.of(runs, n)
         expected = bins.sums(runs.expected)
-        values = root_mean_square(bin_errors(expected, bins.sums(positives), empty))
+        values = cal_n_of_bins(expected, bins.sums(positives), empty)
         enough = runs.group_sums(positives) >= positives_per_bin * n
         defined = enough & (runs.sample_counts >= n) & ~np.isnan(values)
         certain = bins.sums(runs.expected * runs.probabilities)
@@ -95,7 +93,7 @@ def _floors(expected: Floats, certain: Floats, rng: np.random.Generator) -> Floa
     total, defined = np.zeros(len(expected)), np.zeros(len(expected))
     for _ in range(draws):
         actual = rng.binomial(trials, chances).astype(np.float64)
-        drawn = root_mean_square(bin_errors(expected, actual, "merge"))
+        drawn = cal_n_of_bins(expected, actual, "merge")
         total += np.nan_to_num(drawn)
         defined += ~np.isnan(drawn)
     with np.errstate(invalid="ignore"):
@@ -111,37 +109,34 @@ def _binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:
     return np.where(drawn, trials, 0.0).astype(np.int64), np.where(drawn, chances, 0.0)
 
 
-def slice_losses(sums: Sums, confidence: float = 0.95) -> Mapping[str, Floats]:
+def group_ratios(sums: Sums, confidence: float = 0.95) -> dict[str, Floats]:
     """What each metric of this package that is a ratio of sums gives for each slice, (slices,).
 
     n, positives, pcoc, copc, prediction_error, ropr, log_loss, rig, mse, nmse and mae are those of
-    the functions of that name (nan where undefined). `pcoc_lower` and `pcoc_upper` are where PCOC
-    may lie by chance: the mean probability over the ends of Wilson's interval of the rate.
-    `expected` and `bids` are the sums of the probabilities and of the bids.
+    the functions of that name. `pcoc_lower` and `pcoc_upper` are where PCOC may lie by chance: the
+    mean probability over the ends of Wilson's interval of the rate. `expected` and `bids` are the
+    sums of the probabilities and of the bids.
     """
-    weight, positives = sums.weight, sums.positives
-    negatives = weight - positives
-    mse = _over(sums.squares, weight)
-    log_loss = _over(sums.log_losses, weight)
+    weights, positives = sums.weights, sums.positives
+    negatives = weights - positives
     both = (positives > 0.0) & (negatives > 0.0)
-    entropy = np.where(both, click_entropy(positives, negatives), np.nan)
-    chance = np.where(both, _over(positives, weight) * _over(negatives, weight), np.nan)
-    lower, upper = pcoc_interval(weight, positives, sums.expected, confidence)
+    chance = quotients(positives, weights) * quotients(negatives, weights)
+    lower, upper = pcoc_interval(weights, positives, sums.expected, confidence)
     return {
-        "n": weight,
+        "n": weights,
         "positives": positives,
         "expected": sums.expected,
-        "pcoc": np.where(positives > 0.0, _over(sums.expected, positives), np.nan),
+        "pcoc": sums.pcoc,
         "pcoc_lower": lower,
         "pcoc_upper": upper,
-        "copc": _over(positives, sums.expected),
-        "prediction_error": relative_errors(sums.expected, positives),
-        "ropr": _over(sums.revenue, sums.expected_revenue),
-        "log_loss": log_loss,
-        "rig": 1.0 - log_loss / entropy,
-        "mse": mse,
-        "nmse": mse / chance,
-        "mae": _over(sums.distances, weight),
+        "copc": sums.copc,
+        "prediction_error": sums.prediction_error,
+        "ropr": quotients(sums.revenue, sums.expected_revenue),
+        "log_loss": sums.log_loss,
+        "rig": sums.rig(np.where(both, click_entropy(positives, negatives), np.nan)),
+        "mse": sums.mse,
+        "nmse": quotients(sums.mse, np.where(both, chance, np.nan)),
+        "mae": quotients(sums.distances, weights),
         "bids": sums.bids,
     }
 
@@ -160,14 +155,8 @@ def pcoc_interval(
     # Of the few last digits that the interval of a rate of 0 leaves.
     low = np.where(positives > 0.0, low, 0.0)
     mean = expected / weight
-    ends = _over(mean, high), _over(mean, low)
+    ends = quotients(mean, high), quotients(mean, low)
     return np.where(held, ends[0], np.nan), np.where(held, ends[1], np.nan)
-
-
-def _over(numerator: Floats, denominator: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient: Floats = numerator / denominator
-    return quotient
 
 
 def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
@@ -232,7 +221,7 @@ TOP_OF_RANKING = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CutMetrics:
+class GroupMetrics:
     """What is measured of each slice.
 
     Attributes
@@ -245,7 +234,7 @@ class CutMetrics:
     """
 
     columns: dict[str, Floats]
-    calibration: dict[int, SliceCalibration]
+    calibration: dict[int, GroupCalibration]
     cells_per_octave: float | None
     auc_error: float
     bids: Floats
@@ -272,14 +261,14 @@ class CutMetrics:
         return 1.0 - float(self.columns["n"][~np.isnan(self.columns[column])].sum()) / samples
 
 
-def cut_metrics(rows: CompactRows, sums: Sums, seed: int, *, strict: bool = False) -> CutMetrics:
+def measure_groups(rows: CellRows, sums: Sums, seed: int, *, strict: bool = False) -> GroupMetrics:
     """The metrics of all slices but csAUC; the sums tell how many slices there are.
 
     If `strict`, Cal-N is as in `cal_n`: a bin without positives makes it infinite, and few
     positives are no reason to leave it out.
     """
-    columns = dict(slice_losses(sums))
-    size = len(sums.weight)
+    columns = group_ratios(sums)
+    size = len(sums.weights)
     runs = Runs.of(rows.scores, rows.weights, rows.slices, size)
     positives = runs.sums(rows.positives)
     columns["auc"], columns["partial_auc"] = roc_areas(runs, positives, 1.0, TOP_OF_RANKING)
@@ -289,14 +278,14 @@ def cut_metrics(rows: CompactRows, sums: Sums, seed: int, *, strict: bool = Fals
     calibration = _calibration(runs, positives, seed, strict)
     for n, found in calibration.items():
         columns[f"cal_{n}"], columns[f"cal_{n}_floor"] = found.values, found.floors
-    error = mean_of_defined(errors, sums.weight)
-    return CutMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
+    error = mean_of_defined(errors, sums.weights)
+    return GroupMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
 
 
 def _calibration(
     runs: Runs, positives: Floats, seed: int, strict: bool
-) -> dict[int, SliceCalibration]:
+) -> dict[int, GroupCalibration]:
     rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
     return {
-        n: SliceCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
+        n: GroupCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
     }

@@ -1,8 +1,4 @@
-"""Rows of a log held in memory as they came, and sorted once for all cuts.
-
-Paid rows: the positives of every slice of a log with what they rank by and what they pay.
-Revenue rows: what csAUC of every slice needs, and no more.
-"""
+"""Rows of a log in memory, sorted once for all groupings, and what csAUC needs of them."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+from evaluation.metrics.sums import sum_at
 from evaluation.streaming.rows import (
     ALL_BITS,
     LEFT_OUT,
-    CompactRows,
+    CellRows,
     LogBatch,
     SliceCodes,
     inside_cells,
     opens_slice,
     score_cells,
     slice_order,
-    slice_totals,
 )
 
 _FIRST, _STEP = 28, 3
@@ -29,7 +25,7 @@ _FIRST, _STEP = 28, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PaidRows:
+class PositivesByRevenue:
     """Positives sorted by slice, revenue score and bid, of shape (r,) each.
 
     Attributes
@@ -77,9 +73,9 @@ class PaidRows:
     def __len__(self) -> int:
         return len(self.bids)
 
-    def merged(self, other: "PaidRows") -> "PaidRows":
+    def merged(self, other: "PositivesByRevenue") -> "PositivesByRevenue":
         """The rows of both, with the more digits dropped of either."""
-        return PaidRows.of(
+        return PositivesByRevenue.of(
             np.concatenate((self.slices, other.slices)),
             np.concatenate((self.revenues, other.revenues)),
             np.concatenate((self.bids, other.bids)),
@@ -87,12 +83,14 @@ class PaidRows:
             max(self.dropped, other.dropped),
         )
 
-    def within(self, budget: int) -> "PaidRows":
+    def within(self, budget: int) -> "PositivesByRevenue":
         """These rows, with more digits dropped while there are more than `budget` of them."""
         rows = self
         while len(rows) > budget and rows.dropped < ALL_BITS:
             digits = min(ALL_BITS, max(rows.dropped + _STEP, _FIRST))
-            rows = PaidRows.of(rows.slices, rows.revenues, rows.bids, rows.weights, digits)
+            rows = PositivesByRevenue.of(
+                rows.slices, rows.revenues, rows.bids, rows.weights, digits
+            )
         return rows
 
 
@@ -161,10 +159,10 @@ class RevenueRows:
             return np.zeros(n_slices)
         paid = np.where(self.positive, self.bids * self.weights, 0.0)
         cells = self._cells()
-        rivals = slice_totals(cells, self.weights, len(cells))[cells] - 1.0
-        unsure = slice_totals(self.slices, paid * rivals, n_slices)
-        others = slice_totals(self.slices, np.where(self.positive, 0.0, self.weights), n_slices)
-        whole = slice_totals(self.slices, paid, n_slices) * others
+        rivals = sum_at(cells, self.weights, len(cells))[cells] - 1.0
+        unsure = sum_at(self.slices, paid * rivals, n_slices)
+        others = sum_at(self.slices, np.where(self.positive, 0.0, self.weights), n_slices)
+        whole = sum_at(self.slices, paid, n_slices) * others
         errors: Floats = np.divide(unsure, whole, out=np.full(n_slices, np.nan), where=whole > 0.0)
         return errors
 
@@ -193,8 +191,8 @@ _SCORES, _OUTCOMES, _BIDS = "scores", "outcomes", "bids"
 _FEW_SLICES = np.iinfo(np.int16).max
 
 
-class HeldRows:
-    """Columns that grow by batches; all are sorted together, in place of the order they came in."""
+class RowsInMemory:
+    """Columns that grow by batches, and are sorted together."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[Column]] = {}
@@ -204,7 +202,7 @@ class HeldRows:
         return self._length
 
     def add(self, batch: LogBatch) -> None:
-        """Hold the rows of one more batch; all batches have the same columns and cuts."""
+        """Keep the rows of one more batch; all batches have the same columns and groupings."""
         classes = batch.classes
         columns: dict[str, Column] = {
             _SCORES: batch.scores,
@@ -212,20 +210,26 @@ class HeldRows:
         }
         if batch.bids is not None:
             columns[_BIDS] = batch.bids
-        for cut, slices in batch.slices.items():
+        for grouping, slices in batch.slices.items():
             if slices is not None:
-                columns[_name(cut)] = _short(slices)
+                columns[_name(grouping)] = _short(slices)
         for name, column in columns.items():
             self._pieces.setdefault(name, []).append(column)
         self._length += len(batch)
 
-    def by_score(self) -> "ScoredRows":
-        """The rows sorted by score, as they stay."""
+    def sort_by_score(self) -> None:
+        """Put the rows in order of their scores."""
         order = np.argsort(self.scores)
         for name in self._pieces:
             # One after the other, so that no more than one column is there twice.
             self._pieces[name] = [self._column(name)[order]]
-        return ScoredRows(self)
+
+    def cells(self, grouping: str, dropped: int) -> CellRows:
+        """The cells of one grouping, with so many digits dropped; of rows sorted by score."""
+        rows, slices = slice_order(self.slices(grouping))
+        positives = self.outcomes[rows].astype(np.float64)
+        scores, ones = self.scores[rows], np.ones(len(positives))
+        return CellRows.of_sorted(slices, scores, positives, ones, dropped)
 
     def by_revenue(self) -> "RankedRows":
         """The rows sorted by probability times bid; for outcomes of 0 and 1 with bids."""
@@ -248,9 +252,9 @@ class HeldRows:
         """Bids, (n,)."""
         return self._column(_BIDS)
 
-    def slices(self, cut: str) -> SliceCodes:
+    def slices(self, grouping: str) -> SliceCodes:
         """Slices of the rows, (n,)."""
-        name = _name(cut)
+        name = _name(grouping)
         return self._column(name) if name in self._pieces else np.zeros(self._length, np.int8)
 
     def _column(self, name: str) -> Column:
@@ -260,60 +264,46 @@ class HeldRows:
         return self._pieces[name][0]
 
 
-class ScoredRows:
-    """Held rows, sorted by score."""
-
-    def __init__(self, held: HeldRows) -> None:
-        self._held = held
-
-    def compact(self, cut: str, dropped: int) -> CompactRows:
-        """The rows of one cut, with so many digits dropped."""
-        rows, slices = slice_order(self._held.slices(cut))
-        positives = self._held.outcomes[rows].astype(np.float64)
-        scores, ones = self._held.scores[rows], np.ones(len(positives))
-        return CompactRows.of_sorted(slices, scores, positives, ones, dropped)
-
-
+@dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
-    """Held rows in order of revenue: which they are, their revenues and classes, (n,) each."""
+    """Rows in order of revenue: which they are, their revenues and classes, (n,) each."""
 
-    def __init__(
-        self, held: HeldRows, order: Integers, revenues: Floats, positive: NDArray[np.bool_]
-    ) -> None:
-        self._held, self._order = held, order
-        self._revenues, self._positive = revenues, positive
+    rows: RowsInMemory
+    order: Integers
+    revenues: Floats
+    positive: NDArray[np.bool_]
 
-    def exact(self, cut: str) -> RevenueRows:
-        """The rows of one cut as csAUC needs them."""
-        rows, slices = slice_order(self._held.slices(cut)[self._order])
-        positive = self._positive[rows]
+    def exact(self, grouping: str) -> RevenueRows:
+        """The rows of one grouping as csAUC needs them."""
+        rows, slices = slice_order(self.rows.slices(grouping)[self.order])
+        positive = self.positive[rows]
         bids = np.zeros(len(positive))
         clicked = np.flatnonzero(positive)
         places = clicked if isinstance(rows, slice) else rows[clicked]
-        bids[clicked] = self._held.bids[self._order[places]]
+        bids[clicked] = self.rows.bids[self.order[places]]
         ones = np.ones(len(positive))
-        return RevenueRows(slices, self._revenues[rows], bids, positive, ones).squeezed()
+        return RevenueRows(slices, self.revenues[rows], bids, positive, ones).squeezed()
 
-    def negatives(self, cut: str, dropped: int) -> CompactRows:
-        """The negatives of one cut, with so many digits of the revenue dropped."""
-        slices = self._held.slices(cut)[self._order]
-        rows, slices = slice_order(np.where(self._positive, LEFT_OUT, slices))
-        revenues = self._revenues[rows]
+    def negatives(self, grouping: str, dropped: int) -> CellRows:
+        """The negatives of one grouping, with so many digits of the revenue dropped."""
+        slices = self.rows.slices(grouping)[self.order]
+        rows, slices = slice_order(np.where(self.positive, LEFT_OUT, slices))
+        revenues = self.revenues[rows]
         zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
-        return CompactRows.of_sorted(slices, revenues, zeros, ones, dropped)
+        return CellRows.of_sorted(slices, revenues, zeros, ones, dropped)
 
-    def paid(self, cut: str, dropped: int) -> PaidRows:
-        """The positives of one cut, with so many digits of revenue and bid dropped."""
-        clicked = np.flatnonzero(self._positive)
-        held = self._order[clicked]
-        slices = self._held.slices(cut)[held]
+    def paid(self, grouping: str, dropped: int) -> PositivesByRevenue:
+        """The positives of one grouping, with so many digits of revenue and bid dropped."""
+        clicked = np.flatnonzero(self.positive)
+        held = self.order[clicked]
+        slices = self.rows.slices(grouping)[held]
         kept = slices != LEFT_OUT
-        revenues, bids = self._revenues[clicked[kept]], self._held.bids[held[kept]]
-        return PaidRows.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
+        revenues, bids = self.revenues[clicked[kept]], self.rows.bids[held[kept]]
+        return PositivesByRevenue.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
 
 
-def _name(cut: str) -> str:
-    return f"slices by {cut}"
+def _name(grouping: str) -> str:
+    return f"slices by {grouping}"
 
 
 def _short(slices: SliceCodes) -> SliceCodes:

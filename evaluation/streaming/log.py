@@ -1,8 +1,4 @@
-"""A log of any length, boiled down to what its metrics need.
-
-What csAUC needs of a log that is too long to be held.
-Which cuts a log is measured by, and what the metrics of the whole log need of them.
-"""
+"""A log of any length, reduced batch by batch to what its metrics need, in bounded memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,26 +6,32 @@ from typing import Self
 
 import numpy as np
 
-from evaluation.streaming.in_memory import HeldRows, PaidRows, RankedRows, RevenueRows, ScoredRows
-from evaluation.streaming.rows import CompactRows, LogBatch, SliceSums, Sums, sorting, terms
+from evaluation.streaming.in_memory import (
+    PositivesByRevenue,
+    RankedRows,
+    RevenueRows,
+    RowsInMemory,
+)
+from evaluation.streaming.rows import CellRows, LogBatch, SliceSums, Sums, sorting, terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RevenueTable:
     """Positives with their bids, which stay apart while they fit, and cells of negatives."""
 
-    paid: PaidRows
-    negatives: CompactRows
+    paid: PositivesByRevenue
+    negatives: CellRows
 
     @classmethod
-    def of(cls, ranked: RankedRows, cut: str, budget: int) -> Self:
-        """The table of held rows, with at most `budget` rows on either side."""
-        return cls(ranked.paid(cut, 0).within(budget), ranked.negatives(cut, 0).within(budget))
+    def of(cls, ranked: RankedRows, grouping: str, budget: int) -> Self:
+        """The table of rows in memory, with at most `budget` rows on either side."""
+        paid, negatives = ranked.paid(grouping, 0), ranked.negatives(grouping, 0)
+        return cls(paid.within(budget), negatives.within(budget))
 
-    def with_rows(self, ranked: RankedRows, cut: str, budget: int) -> "RevenueTable":
-        """This table and the rows held since."""
-        paid = self.paid.merged(ranked.paid(cut, self.paid.dropped))
-        negatives = self.negatives.merged(ranked.negatives(cut, self.negatives.dropped))
+    def with_rows(self, ranked: RankedRows, grouping: str, budget: int) -> "RevenueTable":
+        """This table and the rows that came since."""
+        paid = self.paid.merged(ranked.paid(grouping, self.paid.dropped))
+        negatives = self.negatives.merged(ranked.negatives(grouping, self.negatives.dropped))
         return RevenueTable(paid.within(budget), negatives.within(budget))
 
     def rows(self) -> RevenueRows:
@@ -49,14 +51,14 @@ class RevenueTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How much of a log is held.
+class RowLimits:
+    """How much of a log stays in memory.
 
     Attributes
     ----------
-    rows : rows that are held as they came; a log of no more is measured exactly.
-    later_rows : rows that are held at a time once there were more, beside the tables.
-    table_rows : rows of each table of each cut.
+    rows : rows that stay as they came; a log of no more is measured exactly.
+    later_rows : rows at a time once there were more, beside the tables.
+    table_rows : rows of each table of each grouping.
     """
 
     rows: int = 12_000_000
@@ -64,28 +66,29 @@ class Room:
     table_rows: int = 2_000_000
 
 
-class CompactLog:
-    """What is known of a log after some of its batches, in bounded memory.
+class StreamedLog:
+    """A log after some of its batches, in bounded memory.
 
-    Rows are held as they came until there are `room.rows` of them. Then they are folded into a
-    table for each cut, where samples of one score stand together; a table that would have more
-    than `room.table_rows` rows drops the last binary digits of its scores, as few as do. The sums
-    of the slices are exact at any length.
+    Rows stay as they came until there are `limits.rows` of them. Then they go into a table for each
+    grouping, where samples of one score stand together; a table that would have more than
+    `limits.table_rows` rows drops the last binary digits of its scores, as few as do. The sums of
+    the slices are exact at any length.
 
-    Parameters
-    ----------
-    cuts : names of the ways in which the log is cut into slices.
-    ranked_cuts : those of them whose csAUC is wanted, where the log has bids.
+    `groupings` are the names of the ways in which rows are grouped into slices, `ranked_groupings`
+    those whose csAUC is wanted, where the log has bids.
     """
 
     def __init__(
-        self, cuts: Sequence[str], ranked_cuts: Sequence[str] = (), room: Room | None = None
+        self,
+        groupings: Sequence[str],
+        ranked_groupings: Sequence[str] = (),
+        limits: RowLimits | None = None,
     ) -> None:
-        self._room = room or Room()
-        self._held = HeldRows()
-        self._sums = {cut: SliceSums() for cut in cuts}
-        self._ranked_cuts = ranked_cuts
-        self._tables: dict[str, CompactRows] = {}
+        self._limits = limits or RowLimits()
+        self._held = RowsInMemory()
+        self._sums = {grouping: SliceSums() for grouping in groupings}
+        self._ranked_groupings = ranked_groupings
+        self._tables: dict[str, CellRows] = {}
         self._revenues: dict[str, RevenueTable] = {}
         self._length = 0
         self.has_bids = True
@@ -102,80 +105,82 @@ class CompactLog:
         self.has_bids &= batch.bids is not None
         self.has_classes = self.has_classes and batch.classes is not None
         rows = terms(batch)
-        for cut, sums in self._sums.items():
-            sums.add(rows, batch.slices[cut])
-        most = self._room.later_rows if self._tables else self._room.rows
+        for grouping, sums in self._sums.items():
+            sums.add(rows, batch.slices[grouping])
+        most = self._limits.later_rows if self._tables else self._limits.rows
         if len(self._held) and len(self._held) + len(batch) > most:
             self._fold()
         self._held.add(batch)
 
-    def sums(self, cut: str, n_slices: int) -> Sums:
-        """Sums over the samples of each slice of a cut."""
-        return self._sums[cut].of(n_slices)
+    def sums(self, grouping: str, n_slices: int) -> Sums:
+        """Sums over the samples of each slice of a grouping."""
+        return self._sums[grouping].of(n_slices)
 
     @property
-    def cuts(self) -> Sequence[str]:
-        """All cuts."""
+    def groupings(self) -> Sequence[str]:
+        """All groupings."""
         return tuple(self._sums)
 
     @property
-    def ranked_cuts(self) -> Sequence[str]:
-        """The cuts that have a csAUC: none without bids, or with outcomes other than 0 and 1."""
-        return self._ranked_cuts if self.has_bids and self.has_classes else ()
+    def ranked_groupings(self) -> Sequence[str]:
+        """The groupings with a csAUC: none without bids, or with outcomes other than 0 and 1."""
+        return self._ranked_groupings if self.has_bids and self.has_classes else ()
 
-    def compact_rows(self) -> Callable[[str], CompactRows]:
-        """Sort the rows, of which there is at least one; what it gives tells those of a cut."""
-        scored = self._held.by_score()
-        return lambda cut: self._table(cut, scored)
+    def cells(self) -> Callable[[str], CellRows]:
+        """Sort the rows, at least one, for a function that gives the cells of a grouping."""
+        self._held.sort_by_score()
+        return self._table
 
     def revenue_rows(self) -> Callable[[str], RevenueRows]:
-        """Sort the rows by revenue; what it gives tells those of a ranked cut."""
+        """Sort the rows by revenue, for a function that gives those of a ranked grouping."""
         ranked = self._held.by_revenue()
 
-        def rows(cut: str) -> RevenueRows:
-            if cut in self._revenues:
-                return self._revenue_table(cut, ranked).rows()
-            return ranked.exact(cut)
+        def rows(grouping: str) -> RevenueRows:
+            if grouping in self._revenues:
+                return self._revenue_table(grouping, ranked).rows()
+            return ranked.exact(grouping)
 
         return rows
 
     def _fold(self) -> None:
-        scored = self._held.by_score()
-        self._tables = {
-            cut: self._table(cut, scored).within(self._room.table_rows) for cut in self._sums
-        }
-        del scored
-        if self.ranked_cuts:
+        self._held.sort_by_score()
+        budget = self._limits.table_rows
+        self._tables = {grouping: self._table(grouping).within(budget) for grouping in self._sums}
+        if self.ranked_groupings:
             ranked = self._held.by_revenue()
-            self._revenues = {cut: self._revenue_table(cut, ranked) for cut in self.ranked_cuts}
-        self._held = HeldRows()
+            self._revenues = {
+                grouping: self._revenue_table(grouping, ranked)
+                for grouping in self.ranked_groupings
+            }
+        self._held = RowsInMemory()
 
-    def _table(self, cut: str, scored: ScoredRows) -> CompactRows:
-        if cut not in self._tables:
-            return scored.compact(cut, 0)
-        known = self._tables[cut]
-        return known.merged(scored.compact(cut, known.dropped)).within(self._room.table_rows)
+    def _table(self, grouping: str) -> CellRows:
+        if grouping not in self._tables:
+            return self._held.cells(grouping, 0)
+        known = self._tables[grouping]
+        cells = known.merged(self._held.cells(grouping, known.dropped))
+        return cells.within(self._limits.table_rows)
 
-    def _revenue_table(self, cut: str, ranked: RankedRows) -> RevenueTable:
-        budget = self._room.table_rows
-        if cut not in self._revenues:
-            return RevenueTable.of(ranked, cut, budget)
-        return self._revenues[cut].with_rows(ranked, cut, budget)
+    def _revenue_table(self, grouping: str, ranked: RankedRows) -> RevenueTable:
+        budget = self._limits.table_rows
+        if grouping not in self._revenues:
+            return RevenueTable.of(ranked, grouping, budget)
+        return self._revenues[grouping].with_rows(ranked, grouping, budget)
 
 
 OVERALL = "overall"
 
 
 @dataclass(frozen=True, slots=True)
-class LogCuts:
-    """The cuts of a log and their numbers of slices.
+class Groupings:
+    """The groupings of a log and their numbers of slices.
 
     Attributes
     ----------
-    sizes : the number of slices of each cut; `OVERALL`, with one slice, is always there.
-    campaigns : the cut that GC-N averages over, or None.
-    groups : the cut that GAUC and gcsAUC average over, or None.
-    mainline : the cut whose only slice is the mainline, or None.
+    sizes : the number of slices of each grouping; `OVERALL`, with one slice, is always there.
+    campaigns : the grouping that GC-N averages over, or None.
+    groups : the grouping that GAUC and gcsAUC average over, or None.
+    mainline : the grouping whose only slice is the mainline, or None.
     """
 
     sizes: Mapping[str, int]

@@ -1,66 +1,43 @@
-"""Every metric of a log: over all of it, and for every slice of every cut.
-
-What is measured of a log as a whole, and of no slice of it.
-Splitting compact rows into those that a bias is fitted on and the rest.
-"""
+"""Every metric of a streamed log: over all of it, and for every slice of every grouping."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.samples import Floats
-from evaluation.metrics.bias import Loss
-from evaluation.metrics.calibrated_loss import calibrated_losses
-from evaluation.metrics.reliability import ReliabilityDiagram, reliability_diagram
-from evaluation.metrics.slices import ScoreQuantiles, score_quantiles
-from evaluation.streaming.group_metrics import CutMetrics, cut_metrics
-from evaluation.streaming.log import OVERALL, CompactLog, LogCuts
-from evaluation.streaming.rows import CompactRows
+from evaluation.metrics.calibrated_loss import calibrated_and_plain
+from evaluation.metrics.predictions import Mask
+from evaluation.metrics.reliability import (
+    ReliabilityDiagram,
+    ScoreQuantiles,
+    reliability_diagram,
+    score_quantiles,
+)
+from evaluation.streaming.group_metrics import GroupMetrics, measure_groups
+from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
+from evaluation.streaming.rows import CellRows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BiasHalves:
-    """Every row in four: its positives and negatives, drawn for the bias and not.
+def _bias_halves(
+    rows: CellRows, share: float, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats, Mask]:
+    """Probabilities, outcomes of 0 or 1, weights and bias rows, (4 r,), for `calibrated_losses`.
 
-    Attributes
-    ----------
-    probabilities, outcomes, weights : (4 r,), as `calibrated_losses` takes them; outcomes are 0
-        or 1, and weights may be 0.
-    bias_rows : (4 r,) True where the bias is fitted.
+    Every row in four: its positives and negatives, drawn for the bias and not. Each sample is drawn
+    by chance, `share` of them; weights are whole. Samples of one row part as they would if they
+    stood apart. Those with fractional outcomes keep the mean of their row.
     """
-
-    probabilities: Floats
-    outcomes: Floats
-    weights: Floats
-    bias_rows: NDArray[np.bool_]
-
-    @classmethod
-    def draw(cls, rows: CompactRows, share: float, rng: np.random.Generator) -> Self:
-        """Each sample is drawn for the bias by chance, `share` of them; weights are whole.
-
-        Samples of one row part as they would if they stood apart. Those with fractional outcomes
-        keep the mean of their row.
-        """
-        drawn, clicks = _drawn(rows.positives, rows.weights, share, rng)
-        parts = (clicks, drawn - clicks, rows.positives - clicks)
-        weights = (*parts, rows.weights - sum(parts))
-        size = len(rows)
-        return cls(
-            np.tile(rows.scores, 4),
-            np.repeat((1.0, 0.0, 1.0, 0.0), size),
-            np.maximum(np.concatenate(weights), 0.0),
-            np.repeat((True, True, False, False), size),
-        )
-
-    @property
-    def bias_has_both_classes(self) -> bool:
-        """Whether the shift that fits the drawn samples is finite."""
-        drawn, clicks = self.weights[self.bias_rows], self.outcomes[self.bias_rows] == 1.0
-        return bool(drawn[clicks].any() and drawn[~clicks].any())
+    drawn, clicks = _drawn(rows.positives, rows.weights, share, rng)
+    parts = (clicks, drawn - clicks, rows.positives - clicks)
+    weights = (*parts, rows.weights - sum(parts))
+    return (
+        np.tile(rows.scores, 4),
+        np.repeat((1.0, 0.0, 1.0, 0.0), len(rows)),
+        np.maximum(np.concatenate(weights), 0.0),
+        np.repeat((True, True, False, False), len(rows)),
+    )
 
 
 def _drawn(
@@ -78,7 +55,6 @@ _ENOUGH_ROWS = 250_000
 """So many rows are enough for quantiles and shifts: cells of some 1 / 10,000 of an octave move no
 digit that is shown."""
 _BIAS_SHARE = 0.1
-_UNDEFINED = (float("nan"), float("nan"))
 _POSITIVES_PER_POINT, _FEWEST_POINTS, _MOST_POINTS = 25, 3, 12
 
 
@@ -91,41 +67,18 @@ class OverallMetrics:
     reliability: ReliabilityDiagram
 
 
-def overall_metrics(rows: CompactRows, quantiles: int, seed: int) -> OverallMetrics:
+def overall_metrics(rows: CellRows, quantiles: int, seed: int) -> OverallMetrics:
     """Calibrated losses, quantiles and the reliability diagram of all rows."""
     few = rows.within(_ENOUGH_ROWS)
     p, y, w = few.scores, few.outcomes, few.weights
     points = int(few.positives.sum() / _POSITIVES_PER_POINT)
     points = int(np.clip(points, _FEWEST_POINTS, _MOST_POINTS))
+    halves = _bias_halves(few, _BIAS_SHARE, np.random.default_rng(seed))
     return OverallMetrics(
-        _calibrated(few, seed),
+        calibrated_and_plain(*halves),
         score_quantiles(p, y, quantiles, sample_weight=w),
         reliability_diagram(p, y, points, sample_weight=w),
     )
-
-
-def _calibrated(rows: CompactRows, seed: int) -> dict[str, float]:
-    """Both losses with and without the bias, on the same samples; the bias is of the others."""
-    halves = BiasHalves.draw(rows, _BIAS_SHARE, np.random.default_rng(seed))
-    log, plain_log = _pair(halves, "log") if halves.bias_has_both_classes else _UNDEFINED
-    quadratic, plain_quadratic = _pair(halves, "quadratic")
-    return {
-        "calibrated_log_loss": log,
-        "log_loss_beside_calibrated": plain_log,
-        "calibrated_quadratic_loss": quadratic,
-        "mse_beside_calibrated": plain_quadratic,
-    }
-
-
-def _pair(halves: BiasHalves, loss: Loss) -> tuple[float, float]:
-    found = calibrated_losses(
-        halves.probabilities,
-        halves.outcomes,
-        loss,
-        bias_rows=halves.bias_rows,
-        sample_weight=halves.weights,
-    )
-    return found.value, found.plain
 
 
 Advance = Callable[[str], None]
@@ -139,98 +92,98 @@ class LogMetrics:
     Attributes
     ----------
     overall : metrics of all rows, by the names they have in JSON; nan where undefined.
-    cuts : the metrics of the slices of every cut.
+    groupings : the metrics of the slices of every grouping.
     quantiles : errors by score quantile.
     reliability : the reliability diagram of all rows.
-    campaigns, groups : names of the cuts that GC-N, and GAUC and gcsAUC, average over, or None.
-    sketch : the rows by campaign, few enough to draw; the whole log where it has no campaigns.
+    campaigns, groups : the groupings that GC-N, and GAUC and gcsAUC, average over, or None.
+    sketch : the cells by campaign, few enough to draw; of the whole log without campaigns.
     """
 
     overall: Mapping[str, float]
-    cuts: Mapping[str, CutMetrics]
+    groupings: Mapping[str, GroupMetrics]
     quantiles: ScoreQuantiles
     reliability: ReliabilityDiagram
     campaigns: str | None
     groups: str | None
-    sketch: CompactRows
+    sketch: CellRows
 
 
 def log_metrics(
-    log: CompactLog,
-    cuts: LogCuts,
+    log: StreamedLog,
+    groupings: Groupings,
     *,
     quantiles: int = 10,
     seed: int = 0,
     advance: Advance = lambda _: None,
     workers: int = 1,
 ) -> LogMetrics:
-    """Measure a log of at least one row; its cuts are those of `cuts`.
+    """Measure a log of at least one row; its groupings are those of `groupings`.
 
     `seed` draws the samples that calibrated losses take the bias from, and the outcomes of the
-    floors under Cal-N. `advance` is told of every cut that is done. `workers` threads measure so
-    many cuts at a time; the numbers do not depend on it.
+    floors under Cal-N. `advance` is called with every grouping that is done. `workers` threads
+    measure so many groupings at a time; the numbers do not depend on it.
     """
-    rows_of = log.compact_rows()
+    rows_of = log.cells()
     whole: list[OverallMetrics] = []
-    sketch: list[CompactRows] = []
+    sketch: list[CellRows] = []
 
-    def measured(cut: str) -> CutMetrics:
-        rows = rows_of(cut)
-        if cut == OVERALL:
+    def measured(grouping: str) -> GroupMetrics:
+        rows = rows_of(grouping)
+        if grouping == OVERALL:
             whole.append(overall_metrics(rows, quantiles, seed))
-        if cut == (cuts.campaigns or OVERALL):
+        if grouping == (groupings.campaigns or OVERALL):
             sketch.append(rows.within(_DRAWN_ROWS))
-        sums = log.sums(cut, cuts.sizes[cut])
-        found = cut_metrics(rows, sums, seed, strict=cut == OVERALL)
-        advance(cut)
+        sums = log.sums(grouping, groupings.sizes[grouping])
+        found = measure_groups(rows, sums, seed, strict=grouping == OVERALL)
+        advance(grouping)
         return found
 
     with ThreadPoolExecutor(workers) as pool:
-        found = dict(zip(log.cuts, pool.map(measured, log.cuts), strict=True))
+        found = dict(zip(log.groupings, pool.map(measured, log.groupings), strict=True))
     _add_cs_auc(log, found, advance, workers)
     return LogMetrics(
-        _overall(found, whole[0], cuts),
+        _overall(found, whole[0], groupings),
         found,
         whole[0].quantiles,
         whole[0].reliability,
-        cuts.campaigns,
-        cuts.groups,
+        groupings.campaigns,
+        groupings.groups,
         sketch[0],
     )
 
 
 def _add_cs_auc(
-    log: CompactLog, found: Mapping[str, CutMetrics], advance: Advance, workers: int
+    log: StreamedLog, found: Mapping[str, GroupMetrics], advance: Advance, workers: int
 ) -> None:
-    if not log.ranked_cuts:
+    if not log.ranked_groupings:
         return
     rows_of = log.revenue_rows()
 
-    def add(cut: str) -> None:
-        found[cut].add_cs_auc(rows_of(cut))
-        advance(cut)
+    def add(grouping: str) -> None:
+        found[grouping].add_cs_auc(rows_of(grouping))
+        advance(grouping)
 
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(add, log.ranked_cuts):
+        for _ in pool.map(add, log.ranked_groupings):
             pass
 
 
 def _overall(
-    found: Mapping[str, CutMetrics], whole: OverallMetrics, cuts: LogCuts
+    found: Mapping[str, GroupMetrics], whole: OverallMetrics, groupings: Groupings
 ) -> dict[str, float]:
     numbers = {name: float(column[0]) for name, column in found[OVERALL].columns.items()}
     numbers |= whole.numbers
-    if cuts.campaigns is not None:
-        numbers |= _gc_n(found[cuts.campaigns])
-    if cuts.groups is not None:
+    if groupings.campaigns is not None:
+        numbers |= _gc_n(found[groupings.campaigns])
+    if groupings.groups is not None:
         bids = float(found[OVERALL].bids[0])
-        numbers |= _grouped(found[cuts.groups], numbers["n"], bids)
-    if cuts.mainline is not None:
-        numbers["mainline_auc"] = float(found[cuts.mainline].columns["auc"][0])
+        numbers |= _grouped(found[groupings.groups], numbers["n"], bids)
+    if groupings.mainline is not None:
+        numbers["mainline_auc"] = float(found[groupings.mainline].columns["auc"][0])
     return numbers
 
 
-def _gc_n(campaigns: CutMetrics) -> dict[str, float]:
+def _gc_n(campaigns: GroupMetrics) -> dict[str, float]:
     numbers = {}
     for n, calibration in campaigns.calibration.items():
         numbers[f"gc_{n}"] = calibration.mean
@@ -239,7 +192,7 @@ def _gc_n(campaigns: CutMetrics) -> dict[str, float]:
     return numbers
 
 
-def _grouped(groups: CutMetrics, samples: float, bids: float) -> dict[str, float]:
+def _grouped(groups: GroupMetrics, samples: float, bids: float) -> dict[str, float]:
     """GAUC and gcsAUC, and what of all samples and bids is in no group that counts."""
     columns = groups.columns
     numbers = {"gauc": groups.mean("auc"), "gauc_left_out": groups.left_out("auc", samples)}

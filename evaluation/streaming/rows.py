@@ -1,20 +1,20 @@
-"""Compact rows: the samples of every slice of a log, those of one score taken together.
+"""What a streamed log is reduced to: per slice, cells of scores and exact sums.
 
-Sorting by slice rows that are sorted by score already.
-Score cells: scores that differ in their last binary digits only, taken as one.
-Sums over the samples of every slice: what needs no order of the scores, exactly.
-A batch of a log: some of its rows, checked, with the slices that each belongs to.
+A cell takes the samples of one slice and score together, or of scores that differ in their last
+binary digits only, so that any log fits into a bounded number of cells.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.sums import sum_at
 
 SliceCodes = NDArray[np.integer[Any]]
 LEFT_OUT = -1
@@ -68,11 +68,6 @@ def merging(slices: SliceCodes, cells: Integers) -> Integers:
     return np.argsort((slices.astype(np.int64) << digits) | (cells - lowest), kind="stable")
 
 
-def slice_totals(slices: SliceCodes, values: Floats, n_slices: int) -> Floats:
-    """Sum of the values, (n,), of each slice, (n_slices,)."""
-    return np.bincount(slices, values, n_slices).astype(np.float64, copy=False)
-
-
 MANTISSA_BITS = 52
 ALL_BITS = 63
 _LARGEST = np.asarray(np.finfo(np.float64).max).view(np.int64)
@@ -123,7 +118,7 @@ def least_dropped(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CompactRows:
+class CellRows:
     """Samples sorted by slice and score, of shape (r,) each.
 
     Every metric of this package takes weighted rows with fractional outcomes, so these rows stand
@@ -184,7 +179,7 @@ class CompactRows:
         """Mean outcome of each row, (r,)."""
         return np.minimum(self.positives / self.weights, 1.0)
 
-    def within(self, budget: int) -> "CompactRows":
+    def within(self, budget: int) -> "CellRows":
         """These rows, with as few more digits dropped as leave at most `budget` of them.
 
         The result does not depend on what was merged when: dropping digits first from parts of
@@ -195,22 +190,20 @@ class CompactRows:
         digits = least_dropped(self.scores, opens_slice(self.slices), budget, self.dropped)
         return self.coarser(digits)
 
-    def coarser(self, dropped: int) -> "CompactRows":
+    def coarser(self, dropped: int) -> "CellRows":
         """These rows with at least so many digits dropped."""
         if dropped <= self.dropped:
             return self
-        return CompactRows.of_sorted(
-            self.slices, self.scores, self.positives, self.weights, dropped
-        )
+        return CellRows.of_sorted(self.slices, self.scores, self.positives, self.weights, dropped)
 
-    def merged(self, other: "CompactRows") -> "CompactRows":
+    def merged(self, other: "CellRows") -> "CellRows":
         """The rows of both, with the more digits dropped of either."""
         dropped = max(self.dropped, other.dropped)
         ours, theirs = self.coarser(dropped), other.coarser(dropped)
         slices = np.concatenate((ours.slices, theirs.slices))
         scores = np.concatenate((ours.scores, theirs.scores))
         order = merging(slices, score_cells(scores, dropped))
-        return CompactRows.of_sorted(
+        return CellRows.of_sorted(
             slices[order],
             scores[order],
             np.concatenate((ours.positives, theirs.positives))[order],
@@ -226,9 +219,9 @@ class CompactRows:
         errors = np.zeros(n_slices)
         if self.dropped:
             negatives = self.weights - self.positives
-            tied = slice_totals(self.slices, self.positives * negatives, n_slices)
-            pairs = slice_totals(self.slices, self.positives, n_slices)
-            pairs *= slice_totals(self.slices, negatives, n_slices)
+            tied = sum_at(self.slices, self.positives * negatives, n_slices)
+            pairs = sum_at(self.slices, self.positives, n_slices)
+            pairs *= sum_at(self.slices, negatives, n_slices)
             np.divide(tied, 2.0 * pairs, out=errors, where=pairs > 0.0)
         return errors
 
@@ -241,8 +234,8 @@ class LogBatch:
     ----------
     scores, outcomes : in [0, 1]; the caller has checked them.
     bids : finite and at least 0, or None where the log has none.
-    slices : for each cut of the log, the code of the slice that a row belongs to, or -1 for none;
-        None where all rows are slice 0.
+    slices : for each grouping, the code of the slice that a row belongs to, or -1 for none; None
+        where all rows are slice 0.
     """
 
     scores: Floats
@@ -260,25 +253,32 @@ class LogBatch:
         return positive if (positive | (self.outcomes == 0.0)).all() else None
 
 
-class Sums(NamedTuple):
-    """Sums over samples, (slices,) each; a fractional outcome y is y of a click, 1 - y of none."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums(GroupSums):
+    """Sums over the samples of each slice, (slices,) each.
 
-    weight: Floats
-    positives: Floats
-    expected: Floats
-    log_losses: Floats
-    squares: Floats
+    A fractional outcome y is y of a click and 1 - y of none, in `squares` too.
+
+    Attributes
+    ----------
+    distances : of absolute errors.
+    bids, revenue, expected_revenue : of bids, of outcome times bid and of probability times bid.
+    """
+
     distances: Floats
     bids: Floats
     revenue: Floats
     expected_revenue: Floats
 
 
+_COLUMNS: Final = len(fields(Sums))
+
+
 class SliceSums:
-    """Running sums of one cut of a log."""
+    """Running sums of one grouping of a log."""
 
     def __init__(self) -> None:
-        self._sums = np.zeros((len(Sums._fields), 0))
+        self._sums = np.zeros((_COLUMNS, 0))
 
     def add(self, rows: Floats, slices: SliceCodes | None) -> None:
         """Add the rows' terms, (9, n), to the slices they belong to, None being slice 0."""
@@ -310,12 +310,12 @@ class SliceSums:
 def terms(batch: LogBatch) -> Floats:
     """What each row adds to the sums, (9, n), in the order of `Sums`."""
     p, y = batch.scores, batch.outcomes
-    rows = np.empty((len(Sums._fields), len(p)))
+    rows = np.empty((_COLUMNS, len(p)))
     sums = Sums(*rows)
-    sums.weight[:] = 1.0
+    sums.weights[:] = 1.0
     sums.positives[:] = y
     sums.expected[:] = p
-    sums.log_losses[:] = sample_losses(p, y, sums.weight)
+    sums.log_losses[:] = sample_losses(p, y, sums.weights)
     missed, wrong = y * (1.0 - p), (1.0 - y) * p
     sums.squares[:] = missed * (1.0 - p) + wrong * p
     sums.distances[:] = missed + wrong

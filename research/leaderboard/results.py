@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrators.samples import Floats, Integers
 from evaluation.bootstrap.blocks import effective_number, multiplicities
-from evaluation.bootstrap.difference import Difference
+from evaluation.bootstrap.paired import Difference
 
 TRUTH: Final = "truth"
 """Name under which the true probabilities are judged, where they are known."""

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from evaluation.bootstrap.blocks import effective_number
-from evaluation.bootstrap.difference import Difference
+from evaluation.bootstrap.paired import Difference
 from research.leaderboard import Played
 from research.leaderboard.result import (
     CPU,

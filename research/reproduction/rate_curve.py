@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
 from calibrators.samples import Floats
-from evaluation.metrics.slices import RateSlices, rate_slices
+from evaluation.metrics.reliability import RateSlices, rate_slices
 from research.reproduction.experiment import (
     Check,
     Experiment,

@@ -84,8 +84,8 @@ def gc_n_floor(
     """
     runs = CampaignRuns.of(Predictions.check(p, p, None), campaigns)
     outcomes = ((rng.random(len(p)) < p).astype(np.float64) for _ in range(draws))
-    drawn = (replace(runs, positives=runs.runs.sums(y)) for y in outcomes)
-    return float(np.mean([each.grouped_cal_n(n).value for each in drawn]))
+    drawn = (replace(runs, run_positives=runs.runs.sums(y)) for y in outcomes)
+    return float(np.mean([each.cal_n(n).mean for each in drawn]))
 
 
 _WINDOW_HOURS: Final = 24

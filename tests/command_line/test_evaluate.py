@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.evaluate import evaluate
 from evaluation import EventTable, Platform, auc, cs_auc, gauc, gc_n, gcs_auc, pcoc, ropr, scorecard
-from evaluation.streaming import Room
+from evaluation.streaming import RowLimits
 from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import START
 
@@ -232,7 +232,7 @@ def test_a_log_too_long_to_be_held_says_so(
     log: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = answer(called("evaluate", log, "--json"))
-    monkeypatch.setattr(evaluate, "ROOM", Room(500, 300, 200))
+    monkeypatch.setattr(evaluate, "ROOM", RowLimits(500, 300, 200))
     monkeypatch.setattr(evaluate, "BATCH_ROWS", 400)
 
     found = answer(called("evaluate", log, "--json"))

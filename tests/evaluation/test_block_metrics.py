@@ -10,11 +10,11 @@ from evaluation import auc, calibrated_losses, cs_auc, gc_n, log_loss, mse, pcoc
 from evaluation import rig as rig_of
 from evaluation.bootstrap.blocks import Blocks, multiplicities, observed
 from evaluation.bootstrap.cells import CELL_SPAN, MOST_EXACT, BlockCells
-from evaluation.bootstrap.gc_n import BlockGcN
 from evaluation.bootstrap.ranking import (
     BlockAuc,
     BlockCalibratedLogLoss,
     BlockCsAuc,
+    BlockGcN,
     log_odds_shifts,
 )
 from evaluation.bootstrap.sums import METRICS, BlockSums

@@ -1,13 +1,15 @@
 """COPC, ROPR and prediction error: the sums of promise and outcome, one over the other."""
 
-from math import inf, isnan
+from functools import partial
+from math import inf, isnan, nan
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import copc, pcoc, prediction_error, ropr
+from evaluation import cal_n, copc, pcoc, prediction_error, ropr
+from evaluation.metrics.group_sums import GroupSums
 from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 from tests.evaluation.tables_of_paper_001 import PE, TABLES, aggregated
@@ -85,17 +87,29 @@ def test_prediction_error_of_table_3_in_full():
     assert aggregated(prediction_error, "3b") == pytest.approx(promised / 6_600 - 1, abs=1e-12)
 
 
-def test_what_is_over_0():
-    """Clicks without a promise and promises without a click are infinite, neither is nan."""
-    assert copc([0.0, 0.0], [0, 1]) == inf
-    assert copc([0.5], [0]) == 0.0
-    assert isnan(copc([0.0], [0]))
-    assert prediction_error([0.5], [0]) == inf
-    assert prediction_error([0.0], [1]) == -1.0
-    assert isnan(prediction_error([0.0], [0]))
-    assert ropr([0.0], [1], [2.0]) == inf
-    assert isnan(ropr([0.5], [1], [0.0]))
-    assert isnan(ropr([], [], []))
+approx = partial(pytest.approx, nan_ok=True)
+
+OVER_0 = {
+    # (predicted, came): PCOC, prediction error, COPC, Cal-1
+    (0.5, 0.0): (inf, inf, 0.0, inf),
+    (0.0, 1.0): (0.0, -1.0, inf, inf),
+    (0.0, 0.0): (nan, nan, nan, nan),
+    (None, None): (nan, nan, nan, nan),
+}
+
+
+@pytest.mark.parametrize(("sums", "expected"), OVER_0.items())
+def test_what_is_over_0(sums, expected):
+    """One rule for all ratios, of samples and of groups: infinite, and nan for 0 over 0."""
+    p, y = ([], []) if sums[0] is None else ([sums[0]] * 3, [sums[1]] * 3)
+    n, predicted, came = float(len(p)), sum(p), sum(y)
+    group = GroupSums(*(np.array([each]) for each in (n, came, predicted, 0.0, 0.0)))
+
+    assert [f(p, y) for f in (pcoc, prediction_error, copc)] + [cal_n(p, y, 1)] == approx(expected)
+    of_group = (group.pcoc, group.prediction_error, group.copc, group.cal_1)
+    assert [each[0] for each in of_group] == approx(expected)
+    assert ropr(p, y, [2.0] * len(p)) == approx(expected[2])
+    assert isnan(ropr(p, y, [0.0] * len(p)))
 
 
 def test_a_row_without_weight_has_no_bid():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evaluation import Difference, auc, log_loss, mse, paired_bootstrap
 from evaluation.bootstrap.blocks import centred, multiplicities, resample
-from evaluation.bootstrap.difference import expanded_tail, less
+from evaluation.bootstrap.paired import expanded_tail, less
 
 DRAWS = 200
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from evaluation import Platform, paired_bootstrap, scorecard
-from evaluation.comparison.significance import LOWER_IS_BETTER, MOST_RANKED_DRAWS, significance
+from evaluation.bootstrap.paired import MOST_RANKED_DRAWS
+from evaluation.comparison.significance import LOWER_IS_BETTER, significance
 
 
 @pytest.fixture(scope="module")

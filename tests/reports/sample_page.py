@@ -14,7 +14,7 @@ from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_cha
 from app.reports.charts.reliability import reliability_chart
 from app.reports.page import Chart, Page, Section, Table, Tile, how_made
 from evaluation import reliability_diagram
-from evaluation.metrics.slices import score_quantiles
+from evaluation.metrics.reliability import score_quantiles
 
 SCRIPT = "<script>alert(1)</script>"
 BAD_NAMES = (

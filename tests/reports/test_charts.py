@@ -18,7 +18,7 @@ from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_cha
 from app.reports.charts.reliability import reliability_chart
 from app.reports.page import Chart
 from evaluation import reliability_diagram
-from evaluation.metrics.slices import score_quantiles
+from evaluation.metrics.reliability import score_quantiles
 from tests.reports.sample_page import BAD_NAMES, CHARTS, HOUR, SCRIPT, quantiles, reliability
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,7 +6,7 @@ import pytest
 from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
 from app.results.evaluation import EvaluatedLog, SliceTable, off_by, summary, verdict
-from evaluation.streaming import OVERALL, CompactLog, LogBatch, LogCuts, log_metrics
+from evaluation.streaming import OVERALL, Groupings, LogBatch, StreamedLog, log_metrics
 
 SIZE = 6_000
 
@@ -23,20 +23,20 @@ def log(
     outcomes = (rng.random(SIZE) < truth).astype(float)
     by_hour = rng.integers(0, hours, SIZE).astype(np.int32)
     cuts = ("campaign", "hour")
-    compact = CompactLog((OVERALL, *cuts), (OVERALL, *cuts))
+    compact = StreamedLog((OVERALL, *cuts), (OVERALL, *cuts))
     money = rng.random(SIZE) if bids else None
     compact.add(
         LogBatch(scores, outcomes, money, {OVERALL: None, "campaign": own, "hour": by_hour})
     )
     sizes = {OVERALL: 1, "campaign": campaigns, "hour": hours}
-    metrics = log_metrics(compact, LogCuts(sizes, "campaign", "campaign"))
+    metrics = log_metrics(compact, Groupings(sizes, "campaign", "campaign"))
     names = [f"c{number}" for number in range(campaigns)]
-    table = SliceTable.of(names, metrics.cuts["campaign"])
+    table = SliceTable.of(names, metrics.groupings["campaign"])
     return EvaluatedLog(
         name="log.parquet",
         metrics=metrics,
         campaigns=table,
-        hours=SliceTable.of([f"h{number}" for number in range(hours)], metrics.cuts["hour"]),
+        hours=SliceTable.of([f"h{number}" for number in range(hours)], metrics.groupings["hour"]),
         by={"device": table},
         campaign_numbers=names,
         epoch_hours=range(490_000, 490_000 + hours),
@@ -121,7 +121,7 @@ def test_a_log_without_positives_is_said_to_have_none() -> None:
     assert verdict(none)[0].startswith("No positive came, and ")
     assert verdict(none)[1].startswith("0 of 5 campaigns")
     assert "0 positives (0 %)" in summary(none)
-    assert evaluate_page(none, "").tiles[0].value == "-"
+    assert evaluate_page(none, "").tiles[0].value == "∞"
 
 
 @pytest.mark.parametrize(

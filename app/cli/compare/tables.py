@@ -22,7 +22,7 @@ from app.results.comparison import (
     shown_metrics,
 )
 from app.results.formatting import interval_text, shown, value_text
-from evaluation.bootstrap.difference import Difference
+from evaluation.bootstrap.paired import Difference
 from evaluation.comparison.models import A, B, ModelComparison
 
 

@@ -29,11 +29,11 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, how_made, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.evaluation import EvaluatedLog, SliceTable, notes
-from evaluation.streaming import CompactLog, LogMetrics, Room, log_metrics
+from evaluation.streaming import LogMetrics, RowLimits, StreamedLog, log_metrics
 
 BATCH_ROWS, BLOCK_BYTES = 1 << 17, 1 << 23
 """Rows of Parquet and bytes of text that are read at a time."""
-ROOM = Room()
+ROOM = RowLimits()
 TABLE_ROWS = 12_000_000
 """Rows of all tables together, of a log that is not held."""
 _WORKERS = 2
@@ -47,7 +47,7 @@ def evaluate_log(path: Path, columns: EvaluateColumns, *, quiet: bool) -> Evalua
     with percent_bar(f"reading {path.name}", shown=shown) as reached:
         for done in run.read():
             reached(done)
-    steps = len(run.log.cuts) + len(run.log.ranked_cuts)
+    steps = len(run.log.groupings) + len(run.log.ranked_groupings)
     with progress("measuring", steps, "cuts", shown=shown) as advance:
         metrics = log_metrics(
             run.log, run.reader.sizes(), advance=lambda _: advance(""), workers=_WORKERS
@@ -59,7 +59,7 @@ class LogRun:
     """One log, read and then measured; what is measured is settled when its columns are known."""
 
     reader: BatchReader
-    log: CompactLog
+    log: StreamedLog
 
     def __init__(self, path: Path, columns: EvaluateColumns) -> None:
         self._path, self._columns = path, columns
@@ -97,16 +97,16 @@ class LogRun:
         ranked = [cut for cut in cuts if cut != MAINLINE]
         tables = len(cuts) + len(ranked)
         room = replace(ROOM, table_rows=min(ROOM.table_rows, TABLE_ROWS // tables))
-        self.log = CompactLog(cuts, ranked, room)
+        self.log = StreamedLog(cuts, ranked, room)
         return present.chosen
 
     def _values(self, metrics: LogMetrics, column: str) -> SliceTable:
-        return SliceTable.of(self.reader.names(column), metrics.cuts[column_cut(column)])
+        return SliceTable.of(self.reader.names(column), metrics.groupings[column_cut(column)])
 
     def _hours(self, metrics: LogMetrics) -> SliceTable:
         times = (datetime.fromtimestamp(hour * 3600, UTC) for hour in self.reader.hours.hours)
         names = [f"{time:%Y-%m-%dT%H:00Z}" for time in times]
-        return SliceTable.of(names, metrics.cuts[HOURS])
+        return SliceTable.of(names, metrics.groupings[HOURS])
 
 
 def _read_ahead(batches: Iterator[RawBatch]) -> Iterator[RawBatch]:

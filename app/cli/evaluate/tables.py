@@ -102,7 +102,7 @@ def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
     tables = {"campaigns": log.campaigns, "hours": log.hours} | {
         f"by {column}": table for column, table in log.by.items()
     }
-    cuts = {RAW: log.metrics.cuts[OVERALL]}
+    cuts = {RAW: log.metrics.groupings[OVERALL]}
     cuts |= {name: table.metrics for name, table in tables.items() if table is not None}
     return {
         name: {

@@ -20,7 +20,7 @@ from app.reports.labels import number, percent, percents
 from app.reports.page import Chart, Table
 from app.reports.scale import Scale, linear_scale, ratio_scale, within_reach
 from calibrators.samples import Floats
-from evaluation.metrics.slices import ScoreQuantiles
+from evaluation.metrics.reliability import ScoreQuantiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

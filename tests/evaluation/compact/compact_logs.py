@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from evaluation.streaming import (
     OVERALL,
-    CompactLog,
+    Groupings,
     LogBatch,
-    LogCuts,
     LogMetrics,
-    Room,
+    RowLimits,
+    StreamedLog,
     log_metrics,
 )
 
@@ -63,13 +63,15 @@ def drawn(
     return Log(p, y, bids, (slices * rng.random(n) ** 2).astype(np.int32))
 
 
-def compact(log: Log, room: Room | None = None, batch: int = 500) -> CompactLog:
-    found = CompactLog((OVERALL, CUT), (OVERALL, CUT), room)
+def compact(log: Log, room: RowLimits | None = None, batch: int = 500) -> StreamedLog:
+    found = StreamedLog((OVERALL, CUT), (OVERALL, CUT), room)
     for part in log.batches(batch):
         found.add(part)
     return found
 
 
-def measured(log: Log, room: Room | None = None, batch: int = 500, workers: int = 1) -> LogMetrics:
+def measured(
+    log: Log, room: RowLimits | None = None, batch: int = 500, workers: int = 1
+) -> LogMetrics:
     sizes = {OVERALL: 1, CUT: int(log.slices.max()) + 1}
-    return log_metrics(compact(log, room, batch), LogCuts(sizes, CUT, CUT), workers=workers)
+    return log_metrics(compact(log, room, batch), Groupings(sizes, CUT, CUT), workers=workers)

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import auc
-from evaluation.streaming.rows import CompactRows, score_cells
+from evaluation.streaming.rows import CellRows, score_cells
 from tests.evaluation.compact.compact_logs import drawn
 from tests.evaluation.predictions_of_kind import predictions
 
 
 def rows_of(slices, p, y, dropped=0):
     order = np.lexsort((p, slices))
-    return CompactRows.of_sorted(slices[order], p[order], y[order], np.ones(len(p)), dropped)
+    return CellRows.of_sorted(slices[order], p[order], y[order], np.ones(len(p)), dropped)
 
 
 def as_dict(rows):

@@ -25,7 +25,7 @@ from evaluation import (
     ropr,
     score_quantiles,
 )
-from evaluation.streaming import OVERALL, CompactLog, LogBatch, LogCuts, Room, log_metrics
+from evaluation.streaming import OVERALL, Groupings, LogBatch, RowLimits, StreamedLog, log_metrics
 from tests.evaluation.compact.compact_logs import CUT, Log, drawn, measured
 
 PLAIN = {
@@ -33,7 +33,7 @@ PLAIN = {
     "rig": rig, "mse": mse, "nmse": nmse, "mae": mae, "auc": auc, "partial_auc": partial_auc,
 }  # fmt: skip
 SUMS = ("n", "positives", "expected", "pcoc", "ropr", "log_loss", "rig", "mse", "nmse", "mae")
-HELD, FOLDED = None, Room(700, 700, 100_000)
+HELD, FOLDED = None, RowLimits(700, 700, 100_000)
 
 
 def expected(p, y, bids):
@@ -66,7 +66,7 @@ def test_every_number_of_the_whole_is_that_of_its_function(room):
 @pytest.mark.parametrize("room", [HELD, FOLDED])
 def test_every_number_of_a_slice_is_that_of_its_rows(room):
     log = drawn(2_000, slices=6, levels=40)
-    columns = measured(log, room).cuts[CUT].columns
+    columns = measured(log, room).groupings[CUT].columns
     for number in range(6):
         own = log.slices == number
         for name, value in expected(log.p[own], log.y[own], log.bids[own]).items():
@@ -75,7 +75,7 @@ def test_every_number_of_a_slice_is_that_of_its_rows(room):
 
 def test_cal_n_of_a_slice_is_that_of_its_rows_if_it_has_five_positives_a_bin():
     log = drawn(600, slices=12, rate=0.1)
-    columns = measured(log).cuts[CUT].columns
+    columns = measured(log).groupings[CUT].columns
     per_campaign = grouped_cal_n(log.p, log.y, log.slices, 4).per_campaign
     defined = {i: value for i, value in enumerate(columns["cal_4"]) if not np.isnan(value)}
     assert 0 < len(defined) < 12
@@ -117,7 +117,7 @@ def test_the_floor_under_cal_n_is_that_of_its_function(rate):
 
 def test_the_floor_under_gc_n_is_the_mean_of_those_of_its_campaigns():
     metrics = measured(drawn(4_000))
-    columns = metrics.cuts[CUT].columns
+    columns = metrics.groupings[CUT].columns
     mean = np.average(columns["cal_3_floor"], weights=columns["n"])
     assert metrics.overall["gc_3_floor"] == pytest.approx(mean)
 
@@ -152,14 +152,17 @@ def test_a_bias_of_one_class_has_no_calibrated_log_loss():
     assert not np.isnan(found["calibrated_quadratic_loss"])
 
 
-@pytest.mark.parametrize("room", [HELD, FOLDED, Room(500, 500, 200)])
+@pytest.mark.parametrize("room", [HELD, FOLDED, RowLimits(500, 500, 200)])
 @pytest.mark.parametrize("batch", [499, 100])
 def test_neither_order_nor_batches_matter(room, batch):
     log = drawn(2_000)
     one = measured(log, room, 250)
     other = measured(log.shuffled(np.random.default_rng(4)), room, batch, workers=2)
     ours, theirs = (
-        {**found.overall, **{f"of {k}": v.tolist() for k, v in found.cuts[CUT].columns.items()}}
+        {
+            **found.overall,
+            **{f"of {k}": v.tolist() for k, v in found.groupings[CUT].columns.items()},
+        }
         for found in (one, other)
     )
     assert ours.keys() == theirs.keys()
@@ -169,13 +172,13 @@ def test_neither_order_nor_batches_matter(room, batch):
 
 def test_sums_are_exact_and_areas_within_their_bounds_when_scores_share_cells():
     log = drawn(6_000)
-    exact, coarse = measured(log), measured(log, Room(1_000, 1_000, 400))
-    assert exact.cuts[CUT].cells_per_octave is None
-    assert coarse.cuts[CUT].cells_per_octave < 2**30
+    exact, coarse = measured(log), measured(log, RowLimits(1_000, 1_000, 400))
+    assert exact.groupings[CUT].cells_per_octave is None
+    assert coarse.groupings[CUT].cells_per_octave < 2**30
     for name in SUMS:
         assert coarse.overall[name] == pytest.approx(exact.overall[name], rel=1e-12), name
     for name, error in (("auc", "auc_error_at_most"), ("cs_auc", "cs_auc_error_at_most")):
-        ours, theirs = exact.cuts[CUT].columns, coarse.cuts[CUT].columns
+        ours, theirs = exact.groupings[CUT].columns, coarse.groupings[CUT].columns
         assert error not in ours
         assert (np.abs(ours[name] - theirs[name]) <= theirs[error]).all()
     assert coarse.overall["gc_3"] == pytest.approx(exact.overall["gc_3"], rel=0.1)
@@ -184,7 +187,7 @@ def test_sums_are_exact_and_areas_within_their_bounds_when_scores_share_cells():
 def test_outcomes_may_be_fractions_but_then_there_is_no_cs_auc():
     log = drawn(1_000)
     shares = Log(log.p, 0.3 + 0.5 * log.y, log.bids, log.slices)
-    found = measured(shares, Room(300, 300, 100_000))
+    found = measured(shares, RowLimits(300, 300, 100_000))
     for name, metric in PLAIN.items():
         assert found.overall[name] == pytest.approx(metric(shares.p, shares.y)), name
     assert "cs_auc" not in found.overall
@@ -193,9 +196,9 @@ def test_outcomes_may_be_fractions_but_then_there_is_no_cs_auc():
 
 def test_without_bids_there_is_no_cs_auc():
     log = drawn(100)
-    found = CompactLog((OVERALL,), (OVERALL,))
+    found = StreamedLog((OVERALL,), (OVERALL,))
     found.add(LogBatch(log.p, log.y, None, {OVERALL: None}))
-    overall = log_metrics(found, LogCuts({OVERALL: 1})).overall
+    overall = log_metrics(found, Groupings({OVERALL: 1})).overall
     assert "cs_auc" not in overall
     assert np.isnan(overall["ropr"])
     assert overall["bids"] == 0.0
@@ -204,9 +207,9 @@ def test_without_bids_there_is_no_cs_auc():
 def test_the_mainline_is_measured_by_itself():
     log = drawn(1_000)
     slices = np.where(log.slices == 0, 0, -1).astype(np.int32)
-    found = CompactLog((OVERALL, "mainline"))
+    found = StreamedLog((OVERALL, "mainline"))
     found.add(LogBatch(log.p, log.y, None, {OVERALL: None, "mainline": slices}))
-    cuts = LogCuts({OVERALL: 1, "mainline": 1}, mainline="mainline")
+    cuts = Groupings({OVERALL: 1, "mainline": 1}, mainline="mainline")
     expected_auc = auc(log.p, log.y, where=slices == 0)
     assert log_metrics(found, cuts).overall["mainline_auc"] == pytest.approx(expected_auc)
     assert "gauc" not in log_metrics(found, cuts).overall
@@ -226,16 +229,16 @@ def test_many_slices_need_no_short_codes():
     codes = np.concatenate((np.zeros(50), np.arange(40_000))).astype(np.int32)
     p, y = np.full(len(codes), 0.25), (np.arange(len(codes)) % 3 == 0).astype(float)
     found = measured(
-        Log(p, y, np.ones(len(codes)), codes), Room(20_000, 20_000, 50_000), batch=10_000
+        Log(p, y, np.ones(len(codes)), codes), RowLimits(20_000, 20_000, 50_000), batch=10_000
     )
-    assert found.cuts[CUT].columns["n"].tolist() == np.bincount(codes).tolist()
+    assert found.groupings[CUT].columns["n"].tolist() == np.bincount(codes).tolist()
 
 
 def test_each_step_is_told():
     told = []
-    found = CompactLog((OVERALL, CUT), (CUT,))
+    found = StreamedLog((OVERALL, CUT), (CUT,))
     for batch in drawn(100).batches(100):
         found.add(batch)
-    log_metrics(found, LogCuts({OVERALL: 1, CUT: 7}), advance=told.append)
+    log_metrics(found, Groupings({OVERALL: 1, CUT: 7}), advance=told.append)
     assert told == [OVERALL, CUT, CUT]
     assert len(found) == 100

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import cs_auc
-from evaluation.metrics.revenue_auc import RevenuePairs
-from evaluation.streaming import OVERALL, Room
-from evaluation.streaming.in_memory import HeldRows, PaidRows, RevenueRows
+from evaluation.metrics.revenue_pairs import RevenuePairs
+from evaluation.streaming import OVERALL, RowLimits
+from evaluation.streaming.in_memory import PositivesByRevenue, RevenueRows, RowsInMemory
 from tests.evaluation.compact.compact_logs import CUT, Log, compact, drawn
 
 TIES = ("definition", "half", "worst")
@@ -62,7 +62,7 @@ def test_a_log_that_is_held_is_exact():
 
 def test_a_folded_log_is_exact_while_its_rows_fit():
     log = drawn(2_000, levels=20)
-    rows_of = compact(log, Room(700, 700, 1_000)).revenue_rows()
+    rows_of = compact(log, RowLimits(700, 700, 1_000)).revenue_rows()
     assert rows_of(CUT).dropped == 0
     assert values(rows_of(CUT), 7) == pytest.approx(slice_values(log))
 
@@ -70,7 +70,7 @@ def test_a_folded_log_is_exact_while_its_rows_fit():
 @pytest.mark.parametrize("table_rows", [900, 300, 60])
 def test_a_coarse_log_knows_how_wrong_it_may_be(table_rows):
     log = drawn(4_000, slices=3, seed=table_rows)
-    rows = compact(log, Room(1_000, 800, table_rows)).revenue_rows()(CUT)
+    rows = compact(log, RowLimits(1_000, 800, table_rows)).revenue_rows()(CUT)
     errors = rows.errors(3)
     found = values(rows.squeezed(), 3)
     assert rows.dropped > 0
@@ -80,7 +80,7 @@ def test_a_coarse_log_knows_how_wrong_it_may_be(table_rows):
 
 def test_positives_stay_apart_while_they_fit_and_negatives_do_not():
     log = drawn(4_000, rate=0.02)
-    rows = compact(log, Room(1_000, 1_000, 400)).revenue_rows()(OVERALL)
+    rows = compact(log, RowLimits(1_000, 1_000, 400)).revenue_rows()(OVERALL)
     paid = np.sort((log.p * log.bids)[log.y == 1.0])
     assert np.sort(rows.revenues[rows.positive]).tolist() == paid.tolist()
     assert np.count_nonzero(~rows.positive) <= 400
@@ -88,7 +88,7 @@ def test_positives_stay_apart_while_they_fit_and_negatives_do_not():
 
 def test_paid_rows_of_one_revenue_and_bid_are_taken_together():
     slices, ones = np.zeros(4, int), np.ones(4)
-    rows = PaidRows.of(slices, np.array([2.0, 1, 2, 2]), np.array([4.0, 2, 5, 4]), ones)
+    rows = PositivesByRevenue.of(slices, np.array([2.0, 1, 2, 2]), np.array([4.0, 2, 5, 4]), ones)
     assert rows.revenues.tolist() == [1, 2, 2]
     assert rows.bids.tolist() == [2, 4, 5]
     assert rows.weights.tolist() == [1, 2, 1]
@@ -97,7 +97,7 @@ def test_paid_rows_of_one_revenue_and_bid_are_taken_together():
 def test_paid_rows_drop_digits_until_they_fit():
     rng = np.random.default_rng(3)
     revenues, bids = rng.random(500), rng.random(500)
-    rows = PaidRows.of(np.zeros(500, int), revenues, bids, np.ones(500)).within(40)
+    rows = PositivesByRevenue.of(np.zeros(500, int), revenues, bids, np.ones(500)).within(40)
     assert len(rows) <= 40
     assert rows.dropped > 0
     assert rows.weights @ rows.bids == pytest.approx(bids.sum())
@@ -106,17 +106,17 @@ def test_paid_rows_drop_digits_until_they_fit():
 def test_no_more_digits_can_be_dropped_than_there_are():
     """More slices than rows that are wanted: each slice keeps one."""
     slices = np.arange(5)
-    rows = PaidRows.of(slices, np.ones(5), np.ones(5), np.ones(5)).within(2)
+    rows = PositivesByRevenue.of(slices, np.ones(5), np.ones(5), np.ones(5)).within(2)
     assert len(rows) == 5
 
 
 def test_without_positives_there_are_no_paid_rows():
     nothing = np.zeros(0)
-    assert len(PaidRows.of(nothing.astype(int), nothing, nothing, nothing)) == 0
+    assert len(PositivesByRevenue.of(nothing.astype(int), nothing, nothing, nothing)) == 0
 
 
 def test_a_row_without_a_slice_is_in_neither_table():
-    held = HeldRows()
+    held = RowsInMemory()
     log = Log(
         np.array([0.5, 0.4, 0.3]),
         np.array([1.0, 1.0, 0.0]),

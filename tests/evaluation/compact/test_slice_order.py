@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.streaming.rows import merging, slice_order, slice_totals, sorting
+from evaluation.metrics.sums import sum_at
+from evaluation.streaming.rows import merging, slice_order, sorting
 
 codes = st.lists(st.integers(-1, 4), max_size=30).map(lambda c: np.array(c, np.int16))
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=20)
@@ -49,5 +50,5 @@ def test_merging_cells_that_do_not_fit_one_number_with_their_slice():
 
 
 def test_totals_of_slices():
-    totals = slice_totals(np.array([2, 0, 2], np.int8), np.array([1.0, 2.0, 4.0]), 4)
+    totals = sum_at(np.array([2, 0, 2], np.int8), np.array([1.0, 2.0, 4.0]), 4)
     assert totals.tolist() == [2.0, 0.0, 5.0, 0.0]
