@@ -150,9 +150,6 @@ class Settings(BaseSettings):
         description="How long a process told to end still takes requests while `/readyz` says 503:"
         " as long as the load balancer needs to look.",
     )
-    busy_poll_seconds: float = Field(
-        0.0, ge=0, le=60, description="How long to look for the next request before sleeping."
-    )
     allow_public: bool = Field(
         False, description="Allow an address other machines can reach; there are no API keys yet."
     )

@@ -16,7 +16,6 @@ from app.api.metrics.maps import MapCollector
 from app.api.metrics.processes import Place, Presence, WorkerCollector
 from app.api.metrics.requests import Metrics
 from app.api.metrics.shared_counters import Slots
-from app.api.server.busy_poll import Polled
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.clicks import ClickRules
@@ -40,7 +39,6 @@ class Resources:
     client: redis.Redis
     async_client: redis.asyncio.Redis
     refresher: Refresher
-    polled: Polled
     event_log: EventLog
     versions: Versions
     jobs: Jobs
@@ -57,14 +55,12 @@ class Resources:
         client = open_redis(redis_url, settings.redis_timeout_seconds)
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
-        polled = Polled()
         heartbeat = Heartbeat(client, settings.ttl_seconds)
         refresher = Refresher(
             versions,
             Notices(client),
             settings.known_targets,
             settings.refresh_seconds,
-            polled,
             heartbeat,
         )
         slots = Slots.of(routes, settings.known_targets)
@@ -77,7 +73,6 @@ class Resources:
             client,
             async_client,
             refresher,
-            polled,
             EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
             versions,
             Jobs(client),

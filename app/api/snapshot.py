@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from time import monotonic, process_time, sleep, thread_time
 from typing import Any, Final, Self
 
-from app.api.server.busy_poll import Polled
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.lease import Heartbeat
@@ -100,9 +99,9 @@ _LIGHT: Final = 1 / 3
 """Of a core: what needs no more than this has its room beside the work."""
 
 
-def seconds_of_others(polled: Polled) -> float:
-    """CPU time that all threads of the process but this one have used for work."""
-    return process_time() - thread_time() - polled.seconds
+def seconds_of_others() -> float:
+    """CPU time that all threads of the process but this one have used."""
+    return process_time() - thread_time()
 
 
 class Pace:
@@ -149,9 +148,8 @@ class Refresher:
     every `pause_seconds`, because a notice may be missed.
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
-    counted, and the one before it stays. What the event loop has `polled` is no work that a version
-    being read would hold up. With every look it reads the `heartbeat`, so that nobody who asks for
-    `failed_refits`, how many in a row the worker says have failed, waits for the store.
+    counted, and the one before it stays. With every look it reads the `heartbeat`, so that nobody
+    who asks for `failed_refits`, how many in a row the worker says have failed, waits for the store.
     """
 
     def __init__(
@@ -160,7 +158,6 @@ class Refresher:
         notices: Notices,
         targets: Sequence[str],
         pause_seconds: float,
-        polled: Polled | None = None,
         heartbeat: Heartbeat | None = None,
     ) -> None:
         self.current = Snapshot.before_the_first(targets)
@@ -173,7 +170,6 @@ class Refresher:
         self._published: Published | None = None
         self._targets = targets
         self._pause_seconds = pause_seconds
-        self._polled = polled or Polled()
         self._heartbeat = heartbeat
         self._refused: str | None = None
         self._stopping = threading.Event()
@@ -213,7 +209,7 @@ class Refresher:
         if version is None or version in (self.current.version, self._refused):
             return
         try:
-            pause = Pace(lambda: seconds_of_others(self._polled))
+            pause = Pace(seconds_of_others)
             published = self._versions.load(version, self._published, pause)
             self.current = Snapshot.of(published, self._targets, self.current, pause)
             self._published = published

@@ -168,10 +168,6 @@ class Metrics(Collector):
         row[block + CODES.get(code, OTHER_CODE) + bisect_left(SECONDS, seconds)] += _ONE
         row[block + SUM] += seconds
 
-    def seconds_of(self, route: str) -> float:
-        """How long the requests of the route have taken so far, all together."""
-        return self.row[self._routes[route] + SUM]
-
     def count_scores(self, target: str, level: str, number: int) -> None:
         """So many scores were served by a map of the level."""
         self.row[self._scores[target, level]] += number

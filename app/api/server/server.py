@@ -14,10 +14,8 @@ from typing import Any, Final, cast
 import uvicorn
 
 from app.api.application import create_app
-from app.api.calibrate import PATH as CALIBRATE
 from app.api.metrics.processes import Place, Presence
 from app.api.resources import Resources
-from app.api.server.busy_poll import BusyPoll
 from app.api.server.protocol import protocol_of
 from app.settings import Settings, variable_of
 
@@ -33,22 +31,18 @@ class DrainingServer(uvicorn.Server):
 
     A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
     look elsewhere first. One of several stops accepting at once: the others take what waits in the
-    socket they share. How long its event loop stays awake is up to `busy_poll`.
+    socket they share.
     """
-
-    _busy_poll: BusyPoll
 
     def __init__(
         self,
         config: uvicorn.Config,
         presence: Presence,
         drain_seconds: float,
-        busy_poll: Callable[[asyncio.AbstractEventLoop], BusyPoll],
     ) -> None:
         super().__init__(config)
         self._presence = presence
         self._drain_seconds = drain_seconds
-        self._busy_poll_of = busy_poll
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open everything, then accept; from `sockets` only once there is something to serve."""
@@ -58,14 +52,12 @@ class DrainingServer(uvicorn.Server):
             await super().startup([])
             await self._wait(lambda: self._presence.may_serve)
             self.servers = [await self._accept_from(each) for each in sockets]
-        self._busy_poll = self._busy_poll_of(asyncio.get_running_loop())
         self._presence.serving = True
         self._presence.tell()
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""
         self._presence.tell()
-        self._busy_poll.look()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -187,20 +179,4 @@ def server_of(settings: Settings, redis_url: str, place: Place | None = None) ->
         timeout_keep_alive=ceil(settings.keep_alive_seconds),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return DrainingServer(
-        config,
-        resources.presence,
-        settings.drain_seconds,
-        lambda loop: _busy_poll(resources, loop),
-    )
-
-
-def _busy_poll(resources: Resources, loop: asyncio.AbstractEventLoop) -> BusyPoll:
-    """Only calibrations keep the server awake: probes and scrapes would do so for nothing."""
-    return BusyPoll(
-        resources.settings.busy_poll_seconds,
-        lambda: resources.metrics.seconds_of(CALIBRATE),
-        resources.polled,
-        loop.time,
-        loop.call_soon,
-    )
+    return DrainingServer(config, resources.presence, settings.drain_seconds)
