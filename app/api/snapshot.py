@@ -149,7 +149,7 @@ class Refresher:
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
     counted, and the one before it stays. With every look it reads the `heartbeat`, so that nobody
-    who asks for `failed_refits`, how many in a row the worker says have failed, waits for the store.
+    who asks how many refits in a row have failed (`failed_refits`) waits for the store.
     """
 
     def __init__(
