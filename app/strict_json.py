@@ -38,7 +38,7 @@ class MalformedJson(ValueError):
     """The bytes are not JSON; nothing in them can be named."""
 
 
-class BrokenRule(ValueError):
+class ValidationError(ValueError):
     """One value breaks the rule of its field."""
 
     def __init__(self, field: str, rule: str, value: object = msgspec.UNSET) -> None:
@@ -49,7 +49,7 @@ class BrokenRule(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class NoNumber:
+class InvalidNumber:
     """Stands where the JSON had NaN, Infinity or a number too large, so that no type takes it."""
 
     literal: str
@@ -59,12 +59,14 @@ def show(value: object) -> str:
     """The value as JSON, cut to 64 characters: an error never echoes a whole input."""
     if isinstance(value, (list, dict)) and len(value) > _SHOWN:
         return f"{'an array' if isinstance(value, list) else 'an object'} of {len(value)}"
-    text = value.literal if isinstance(value, NoNumber) else json.dumps(value, default=_literal)
+    text = (
+        value.literal if isinstance(value, InvalidNumber) else json.dumps(value, default=_literal)
+    )
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def decode(body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules) -> T:
-    """The decoded body; raises MalformedJson, or BrokenRule for the first broken rule.
+    """The decoded body; raises MalformedJson, or ValidationError for the first broken rule.
 
     What the fast reader refuses is read again slowly, for the words; that reader has the last one.
     """
@@ -75,10 +77,10 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules) -> T:
 
 
 def loads(text: bytes) -> Any:
-    """Any JSON as plain objects, NoNumber for what is none; raises MalformedJson."""
+    """Any JSON as plain objects, InvalidNumber for what is none; raises MalformedJson."""
     try:
         raw = json.loads(
-            text.decode(), parse_constant=NoNumber, parse_float=_float, parse_int=_integer
+            text.decode(), parse_constant=InvalidNumber, parse_float=_float, parse_int=_integer
         )
         orjson.dumps(raw, default=_literal)
     except RecursionError:
@@ -93,23 +95,23 @@ def loads(text: bytes) -> Any:
 
 
 def convert(raw: Any, kind: Any, rules: Rules, whole: str = "body") -> Any:
-    """The plain object as `kind`; BrokenRule names the first broken rule."""
+    """The plain object as `kind`; ValidationError names the first broken rule."""
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise _explained(str(error), raw, rules, whole) from None
 
 
-def _explained(message: str, raw: Any, rules: Rules, whole: str) -> BrokenRule:
+def _explained(message: str, raw: Any, rules: Rules, whole: str) -> ValidationError:
     complaint, path = _taken_apart(message, raw)
     place = _Place(raw, rules)
     for step in _STEP.finditer(path):
         place.follow(step["name"], step["index"])
     if about := _OF_OBJECT.fullmatch(complaint):
-        return BrokenRule(place.join(about["name"]), _OBJECT_RULES[about["what"]])
+        return ValidationError(place.join(about["name"]), _OBJECT_RULES[about["what"]])
     rule = rules.get(place.rule_name)
     words = rule.text if rule else complaint.replace("`", "").replace("Expected", "expected")
-    return BrokenRule(place.field or whole, words, place.value)
+    return ValidationError(place.field or whole, words, place.value)
 
 
 def _taken_apart(message: str, raw: Any) -> tuple[str, str]:
@@ -162,17 +164,17 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
-def _float(literal: str) -> float | NoNumber:
+def _float(literal: str) -> float | InvalidNumber:
     value = float(literal)
-    return value if math.isfinite(value) else NoNumber(literal)
+    return value if math.isfinite(value) else InvalidNumber(literal)
 
 
-def _integer(literal: str) -> int | float | NoNumber:
+def _integer(literal: str) -> int | float | InvalidNumber:
     if len(literal) >= _LONGEST_INTEGER:
-        return NoNumber(literal)
+        return InvalidNumber(literal)
     value = int(literal)
     return value if value in _INTEGERS else float(value)
 
 
 def _literal(value: object) -> str:
-    return value.literal if isinstance(value, NoNumber) else repr(value)
+    return value.literal if isinstance(value, InvalidNumber) else repr(value)

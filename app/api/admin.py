@@ -18,14 +18,14 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
-from app.api.body import JSON, read_body, request_body
+from app.api.hot_path import JSON, read_body, request_body
 from app.api.maps import known_target, target_fit
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
-from app.events.open_times import OpenTimes, Untimely
+from app.events.admission import OpenTimes, Untimely
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.strict_json import BrokenRule, Rule, decode, show
+from app.strict_json import Rule, ValidationError, decode, show
 from calibrators.methods.methods import METHODS
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
@@ -128,14 +128,16 @@ async def _queued(given: Given, kind: str, content: dict[str, Any]) -> JSONRespo
 
 def _one_of(target: str, known: Sequence[str], what: str) -> str:
     if target not in known:
-        raise BrokenRule("target", f"must be {what}: {', '.join(known) or 'there is none'}", target)
+        raise ValidationError(
+            "target", f"must be {what}: {', '.join(known) or 'there is none'}", target
+        )
     return target
 
 
 def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
     if not 1 <= len(campaigns) <= _MOST_CAMPAIGNS:
         rule = f"has {len(campaigns)} items; must have 1 to {_MOST_CAMPAIGNS}"
-        raise BrokenRule("campaigns", rule)
+        raise ValidationError("campaigns", rule)
     for place, campaign in enumerate(campaigns):
         check_campaign(f"campaigns[{place}]", campaign, settings.max_campaign_bytes)
     return sorted(set(campaigns))
@@ -149,7 +151,7 @@ def _moment(as_of: Time | None, settings: Settings) -> dict[str, Any]:
     try:
         return {"as_of": times.check("as_of", as_of)}
     except Untimely:
-        raise BrokenRule("as_of", "must not be in the future", str(as_of)) from None
+        raise ValidationError("as_of", "must not be in the future", str(as_of)) from None
 
 
 _MINUTE: Final = 60.0
@@ -224,7 +226,7 @@ async def set_override(
     known_target(given, target)
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
     if wanted.calibrator not in METHODS:
-        raise BrokenRule("calibrator", _RULE, wanted.calibrator)
+        raise ValidationError("calibrator", _RULE, wanted.calibrator)
     await run_in_threadpool(given.overrides.put, target, campaign, wanted.calibrator)
     return await _settled(given, target, campaign, wanted.calibrator, retrain)
 

@@ -21,9 +21,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
-from app.api.body import JSON, LARGE, check_head, media_type, read_body, request_body
-from app.api.hot_path import JSON_TYPE, Answer, declare
-from app.api.metrics.requests import Metrics
+from app.api.hot_path import (
+    JSON,
+    JSON_TYPE,
+    LARGE,
+    PlainResponse,
+    check_head,
+    declare,
+    media_type,
+    read_body,
+    request_body,
+)
+from app.api.metrics.counters import Metrics
 from app.api.problems import unknown_dictionary, unsupported_version
 from app.api.resources import Resources
 from app.api.snapshot import Snapshot, age_headers
@@ -40,7 +49,7 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
-from app.strict_json import BrokenRule, Rule, decode
+from app.strict_json import Rule, ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.maps.atlas import CAMPAIGN
 
@@ -77,7 +86,7 @@ RULES: Final = {
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 
 
-class Question(NamedTuple):
+class TargetScores(NamedTuple):
     """Scores of one target; `campaigns` has a name for each, or one for all of them."""
 
     target: str
@@ -87,41 +96,41 @@ class Question(NamedTuple):
     """Where each answer belongs in the request, if that has rows of several targets."""
 
 
-def read_questions(body: bytes, settings: Settings) -> list[Question]:
-    """One question per target of the request; MalformedJson or BrokenRule for a bad one."""
+def read_request(body: bytes, settings: Settings) -> list[TargetScores]:
+    """One question per target of the request; MalformedJson or ValidationError for a bad one."""
     request = decode(body, _DECODER, RULES)
     if request.rows is not UNSET:
         return _questions_of_rows(request, request.rows, settings)
     if request.target is UNSET:
-        raise BrokenRule("target", "is required")
+        raise ValidationError("target", "is required")
     if request.scores is UNSET:
-        raise BrokenRule("scores", "is required, unless there are rows")
+        raise ValidationError("scores", "is required, unless there are rows")
     campaigns = _campaigns_of(request, len(request.scores))
     _check_target("target", request.target, settings)
     _check_length("scores", len(request.scores), settings)
     _check_campaigns(request, campaigns, settings)
-    return [Question(request.target, campaigns, request.scores)]
+    return [TargetScores(request.target, campaigns, request.scores)]
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
     if request.campaign is not UNSET and request.campaigns is not UNSET:
-        raise BrokenRule("campaign", "stands beside campaigns; give one of the two")
+        raise ValidationError("campaign", "stands beside campaigns; give one of the two")
     if request.campaign is not UNSET:
         return [request.campaign]
     if request.campaigns is UNSET:
-        raise BrokenRule("campaigns", "is required: one per score, or one campaign for all")
+        raise ValidationError("campaigns", "is required: one per score, or one campaign for all")
     if len(request.campaigns) != scores:
         found = f"has {len(request.campaigns)} items beside {scores} scores"
-        raise BrokenRule("campaigns", f"{found}; the columns must be equally long")
+        raise ValidationError("campaigns", f"{found}; the columns must be equally long")
     return request.campaigns
 
 
 def _questions_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
-) -> list[Question]:
+) -> list[TargetScores]:
     for column in ("target", "campaign", "campaigns", "scores"):
         if getattr(request, column) is not UNSET:
-            raise BrokenRule(column, "stands beside rows; each row has its own")
+            raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
@@ -132,21 +141,23 @@ def _questions_of_rows(
 
 def _question_of_rows(
     target: str, places: list[int], rows: list[Row], settings: Settings
-) -> Question:
+) -> TargetScores:
     _check_target(f"rows[{places[0]}].target", target, settings)
     chosen = [rows[place] for place in places]
-    return Question(target, [row.campaign for row in chosen], [row.score for row in chosen], places)
+    return TargetScores(
+        target, [row.campaign for row in chosen], [row.score for row in chosen], places
+    )
 
 
 def _check_length(field: str, length: int, settings: Settings) -> None:
     if not 1 <= length <= settings.max_scores:
-        raise BrokenRule(field, f"has {length} items; must have 1 to {settings.max_scores}")
+        raise ValidationError(field, f"has {length} items; must have 1 to {settings.max_scores}")
 
 
 def _check_target(field: str, target: str, settings: Settings) -> None:
     if target not in settings.known_targets:
         known = ", ".join(settings.known_targets)
-        raise BrokenRule(field, f"unknown target; known are {known}", target)
+        raise ValidationError(field, f"unknown target; known are {known}", target)
 
 
 def _check_campaigns(
@@ -167,7 +178,7 @@ def _check_campaign(field: str, campaign: str, settings: Settings) -> None:
 _NOBODY = ""
 
 
-class Calibrated(NamedTuple):
+class CalibratedScores(NamedTuple):
     """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
 
     target: str
@@ -181,7 +192,7 @@ class Calibrated(NamedTuple):
         return self.atlas.levels(np.asarray(self.rows))
 
 
-def calibrated(atlas: Atlas, question: Question) -> Calibrated:
+def calibrated(atlas: Atlas, question: TargetScores) -> CalibratedScores:
     """The calibrated probabilities of a question whose scores are checked."""
     number = len(question.scores)
     if number > FEW:
@@ -189,18 +200,18 @@ def calibrated(atlas: Atlas, question: Question) -> Calibrated:
     rows = atlas.few_rows(question.campaigns)
     if len(rows) != number:
         rows *= number
-    return Calibrated(question.target, atlas.look_up_few(rows, question.scores), atlas, rows)
+    return CalibratedScores(question.target, atlas.look_up_few(rows, question.scores), atlas, rows)
 
 
-def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
+def _many(atlas: Atlas, question: TargetScores, number: int) -> CalibratedScores:
     rows = atlas.rows(question.campaigns)
     if len(rows) != number:
         rows = np.repeat(rows, number)
     probabilities = atlas.look_up(rows, np.fromiter(question.scores, np.float64, number))
-    return Calibrated(question.target, probabilities, atlas, rows)
+    return CalibratedScores(question.target, probabilities, atlas, rows)
 
 
-def count_served(part: Calibrated, metrics: Metrics) -> None:
+def count_served(part: CalibratedScores, metrics: Metrics) -> None:
     """Counts how many scores each level of map served."""
     rows = part.rows
     number = len(rows)
@@ -218,11 +229,11 @@ _COLUMNS_TYPE: Final = (b"content-type", MEDIA_TYPE.encode())
 
 def respond(
     body: bytes, accept: bytes | None, resources: Resources
-) -> tuple[Answer, list[Calibrated]]:
+) -> tuple[PlainResponse, list[CalibratedScores]]:
     """The answer to a request in columns, and what was looked up for it.
 
     It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
-    BrokenRule for a bad request.
+    ValidationError for a bad request.
     """
     snapshot = resources.refresher.current
     asked = _read(body, resources.settings, snapshot)
@@ -238,7 +249,7 @@ def _read(body: bytes, settings: Settings, snapshot: Snapshot) -> ScoresRequest:
         raise unsupported_version(error) from None
     if asked.target not in snapshot.atlases:
         known = ", ".join(settings.known_targets)
-        raise BrokenRule("target", f"unknown target; known are {known}", asked.target)
+        raise ValidationError("target", f"unknown target; known are {known}", asked.target)
     if asked.names:
         _check_names(asked, settings.max_campaign_bytes)
     return asked
@@ -252,7 +263,7 @@ def _check_names(asked: ScoresRequest, longest: int) -> None:
         check_campaign("campaign" if one else f"campaigns[{place}]", asked.names[number], longest)
 
 
-def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
+def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
     try:
         return _looked_up(asked, snapshot)
     except IndexError:
@@ -261,17 +272,19 @@ def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
         raise
 
 
-def _looked_up(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
+def _looked_up(asked: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
     atlas = snapshot.atlases[asked.target]
     rows = _rows(asked, atlas, snapshot)
     number = len(asked.scores)
     if number <= FEW:
         few = rows.tolist() * (number if len(rows) < number else 1)
-        return Calibrated(asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few)
+        return CalibratedScores(
+            asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few
+        )
     if len(rows) < number:
         rows = np.repeat(rows, number)
     probabilities = atlas.look_up(rows, asked.scores)
-    return Calibrated(asked.target, probabilities, atlas, rows)
+    return CalibratedScores(asked.target, probabilities, atlas, rows)
 
 
 def _rows(asked: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
@@ -284,7 +297,7 @@ def _rows(asked: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.
         raise unknown_dictionary(error, ids) from None
 
 
-def _columns(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
+def _columns(asked: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
     flags = asked.header.flags
     body = pack_probabilities(
         part.probabilities,
@@ -293,16 +306,16 @@ def _columns(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answ
         levels=_level_numbers(part) if flags & LEVELS else None,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
-    return Answer(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
+    return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
 
 
-def _level_numbers(part: Calibrated) -> NDArray[np.uint8]:
+def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
     """The level behind each row; no campaign has an empty name, so its level is that of row 0."""
     shared = LEVEL_NUMBERS[part.atlas.level("")]
     return np.where(np.asarray(part.rows), LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
 
 
-def _json(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
+def _json(asked: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
     content: dict[str, Any] = {
         "probabilities": part.probabilities,
         "version": snapshot.version,
@@ -310,7 +323,7 @@ def _json(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
     if asked.header.flags & LEVELS:
         content["levels"] = part.levels
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
-    return Answer(200, [JSON_TYPE, *age_headers(snapshot)], packed)
+    return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed)
 
 
 def _wants_json(accept: bytes) -> bool:
@@ -328,7 +341,7 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
-async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Answer:
+async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
     """Probabilities of scores, in the same order: columns, one campaign for all, or rows.
 
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
@@ -343,7 +356,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Ans
     return answer
 
 
-def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> Answer | None:
+def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainResponse | None:
     """The same for a body that is there, unless it is work for a thread."""
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
@@ -362,25 +375,27 @@ def _explain(query: bytes) -> bool:
         return False
     given = QueryParams(query).get("explain", "false")
     if given not in _TRUTHS:
-        raise BrokenRule("explain", "must be true or false", given)
+        raise ValidationError("explain", "must be true or false", given)
     return _TRUTHS[given]
 
 
 def _answer(
     body: bytes, headers: Mapping[bytes, bytes], explain: bool, resources: Resources
-) -> tuple[Answer, list[Calibrated]]:
+) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
         return respond(body, headers.get(b"accept"), resources)
     return _respond(body, explain, resources)
 
 
-def _count(parts: list[Calibrated], resources: Resources) -> None:
+def _count(parts: list[CalibratedScores], resources: Resources) -> None:
     for part in parts:
         count_served(part, resources.metrics)
 
 
-def _respond(body: bytes, explain: bool, resources: Resources) -> tuple[Answer, list[Calibrated]]:
-    questions = read_questions(body, resources.settings)
+def _respond(
+    body: bytes, explain: bool, resources: Resources
+) -> tuple[PlainResponse, list[CalibratedScores]]:
+    questions = read_request(body, resources.settings)
     snapshot = resources.refresher.current
     parts = [calibrated(snapshot.atlases[asked.target], asked) for asked in questions]
     one = len(parts) == 1
@@ -389,11 +404,13 @@ def _respond(body: bytes, explain: bool, resources: Resources) -> tuple[Answer, 
     if explain:
         content["levels"] = parts[0].levels if one else _merged(questions, parts, _LEVELS)
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
-    return Answer(200, [JSON_TYPE, *age_headers(snapshot)], packed), parts
+    return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed), parts
 
 
 def _merged(
-    questions: list[Question], parts: list[Calibrated], column: Callable[[Calibrated], Any]
+    questions: list[TargetScores],
+    parts: list[CalibratedScores],
+    column: Callable[[CalibratedScores], Any],
 ) -> list[Any]:
     """The column of several parts as one, each value at its place in the request."""
     places = chain.from_iterable(asked.places for asked in questions)

@@ -21,47 +21,48 @@ from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
-from app.api.body import (
+from app.api.hot_path import (
     JSON,
+    JSON_TYPE,
     LARGE,
     LARGE_DENSE,
     NDJSON,
     SLICED,
+    PlainResponse,
+    declare,
     media_type,
     read_body,
     request_body,
 )
-from app.api.hot_path import JSON_TYPE, Answer, declare
-from app.api.metrics.requests import Metrics
+from app.api.metrics.counters import Metrics
 from app.api.problems import Problem, unknown_dictionary, unsupported_version
 from app.api.resources import Resources
 from app.columns.campaigns import UnknownDictionary
 from app.columns.events import EventAdmission, EventsRequest, TooManyRows, read_events
 from app.columns.layout import INTERNED, UnknownColumnsVersion
 from app.columns.layout import MEDIA_TYPE as COLUMNS
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
-from app.events.parsing import (
+from app.events.admission import Admission, OpenTimes
+from app.events.schema import (
     INVALID,
+    Event,
+    EventRejection,
     Parsed,
-    Rejection,
     TooManyEvents,
     is_array,
     parse_all,
     parse_each,
 )
-from app.events.schema import Event
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 
 
-def listed(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+def listed(rejections: Sequence[EventRejection]) -> list[dict[str, Any]]:
     """Index and error of each, by index."""
     in_order = sorted(rejections, key=lambda rejection: rejection.index)
     return [{"index": rejection.index, "error": rejection.error} for rejection in in_order]
 
 
-def refuse_if_all_are_broken(number: int, rejections: Sequence[Rejection]) -> None:
+def refuse_if_all_are_broken(number: int, rejections: Sequence[EventRejection]) -> None:
     """Problem if every event of the `number` of a request breaks the schema."""
     broken = sum(rejection.reason == INVALID for rejection in rejections)
     if broken == number:
@@ -83,10 +84,10 @@ def open_times(resources: Resources) -> OpenTimes:
     return OpenTimes.at(time.time(), resources.settings)
 
 
-def admit(body: bytes, resources: Resources) -> tuple[Admission, list[Rejection]]:
+def admit(body: bytes, resources: Resources) -> tuple[Admission, list[EventRejection]]:
     """What a request in columns stores, and the rejections of events that do not count.
 
-    Raises Problem or BrokenRule for a bad request.
+    Raises Problem or ValidationError for a bad request.
     """
     request = _read(body, resources.settings.max_events)
     names, places = _campaigns(request, resources)
@@ -123,7 +124,7 @@ def _named(request: EventsRequest, resources: Resources) -> tuple[Sequence[str],
     ids = resources.refresher.current.ids.get(request.target)
     if ids is None:
         known = ", ".join(resources.settings.known_targets)
-        raise BrokenRule("target", f"unknown target; known are {known}", request.target)
+        raise ValidationError("target", f"unknown target; known are {known}", request.target)
     try:
         return ids.names(request.header.dictionary, request.numbers)
     except UnknownDictionary as error:
@@ -134,14 +135,14 @@ router = APIRouter(tags=["events"])
 
 PATH: Final = "/v1/events"
 KEY_HEADER: Final = "Idempotency-Key"
-_Admitted = tuple[Admission, list[Rejection]]
+_Admitted = tuple[Admission, list[EventRejection]]
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
 _EXAMPLE: Final = [
     {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.01}}
 ]
 
 
-async def post_events(scope: Scope, receive: Receive, resources: Resources) -> Answer:
+async def post_events(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
     """Store impressions, clicks, behaviours, conversions and outcomes.
 
     A JSON array, one JSON object per line, or binary columns.
@@ -173,7 +174,9 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
         return None
     key = given.decode("latin-1")
     if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
-        raise BrokenRule(KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key)
+        raise ValidationError(
+            KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key
+        )
     return key
 
 
@@ -204,7 +207,7 @@ def _parse(body: bytes, lines: bool, resources: Resources) -> Parsed:
     except TooManyEvents as error:
         raise too_many_events(error, most) from None
     if not len(parsed):
-        raise BrokenRule("events", "must be at least one")
+        raise ValidationError("events", "must be at least one")
     return parsed
 
 
@@ -216,7 +219,7 @@ def _admit(parsed: Parsed, resources: Resources) -> _Admitted:
 
 
 def _count(
-    metrics: Metrics, admission: Admission, rejections: list[Rejection], duplicates: int
+    metrics: Metrics, admission: Admission, rejections: list[EventRejection], duplicates: int
 ) -> None:
     for name, number in admission.admitted.items():
         metrics.count_events(name, "accepted", number)
@@ -225,6 +228,6 @@ def _count(
     metrics.count_duplicates(duplicates)
 
 
-def _answer(accepted: int, duplicates: int, rejections: list[Rejection]) -> Answer:
+def _answer(accepted: int, duplicates: int, rejections: list[EventRejection]) -> PlainResponse:
     content = {"accepted": accepted, "duplicates": duplicates, "rejected": listed(rejections)}
-    return Answer(200, [JSON_TYPE], orjson.dumps(content))
+    return PlainResponse(200, [JSON_TYPE], orjson.dumps(content))

@@ -14,7 +14,7 @@ import orjson
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 
-from app.api.body import JSON
+from app.api.hot_path import JSON
 from app.api.problems import Problem, not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot, age_headers

@@ -22,7 +22,7 @@ from app.storage.errors import (
     TooManyOverrides,
     UnknownVersion,
 )
-from app.strict_json import BrokenRule, MalformedJson
+from app.strict_json import MalformedJson, ValidationError
 
 MEDIA_TYPE: Final = "application/problem+json"
 _NAMESPACE: Final = "urn:sirocco:problem:"
@@ -71,7 +71,7 @@ def problem_of(error: Exception) -> Problem:
     match error:
         case Problem():
             return error
-        case BrokenRule():
+        case ValidationError():
             return _broken_rule(error)
         case MalformedJson():
             return Problem(HTTPStatus.BAD_REQUEST, "malformed-json", str(error))
@@ -83,7 +83,7 @@ def problem_of(error: Exception) -> Problem:
             return _of_storage(error)
 
 
-def _broken_rule(error: BrokenRule) -> Problem:
+def _broken_rule(error: ValidationError) -> Problem:
     return Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "broken-rule",
@@ -97,7 +97,7 @@ def _broken_rule(error: BrokenRule) -> Problem:
 def _broken_parameter(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"][1:])) or "body"
-    return _broken_rule(BrokenRule(field, first["msg"], first["input"]))
+    return _broken_rule(ValidationError(field, first["msg"], first["input"]))
 
 
 def _of_status(error: HTTPException) -> Problem:
@@ -126,7 +126,7 @@ def _of_storage(error: Exception) -> Problem:
 
 HANDLED: Final = (
     Problem,
-    BrokenRule,
+    ValidationError,
     MalformedJson,
     RequestValidationError,
     HTTPException,

@@ -12,10 +12,9 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.metrics.maps import MapCollector
-from app.api.metrics.processes import Place, Presence, WorkerCollector
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Slots
+from app.api.metrics.counters import MetricLayout, Metrics
+from app.api.metrics.reports import MapCollector
+from app.api.metrics.workers import WorkerCollector, WorkerSlot, WorkerStatus
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.clicks import ClickRules
@@ -44,13 +43,15 @@ class Resources:
     jobs: Jobs
     overrides: Overrides
     metrics: Metrics
-    presence: Presence
+    presence: WorkerStatus
 
     @classmethod
-    def of(cls, settings: Settings, redis_url: str, routes: Iterable[str], place: Place) -> Self:
+    def of(
+        cls, settings: Settings, redis_url: str, routes: Iterable[str], place: WorkerSlot
+    ) -> Self:
         """The resources on the store at the URL, of an application with these routes.
 
-        Raises SlotsDiffer if the metrics of `place` are not those of this application.
+        Raises LayoutsDiffer if the metrics of `place` are not those of this application.
         """
         client = open_redis(redis_url, settings.redis_timeout_seconds)
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
@@ -63,9 +64,9 @@ class Resources:
             settings.refresh_seconds,
             heartbeat,
         )
-        slots = Slots.of(routes, settings.known_targets)
+        slots = MetricLayout.of(routes, settings.known_targets)
         tallies = place.tallies(slots)
-        presence = Presence(place, refresher, slots, tallies.row(place.row))
+        presence = WorkerStatus(place, refresher, slots, tallies.row(place.row))
         metrics = Metrics(slots, tallies, place.row, WorkerCollector(presence))
         metrics.registry.register(_maps(refresher, heartbeat, settings))
         return cls(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.columns.layout import ONE_CAMPAIGN, U4, Header, Sections
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.codecs import pack_names
 
@@ -23,18 +23,18 @@ _NO_NAMES: Final[list[str]] = []
 
 
 def read_target(sections: Sections, header: Header) -> str:
-    """The target; BrokenRule if it is not UTF-8."""
+    """The target; ValidationError if it is not UTF-8."""
     try:
         return sections.text("target", header.target_bytes).decode()
     except UnicodeDecodeError:
-        raise BrokenRule("target", "must be UTF-8") from None
+        raise ValidationError("target", "must be UTF-8") from None
 
 
 def read_campaigns(sections: Sections, header: Header) -> tuple[list[str], Ids]:
     """The names that the body brings, and the numbers of its campaigns: an index of a name each,
     or an interned id; shape (n,), or (1,) if one is for all rows.
 
-    Raises BrokenRule, also for an index beyond the names; ids are left to who knows the list.
+    Raises ValidationError, also for an index beyond the names; ids are left to who knows the list.
     """
     names = _read_names(sections, header) if header.names or header.names_bytes else _NO_NAMES
     one = header.flags & ONE_CAMPAIGN
@@ -43,11 +43,11 @@ def read_campaigns(sections: Sections, header: Header) -> tuple[list[str], Ids]:
 
 
 def check_indices(numbers: Ids, names: int) -> None:
-    """BrokenRule unless every number is the index of a name."""
+    """ValidationError unless every number is the index of a name."""
     if int(numbers.max()) >= names:
         place = int(np.argmax(numbers >= names))
         rule = f"must be the index of one of the {names} names"
-        raise BrokenRule(f"campaigns[{place}]", rule, int(numbers[place]))
+        raise ValidationError(f"campaigns[{place}]", rule, int(numbers[place]))
 
 
 def read_ends(sections: Sections, field: str, count: int) -> list[int]:
@@ -56,7 +56,7 @@ def read_ends(sections: Sections, field: str, count: int) -> list[int]:
 
 
 def split_texts(ends: Sequence[int], text: bytes, field: str) -> list[str]:
-    """The texts that stand end to end; BrokenRule names the one that is not UTF-8."""
+    """The texts that stand end to end; ValidationError names the one that is not UTF-8."""
     spans = zip([0, *ends], ends, strict=False)
     if text.isascii():
         # Bytes are characters then: decoding once costs less than decoding each.
@@ -70,7 +70,7 @@ def _read_names(sections: Sections, header: Header) -> list[str]:
     text = sections.text("names", header.names_bytes)
     if (total := ends[-1] if ends else 0) != len(text):
         rule = f"must be the sum of the names' lengths, {total}"
-        raise BrokenRule("columns.names_bytes", rule, len(text))
+        raise ValidationError("columns.names_bytes", rule, len(text))
     return split_texts(ends, text, "names")
 
 
@@ -78,7 +78,7 @@ def _decoded(text: bytes, field: str, place: int) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise BrokenRule(f"{field}[{place}]", "must be UTF-8") from None
+        raise ValidationError(f"{field}[{place}]", "must be UTF-8") from None
 
 
 Rows = NDArray[np.int64]
@@ -144,7 +144,7 @@ class CampaignIds:
         return self._former(dictionary).rows[ids]
 
     def check(self, dictionary: int, ids: Ids) -> None:
-        """Raises BrokenRule for an id beyond the list, UnknownDictionary for a list not known."""
+        """Raises ValidationError for an id beyond the list, UnknownDictionary for an unknown one."""
         _check(ids, len(self._campaigns_of(dictionary)))
 
     def names(self, dictionary: int, ids: Ids) -> tuple[list[str], NDArray[np.intp]]:
@@ -190,4 +190,4 @@ def _check(ids: Ids, largest: int) -> None:
     if np.maximum.reduce(ids, initial=0) > largest:
         place = int(np.argmax(ids > largest))
         rule = f"must be an id of the list, 0 to {largest}"
-        raise BrokenRule(f"campaigns[{place}]", rule, int(ids[place]))
+        raise ValidationError(f"campaigns[{place}]", rule, int(ids[place]))

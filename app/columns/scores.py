@@ -31,7 +31,7 @@ from app.columns.layout import (
     padded,
     read_header,
 )
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 from calibrators.maps.atlas import CAMPAIGN, IDENTITY, TARGET
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
@@ -60,7 +60,7 @@ class ScoresRequest(NamedTuple):
 
 
 def read_scores(body: bytes, most: int) -> ScoresRequest:
-    """The request of at most `most` scores; UnknownColumnsVersion, or BrokenRule for a bad one."""
+    """The request of at most `most` scores; raises UnknownColumnsVersion or ValidationError."""
     asked = _read_plain(body, most) or _read_any(body, most)
     _check_scores(asked.scores)
     return asked
@@ -116,7 +116,7 @@ def _plain(head: bytes) -> _Plain | None:
 def _read_any(body: bytes, most: int) -> ScoresRequest:
     header = read_header(body, (SCORES,))
     if not 1 <= header.rows <= most:
-        raise BrokenRule("scores", f"has {header.rows} items; must have 1 to {most}")
+        raise ValidationError("scores", f"has {header.rows} items; must have 1 to {most}")
     sections = Sections(body)
     target = read_target(sections, header)
     names, numbers = read_campaigns(sections, header)
@@ -137,7 +137,7 @@ def _check_scores(scores: Scores) -> None:
     if scores.min() >= 0.0 and scores.max() <= 1.0:
         return
     place = int(np.argmin((scores >= 0.0) & (scores <= 1.0)))
-    raise BrokenRule(f"scores[{place}]", "must be a number in [0, 1]", float(scores[place]))
+    raise ValidationError(f"scores[{place}]", "must be a number in [0, 1]", float(scores[place]))
 
 
 LEVEL_NUMBERS: Final = {IDENTITY: 0, TARGET: 1, CAMPAIGN: 2}

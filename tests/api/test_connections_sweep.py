@@ -11,8 +11,8 @@ import pytest
 from httptools import HttpParserError
 from uvicorn.protocols.http import flow_control, httptools_impl
 
-from app.api.metrics.shared_counters import Reason
-from app.api.server.connections import Phase, Sweep
+from app.api.metrics.counters import Reason
+from app.api.server.connections import Phase, SlowClientReaper
 from app.api.server.protocol import BoundedProtocol
 
 # Of uvicorn 0.54. Another one means: read app/api/server/protocol.py beside that source, then
@@ -73,7 +73,7 @@ def loop():
 
 def started(loop, *connections, receive=8.0, keep_alive=16.0):
     held = set(connections)
-    Sweep(receive, keep_alive).start(loop, held)
+    SlowClientReaper(receive, keep_alive).start(loop, held)
     return held
 
 
@@ -173,7 +173,7 @@ def test_a_connection_that_is_gone_is_not_looked_at(loop):
 
 
 def test_nothing_is_done_while_nothing_is_open(loop):
-    sweep, held = Sweep(8.0, 16.0), {Connection()}
+    sweep, held = SlowClientReaper(8.0, 16.0), {Connection()}
     sweep.start(loop, held)
     sweep.start(loop, held)
     loop.sweep()
@@ -193,7 +193,7 @@ def test_a_fault_over_one_connection_ends_no_sweep(loop):
 
     slow = Connection(Phase.REQUEST, object())
     held = {Broken()}
-    Sweep(8.0, 16.0).start(loop, held)
+    SlowClientReaper(8.0, 16.0).start(loop, held)
     with pytest.raises(RuntimeError, match="broken"):
         loop.sweep()
     while loop.soon:

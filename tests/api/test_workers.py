@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.api.application import create_app
-from app.api.metrics.processes import Place, Record, new_file
-from app.api.metrics.shared_counters import SlotsDiffer
+from app.api.metrics.counters import LayoutsDiffer
+from app.api.metrics.workers import WorkerRecord, WorkerSlot, new_file
 from app.api.resources import Resources
 from app.settings import Settings
 
@@ -33,7 +33,7 @@ def resources(file: int) -> Resources:
 
 
 def resources_in(file: int, row: int) -> Resources:
-    app = create_app(Settings(), NOWHERE, Place.shared(file, ROWS, row))
+    app = create_app(Settings(), NOWHERE, WorkerSlot.shared(file, ROWS, row))
     found: Resources = app.state.resources
     found.presence.serving = True
     return found
@@ -41,7 +41,7 @@ def resources_in(file: int, row: int) -> Resources:
 
 def tell(resources: Resources, row: int, **said: object) -> None:
     """Another process says something of itself; it is our parent, for want of another."""
-    usual = Record(os.getppid(), 5, True, True, time.time() - 100, "000002-b")
+    usual = WorkerRecord(os.getppid(), 5, True, True, time.time() - 100, "000002-b")
     resources.presence.records.write(row, usual._replace(**said))
 
 
@@ -151,5 +151,7 @@ def test_a_process_without_a_version_leaves_requests_to_those_that_have_one(
 @pytest.mark.usefixtures("resources")
 def test_processes_that_count_other_things_do_not_share(file: int) -> None:
     """A target more is a series more: the figures would end up in places of others."""
-    with pytest.raises(SlotsDiffer):
-        create_app(Settings(targets=("click", "view")), NOWHERE, Place.shared(file, ROWS, OTHER))
+    with pytest.raises(LayoutsDiffer):
+        create_app(
+            Settings(targets=("click", "view")), NOWHERE, WorkerSlot.shared(file, ROWS, OTHER)
+        )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client.errors import BadAnswer
-from sirocco_client.requests import Question, pack_question, unpack_answer
+from sirocco_client.requests import CalibrateInput, pack_question, unpack_answer
 
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -55,7 +55,7 @@ def test_a_question_is_laid_out_as_documented(
     """One name per score; each distinct name travels once."""
     campaigns = data.draw(st.lists(names, min_size=len(column), max_size=len(column)))
 
-    said = read(pack_question(Question.of(target, campaigns, column), levels))
+    said = read(pack_question(CalibrateInput.of(target, campaigns, column), levels))
 
     assert said["frame"] == (b"SCOL", 1, 1, 0)
     assert said["flags"] == 16 * levels
@@ -67,7 +67,7 @@ def test_a_question_is_laid_out_as_documented(
 @given(scores, names)
 def test_one_campaign_travels_once(column: list[float], campaign: str) -> None:
     """With its flag, and one entry in its column."""
-    said = read(pack_question(Question.of("click", campaign, column), levels=False))
+    said = read(pack_question(CalibrateInput.of("click", campaign, column), levels=False))
 
     assert said["flags"] == 4
     assert (said["campaigns"], said["scores"]) == ([campaign], tuple(column))

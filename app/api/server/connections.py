@@ -13,8 +13,7 @@ from itertools import islice
 from math import ceil
 from typing import Final, Protocol
 
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Reason
+from app.api.metrics.counters import Metrics, Reason
 from app.settings import variable_of
 
 _ONE: Final = 1.0
@@ -112,7 +111,7 @@ class Watched(Protocol):
         """End the connection, which was too long in this phase."""
 
 
-class Sweep:
+class SlowClientReaper:
     """Ends connections that were in one phase, without progress, for more than its seconds.
 
     Counts sweeps, not time: a process that was held up does not take it for a caller's silence.

@@ -46,11 +46,15 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from app.api.hot_path import Answer
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Reason
+from app.api.hot_path import PlainResponse
+from app.api.metrics.counters import Metrics, Reason
 from app.api.problems import Problem
-from app.api.server.connections import ConnectionCounts, Phase, Sweep, connections_that_fit
+from app.api.server.connections import (
+    ConnectionCounts,
+    Phase,
+    SlowClientReaper,
+    connections_that_fit,
+)
 from app.settings import Settings
 
 _NO_PATHS: Final[frozenset[str]] = frozenset()
@@ -62,7 +66,7 @@ class Prompt(Protocol):
 
     prompt_paths: Collection[str]
 
-    def prompt_answer(self, scope: Any, body: bytes) -> Answer | None:
+    def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | None:
         """The answer to a whole request, without a wait; None to be called as ASGI has it."""
 
 
@@ -98,7 +102,7 @@ class PromptProtocol(HttpToolsProtocol):
             self._held = None
             self._write(cycle, answer)
 
-    def _answer_to(self, cycle: RequestResponseCycle) -> Answer | None:
+    def _answer_to(self, cycle: RequestResponseCycle) -> PlainResponse | None:
         if self.flow.write_paused:
             # A task can wait until the caller has read the answers before.
             return None
@@ -120,7 +124,7 @@ class PromptProtocol(HttpToolsProtocol):
         cycle, self._held = self._held, None
         super()._start_asgi_task(cycle, self.app)  # type: ignore[arg-type]
 
-    def _write(self, cycle: RequestResponseCycle, answer: Answer) -> None:
+    def _write(self, cycle: RequestResponseCycle, answer: PlainResponse) -> None:
         """All that `RequestResponseCycle.send` does for a whole answer."""
         length = (b"content-length", b"%d" % len(answer.body))
         headers = [*cycle.default_headers, *answer.headers, length]
@@ -218,7 +222,7 @@ class _Refused(Exception):
 class BoundedProtocol(PromptProtocol):
     """One connection; `protocol_of` makes the class of a server."""
 
-    sweep: ClassVar[Sweep]
+    sweep: ClassVar[SlowClientReaper]
     counts: ClassVar[ConnectionCounts]
     most_connections: ClassVar[int]
 
@@ -356,7 +360,7 @@ def protocol_of(settings: Settings, metrics: Metrics) -> type[BoundedProtocol]:
     Raises the process's limit of open files as far as it goes.
     """
     bounds = {
-        "sweep": Sweep(settings.receive_seconds, settings.keep_alive_seconds),
+        "sweep": SlowClientReaper(settings.receive_seconds, settings.keep_alive_seconds),
         "counts": ConnectionCounts(metrics),
         "most_connections": connections_that_fit(settings.max_connections),
     }

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import uvicorn
 
 from app.api.application import create_app
-from app.api.metrics.processes import Place, Presence
+from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.resources import Resources
 from app.api.server.protocol import protocol_of
 from app.settings import Settings, variable_of
@@ -37,7 +37,7 @@ class DrainingServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        presence: Presence,
+        presence: WorkerStatus,
         drain_seconds: float,
     ) -> None:
         super().__init__(config)
@@ -150,15 +150,19 @@ def run_server(settings: Settings, redis_url: str) -> None:
     server_of(settings, redis_url).run()
 
 
-def run_worker(settings: Settings, redis_url: str, place: Place, listener: socket.socket) -> None:
+def run_worker(
+    settings: Settings, redis_url: str, place: WorkerSlot, listener: socket.socket
+) -> None:
     """The same as one of several processes that accept from one listening socket.
 
-    Raises SlotsDiffer, too, before anything is opened.
+    Raises LayoutsDiffer, too, before anything is opened.
     """
     server_of(settings, redis_url, place).run([listener])
 
 
-def server_of(settings: Settings, redis_url: str, place: Place | None = None) -> uvicorn.Server:
+def server_of(
+    settings: Settings, redis_url: str, place: WorkerSlot | None = None
+) -> uvicorn.Server:
     """The server, not yet running; `place` is that of one of several processes."""
     refuse_public_address(settings)
     app = create_app(settings, redis_url, place)

@@ -4,10 +4,10 @@
 `EdgeCalibrator` holds the maps itself. Every error is a `SiroccoError`.
 """
 
-from sirocco_client.answers import Calibrated
 from sirocco_client.async_client import AsyncSirocco
 from sirocco_client.async_event_buffer import AsyncEventBuffer
 from sirocco_client.atlas_keeper import EdgeCounts
+from sirocco_client.calibrate import Calibrated
 from sirocco_client.client import Sirocco
 from sirocco_client.edge_calibrator import EdgeCalibrator
 from sirocco_client.errors import (

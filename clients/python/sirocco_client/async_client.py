@@ -9,14 +9,14 @@ from typing import Literal, Self
 import httpx
 from numpy.typing import ArrayLike
 
-from sirocco_client.answers import RAW, Calibrated, Dialogue, Talk
 from sirocco_client.async_event_buffer import AsyncEventBuffer
+from sirocco_client.calibrate import RAW, Calibrated, CalibrateExchange, Exchange
 from sirocco_client.client import check_options
 from sirocco_client.connections import Address, AsyncConnections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import Unavailable
 from sirocco_client.event_queue import Buffering
-from sirocco_client.requests import Asked, Campaigns, Question
-from sirocco_client.retries import Found, Retries, RetryBudget, Tries
+from sirocco_client.requests import CalibrateInput, Campaigns, Request
+from sirocco_client.retries import AttemptResult, Retries, RetryBudget, Tries
 
 
 class AsyncSirocco:
@@ -40,14 +40,14 @@ class AsyncSirocco:
         self._connections = AsyncConnections(self._address)
         self._timeout, self._fallback = timeout, fallback
         self._retries = Retries(retries, RetryBudget())
-        self._dialogue = Dialogue(binary, max_scores)
+        self._dialogue = CalibrateExchange(binary, max_scores)
         begins_anew_after_fork(self)
 
     async def calibrate(
         self, target: str, campaigns: Campaigns, scores: ArrayLike, *, explain: bool = False
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
-        question = Question.of(target, campaigns, scores)
+        question = CalibrateInput.of(target, campaigns, scores)
         try:
             talk = self._dialogue.about(question, explain)
             return await self._talk(talk, Deadline(self._timeout))
@@ -80,7 +80,7 @@ class AsyncSirocco:
     ) -> None:
         await self.close()
 
-    async def _talk(self, talk: Talk, deadline: Deadline) -> Calibrated:
+    async def _talk(self, talk: Exchange, deadline: Deadline) -> Calibrated:
         try:
             asked = next(talk)
             while True:
@@ -92,7 +92,7 @@ class AsyncSirocco:
             answer: Calibrated = end.value
             return answer
 
-    async def _once(self, asked: Asked, deadline: Deadline) -> Found:
+    async def _once(self, asked: Request, deadline: Deadline) -> AttemptResult:
         try:
             return await self._connections.ask(asked, deadline)
         except httpx.TransportError as error:

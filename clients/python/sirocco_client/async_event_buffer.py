@@ -13,19 +13,19 @@ import httpx
 from sirocco_client.connections import Address, AsyncConnections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadInput, Closed
 from sirocco_client.event_queue import (
+    BatchTooLarge,
     Buffering,
+    Delivered,
     EventCounts,
-    Outbox,
-    Settled,
-    TooLarge,
-    TryAgain,
-    tell_rejected,
-    tell_unsent,
-    verdict_of,
+    EventQueue,
+    RetryLater,
+    delivery_result,
+    report_rejected,
+    report_unsent,
 )
 from sirocco_client.events import Batch, EventMethods
-from sirocco_client.requests import Asked
-from sirocco_client.retries import Backoff, Found
+from sirocco_client.requests import Request
+from sirocco_client.retries import AttemptResult, Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class AsyncEventBuffer(EventMethods):
         begins_anew_after_fork(self)
 
     def _begin(self) -> None:
-        self._outbox = Outbox(self._buffering)
+        self._outbox = EventQueue(self._buffering)
         self._flushed_up_to = self._flushes = 0
         self._on_its_way: Batch | None = None
         self._task: asyncio.Task[None] | None = None
@@ -115,7 +115,7 @@ class AsyncEventBuffer(EventMethods):
         self._closed = True
         await self.flush(timeout)
         unsent = await self._stop()
-        tell_unsent(unsent, self._buffering)
+        report_unsent(unsent, self._buffering)
         return unsent
 
     def begin_anew(self) -> None:
@@ -186,13 +186,13 @@ class AsyncEventBuffer(EventMethods):
     async def _deliver(self, batch: Batch) -> None:
         asked = batch.asked(self._buffering.gzip)
         for tries in count(1):
-            verdict = verdict_of(await self._once(asked), batch)
-            if not isinstance(verdict, TryAgain):
+            verdict = delivery_result(await self._once(asked), batch)
+            if not isinstance(verdict, RetryLater):
                 self._finish(batch, verdict)
                 return
             await self._pause(tries, verdict)
 
-    async def _once(self, asked: Asked) -> Found:
+    async def _once(self, asked: Request) -> AttemptResult:
         try:
             return await self._connections.ask(asked, Deadline(self._buffering.timeout))
         except httpx.TransportError as error:
@@ -202,16 +202,16 @@ class AsyncEventBuffer(EventMethods):
             logger.exception("a try to send events failed")
             return httpx.TransportError(repr(error))
 
-    def _finish(self, batch: Batch, verdict: Settled | TooLarge) -> None:
+    def _finish(self, batch: Batch, verdict: Delivered | BatchTooLarge) -> None:
         self._on_its_way = None
-        if isinstance(verdict, Settled):
+        if isinstance(verdict, Delivered):
             self._outbox.settle(batch, verdict)
-            tell_rejected(verdict.rejections, self._buffering)
+            report_rejected(verdict.rejections, self._buffering)
         else:
             self._outbox.put_back(batch.halves())
         self._tell()
 
-    async def _pause(self, tries: int, verdict: TryAgain) -> None:
+    async def _pause(self, tries: int, verdict: RetryLater) -> None:
         if tries == 1:
             logger.warning("events are waiting: %s", verdict.reason)
         flushes = self._flushes

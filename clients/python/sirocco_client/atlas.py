@@ -114,7 +114,7 @@ class _Names(NamedTuple):
     rows: Mapping[str, int]
 
 
-class Atlas:
+class EdgeAtlas:
     """Immutable maps behind a scalar and a vectorised look-up.
 
     Both give the same probability to the last bit, and the same as the service gives.

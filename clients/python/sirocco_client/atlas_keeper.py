@@ -21,11 +21,11 @@ from typing import Final, Literal, NoReturn
 import httpx
 from numpy.typing import ArrayLike
 
-from sirocco_client.answers import NO_VERSION, VERSION_HEADER, map_age
-from sirocco_client.atlas import Atlas
+from sirocco_client.atlas import EdgeAtlas
+from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, map_age
 from sirocco_client.connections import Address, Connections, Deadline
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
-from sirocco_client.requests import Asked, Campaigns, Floats, Reply
+from sirocco_client.requests import Campaigns, Floats, Request, Response
 
 _HEADER: Final = struct.Struct("<4sHHI32s")
 _MAGIC: Final = b"SEDG"
@@ -121,8 +121,8 @@ class AtlasKeeper:
     ) -> None:
         if before_first not in ("raise", "identity"):
             raise BadInput("before_first", "must be raise or identity", before_first)
-        self.atlas: Atlas | MissingAtlas = (
-            MissingAtlas() if before_first == "raise" else Atlas.identity()
+        self.atlas: EdgeAtlas | MissingAtlas = (
+            MissingAtlas() if before_first == "raise" else EdgeAtlas.identity()
         )
         self.label = Label(target)
         self.counts = EdgeCounts()
@@ -158,7 +158,7 @@ class AtlasKeeper:
 
     def _refresh(self) -> None:
         held = {"If-None-Match": self.label.etag} if self.label.etag else {}
-        reply = self._ask(Asked("GET", f"/v1/atlas/{self.label.target}", headers=held))
+        reply = self._ask(Request("GET", f"/v1/atlas/{self.label.target}", headers=held))
         if reply.status == 304:
             self._confirm()
         elif reply.status == 200:
@@ -166,14 +166,14 @@ class AtlasKeeper:
         else:
             raise NoAtlas(f"the service answered {reply.status}")
 
-    def _ask(self, asked: Asked) -> Reply:
+    def _ask(self, asked: Request) -> Response:
         return self._connections.ask(asked, Deadline(self._timeout))
 
     def _confirm(self) -> None:
         self.label = replace(self.label, confirmed_at=time.time())
         self.counts = replace(self.counts, confirmed=self.counts.confirmed + 1)
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: Response) -> None:
         version = reply.headers.get(VERSION_HEADER, NO_VERSION)
         if version == NO_VERSION != self.label.version:
             # It has just started, without its store: what we hold is better than nothing.
@@ -187,10 +187,10 @@ class AtlasKeeper:
         self.has_come.set()
         self._write_file(reply.body)
 
-    def _read(self, data: bytes) -> Atlas:
-        before = self.atlas if isinstance(self.atlas, Atlas) else None
+    def _read(self, data: bytes) -> EdgeAtlas:
+        before = self.atlas if isinstance(self.atlas, EdgeAtlas) else None
         try:
-            atlas = Atlas.from_bytes(data, before, lambda: time.sleep(_BREATH_SECONDS))
+            atlas = EdgeAtlas.from_bytes(data, before, lambda: time.sleep(_BREATH_SECONDS))
         except BadAtlas:
             self.refused_in_a_row += 1
             self.counts = replace(self.counts, refused=self.counts.refused + 1)
@@ -215,7 +215,7 @@ class AtlasKeeper:
             return
         try:
             label, data = read_atlas_file(self._file, self.label.target)
-            self.atlas, self.label = Atlas.from_bytes(data), label
+            self.atlas, self.label = EdgeAtlas.from_bytes(data), label
             self.has_come.set()
         except FileNotFoundError:
             pass

@@ -9,13 +9,13 @@ from typing import Literal, Self
 import httpx
 from numpy.typing import ArrayLike
 
-from sirocco_client.answers import RAW, Calibrated, Dialogue, Talk
+from sirocco_client.calibrate import RAW, Calibrated, CalibrateExchange, Exchange
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadInput, Unavailable
 from sirocco_client.event_buffer import EventBuffer
 from sirocco_client.event_queue import Buffering
-from sirocco_client.requests import Asked, Campaigns, Question
-from sirocco_client.retries import Found, Retries, RetryBudget, Tries
+from sirocco_client.requests import CalibrateInput, Campaigns, Request
+from sirocco_client.retries import AttemptResult, Retries, RetryBudget, Tries
 
 
 class Sirocco:
@@ -52,7 +52,7 @@ class Sirocco:
         self._connections = Connections(self._address)
         self._timeout, self._fallback = timeout, fallback
         self._retries = Retries(retries, RetryBudget())
-        self._dialogue = Dialogue(binary, max_scores)
+        self._dialogue = CalibrateExchange(binary, max_scores)
         begins_anew_after_fork(self)
 
     def calibrate(
@@ -63,7 +63,7 @@ class Sirocco:
         `campaigns` has one name per score, or is one name for all. `explain` asks for the level of
         map behind each. Raises BadInput, Refused, or Unavailable when there is no fallback.
         """
-        question = Question.of(target, campaigns, scores)
+        question = CalibrateInput.of(target, campaigns, scores)
         try:
             return self._talk(self._dialogue.about(question, explain), Deadline(self._timeout))
         except Unavailable:
@@ -95,7 +95,7 @@ class Sirocco:
     ) -> None:
         self.close()
 
-    def _talk(self, talk: Talk, deadline: Deadline) -> Calibrated:
+    def _talk(self, talk: Exchange, deadline: Deadline) -> Calibrated:
         try:
             asked = next(talk)
             while True:
@@ -107,7 +107,7 @@ class Sirocco:
             answer: Calibrated = end.value
             return answer
 
-    def _once(self, asked: Asked, deadline: Deadline) -> Found:
+    def _once(self, asked: Request, deadline: Deadline) -> AttemptResult:
         try:
             return self._connections.ask(asked, deadline)
         except httpx.TransportError as error:

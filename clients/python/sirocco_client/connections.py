@@ -19,7 +19,7 @@ from weakref import WeakSet
 import httpx
 
 from sirocco_client.errors import BadInput
-from sirocco_client.requests import Asked, Reply
+from sirocco_client.requests import Request, Response
 
 _SHORTEST: Final = 0.001
 
@@ -84,7 +84,7 @@ class Address:
         verify = self.verify if self.url.startswith("https://") else False
         return {"limits": limits, "verify": verify}
 
-    def request(self, asked: Asked, deadline: Deadline) -> httpx.Request:
+    def request(self, asked: Request, deadline: Deadline) -> httpx.Request:
         """The request as httpx sends it."""
         return httpx.Request(
             asked.method,
@@ -102,7 +102,7 @@ class Connections:
         self._address = address
         self._http = httpx.Client(**address.options())
 
-    def ask(self, asked: Asked, deadline: Deadline) -> Reply:
+    def ask(self, asked: Request, deadline: Deadline) -> Response:
         """One try; raises httpx.TransportError without a whole answer by the deadline."""
         response = self._http.send(self._address.request(asked, deadline), stream=True)
         body = bytearray()
@@ -112,7 +112,7 @@ class Connections:
                 _check_progress(body, deadline)
         finally:
             response.close()
-        return Reply(response.status_code, response.headers, bytes(body))
+        return Response(response.status_code, response.headers, bytes(body))
 
     def begin_anew(self) -> None:
         """In a forked child: the sockets belong to the parent."""
@@ -130,7 +130,7 @@ class AsyncConnections:
         self._address = address
         self._http = httpx.AsyncClient(**address.options())
 
-    async def ask(self, asked: Asked, deadline: Deadline) -> Reply:
+    async def ask(self, asked: Request, deadline: Deadline) -> Response:
         """One try; raises httpx.TransportError without a whole answer by the deadline."""
         try:
             async with asyncio.timeout(deadline.left):
@@ -138,7 +138,7 @@ class AsyncConnections:
         except TimeoutError:
             raise httpx.ReadTimeout("the deadline passed") from None
 
-    async def _ask(self, asked: Asked, deadline: Deadline) -> Reply:
+    async def _ask(self, asked: Request, deadline: Deadline) -> Response:
         request = self._address.request(asked, deadline)
         response = await self._http.send(request, stream=True)
         body = bytearray()
@@ -148,7 +148,7 @@ class AsyncConnections:
                 _check_progress(body, deadline)
         finally:
             await response.aclose()
-        return Reply(response.status_code, response.headers, bytes(body))
+        return Response(response.status_code, response.headers, bytes(body))
 
     def begin_anew(self) -> None:
         """In a forked child: the sockets belong to the parent."""

@@ -14,19 +14,19 @@ import httpx
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import Closed
 from sirocco_client.event_queue import (
+    BatchTooLarge,
     Buffering,
+    Delivered,
     EventCounts,
-    Outbox,
-    Settled,
-    TooLarge,
-    TryAgain,
-    tell_rejected,
-    tell_unsent,
-    verdict_of,
+    EventQueue,
+    RetryLater,
+    delivery_result,
+    report_rejected,
+    report_unsent,
 )
 from sirocco_client.events import Batch, EventMethods
-from sirocco_client.requests import Asked
-from sirocco_client.retries import Backoff, Found
+from sirocco_client.requests import Request
+from sirocco_client.retries import AttemptResult, Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class EventBuffer(EventMethods):
     def _begin(self) -> None:
         self._changed = threading.Condition()
         self._given_up = False
-        self._outbox = Outbox(self._buffering)
+        self._outbox = EventQueue(self._buffering)
         self._flushed_up_to = self._flushes = 0
         self._on_its_way: Batch | None = None
         self._thread: threading.Thread | None = None
@@ -106,7 +106,7 @@ class EventBuffer(EventMethods):
         self.flush(timeout)
         unsent = self._stop()
         atexit.unregister(self._close_at_exit)
-        tell_unsent(unsent, self._buffering)
+        report_unsent(unsent, self._buffering)
         return unsent
 
     def begin_anew(self) -> None:
@@ -190,14 +190,14 @@ class EventBuffer(EventMethods):
     def _deliver(self, batch: Batch) -> None:
         asked = batch.asked(self._buffering.gzip)
         for tries in count(1):
-            verdict = verdict_of(self._once(asked), batch)
-            if not isinstance(verdict, TryAgain):
+            verdict = delivery_result(self._once(asked), batch)
+            if not isinstance(verdict, RetryLater):
                 self._finish(batch, verdict)
                 return
             if not self._pause(tries, verdict):
                 return
 
-    def _once(self, asked: Asked) -> Found:
+    def _once(self, asked: Request) -> AttemptResult:
         try:
             return self._connections.ask(asked, Deadline(self._buffering.timeout))
         except httpx.TransportError as error:
@@ -207,21 +207,21 @@ class EventBuffer(EventMethods):
             logger.exception("a try to send events failed")
             return httpx.TransportError(repr(error))
 
-    def _finish(self, batch: Batch, verdict: Settled | TooLarge) -> None:
-        if isinstance(verdict, Settled):
+    def _finish(self, batch: Batch, verdict: Delivered | BatchTooLarge) -> None:
+        if isinstance(verdict, Delivered):
             # First, so that whoever flushes has been told when the flush is over.
-            tell_rejected(verdict.rejections, self._buffering)
+            report_rejected(verdict.rejections, self._buffering)
         with self._changed:
             if self._on_its_way is not batch:
                 return
             self._on_its_way = None
-            if isinstance(verdict, Settled):
+            if isinstance(verdict, Delivered):
                 self._outbox.settle(batch, verdict)
             else:
                 self._outbox.put_back(batch.halves())
             self._changed.notify_all()
 
-    def _pause(self, tries: int, verdict: TryAgain) -> bool:
+    def _pause(self, tries: int, verdict: RetryLater) -> bool:
         """Waits before the next try, less long if somebody wants to flush; False to give up."""
         if tries == 1:
             logger.warning("events are waiting: %s", verdict.reason)

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 import httpx
 
-from sirocco_client.answers import refusal
+from sirocco_client.calibrate import refusal
 from sirocco_client.errors import BadInput, BufferFull
 from sirocco_client.events import Batch, Event
-from sirocco_client.requests import Reply
-from sirocco_client.retries import Found, unavailable
+from sirocco_client.requests import Response
+from sirocco_client.retries import AttemptResult, unavailable
 
 _TOO_LARGE: Final = 413
 _TRY_AGAIN: Final = frozenset({408, 429})
@@ -32,7 +32,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Delivered:
     """Nothing is left to do: every event is stored, known already, or refused for good."""
 
     accepted: int
@@ -41,51 +41,51 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class TooLarge:
+class BatchTooLarge:
     """The service takes smaller batches only; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class TryAgain:
+class RetryLater:
     """It is not known to be stored; `after_seconds` is what the service asks to wait."""
 
     reason: str
     after_seconds: float = 0.0
 
 
-Verdict = Settled | TooLarge | TryAgain
+DeliveryResult = Delivered | BatchTooLarge | RetryLater
 
 
-def verdict_of(found: Found, batch: Batch) -> Verdict:
+def delivery_result(found: AttemptResult, batch: Batch) -> DeliveryResult:
     """What a try came to."""
     if isinstance(found, httpx.TransportError):
-        return TryAgain(str(unavailable(found, 1)))
+        return RetryLater(str(unavailable(found, 1)))
     if found.status >= 500 or found.status in _TRY_AGAIN:
-        return TryAgain(f"the service answered {found.status}", found.retry_after or 0.0)
+        return RetryLater(f"the service answered {found.status}", found.retry_after or 0.0)
     if found.status == _TOO_LARGE and len(batch) > 1:
-        return TooLarge()
+        return BatchTooLarge()
     if found.status == 200:
         return _stored(found, batch)
     return _refused(found, batch)
 
 
-def _stored(reply: Reply, batch: Batch) -> Verdict:
+def _stored(reply: Response, batch: Batch) -> DeliveryResult:
     try:
         content = json.loads(reply.body)
         rejections = _rejections(content["rejected"], batch)
-        return Settled(int(content["accepted"]), int(content["duplicates"]), rejections)
+        return Delivered(int(content["accepted"]), int(content["duplicates"]), rejections)
     except (ValueError, KeyError, TypeError, IndexError):
         # Not the service: to ask again under the same key is safe.
-        return TryAgain("the answer cannot be read")
+        return RetryLater("the answer cannot be read")
 
 
-def _refused(reply: Reply, batch: Batch) -> Verdict:
+def _refused(reply: Response, batch: Batch) -> DeliveryResult:
     error = refusal(reply)
     try:
         rejections = _rejections(error.members["rejected"], batch)
     except (KeyError, TypeError, IndexError):
         rejections = tuple(Rejection(event, str(error)) for event in batch.events)
-    return Settled(0, 0, rejections)
+    return Delivered(0, 0, rejections)
 
 
 def _rejections(listed: list[dict[str, Any]], batch: Batch) -> tuple[Rejection, ...]:
@@ -149,7 +149,7 @@ class EventCounts:
     waiting_bytes: int = 0
 
 
-class Outbox:
+class EventQueue:
     """Lines in, batches out, one on its way at a time; knows no thread, no clock and no network."""
 
     def __init__(self, buffering: Buffering) -> None:
@@ -239,7 +239,7 @@ class Outbox:
         self._first_at = now
         return self._formed.popleft() if self._formed else self._form()
 
-    def settle(self, batch: Batch, settled: Settled) -> None:
+    def settle(self, batch: Batch, settled: Delivered) -> None:
         """The events of the batch wait no more."""
         self._accepted += settled.accepted
         self._duplicates += settled.duplicates
@@ -287,7 +287,7 @@ class Outbox:
 logger = logging.getLogger(__name__)
 
 
-def tell_rejected(rejections: tuple[Rejection, ...], buffering: Buffering) -> None:
+def report_rejected(rejections: tuple[Rejection, ...], buffering: Buffering) -> None:
     """Gives the rejections to `on_rejected`; without it, logs how many there were."""
     if not rejections:
         return
@@ -300,7 +300,7 @@ def tell_rejected(rejections: tuple[Rejection, ...], buffering: Buffering) -> No
         logger.exception("on_rejected failed with %d events", len(rejections))
 
 
-def tell_unsent(unsent: list[Batch], buffering: Buffering) -> None:
+def report_unsent(unsent: list[Batch], buffering: Buffering) -> None:
     """Gives the batches to `on_unsent`; without it, logs how many there were."""
     if not unsent:
         return

@@ -15,7 +15,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from sirocco_client.errors import BadInput
-from sirocco_client.requests import NDJSON, SCORE_RULE, Asked, encoded
+from sirocco_client.requests import NDJSON, SCORE_RULE, Request, encoded
 
 Time = datetime | float
 
@@ -224,7 +224,7 @@ class Batch:
         yield Batch(self.lines[:middle])
         yield Batch(self.lines[middle:])
 
-    def asked(self, packed: bool) -> Asked:
+    def asked(self, packed: bool) -> Request:
         """The request that sends it; the same bytes every time."""
         body = b"\n".join(self.lines)
         headers = {"Content-Type": NDJSON, "Idempotency-Key": self.key}
@@ -232,4 +232,4 @@ class Batch:
             headers["Content-Encoding"] = "gzip"
             # Level 1 is half the time of the default for a tenth more bytes.
             body = gzip.compress(body, 1, mtime=0)
-        return Asked("POST", _PATH, body, headers)
+        return Request("POST", _PATH, body, headers)

@@ -25,7 +25,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CalibrateInput:
     """n scores of one target; a campaign for each, or one for all."""
 
     target: str
@@ -45,7 +45,7 @@ class Question:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def parts(self, most: int) -> Iterator["Question"]:
+    def parts(self, most: int) -> Iterator["CalibrateInput"]:
         """The question in parts of at most so many scores, in order."""
         if len(self) <= most:
             yield self
@@ -53,7 +53,7 @@ class Question:
         for start in range(0, len(self), most):
             part = slice(start, start + most)
             campaigns = self.campaigns if isinstance(self.campaigns, str) else self.campaigns[part]
-            yield Question(self.target, campaigns, self.scores[part])
+            yield CalibrateInput(self.target, campaigns, self.scores[part])
 
     def as_json(self) -> bytes:
         """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
@@ -111,7 +111,7 @@ _NAMES_OF_LEVELS: Final = ("identity", "target", "campaign")
 Ids = NDArray[np.uint32]
 
 
-def pack_question(question: Question, levels: bool) -> bytes:
+def pack_question(question: CalibrateInput, levels: bool) -> bytes:
     """The question with the names of its campaigns; raises BadInput on names without UTF-8."""
     if isinstance(question.campaigns, str):
         names, places = [question.campaigns], np.zeros(1, "<u4")
@@ -172,7 +172,7 @@ COLUMNS: Final = "application/vnd.sirocco.columns"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request, without the address of the service."""
 
     method: str
@@ -182,7 +182,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """One answer, whole; header names are looked up in any case."""
 
     status: int

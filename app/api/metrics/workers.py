@@ -25,7 +25,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.api.metrics.shared_counters import COLLECTED, Slots, Tallies
+from app.api.metrics.counters import COLLECTED, MetricLayout, SharedCounters
 from app.api.snapshot import Refresher
 
 _HEAD: Final = 64
@@ -37,7 +37,7 @@ _BYTES: Final = 128
 _TRIES: Final = 5
 
 
-class Record(NamedTuple):
+class WorkerRecord(NamedTuple):
     """One process: what it serves since when, and whether it takes requests."""
 
     process: int
@@ -48,7 +48,7 @@ class Record(NamedTuple):
     version: str
 
 
-class WorkerRecords:
+class WorkerTable:
     """A record per row, and whether all of them are about to end."""
 
     def __init__(self, memory: mmap.mmap, rows: int) -> None:
@@ -74,7 +74,7 @@ class WorkerRecords:
         """From now on the service is about to end."""
         self._memory[0] = 1
 
-    def write(self, row: int, record: Record) -> None:
+    def write(self, row: int, record: WorkerRecord) -> None:
         """Replace the record of the row."""
         published_at = nan if record.published_at is None else record.published_at
         packed = _RECORD.pack(*record[:4], published_at, record.version.encode())
@@ -88,7 +88,7 @@ class WorkerRecords:
         start = _start(row)
         self._memory[start : start + _BYTES] = bytes(_BYTES)
 
-    def read(self, row: int) -> Record | None:
+    def read(self, row: int) -> WorkerRecord | None:
         """What the process of the row last said; None if there is none."""
         for _ in range(_TRIES):
             start = _start(row)
@@ -98,7 +98,7 @@ class WorkerRecords:
                 return _record(packed)
         return None
 
-    def live(self) -> Iterator[tuple[int, Record]]:
+    def live(self) -> Iterator[tuple[int, WorkerRecord]]:
         """Rows that have a process, and its record."""
         for row in range(self.rows):
             record = self.read(row)
@@ -130,36 +130,38 @@ def _start(row: int) -> int:
     return _HEAD + row * _BYTES
 
 
-def _record(packed: bytes) -> Record:
+def _record(packed: bytes) -> WorkerRecord:
     process, connections, serving, store_up, published_at, version = _RECORD.unpack(packed)
     since = None if isnan(published_at) else published_at
     standing = (bool(serving), bool(store_up), since)
-    return Record(process, connections, *standing, version.rstrip(b"\0").decode())
+    return WorkerRecord(process, connections, *standing, version.rstrip(b"\0").decode())
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerSlot:
     """The row that only this process writes; `file` holds all rows, None for a lone process."""
 
-    records: WorkerRecords
+    records: WorkerTable
     row: int = 0
     file: int | None = None
 
     @classmethod
     def alone(cls) -> Self:
         """Of a process that shares nothing."""
-        return cls(WorkerRecords.alone())
+        return cls(WorkerTable.alone())
 
     @classmethod
     def shared(cls, file: int, rows: int, row: int) -> Self:
         """Of one of several processes."""
-        return cls(WorkerRecords.shared(file, rows), row, file)
+        return cls(WorkerTable.shared(file, rows), row, file)
 
-    def tallies(self, slots: Slots) -> Tallies:
-        """The counts of all processes; raises SlotsDiffer."""
+    def tallies(self, slots: MetricLayout) -> SharedCounters:
+        """The counts of all processes; raises LayoutsDiffer."""
         if self.file is None:
-            return Tallies.alone(slots)
-        return Tallies.shared(self.file, size_of(self.records.rows), self.records.rows, slots)
+            return SharedCounters.alone(slots)
+        return SharedCounters.shared(
+            self.file, size_of(self.records.rows), self.records.rows, slots
+        )
 
     @property
     def others_serve(self) -> bool:
@@ -167,11 +169,11 @@ class Place:
         return any(record.serving for row, record in self.records.live() if row != self.row)
 
 
-class Presence:
+class WorkerStatus:
     """Of the process at `place` and its row; `serving` says whether it takes requests now."""
 
     def __init__(
-        self, place: Place, refresher: Refresher, slots: Slots, row: "memoryview[float]"
+        self, place: WorkerSlot, refresher: Refresher, slots: MetricLayout, row: "memoryview[float]"
     ) -> None:
         self.serving = False
         self._place = place
@@ -183,7 +185,7 @@ class Presence:
         self._before = [self._row[at] for at in self._carried]
 
     @property
-    def records(self) -> WorkerRecords:
+    def records(self) -> WorkerTable:
         """What all processes said of themselves."""
         return self._place.records
 
@@ -202,7 +204,7 @@ class Presence:
         snapshot = self._refresher.current
         connections = int(self._row[self._connections])
         standing = (os.getpid(), connections, self.serving, self._refresher.store_up)
-        record = Record(*standing, snapshot.published_at, snapshot.version)
+        record = WorkerRecord(*standing, snapshot.published_at, snapshot.version)
         self.records.write(self._place.row, record)
         for at, before, now in zip(self._carried, self._before, self._counted(), strict=True):
             self._row[at] = before + now
@@ -216,7 +218,7 @@ class Presence:
 class WorkerCollector(Collector):
     """Reads what every live process last said; the one that answers says it anew first."""
 
-    def __init__(self, presence: Presence) -> None:
+    def __init__(self, presence: WorkerStatus) -> None:
         self._presence = presence
 
     def describe(self) -> list[Metric]:
@@ -237,7 +239,7 @@ class WorkerCollector(Collector):
         yield from _in_force(serving or list(live.values()), time.time())
 
 
-def _by_version(serving: list[Record]) -> Metric:
+def _by_version(serving: list[WorkerRecord]) -> Metric:
     family = GaugeMetricFamily(
         "sirocco_workers_serving", "API processes that serve the version.", labels=["version"]
     )
@@ -246,7 +248,7 @@ def _by_version(serving: list[Record]) -> Metric:
     return family
 
 
-def _in_force(records: list[Record], now: float) -> Iterator[Metric]:
+def _in_force(records: list[WorkerRecord], now: float) -> Iterator[Metric]:
     up = min(record.store_up for record in records)
     yield _gauge("sirocco_store_up", "Whether the store answers.", up)
     info = GaugeMetricFamily("sirocco_map_version_info", "Version in force.", labels=["version"])
@@ -264,7 +266,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, float(value))
 
 
-def _processes(live: dict[int, Record], *, labelled: bool) -> Iterator[Metric]:
+def _processes(live: dict[int, WorkerRecord], *, labelled: bool) -> Iterator[Metric]:
     families: dict[str, Metric] = {}
     for row, record in live.items():
         labels = {"worker": str(row)} if labelled else {}

@@ -17,10 +17,10 @@ from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
 from sirocco_client.requests import (
     COLUMNS,
     JSON,
-    Asked,
+    CalibrateInput,
     Floats,
-    Question,
-    Reply,
+    Request,
+    Response,
     pack_question,
     unpack_answer,
 )
@@ -72,7 +72,7 @@ class Calibrated:
         return np.array(self.probabilities, dtype=dtype, copy=copy)
 
 
-def read_answer(reply: Reply, scores: int, explain: bool) -> Calibrated:
+def read_response(reply: Response, scores: int, explain: bool) -> Calibrated:
     """The answer to so many scores; raises Refused or BadAnswer."""
     if reply.status != 200:
         raise refusal(reply)
@@ -87,7 +87,7 @@ def read_answer(reply: Reply, scores: int, explain: bool) -> Calibrated:
     return Calibrated(probabilities, version, map_age(reply), levels)
 
 
-def refusal(reply: Reply) -> Refused:
+def refusal(reply: Response) -> Refused:
     """The answer's problem as an error; a problem that cannot be read tells its status only."""
     try:
         members = json.loads(reply.body)
@@ -96,7 +96,7 @@ def refusal(reply: Reply) -> Refused:
     return Refused(reply.status, members if isinstance(members, dict) else {})
 
 
-def map_age(reply: Reply) -> float | None:
+def map_age(reply: Response) -> float | None:
     """Seconds since the version was published, if the answer says."""
     try:
         return float(reply.headers.get(AGE_HEADER, ""))
@@ -104,7 +104,7 @@ def map_age(reply: Reply) -> float | None:
         return None
 
 
-def _of_json(reply: Reply) -> tuple[Floats, tuple[str, ...] | None, str]:
+def _of_json(reply: Response) -> tuple[Floats, tuple[str, ...] | None, str]:
     try:
         content = json.loads(reply.body)
         probabilities = np.array(content["probabilities"], np.float64)
@@ -121,7 +121,7 @@ def _check_probabilities(probabilities: Floats, scores: int) -> None:
         raise BadAnswer("a probability is outside [0, 1]")
 
 
-Talk = Generator[Asked, Reply, Calibrated]
+Exchange = Generator[Request, Response, Calibrated]
 
 # Measured: from here on, columns cost both sides together less than JSON.
 FEWEST_FOR_COLUMNS: Final = 32
@@ -130,7 +130,7 @@ _MOST_ROUNDS: Final = 3
 _UNSUPPORTED: Final = 415
 
 
-class Dialogue:
+class CalibrateExchange:
     """Words every question as JSON or as columns, and reads the answers."""
 
     def __init__(self, binary: bool | None, max_scores: int) -> None:
@@ -140,7 +140,7 @@ class Dialogue:
         self._max_scores = max_scores
         self._columns_refused = False
 
-    def about(self, question: Question, explain: bool) -> Talk:
+    def about(self, question: CalibrateInput, explain: bool) -> Exchange:
         """The whole answer, all of one version; raises Refused or Unavailable."""
         for _ in range(_MOST_ROUNDS):
             answers = []
@@ -151,24 +151,24 @@ class Dialogue:
                 return Calibrated.joined(answers)
         raise Unavailable("every time another version came between the parts", _MOST_ROUNDS)
 
-    def _about_part(self, part: Question, explain: bool) -> Talk:
+    def _about_part(self, part: CalibrateInput, explain: bool) -> Exchange:
         if self._takes_columns(part):
             reply = yield _asked(COLUMNS, pack_question(part, explain), explain=False)
             if reply.status != _UNSUPPORTED:
-                return read_answer(reply, len(part), explain)
+                return read_response(reply, len(part), explain)
             if self._binary:
                 raise refusal(reply)
             # An older service: it is asked in JSON from now on.
             self._columns_refused = True
         reply = yield _asked(JSON, part.as_json(), explain)
-        return read_answer(reply, len(part), explain)
+        return read_response(reply, len(part), explain)
 
-    def _takes_columns(self, part: Question) -> bool:
+    def _takes_columns(self, part: CalibrateInput) -> bool:
         if self._binary is not None:
             return self._binary
         return len(part) >= FEWEST_FOR_COLUMNS and not self._columns_refused
 
 
-def _asked(media_type: str, body: bytes, explain: bool) -> Asked:
+def _asked(media_type: str, body: bytes, explain: bool) -> Request:
     path = f"{_PATH}?explain=true" if explain else _PATH
-    return Asked("POST", path, body, {"Content-Type": media_type})
+    return Request("POST", path, body, {"Content-Type": media_type})
