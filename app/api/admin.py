@@ -25,7 +25,7 @@ from app.api.resources import Given, Resources
 from app.events.admission import OpenTimes, Untimely
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.strict_json import Rule, ValidationError, decode, show
+from app.strict_json import ValidationError, decode, show
 from calibrators.methods.methods import METHODS
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
@@ -53,10 +53,10 @@ class TrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_default
 _RETRAIN: Final = msgspec.json.Decoder(RetrainRequest)
 _TRAIN: Final = msgspec.json.Decoder(TrainRequest)
 _RULES: Final = {
-    "target": Rule("must be a string"),
-    "campaigns": Rule("must be an array of strings"),
-    "campaigns[]": Rule("must be a string"),
-    "as_of": Rule("must be a time: RFC 3339 with a time zone, or epoch seconds"),
+    "target": "must be a string",
+    "campaigns": "must be an array of strings",
+    "campaigns[]": "must be a string",
+    "as_of": "must be a time: RFC 3339 with a time zone, or epoch seconds",
 }
 
 
@@ -185,7 +185,7 @@ class OverrideRequest(Struct, forbid_unknown_fields=True, frozen=True):
 
 _OVERRIDE: Final = msgspec.json.Decoder(OverrideRequest)
 _RULE: Final = f"must be one of {', '.join(METHODS)}"
-_OVERRIDE_RULES: Final = {"calibrator": Rule(_RULE)}
+_OVERRIDE_RULES: Final = {"calibrator": _RULE}
 
 Retrain = Annotated[bool, Query(description="Queue a refit of the campaign at once.")]
 

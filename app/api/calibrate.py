@@ -49,7 +49,7 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
-from app.strict_json import Rule, ValidationError, decode
+from app.strict_json import ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.maps.atlas import CAMPAIGN
 
@@ -73,15 +73,15 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 RULES: Final = {
-    "target": Rule("must be a string"),
-    "campaigns": Rule("must be an array of strings"),
-    "campaigns[]": Rule("must be a string"),
-    "campaign": Rule("must be a string"),
-    "scores": Rule("must be an array of numbers in [0, 1]"),
-    "scores[]": Rule("must be a number in [0, 1]"),
-    "score": Rule("must be a number in [0, 1]"),
-    "rows": Rule("must be an array of objects with target, campaign and score"),
-    "rows[]": Rule("must be an object with target, campaign and score"),
+    "target": "must be a string",
+    "campaigns": "must be an array of strings",
+    "campaigns[]": "must be a string",
+    "campaign": "must be a string",
+    "scores": "must be an array of numbers in [0, 1]",
+    "scores[]": "must be a number in [0, 1]",
+    "score": "must be a number in [0, 1]",
+    "rows": "must be an array of objects with target, campaign and score",
+    "rows[]": "must be an object with target, campaign and score",
 }
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 

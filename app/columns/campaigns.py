@@ -144,7 +144,7 @@ class CampaignIds:
         return self._former(dictionary).rows[ids]
 
     def check(self, dictionary: int, ids: Ids) -> None:
-        """Raises ValidationError for an id beyond the list, UnknownDictionary for an unknown one."""
+        """Raises ValidationError for an id beyond the list, UnknownDictionary for another list."""
         _check(ids, len(self._campaigns_of(dictionary)))
 
     def names(self, dictionary: int, ids: Ids) -> tuple[list[str], NDArray[np.intp]]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from app.strict_json import MalformedJson, Rule, ValidationError, convert, loads
+from app.strict_json import MalformedJson, ValidationError, convert, loads
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"
 
@@ -96,13 +96,13 @@ TYPE_NAMES: Final[dict[type, str]] = {
     TargetOutcome: "outcome",
 }
 
-_SCORE_RULE = Rule("must be a number in [0, 1]", Score)
-_TEXT_RULE = Rule("must be a string")
-_TIME_RULE = Rule(f"must be a time: {_TIME}")
-_MONEY_RULE = Rule("must be a finite number of at least 0")
+_SCORE_RULE = "must be a number in [0, 1]"
+_TEXT_RULE = "must be a string"
+_TIME_RULE = f"must be a time: {_TIME}"
+_MONEY_RULE = "must be a finite number of at least 0"
 
 RULES: Final = {
-    "type": Rule("must be impression, click, behaviour, conversion or outcome"),
+    "type": "must be impression, click, behaviour, conversion or outcome",
     "campaign": _TEXT_RULE,
     "id": _TEXT_RULE,
     "click_id": _TEXT_RULE,
@@ -110,15 +110,15 @@ RULES: Final = {
     "target": _TEXT_RULE,
     "occurred_at": _TIME_RULE,
     "impression_at": _TIME_RULE,
-    "scores": Rule("must be an object of target names and scores"),
+    "scores": "must be an object of target names and scores",
     "scores[]": _SCORE_RULE,
     "score": _SCORE_RULE,
     "outcome": _SCORE_RULE,
     "bid": _MONEY_RULE,
     "cost": _MONEY_RULE,
     "value": _MONEY_RULE,
-    "features": Rule("must be an object of names, and numbers or strings"),
-    "features[]": Rule("must be a number or a string", Feature),
+    "features": "must be an object of names, and numbers or strings",
+    "features[]": "must be a number or a string",
 }
 
 
