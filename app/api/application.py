@@ -43,12 +43,12 @@ _HOT: Final[dict[str, Endpoint]] = {
 _PROMPT: Final[dict[str, PromptEndpoint]] = {calibrate.PATH: calibrate.calibrate_whole}
 
 
-def create_app(settings: Settings, redis_url: str, place: WorkerSlot | None = None) -> HotPath:
+def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> HotPath:
     """The application on the store at `redis_url`; nothing connects before its lifespan.
 
-    `place` is where it counts, for one of several processes.
+    `slot` is where one of several processes counts.
     """
-    resources = Resources.of(settings, redis_url, _paths(), place or WorkerSlot.alone())
+    resources = Resources.of(settings, redis_url, _paths(), slot or WorkerSlot.alone())
     app = FastAPI(
         title="sirocco",
         version="1",

@@ -13,8 +13,8 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from app.api.metrics.counters import MetricLayout, Metrics
-from app.api.metrics.reports import MapCollector
-from app.api.metrics.workers import WorkerCollector, WorkerSlot, WorkerStatus
+from app.api.metrics.reports import ReportCollector
+from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.clicks import ClickRules
@@ -43,32 +43,28 @@ class Resources:
     jobs: Jobs
     overrides: Overrides
     metrics: Metrics
-    presence: WorkerStatus
+    status: WorkerStatus
 
     @classmethod
     def of(
-        cls, settings: Settings, redis_url: str, routes: Iterable[str], place: WorkerSlot
+        cls, settings: Settings, redis_url: str, routes: Iterable[str], slot: WorkerSlot
     ) -> Self:
         """The resources on the store at the URL, of an application with these routes.
 
-        Raises LayoutsDiffer if the metrics of `place` are not those of this application.
+        Raises LayoutsDiffer if the metrics of the slot are not those of this application.
         """
         client = open_redis(redis_url, settings.redis_timeout_seconds)
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
         heartbeat = Heartbeat(client, settings.ttl_seconds)
         refresher = Refresher(
-            versions,
-            Notices(client),
-            settings.known_targets,
-            settings.refresh_seconds,
-            heartbeat,
+            versions, Notices(client), settings.known_targets, settings.refresh_seconds, heartbeat
         )
-        slots = MetricLayout.of(routes, settings.known_targets)
-        tallies = place.tallies(slots)
-        presence = WorkerStatus(place, refresher, slots, tallies.row(place.row))
-        metrics = Metrics(slots, tallies, place.row, WorkerCollector(presence))
-        metrics.registry.register(_maps(refresher, heartbeat, settings))
+        layout = MetricLayout.of(routes, settings.known_targets)
+        counters = slot.counters(layout)
+        status = WorkerStatus(slot, refresher, layout, counters.row(slot.row))
+        metrics = Metrics(layout, counters, slot.row, status)
+        metrics.registry.register(_reports(refresher, heartbeat, settings))
         return cls(
             settings,
             client,
@@ -79,7 +75,7 @@ class Resources:
             Jobs(client),
             Overrides(client),
             metrics,
-            presence,
+            status,
         )
 
     @asynccontextmanager
@@ -95,15 +91,10 @@ class Resources:
             self.client.close()
 
 
-def resources_of(request: Request) -> Resources:
-    """The resources of the request's application."""
-    found: Resources = request.app.state.resources
-    return found
-
-
 async def _resources(request: Request) -> Resources:
     # Async, because the framework runs other dependencies in its thread pool.
-    return resources_of(request)
+    found: Resources = request.app.state.resources
+    return found
 
 
 Given = Annotated[Resources, Depends(_resources)]
@@ -120,14 +111,14 @@ def _click_rules(settings: Settings) -> ClickRules:
     )
 
 
-def _maps(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> MapCollector:
+def _reports(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> ReportCollector:
     def read_heartbeat() -> dict[str, Any] | None:
         try:
             return heartbeat.read() if refresher.store_up else None
         except StorageUnavailable:
             return None
 
-    return MapCollector(refresher, read_heartbeat, settings.delayed_targets)
+    return ReportCollector(refresher, read_heartbeat, settings.delayed_targets)
 
 
 def _freeze() -> None:

@@ -135,8 +135,8 @@ def test_the_text_format_is_prometheus_own(shared_service):
 
 def test_every_application_counts_for_itself():
     """Two in one process do not share a registry."""
-    slots = MetricLayout.of([], ["click"])
-    first, second = (Metrics(slots, SharedCounters.alone(slots)) for _ in range(2))
+    layout = MetricLayout.of([], ["click"])
+    first, second = (Metrics(layout, SharedCounters.alone(layout)) for _ in range(2))
 
     first.count_duplicates(3)
 

@@ -230,7 +230,7 @@ def test_one_process_alone_ends_well(tmp_path: Path, started: Started) -> None:
 def test_a_worker_that_counts_other_things_does_not_start(called: Sirocco) -> None:
     """Of newer code or other settings: its figures would get mixed up with those of the others."""
     file = new_file(2)
-    WorkerSlot.shared(file, 2, 1).tallies(MetricLayout.of(["/v1/other"], ["click"]))
+    WorkerSlot.shared(file, 2, 1).counters(MetricLayout.of(["/v1/other"], ["click"]))
     listening = socket.create_server(("127.0.0.1", 0))
 
     inherited = f"{listening.detach()},{file},2,0"

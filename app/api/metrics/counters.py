@@ -1,36 +1,32 @@
-"""Rows of counts in one piece of memory: each process adds to its own row, anyone sums them all.
+"""What API processes count, at the cost of an addition, in memory that all of them share.
 
-No two processes add to the same number, which would lose counts. A row outlives its process: the
-successor goes on from there, so that no sum ever falls.
-
-Where in a row of counts each series has its place: fixed at start, alike in every process.
-
-Labels come from short lists, so that no stranger can make a series; what is on no list counts as
-`other`.
-Why a connection was closed that its caller had not agreed to close.
-
-What the process counts, at the cost of an addition, in memory that all API processes share.
-
-The families of what API processes count, from the sum of their rows.
-Counts and times every request, by route; pure ASGI.
+A row of numbers for each process, which adds to its own row on one thread; `/metrics` shows the
+sums over all rows. A row outlives its process, and the successor goes on in it, so that no sum
+falls. `MetricLayout` is the place of each series in a row, fixed at start: labels come from short
+lists, so that no untrusted client can make a series, and what is on no list counts as `other`.
 """
 
 import fcntl
 import mmap
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import count, product
 from time import perf_counter
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, PlatformCollector, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -57,26 +53,35 @@ SECONDS: Final = (
     *(1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3),
     *(0.1, 0.2, 0.5, 1.0),
 )
+_BOUNDS: Final[list[str]] = [
+    floatToGoString(bound)  # type: ignore[no-untyped-call]
+    for bound in (*SECONDS, float("inf"))
+]
 _CODES: Final = (
     *(200, 202, 204, 304, 307),
     *(400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 415, 422, 429),
     *(500, 503),
 )
 # The block of a route: requests by code and by duration, then the sum of all durations.
-BUCKETS: Final = len(SECONDS) + 1
-CODES: Final = {code: place * BUCKETS for place, code in enumerate(_CODES)}
-OTHER_CODE: Final = len(_CODES) * BUCKETS
-SUM: Final = OTHER_CODE + BUCKETS
-_BLOCK: Final = SUM + 1
+_BUCKETS: Final = len(SECONDS) + 1
+CODES: Final = {code: place * _BUCKETS for place, code in enumerate(_CODES)}
+_OTHER_CODE: Final = len(_CODES) * _BUCKETS
+_SUM: Final = _OTHER_CODE + _BUCKETS
+_BLOCK: Final = _SUM + 1
 
 LEVELS: Final = (CAMPAIGN, TARGET, IDENTITY)
 EVENT_TYPES: Final = (*TYPE_NAMES.values(), UNKNOWN_TYPE)
 RESULTS: Final = ("accepted", INVALID, "late", "future", "full")
 GENERATIONS: Final = ("0", "1", "2")
-# As the interpreter names what its collector has done.
-COLLECTED: Final = ("collected", "uncollectable", "collections")
+# As the interpreter names what its collector has done: name of the family and its help.
+COLLECTED: Final = {
+    "collected": ("objects_collected", "Objects collected during gc"),
+    "uncollectable": ("objects_uncollectable", "Uncollectable objects found during GC"),
+    "collections": ("collections", "Number of times this generation was collected"),
+}
 
 Pairs = dict[tuple[str, str], int]
+Samples = Iterable[tuple[Sequence[str], float | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +122,17 @@ class MetricLayout:
     @property
     def digest(self) -> bytes:
         """16 bytes that differ wherever any place differs."""
-        return blake2b(repr((self, CODES, SECONDS)).encode(), digest_size=16).digest()
+        text = repr((self, CODES, SECONDS))
+        return blake2b(text.encode(), digest_size=16).digest()
 
 
-# Whose slots the rows have, and nothing else: rows begin on a cache line of their own.
+# The digest of the layout and nothing else: rows begin on a cache line of their own.
 _HEAD: Final = 64
 _NUMBER: Final = 8
 
 
 class LayoutsDiffer(ValueError):
-    """The rows were begun by processes whose series have other places."""
+    """The rows were begun by processes with another layout."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -136,30 +142,30 @@ class LayoutsDiffer(ValueError):
 
 
 class SharedCounters:
-    """`rows` rows of float64, each with the places of `slots`."""
+    """`rows` rows of float64, each with the places of the layout."""
 
-    def __init__(self, memory: mmap.mmap, rows: int, slots: MetricLayout) -> None:
+    def __init__(self, memory: mmap.mmap, rows: int, layout: MetricLayout) -> None:
         self._memory = memory
-        self._rows, self._size = rows, slots.size
+        self._rows, self._size = rows, layout.size
 
     @classmethod
-    def alone(cls, slots: MetricLayout) -> Self:
+    def alone(cls, layout: MetricLayout) -> Self:
         """One row in memory of our own."""
-        return cls(mmap.mmap(-1, _HEAD + _NUMBER * slots.size), 1, slots)
+        return cls(mmap.mmap(-1, _HEAD + _NUMBER * layout.size), 1, layout)
 
     @classmethod
-    def shared(cls, file: int, offset: int, rows: int, slots: MetricLayout) -> Self:
+    def shared(cls, file: int, offset: int, rows: int, layout: MetricLayout) -> Self:
         """The rows behind `offset` of an open file, which the first process gives its length.
 
         Raises LayoutsDiffer.
         """
-        length = _HEAD + _NUMBER * slots.size * rows
+        length = _HEAD + _NUMBER * layout.size * rows
         fcntl.lockf(file, fcntl.LOCK_EX)
         try:
-            memory = _begun(file, offset, length, slots.digest)
+            memory = _opened(file, offset, length, layout.digest)
         finally:
             fcntl.lockf(file, fcntl.LOCK_UN)
-        return cls(memory, rows, slots)
+        return cls(memory, rows, layout)
 
     def row(self, row: int) -> "memoryview[float]":
         """The numbers of one row, to be added to by one thread of one process."""
@@ -174,7 +180,7 @@ class SharedCounters:
         return total
 
 
-def _begun(file: int, offset: int, length: int, digest: bytes) -> mmap.mmap:
+def _opened(file: int, offset: int, length: int, digest: bytes) -> mmap.mmap:
     size = os.fstat(file).st_size
     if size not in (offset, offset + length):
         raise LayoutsDiffer
@@ -187,136 +193,45 @@ def _begun(file: int, offset: int, length: int, digest: bytes) -> mmap.mmap:
     return memory
 
 
-Total = NDArray[np.float64]
-
-_BOUNDS: Final[list[str]] = [
-    floatToGoString(bound)  # type: ignore[no-untyped-call]
-    for bound in (*SECONDS, float("inf"))
-]
-_GARBAGE: Final = dict(
-    zip(
-        COLLECTED,
-        (
-            ("objects_collected", "Objects collected during gc"),
-            ("objects_uncollectable", "Uncollectable objects found during GC"),
-            ("collections", "Number of times this generation was collected"),
-        ),
-        strict=True,
-    )
-)
+def counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """The family of a counter; a sample that is None is left out."""
+    return _with_samples(CounterMetricFamily(name, text, labels=labels), samples)
 
 
-def families(slots: MetricLayout, total: Total) -> Iterator[Metric]:
-    """All of them; a series that has counted nothing is left out."""
-    yield from _garbage(slots, total)
-    yield _requests(slots, total)
-    yield _seconds(slots, total)
-    yield _pairs(
-        "sirocco_scores",
-        "Scores calibrated, by the level of map that served them.",
-        ["target", "level"],
-        slots.scores,
-        total,
-    )
-    yield _pairs(
-        "sirocco_events",
-        "Events received: accepted (stored, now or before), invalid, late, future or full.",
-        ["type", "result"],
-        slots.events,
-        total,
-    )
-    yield CounterMetricFamily(
-        "sirocco_duplicate_events",
-        "Accepted events that were stored already.",
-        float(total[slots.duplicates]),
-    )
-    yield CounterMetricFamily(
-        "sirocco_refused_versions",
-        "Published versions that could not be read.",
-        float(total[slots.refused_versions]),
-    )
-    yield _closed(slots, total)
+def gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """The family of a gauge; a sample that is None is left out."""
+    return _with_samples(GaugeMetricFamily(name, text, labels=labels), samples)
 
 
-def _requests(slots: MetricLayout, total: Total) -> Metric:
-    family = CounterMetricFamily("sirocco_requests", "Requests answered.", labels=["route", "code"])
-    codes = [*map(str, CODES), OTHER]
-    for route, block in slots.routes.items():
-        for code, number in zip(codes, _block(total, block).sum(axis=1).tolist(), strict=True):
-            if number:
-                family.add_metric([route, code], number)
-    return family
-
-
-def _seconds(slots: MetricLayout, total: Total) -> Metric:
-    family = HistogramMetricFamily(
-        "sirocco_request_seconds",
-        "Time from a request's head to the end of its answer.",
-        labels=["route"],
-    )
-    for route, block in slots.routes.items():
-        counts = _block(total, block).sum(axis=0).cumsum().tolist()
-        if counts[-1]:
-            buckets = list(zip(_BOUNDS, counts, strict=True))
-            family.add_metric([route], buckets, float(total[block + SUM]))
-    return family
-
-
-def _block(total: Total, first: int) -> Total:
-    """Requests of a route, a row for each code, a column for each duration."""
-    return total[first : first + SUM].reshape(-1, BUCKETS)
-
-
-def _pairs(name: str, text: str, labels: list[str], places: Pairs, total: Total) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, place in places.items():
-        if number := total[place]:
+def _with_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Samples) -> Metric:
+    for values, number in samples:
+        # An undefined value is no sample: NaN would hide in averages, zero would lie.
+        if number is not None:
             family.add_metric(values, float(number))
     return family
 
 
-def _closed(slots: MetricLayout, total: Total) -> Metric:
-    family = CounterMetricFamily(
-        "sirocco_connections_closed", "Connections closed on the caller.", labels=["reason"]
-    )
-    for reason, place in slots.closed.items():
-        family.add_metric([reason], float(total[place]))
-    return family
-
-
-def _garbage(slots: MetricLayout, total: Total) -> Iterator[Metric]:
-    for kind, (name, text) in _GARBAGE.items():
-        family = CounterMetricFamily(f"python_gc_{name}", text, labels=["generation"])
-        for (of, generation), place in slots.garbage.items():
-            if of == kind:
-                family.add_metric([generation], float(total[place]))
-        yield family
-
-
-_ONE: Final = 1.0
-
-
 class Metrics(Collector):
-    """Adds to `row` of the tallies; `/metrics` shows the sum of all rows, behind what `first` says.
+    """Adds to one row of the counters; `/metrics` shows the sum of all rows, behind `first`.
 
     What is counted must be counted on one thread: an addition is a read and a write.
     """
 
     def __init__(
         self,
-        slots: MetricLayout,
-        tallies: SharedCounters,
+        layout: MetricLayout,
+        counters: SharedCounters,
         row: int = 0,
         first: Collector | None = None,
     ) -> None:
         # A second series per counter that says when it began is of no use here.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.slots = slots
-        self.row = tallies.row(row)
+        self.layout = layout
+        self.row = counters.row(row)
         self.registry = CollectorRegistry()
-        self._tallies = tallies
-        self._routes, self._other = slots.routes, slots.routes[OTHER]
-        self._scores, self._events = slots.scores, slots.events
+        self._counters = counters
+        self._routes, self._other = layout.routes, layout.routes[OTHER]
+        self._scores, self._events = layout.scores, layout.events
         if first is not None:
             self.registry.register(first)
         PlatformCollector(registry=self.registry)
@@ -326,8 +241,8 @@ class Metrics(Collector):
         """One request of the route was answered with the status code."""
         row = self.row
         block = self._routes.get(route, self._other)
-        row[block + CODES.get(code, OTHER_CODE) + bisect_left(SECONDS, seconds)] += _ONE
-        row[block + SUM] += seconds
+        row[block + CODES.get(code, _OTHER_CODE) + bisect_left(SECONDS, seconds)] += 1.0
+        row[block + _SUM] += seconds
 
     def count_scores(self, target: str, level: str, number: int) -> None:
         """So many scores were served by a map of the level."""
@@ -339,7 +254,7 @@ class Metrics(Collector):
 
     def count_duplicates(self, number: int) -> None:
         """So many accepted events were stored already."""
-        self.row[self.slots.duplicates] += number
+        self.row[self.layout.duplicates] += number
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not read anything."""
@@ -347,15 +262,60 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families of what was counted, over all processes."""
-        return families(self.slots, self._tallies.total())
+        layout, total = self.layout, self._counters.total()
+        for kind, (name, text) in COLLECTED.items():
+            places = {(of,): layout.garbage[kind, of] for of in GENERATIONS}
+            yield _family(f"python_gc_{name}", text, ["generation"], places, total)
+        yield from _request_families(layout, total)
+        text = "Scores calibrated, by the level of map that served them."
+        yield _family("sirocco_scores", text, ["target", "level"], layout.scores, total, empty=None)
+        text = "Events received: accepted (stored, now or before), invalid, late, future or full."
+        yield _family("sirocco_events", text, ["type", "result"], layout.events, total, empty=None)
+        text = "Accepted events that were stored already."
+        yield _family("sirocco_duplicate_events", text, [], {(): layout.duplicates}, total)
+        text = "Published versions that could not be read."
+        yield _family("sirocco_refused_versions", text, [], {(): layout.refused_versions}, total)
+        text, closed = "Connections closed on the caller.", layout.closed
+        places = {(reason.value,): place for reason, place in closed.items()}
+        yield _family("sirocco_connections_closed", text, ["reason"], places, total)
 
 
-# Paths of strangers must not become labels.
-_NO_ROUTE = "other"
+def _family(
+    name: str,
+    text: str,
+    labels: list[str],
+    places: Mapping[Any, int],
+    total: NDArray[np.float64],
+    empty: float | None = 0.0,
+) -> Metric:
+    """The counter whose series, by their labels' values, are at these places; `empty` for 0."""
+    samples = ((values, float(total[place]) or empty) for values, place in places.items())
+    return counter(name, text, labels, samples)
+
+
+def _request_families(layout: MetricLayout, total: NDArray[np.float64]) -> Iterator[Metric]:
+    """Requests by route and code, and the histogram of their durations by route."""
+    codes = [*map(str, CODES), OTHER]
+    requests = CounterMetricFamily(
+        "sirocco_requests", "Requests answered.", labels=["route", "code"]
+    )
+    text = "Time from a request's head to the end of its answer."
+    seconds = HistogramMetricFamily("sirocco_request_seconds", text, labels=["route"])
+    for route, first in layout.routes.items():
+        block = total[first : first + _SUM].reshape(-1, _BUCKETS)
+        for code, number in zip(codes, block.sum(axis=1).tolist(), strict=True):
+            if number:
+                requests.add_metric([route, code], number)
+        counts = block.sum(axis=0).cumsum().tolist()
+        if counts[-1]:
+            buckets = list(zip(_BOUNDS, counts, strict=True))
+            seconds.add_metric([route], buckets, float(total[first + _SUM]))
+    yield from (requests, seconds)
 
 
 class Measured:
-    """Wraps an application; `scope["route"]`, which routing leaves behind, names the route."""
+    """Wraps an ASGI application: counts and times every request by `scope["route"]`, which routing
+    leaves behind; a path without a route is `other`, so that it makes no label."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -377,5 +337,5 @@ class Measured:
         try:
             await self._app(scope, receive, send_and_look)
         finally:
-            route = getattr(scope.get("route"), "path", _NO_ROUTE)
+            route = getattr(scope.get("route"), "path", OTHER)
             self._metrics.count_request(route, code, perf_counter() - started)

@@ -24,7 +24,7 @@ class ConnectionCounts:
 
     def __init__(self, metrics: Metrics) -> None:
         self._row = metrics.row
-        self._open, self._closed = metrics.slots.connections, metrics.slots.closed
+        self._open, self._closed = metrics.layout.connections, metrics.layout.closed
         # Connections do not outlive their process, but its row does.
         self._row[self._open] = 0.0
 

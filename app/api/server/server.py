@@ -27,7 +27,7 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 class DrainingServer(uvicorn.Server):
-    """Tells `presence` when it serves and when no longer.
+    """Tells `status` when it serves and when no longer.
 
     A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
     look elsewhere first. One of several stops accepting at once: the others take what waits in the
@@ -37,11 +37,11 @@ class DrainingServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        presence: WorkerStatus,
+        status: WorkerStatus,
         drain_seconds: float,
     ) -> None:
         super().__init__(config)
-        self._presence = presence
+        self._status = status
         self._drain_seconds = drain_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -50,14 +50,14 @@ class DrainingServer(uvicorn.Server):
             await super().startup()
         else:
             await super().startup([])
-            await self._wait(lambda: self._presence.may_serve)
+            await self._wait(lambda: self._status.may_serve)
             self.servers = [await self._accept_from(each) for each in sockets]
-        self._presence.serving = True
-        self._presence.tell()
+        self._status.serving = True
+        self._status.update()
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""
-        self._presence.tell()
+        self._status.update()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -67,11 +67,11 @@ class DrainingServer(uvicorn.Server):
         when they have had the time to become busy once more.
         """
         self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
-        if self._presence.is_alone and self._drain_seconds:
-            self._presence.records.drain()
+        if self._status.is_alone and self._drain_seconds:
+            self._status.table.drain()
             await self._wait(lambda: False, self._drain_seconds)
-        self._presence.serving = False
-        self._presence.tell()
+        self._status.serving = False
+        self._status.update()
         for server in self.servers:
             server.close()
         self._last_requests()
@@ -92,7 +92,7 @@ class DrainingServer(uvicorn.Server):
         while not done() and not self.force_exit and self.should_exit == waits:
             if seconds is not None and loop.time() - begun >= seconds:
                 return
-            self._presence.tell()
+            self._status.update()
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
@@ -151,21 +151,19 @@ def run_server(settings: Settings, redis_url: str) -> None:
 
 
 def run_worker(
-    settings: Settings, redis_url: str, place: WorkerSlot, listener: socket.socket
+    settings: Settings, redis_url: str, slot: WorkerSlot, listener: socket.socket
 ) -> None:
     """The same as one of several processes that accept from one listening socket.
 
     Raises LayoutsDiffer, too, before anything is opened.
     """
-    server_of(settings, redis_url, place).run([listener])
+    server_of(settings, redis_url, slot).run([listener])
 
 
-def server_of(
-    settings: Settings, redis_url: str, place: WorkerSlot | None = None
-) -> uvicorn.Server:
-    """The server, not yet running; `place` is that of one of several processes."""
+def server_of(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> uvicorn.Server:
+    """The server, not yet running; `slot` is that of one of several processes."""
     refuse_public_address(settings)
-    app = create_app(settings, redis_url, place)
+    app = create_app(settings, redis_url, slot)
     resources: Resources = app.state.resources
     config = uvicorn.Config(
         app,
@@ -183,4 +181,4 @@ def server_of(
         timeout_keep_alive=ceil(settings.keep_alive_seconds),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return DrainingServer(config, resources.presence, settings.drain_seconds)
+    return DrainingServer(config, resources.status, settings.drain_seconds)
