@@ -6,6 +6,7 @@ Types of settings that read text of their own: lists of names, values by target,
 import os
 import re
 from collections.abc import Callable
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -299,7 +300,7 @@ class Settings(BaseSettings):
             )
         return self
 
-    @property
+    @cached_property
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets

@@ -1,8 +1,8 @@
-"""`POST /v1/calibrate`: from memory alone; no store, no lock, no wait.
+"""`POST /v1/calibrate`: calibrated probabilities from memory alone; no store, no lock, no wait.
 
-The answer to one question: in plain Python for a few scores, in one pass for many.
-What `POST /v1/calibrate` is asked: columns, one campaign with many scores, or rows.
-`POST /v1/calibrate` in binary columns.
+A request is JSON (columns, one campaign with many scores, or rows) or binary columns; its scores
+are looked up in the atlas of the version in force, in plain Python for a few and in one pass for
+many.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,6 @@ from app.columns.layout import (
     FLOAT32,
     INTERNED,
     LEVELS,
-    MEDIA_TYPE,
     ONE_CAMPAIGN,
     UnknownColumnsVersion,
 )
@@ -93,14 +92,14 @@ class TargetScores(NamedTuple):
     campaigns: Sequence[str]
     scores: Sequence[float]
     places: Sequence[int] = ()
-    """Where each answer belongs in the request, if that has rows of several targets."""
+    """Where each score stands in the request, if that has rows of several targets."""
 
 
 def read_request(body: bytes, settings: Settings) -> list[TargetScores]:
-    """One question per target of the request; MalformedJson or ValidationError for a bad one."""
+    """The scores by target; raises MalformedJson or ValidationError."""
     request = decode(body, _DECODER, RULES)
     if request.rows is not UNSET:
-        return _questions_of_rows(request, request.rows, settings)
+        return _scores_of_rows(request, request.rows, settings)
     if request.target is UNSET:
         raise ValidationError("target", "is required")
     if request.scores is UNSET:
@@ -108,7 +107,8 @@ def read_request(body: bytes, settings: Settings) -> list[TargetScores]:
     campaigns = _campaigns_of(request, len(request.scores))
     _check_target("target", request.target, settings)
     _check_length("scores", len(request.scores), settings)
-    _check_campaigns(request, campaigns, settings)
+    one = request.campaigns is UNSET
+    _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
     return [TargetScores(request.target, campaigns, request.scores)]
 
 
@@ -125,28 +125,25 @@ def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
     return request.campaigns
 
 
-def _questions_of_rows(
+def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
 ) -> list[TargetScores]:
     for column in ("target", "campaign", "campaigns", "scores"):
         if getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
+    _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.target, []).append(place)
-        _check_campaign(f"rows[{place}].campaign", row.campaign, settings)
-    return [_question_of_rows(target, found, rows, settings) for target, found in places.items()]
-
-
-def _question_of_rows(
-    target: str, places: list[int], rows: list[Row], settings: Settings
-) -> TargetScores:
-    _check_target(f"rows[{places[0]}].target", target, settings)
-    chosen = [rows[place] for place in places]
-    return TargetScores(
-        target, [row.campaign for row in chosen], [row.score for row in chosen], places
-    )
+    for target, found in places.items():
+        _check_target(f"rows[{found[0]}].target", target, settings)
+    return [
+        TargetScores(
+            target, [rows[i].campaign for i in found], [rows[i].score for i in found], found
+        )
+        for target, found in places.items()
+    ]
 
 
 def _check_length(field: str, length: int, settings: Settings) -> None:
@@ -160,22 +157,16 @@ def _check_target(field: str, target: str, settings: Settings) -> None:
         raise ValidationError(field, f"unknown target; known are {known}", target)
 
 
-def _check_campaigns(
-    request: CalibrateRequest, campaigns: Sequence[str], settings: Settings
-) -> None:
+def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -> None:
+    """ValidationError unless each is a campaign; `field` names them, with `{}` for their place."""
     if are_campaigns(campaigns, settings.max_campaign_bytes):
         return
     for place, campaign in enumerate(campaigns):
-        field = "campaign" if request.campaigns is UNSET else f"campaigns[{place}]"
-        _check_campaign(field, campaign, settings)
-
-
-def _check_campaign(field: str, campaign: str, settings: Settings) -> None:
-    check_campaign(field, campaign, settings.max_campaign_bytes)
+        check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
 # No campaign has an empty name: its level is that of all without a map of their own.
-_NOBODY = ""
+_NOBODY: Final = ""
 
 
 class CalibratedScores(NamedTuple):
@@ -192,116 +183,101 @@ class CalibratedScores(NamedTuple):
         return self.atlas.levels(np.asarray(self.rows))
 
 
-def calibrated(atlas: Atlas, question: TargetScores) -> CalibratedScores:
-    """The calibrated probabilities of a question whose scores are checked."""
-    number = len(question.scores)
-    if number > FEW:
-        return _many(atlas, question, number)
-    rows = atlas.few_rows(question.campaigns)
-    if len(rows) != number:
-        rows *= number
-    return CalibratedScores(question.target, atlas.look_up_few(rows, question.scores), atlas, rows)
+def _calibrated(atlas: Atlas, asked: TargetScores) -> CalibratedScores:
+    number = len(asked.scores)
+    if number <= FEW:
+        return _looked_up(asked.target, atlas, atlas.few_rows(asked.campaigns), asked.scores)
+    scores = np.fromiter(asked.scores, np.float64, number)
+    return _looked_up(asked.target, atlas, atlas.rows(asked.campaigns), scores)
 
 
-def _many(atlas: Atlas, question: TargetScores, number: int) -> CalibratedScores:
-    rows = atlas.rows(question.campaigns)
-    if len(rows) != number:
-        rows = np.repeat(rows, number)
-    probabilities = atlas.look_up(rows, np.fromiter(question.scores, np.float64, number))
-    return CalibratedScores(question.target, probabilities, atlas, rows)
+def _looked_up(
+    target: str, atlas: Atlas, rows: list[int] | NDArray[np.int64], scores: Any
+) -> CalibratedScores:
+    """The scores, shape (n,), by the maps in these rows, n or one for all; a list for few."""
+    number = len(scores)
+    if isinstance(rows, list):
+        rows = rows if len(rows) == number else rows * number
+        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows)
+    rows = rows if len(rows) == number else np.repeat(rows, number)
+    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows)
 
 
-def count_served(part: CalibratedScores, metrics: Metrics) -> None:
-    """Counts how many scores each level of map served."""
-    rows = part.rows
-    number = len(rows)
-    others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
-    if others < number:
-        metrics.count_scores(part.target, CAMPAIGN, number - others)
-    if others:
-        metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)
+def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
+    """Counts how many scores each level of map served; only on the event loop's thread."""
+    for part in parts:
+        rows = part.rows
+        number = len(rows)
+        others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
+        if others < number:
+            metrics.count_scores(part.target, CAMPAIGN, number - others)
+        if others:
+            metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)
 
 
 VERSION_HEADER: Final = b"sirocco-version"
 
-_COLUMNS_TYPE: Final = (b"content-type", MEDIA_TYPE.encode())
+_COLUMNS_TYPE: Final = (b"content-type", COLUMNS.encode())
 
 
 def respond(
     body: bytes, accept: bytes | None, resources: Resources
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
-    """The answer to a request in columns, and what was looked up for it.
+    """The response to a request in columns, and what was looked up for it.
 
     It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
     ValidationError for a bad request.
     """
     snapshot = resources.refresher.current
-    asked = _read(body, resources.settings, snapshot)
-    part = _calibrated(asked, snapshot)
-    pack = _json if accept is not None and _wants_json(accept) else _columns
-    return pack(asked, part, snapshot), [part]
-
-
-def _read(body: bytes, settings: Settings, snapshot: Snapshot) -> ScoresRequest:
+    request = _read_columns(body, resources.settings)
     try:
-        asked = read_scores(body, settings.max_scores)
-    except UnknownColumnsVersion as error:
-        raise unsupported_version(error) from None
-    if asked.target not in snapshot.atlases:
-        known = ", ".join(settings.known_targets)
-        raise ValidationError("target", f"unknown target; known are {known}", asked.target)
-    if asked.names:
-        _check_names(asked, settings.max_campaign_bytes)
-    return asked
-
-
-def _check_names(asked: ScoresRequest, longest: int) -> None:
-    if are_campaigns(asked.names, longest):
-        return
-    one = asked.header.flags & ONE_CAMPAIGN
-    for place, number in enumerate(asked.numbers.tolist()):
-        check_campaign("campaign" if one else f"campaigns[{place}]", asked.names[number], longest)
-
-
-def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
-    try:
-        return _looked_up(asked, snapshot)
+        part = _calibrated_columns(request, snapshot)
     except IndexError:
         # The look-up meets an id beyond the list anyway; only then is it sought for the words.
-        snapshot.ids[asked.target].check(asked.header.dictionary, asked.numbers)
+        snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
+    if accept is not None and _wants_json(accept):
+        levels = part.levels if request.header.flags & LEVELS else None
+        return _json(part.probabilities, levels, snapshot), [part]
+    return _columns(request, part, snapshot), [part]
 
 
-def _looked_up(asked: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
-    atlas = snapshot.atlases[asked.target]
-    rows = _rows(asked, atlas, snapshot)
-    number = len(asked.scores)
-    if number <= FEW:
-        few = rows.tolist() * (number if len(rows) < number else 1)
-        return CalibratedScores(
-            asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few
-        )
-    if len(rows) < number:
-        rows = np.repeat(rows, number)
-    probabilities = atlas.look_up(rows, asked.scores)
-    return CalibratedScores(asked.target, probabilities, atlas, rows)
-
-
-def _rows(asked: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
-    if not asked.header.flags & INTERNED:
-        return atlas.rows(asked.names)[asked.numbers]
-    ids = snapshot.ids[asked.target]
+def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     try:
-        return ids.rows(asked.header.dictionary, asked.numbers)
+        request = read_scores(body, settings.max_scores)
+    except UnknownColumnsVersion as error:
+        raise unsupported_version(error) from None
+    _check_target("target", request.target, settings)
+    if request.names and not are_campaigns(request.names, settings.max_campaign_bytes):
+        names = [request.names[number] for number in request.numbers.tolist()]
+        one = request.header.flags & ONE_CAMPAIGN
+        _check_campaigns(names, "campaign" if one else "campaigns[{}]", settings)
+    return request
+
+
+def _calibrated_columns(request: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
+    target, atlas = request.target, snapshot.atlases[request.target]
+    rows = _rows(request, atlas, snapshot)
+    if len(request.scores) > FEW:
+        return _looked_up(target, atlas, rows, request.scores)
+    return _looked_up(target, atlas, rows.tolist(), request.scores.tolist())
+
+
+def _rows(request: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
+    if not request.header.flags & INTERNED:
+        return atlas.rows(request.names)[request.numbers]
+    ids = snapshot.ids[request.target]
+    try:
+        return ids.rows(request.header.dictionary, request.numbers)
     except UnknownDictionary as error:
         raise unknown_dictionary(error, ids) from None
 
 
-def _columns(asked: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
-    flags = asked.header.flags
+def _columns(request: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
+    flags = request.header.flags
     body = pack_probabilities(
         part.probabilities,
-        snapshot.ids[asked.target].dictionary,
+        snapshot.ids[request.target].dictionary,
         float32=bool(flags & FLOAT32),
         levels=_level_numbers(part) if flags & LEVELS else None,
     )
@@ -310,25 +286,22 @@ def _columns(asked: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -
 
 
 def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
-    """The level behind each row; no campaign has an empty name, so its level is that of row 0."""
-    shared = LEVEL_NUMBERS[part.atlas.level("")]
+    """The level behind each row."""
+    shared = LEVEL_NUMBERS[part.atlas.level(_NOBODY)]
     return np.where(np.asarray(part.rows), LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
 
 
-def _json(asked: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
-    content: dict[str, Any] = {
-        "probabilities": part.probabilities,
-        "version": snapshot.version,
-    }
-    if asked.header.flags & LEVELS:
-        content["levels"] = part.levels
+def _json(probabilities: Any, levels: list[Any] | None, snapshot: Snapshot) -> PlainResponse:
+    content = {"probabilities": probabilities, "version": snapshot.version}
+    if levels is not None:
+        content["levels"] = levels
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
     return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed)
 
 
 def _wants_json(accept: bytes) -> bool:
     named = {kind.partition(";")[0].strip() for kind in accept.decode("latin-1").lower().split(",")}
-    return JSON in named and MEDIA_TYPE not in named
+    return JSON in named and COLUMNS not in named
 
 
 router = APIRouter(tags=["calibrate"])
@@ -349,10 +322,9 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     """
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
-    work = partial(_answer, body, headers, explain, resources)
+    work = partial(_response, body, headers, explain, resources)
     answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
-    # Here and not there: only the event loop's thread may count.
-    _count(parts, resources)
+    _count(parts, resources.metrics)
     return answer
 
 
@@ -362,8 +334,8 @@ def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainRes
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     if is_packed or len(body) >= LARGE:
         return None
-    answer, parts = _answer(body, headers, explain, resources)
-    _count(parts, resources)
+    answer, parts = _response(body, headers, explain, resources)
+    _count(parts, resources.metrics)
     return answer
 
 
@@ -379,40 +351,27 @@ def _explain(query: bytes) -> bool:
     return _TRUTHS[given]
 
 
-def _answer(
+def _response(
     body: bytes, headers: Mapping[bytes, bytes], explain: bool, resources: Resources
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
         return respond(body, headers.get(b"accept"), resources)
-    return _respond(body, explain, resources)
-
-
-def _count(parts: list[CalibratedScores], resources: Resources) -> None:
-    for part in parts:
-        count_served(part, resources.metrics)
-
-
-def _respond(
-    body: bytes, explain: bool, resources: Resources
-) -> tuple[PlainResponse, list[CalibratedScores]]:
-    questions = read_request(body, resources.settings)
+    asked = read_request(body, resources.settings)
     snapshot = resources.refresher.current
-    parts = [calibrated(snapshot.atlases[asked.target], asked) for asked in questions]
-    one = len(parts) == 1
-    probabilities = parts[0].probabilities if one else _merged(questions, parts, _PROBABILITIES)
-    content: dict[str, Any] = {"probabilities": probabilities, "version": snapshot.version}
-    if explain:
-        content["levels"] = parts[0].levels if one else _merged(questions, parts, _LEVELS)
-    packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
-    return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed), parts
+    parts = [_calibrated(snapshot.atlases[one.target], one) for one in asked]
+    probabilities = _merged(asked, parts, _PROBABILITIES)
+    levels = _merged(asked, parts, _LEVELS) if explain else None
+    return _json(probabilities, levels, snapshot), parts
 
 
 def _merged(
-    questions: list[TargetScores],
+    asked: list[TargetScores],
     parts: list[CalibratedScores],
     column: Callable[[CalibratedScores], Any],
-) -> list[Any]:
+) -> Any:
     """The column of several parts as one, each value at its place in the request."""
-    places = chain.from_iterable(asked.places for asked in questions)
+    if len(parts) == 1:
+        return column(parts[0])
+    places = chain.from_iterable(one.places for one in asked)
     values = chain.from_iterable(map(column, parts))
     return [value for _, value in sorted(zip(places, values, strict=True), key=itemgetter(0))]
