@@ -23,7 +23,7 @@ def carried_on(
     dialogue: CalibrateExchange, asked: CalibrateInput, replies: list[Response]
 ) -> tuple[Calibrated, list[Request]]:
     """The answer in the end, and the requests that were made; every reply must be needed."""
-    talk = dialogue.about(asked, explain=False)
+    talk = dialogue.of(asked, explain=False)
     requests = [next(talk), *map(talk.send, replies[:-1])]
     with pytest.raises(StopIteration) as end:
         talk.send(replies[-1])
@@ -43,7 +43,7 @@ def test_an_older_service_is_asked_in_json_from_then_on() -> None:
 
 def test_who_insists_on_columns_hears_of_the_refusal() -> None:
     """To fall back would hide what the caller wants to know."""
-    talk = CalibrateExchange(True, 1000).about(question(1), explain=False)
+    talk = CalibrateExchange(True, 1000).of(question(1), explain=False)
     next(talk)
 
     with pytest.raises(Refused) as refused:
@@ -55,7 +55,7 @@ def test_who_insists_on_columns_hears_of_the_refusal() -> None:
 def test_the_form_follows_the_size() -> None:
     """JSON for a few scores, columns for more."""
     few, many = (
-        next(CalibrateExchange(None, 1000).about(question(size), explain=False))
+        next(CalibrateExchange(None, 1000).of(question(size), explain=False))
         for size in (FEWEST_FOR_COLUMNS - 1, FEWEST_FOR_COLUMNS)
     )
 
@@ -73,7 +73,7 @@ def test_parts_of_different_versions_are_asked_again() -> None:
 
 def test_versions_that_change_all_the_time_are_no_answer() -> None:
     """After three rounds there is an error, and no mixture."""
-    talk = CalibrateExchange(False, 2).about(question(3), explain=False)
+    talk = CalibrateExchange(False, 2).of(question(3), explain=False)
     next(talk)
 
     replies = [said(str(number), 2 - number % 2) for number in range(6)]

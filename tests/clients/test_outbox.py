@@ -38,7 +38,7 @@ def test_every_event_is_accounted_for(todo: list[str], batch_events: int, most: 
             if step == "halve" and len(batch) > 1:
                 outbox.put_back(batch.halves())
                 continue
-            outbox.settle(batch, Delivered(len(batch), 0, ()))
+            outbox.finish(batch, Delivered(len(batch), 0, ()))
             accepted += batch.lines
         elif step == "give up":
             unsent += outbox.give_up()
@@ -93,7 +93,7 @@ def test_what_is_on_its_way_takes_room_until_it_settles(buffering: Buffering) ->
     batch = outbox.next_batch(0.0)
     assert not outbox.fits(b"ghi")
 
-    outbox.settle(batch, Delivered(2, 0, ()))
+    outbox.finish(batch, Delivered(2, 0, ()))
 
     assert outbox.fits(b"ghi")
     assert outbox.counts.waiting_bytes == 0
@@ -137,7 +137,7 @@ def test_a_batch_is_the_same_bytes_every_time() -> None:
     """The service compares them under the key, packed or not."""
     batch = Batch([b'{"a":1}', b'{"b":2}'])
 
-    assert batch.asked(packed=True) == batch.asked(packed=True)
-    assert batch.asked(packed=False).body == b'{"a":1}\n{"b":2}'
+    assert batch.request(packed=True) == batch.request(packed=True)
+    assert batch.request(packed=False).body == b'{"a":1}\n{"b":2}'
     assert batch.events == [{"a": 1}, {"b": 2}]
     assert batch.key != Batch(batch.lines).key

@@ -4,12 +4,9 @@
 `EdgeCalibrator` holds the maps itself. Every error is a `SiroccoError`.
 """
 
-from sirocco_client.async_client import AsyncSirocco
-from sirocco_client.async_event_buffer import AsyncEventBuffer
-from sirocco_client.atlas_keeper import EdgeCounts
 from sirocco_client.calibrate import Calibrated
-from sirocco_client.client import Sirocco
-from sirocco_client.edge_calibrator import EdgeCalibrator
+from sirocco_client.client import AsyncSirocco, Sirocco
+from sirocco_client.edge_calibrator import EdgeCalibrator, EdgeCounts
 from sirocco_client.errors import (
     BadAnswer,
     BadAtlas,
@@ -22,7 +19,7 @@ from sirocco_client.errors import (
     TimedOut,
     Unavailable,
 )
-from sirocco_client.event_buffer import EventBuffer
+from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering, EventCounts, Rejection
 from sirocco_client.events import Batch
 

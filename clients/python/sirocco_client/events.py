@@ -1,7 +1,4 @@
-"""The five events, each as one line of JSON.
-
-Events that travel together, under one idempotency key.
-"""
+"""The five events, each as one line of JSON, and batches of them under one idempotency key."""
 
 import gzip
 import json
@@ -224,7 +221,7 @@ class Batch:
         yield Batch(self.lines[:middle])
         yield Batch(self.lines[middle:])
 
-    def asked(self, packed: bool) -> Request:
+    def request(self, packed: bool) -> Request:
         """The request that sends it; the same bytes every time."""
         body = b"\n".join(self.lines)
         headers = {"Content-Type": NDJSON, "Idempotency-Key": self.key}
