@@ -12,7 +12,7 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.hot_path import JSON_TYPE, HotPath, PlainResponse
-from app.api.server.protocol import PromptProtocol
+from app.api.server.protocol import BoundedProtocol
 from tests.api.raw_connection import QUESTION, chunked, get, post, raw
 from tests.api.running_service import RunningService, eventually
 
@@ -100,7 +100,7 @@ class Cycle(SimpleNamespace):
 
 
 def protocol(answer=None, *, read_paused=False, write_paused=False, closing=False):
-    found = PromptProtocol.__new__(PromptProtocol)
+    found = BoundedProtocol.__new__(BoundedProtocol)
     found.app = Mock(prompt_answer=Mock(return_value=answer))
     found.transport = Mock(is_closing=lambda: closing)
     found.flow = SimpleNamespace(read_paused=read_paused, write_paused=write_paused)
