@@ -1,10 +1,7 @@
-"""The first 32 bytes of a binary body: what follows, and how much of it.
-
-The sections of a body behind its header, read in place one after the other.
-"""
+"""The layout of binary bodies: a header of 32 bytes that says what follows, and sections behind it,
+read in place one after the other."""
 
 import struct
-from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -60,7 +57,7 @@ class Header(NamedTuple):
     dictionary: int
 
 
-def read_header(body: bytes, kinds: Collection[int]) -> Header:
+def read_header(body: bytes, kinds: tuple[int, ...]) -> Header:
     """The header of a body that must be one of the kinds.
 
     Raises UnknownColumnsVersion, and ValidationError for whatever else cannot be.
@@ -69,7 +66,13 @@ def read_header(body: bytes, kinds: Collection[int]) -> Header:
         raise ValidationError(
             "columns", f"must have at least {HEADER_BYTES} bytes, has {len(body)}"
         )
-    magic, version, *fields = LAYOUT.unpack_from(body)
+    return _header(body[:HEADER_BYTES], kinds)
+
+
+@lru_cache(256)
+def _header(head: bytes, kinds: tuple[int, ...]) -> Header:
+    """Remembered: who sends batches of one size sends the same header again and again."""
+    magic, version, *fields = LAYOUT.unpack(head)
     if magic != MAGIC:
         raise ValidationError("columns.magic", f"must be {MAGIC.decode()}", magic.decode("latin-1"))
     if version not in VERSIONS:
@@ -113,11 +116,6 @@ PADDING: Final = tuple(bytes(length) for length in range(8))
 U4: Final = np.dtype("<u4")
 F4: Final = np.dtype("<f4")
 F8: Final = np.dtype("<f8")
-
-
-def padded(end: int) -> int:
-    """Where the section behind one that ends there starts."""
-    return end + (-end & 7)
 
 
 class Sections:

@@ -2,14 +2,12 @@
 
 import math
 import struct
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.columns import scores
 from app.columns.events import TooManyRows, read_events
 from app.columns.layout import UnknownColumnsVersion
 from app.columns.scores import pack_probabilities, read_scores
@@ -67,37 +65,6 @@ def test_float32_scores_of_one_interned_campaign(scores, number):
     assert asked.header.dictionary == 7
     assert (asked.numbers.tolist(), asked.names) == ([number], [])
     assert asked.scores.tolist() == scores
-
-
-@given(st.data())
-def test_a_short_cut_reads_the_same_as_the_long_way(data):
-    """Ids in order are read at once; what one byte of difference does to them is the same too."""
-    rows = data.draw(st.integers(1, 9))
-    scores = data.draw(st.lists(st.floats(0, 1, **WIDTH), min_size=rows, max_size=rows))
-    flags = data.draw(st.sampled_from([0, FLOAT32]))
-    target = data.draw(TEXT)
-    body = scores_body(
-        scores, campaigns=list(range(rows)), target=target, flags=flags, dictionary=7
-    )
-    place = data.draw(st.integers(-1, len(body)))
-    if place >= 0:
-        body = body[:place] + data.draw(st.binary(max_size=1)) + body[place + 1 :]
-
-    assert outcome(read_scores, body) == outcome(read_by_the_long_way, body)
-
-
-def read_by_the_long_way(body, most):
-    with patch.object(scores, "_read_plain", return_value=None):
-        return read_scores(body, most)
-
-
-def outcome(read, body):
-    """All that was read, or the words of the error."""
-    try:
-        header, target, names, numbers, scores = read(body, MOST)
-    except (ValidationError, UnknownColumnsVersion) as error:
-        return type(error), str(error)
-    return header, target, names, numbers.tolist(), scores.tobytes(), scores.dtype
 
 
 def test_arrays_are_views_of_the_body():
