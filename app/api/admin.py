@@ -1,16 +1,12 @@
-"""What operators ask for: a refit now, how it went, and which versions there are.
-
-Calibrators of single campaigns: which there are, setting one, and taking it back.
-When the next refit by the clock begins, which takes up what was changed since the last.
-"""
+"""What operators do: a refit or a training now, how it went, which versions there are, and
+calibrators of single campaigns."""
 
 import time
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from math import floor
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Query, Request
@@ -19,7 +15,7 @@ from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
 from app.api.hot_path import JSON, read_body, request_body
-from app.api.maps import known_target, target_fit
+from app.api.maps import After, Limit, TargetQuery, known_target, page_of, target_fit
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.events.admission import OpenTimes, Untimely
@@ -50,6 +46,8 @@ class TrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_default
     as_of: Annotated[Time, Meta(description="What came later is not known.")] | None = None
 
 
+Wanted = TypeVar("Wanted", RetrainRequest, TrainRequest)
+
 _RETRAIN: Final = msgspec.json.Decoder(RetrainRequest)
 _TRAIN: Final = msgspec.json.Decoder(TrainRequest)
 _RULES: Final = {
@@ -67,11 +65,8 @@ _RULES: Final = {
 )
 async def retrain(request: Request, given: Given) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
-    body = await given_body(request, given)
-    wanted = decode(body or b"{}", _RETRAIN, _RULES)
-    content = _moment(wanted.as_of, given.settings)
-    if wanted.target is not None:
-        content["target"] = _one_of(wanted.target, given.settings.known_targets, "a target")
+    targets = given.settings.known_targets
+    wanted, content = await _wanted(request, given, _RETRAIN, targets, "a target")
     if wanted.campaigns is not None:
         content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
     return await _queued(given, RETRAIN, content)
@@ -84,12 +79,8 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
 )
 async def train(request: Request, given: Given) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
-    body = await given_body(request, given)
-    wanted = decode(body or b"{}", _TRAIN, _RULES)
-    content = _moment(wanted.as_of, given.settings)
-    if wanted.target is not None:
-        delayed = given.settings.delayed_targets
-        content["target"] = _one_of(wanted.target, delayed, "a delayed target")
+    targets = given.settings.delayed_targets
+    _, content = await _wanted(request, given, _TRAIN, targets, "a delayed target")
     return await _queued(given, TRAIN, content)
 
 
@@ -120,18 +111,28 @@ async def given_body(request: Request, given: Given) -> bytes:
     return await read_body(headers, request.receive, given.settings.max_body_bytes)
 
 
+async def _wanted(
+    request: Request,
+    given: Given,
+    decoder: msgspec.json.Decoder[Wanted],
+    targets: Sequence[str],
+    what: str,
+) -> tuple[Wanted, dict[str, Any]]:
+    """What the body says, and the job's moment and target as it is queued."""
+    wanted = decode(await given_body(request, given) or b"{}", decoder, _RULES)
+    content = _moment(wanted.as_of, given.settings)
+    if wanted.target is not None:
+        if wanted.target not in targets:
+            rule = f"must be {what}: {', '.join(targets) or 'there is none'}"
+            raise ValidationError("target", rule, wanted.target)
+        content["target"] = wanted.target
+    return wanted, content
+
+
 async def _queued(given: Given, kind: str, content: dict[str, Any]) -> JSONResponse:
     job = await run_in_threadpool(given.jobs.submit, kind, content, time.time())
     location = f"{router.prefix}/jobs/{job.id}"
     return JSONResponse(asdict(job), HTTPStatus.ACCEPTED, {"Location": location})
-
-
-def _one_of(target: str, known: Sequence[str], what: str) -> str:
-    if target not in known:
-        raise ValidationError(
-            "target", f"must be {what}: {', '.join(known) or 'there is none'}", target
-        )
-    return target
 
 
 def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
@@ -192,25 +193,23 @@ Retrain = Annotated[bool, Query(description="Queue a refit of the campaign at on
 
 @overrides_router.get("")
 def list_overrides(
-    given: Given,
-    target: Annotated[str | None, Query(description="Default: the first immediate target.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")] = 100,
-    after: Annotated[str, Query(description="`next` of the page before.")] = "",
+    given: Given, target: TargetQuery = None, limit: Limit = 100, after: After = ""
 ) -> dict[str, Any]:
     """Campaigns that have a calibrator of their own, by name; `next` is null on the last page."""
     stored = given.overrides.read()
     chosen = target or given.settings.targets[0]
     # Of a target that the settings do not name any more, so that it can be tidied up.
-    own = stored[chosen] if chosen in stored else _none_of(given, chosen)
+    if chosen not in stored:
+        known_target(given, chosen)
+    own = stored.get(chosen, {})
     names = sorted(own)
-    start = bisect_right(names, after)
-    page = names[start : start + limit]
+    page, following = page_of(names, limit, after)
     return {
         "target": chosen,
         "total": len(names),
         "targets": {name: len(campaigns) for name, campaigns in sorted(stored.items())},
         "overrides": [{"campaign": name, "calibrator": own[name]} for name in page],
-        "next": page[-1] if start + limit < len(names) else None,
+        "next": following,
     }
 
 
@@ -228,7 +227,7 @@ async def set_override(
     if wanted.calibrator not in METHODS:
         raise ValidationError("calibrator", _RULE, wanted.calibrator)
     await run_in_threadpool(given.overrides.put, target, campaign, wanted.calibrator)
-    return await _settled(given, target, campaign, wanted.calibrator, retrain)
+    return await _overridden(given, target, campaign, wanted.calibrator, retrain)
 
 
 @overrides_router.delete("/{target}/{campaign:path}")
@@ -244,18 +243,13 @@ async def delete_override(
     await run_in_threadpool(given.overrides.delete, target, campaign)
     if target not in given.settings.known_targets:
         return {"target": target, "campaign": campaign, "calibrator": None, "next_refit_at": None}
-    return await _settled(given, target, campaign, given.settings.calibrator_of(target), retrain)
+    return await _overridden(given, target, campaign, given.settings.calibrator_of(target), retrain)
 
 
-def _none_of(given: Resources, target: str) -> Mapping[str, str]:
-    known_target(given, target)
-    return {}
-
-
-async def _settled(
+async def _overridden(
     given: Resources, target: str, campaign: str, calibrator: str, retrain: bool
 ) -> dict[str, Any]:
-    """What the campaign's next refit will use, and when that is."""
+    """What the campaign's next refit will use, and when that is; queues one at once if wanted."""
     now = time.time()
     answer = {
         "target": target,

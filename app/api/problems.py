@@ -1,9 +1,7 @@
-"""Problem details (RFC 9457): every error of the API in one form, with a stable `type`.
+"""Problem details (RFC 9457): every error of the API in one form, with a stable `type`; one table
+from what went wrong inside to the response."""
 
-What a binary body is refused for beyond its rules: its version, or the list of its ids.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -66,23 +64,6 @@ def not_found(detail: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "not-found", detail)
 
 
-def problem_of(error: Exception) -> Problem:
-    """The one table from what went wrong inside to what the caller is told."""
-    match error:
-        case Problem():
-            return error
-        case ValidationError():
-            return _broken_rule(error)
-        case MalformedJson():
-            return Problem(HTTPStatus.BAD_REQUEST, "malformed-json", str(error))
-        case RequestValidationError():
-            return _broken_parameter(error)
-        case HTTPException():
-            return _of_status(error)
-        case _:
-            return _of_storage(error)
-
-
 def _broken_rule(error: ValidationError) -> Problem:
     return Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -106,37 +87,40 @@ def _of_status(error: HTTPException) -> Problem:
     return Problem(status, slug, str(error.detail), error.headers)
 
 
-def _of_storage(error: Exception) -> Problem:
-    match error:
-        case StorageUnavailable():
-            text = "the store does not answer, so this is not acknowledged; send it again"
-            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
-        case QueueFull():
-            return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", str(error), _RETRY)
-        case TooManyOverrides():
-            return Problem(HTTPStatus.CONFLICT, "too-many-overrides", str(error))
-        case IdempotencyConflict():
-            return Problem(HTTPStatus.CONFLICT, "idempotency-conflict", str(error))
-        case UnknownVersion():
-            return not_found(str(error))
-        case _:
-            text = "something went wrong inside; it is logged"
-            return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", text, _CLOSED)
+def _store_unavailable(error: StorageUnavailable) -> Problem:
+    text = "the store does not answer, so this is not acknowledged; send it again"
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
-HANDLED: Final = (
-    Problem,
-    ValidationError,
-    MalformedJson,
-    RequestValidationError,
-    HTTPException,
-    StorageUnavailable,
-    QueueFull,
-    IdempotencyConflict,
-    TooManyOverrides,
-    UnknownVersion,
-)
-"""Errors that are answers; any other is a fault of ours: answered 500, and logged."""
+def _worded(
+    status: HTTPStatus, slug: str, headers: Mapping[str, str] | None = None
+) -> Callable[[Exception], Problem]:
+    return lambda error: Problem(status, slug, str(error), headers)
+
+
+_PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
+    Problem: lambda problem: problem,
+    ValidationError: _broken_rule,
+    MalformedJson: _worded(HTTPStatus.BAD_REQUEST, "malformed-json"),
+    RequestValidationError: _broken_parameter,
+    HTTPException: _of_status,
+    StorageUnavailable: _store_unavailable,
+    QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
+    IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
+    TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
+    UnknownVersion: _worded(HTTPStatus.NOT_FOUND, "not-found"),
+}
+HANDLED: Final = tuple(_PROBLEMS)
+"""Errors that are responses; any other is a fault of ours: answered 500, and logged."""
+
+
+def problem_of(error: Exception) -> Problem:
+    """What the caller gets of an error."""
+    for kind, make in _PROBLEMS.items():
+        if isinstance(error, kind):
+            return make(error)
+    text = "something went wrong inside; it is logged"
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", text, _CLOSED)
 
 
 def answer_with_problems(app: FastAPI) -> None:
