@@ -1,7 +1,4 @@
-"""Every setting of the service, read once from the environment and passed on from there.
-
-Types of settings that read text of their own: lists of names, values by target, expressions.
-"""
+"""Every setting of the service, read once from the environment and passed on from there."""
 
 import os
 import re
@@ -42,7 +39,7 @@ def _some_target(value: tuple[str, ...]) -> tuple[str, ...]:
 def _by_target(value: object) -> object:
     if isinstance(value, str):
         parts = (part.partition("=") for part in value.split(",") if part.strip())
-        return {name.strip(): said.strip() for name, _, said in parts}
+        return {name.strip(): text.strip() for name, _, text in parts}
     return value
 
 

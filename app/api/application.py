@@ -26,7 +26,7 @@ _ROUTERS: Final = (
     health.router,
 )
 _DESCRIPTION: Final = (
-    "Scores in, probabilities that come true out; refitted every hour. "
+    "Calibrated probabilities of the scores of ad models, per campaign, refitted every hour. "
     "Every error is problem JSON (RFC 9457) with a stable `type`."
 )
 # Metrics are our own; the framework's would look at the environment with every request.

@@ -33,16 +33,13 @@ from app.api.hot_path import (
     request_body,
 )
 from app.api.metrics.counters import Metrics
-from app.api.problems import unknown_dictionary, unsupported_version
 from app.api.resources import Resources
 from app.api.snapshot import Snapshot, age_headers
-from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import (
     FLOAT32,
     INTERNED,
     LEVELS,
     ONE_CAMPAIGN,
-    UnknownColumnsVersion,
 )
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
@@ -225,8 +222,8 @@ def respond(
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     """The response to a request in columns, and what was looked up for it.
 
-    It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
-    ValidationError for a bad request.
+    It is in columns too, unless the `Accept` header names JSON and not columns. Raises any of
+    `HANDLED` for a bad request.
     """
     snapshot = resources.refresher.current
     request = _read_columns(body, resources.settings)
@@ -243,10 +240,7 @@ def respond(
 
 
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
-    try:
-        request = read_scores(body, settings.max_scores)
-    except UnknownColumnsVersion as error:
-        raise unsupported_version(error) from None
+    request = read_scores(body, settings.max_scores)
     _check_target("target", request.target, settings)
     if request.names and not are_campaigns(request.names, settings.max_campaign_bytes):
         names = [request.names[number] for number in request.numbers.tolist()]
@@ -266,11 +260,7 @@ def _calibrated_columns(request: ScoresRequest, snapshot: Snapshot) -> Calibrate
 def _rows(request: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
     if not request.header.flags & INTERNED:
         return atlas.rows(request.names)[request.numbers]
-    ids = snapshot.ids[request.target]
-    try:
-        return ids.rows(request.header.dictionary, request.numbers)
-    except UnknownDictionary as error:
-        raise unknown_dictionary(error, ids) from None
+    return snapshot.ids[request.target].rows(request.header.dictionary, request.numbers)
 
 
 def _columns(request: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:

@@ -1,9 +1,5 @@
-"""`POST /v1/events`: checked, packed and stored in one round trip; the answer means stored.
-
-`POST /v1/events` in binary columns.
-Events that are not stored, as answers list them.
-Which times events may carry now, by the clock that the settings choose.
-"""
+"""`POST /v1/events`: events of JSON, NDJSON or binary columns, checked, packed and stored in one
+round trip; the response means stored."""
 
 import time
 from asyncio import sleep
@@ -35,11 +31,10 @@ from app.api.hot_path import (
     request_body,
 )
 from app.api.metrics.counters import Metrics
-from app.api.problems import Problem, unknown_dictionary, unsupported_version
+from app.api.problems import Problem
 from app.api.resources import Resources
-from app.columns.campaigns import UnknownDictionary
-from app.columns.events import EventAdmission, EventsRequest, TooManyRows, read_events
-from app.columns.layout import INTERNED, UnknownColumnsVersion
+from app.columns.events import EventAdmission, EventsRequest, read_events
+from app.columns.layout import INTERNED
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.admission import Admission, OpenTimes
 from app.events.schema import (
@@ -47,13 +42,14 @@ from app.events.schema import (
     Event,
     EventRejection,
     Parsed,
-    TooManyEvents,
     is_array,
     parse_all,
     parse_each,
 )
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
 from app.strict_json import ValidationError
+
+_Admitted = tuple[Admission, list[EventRejection]]
 
 
 def listed(rejections: Sequence[EventRejection]) -> list[dict[str, Any]]:
@@ -71,12 +67,6 @@ def refuse_if_all_are_broken(number: int, rejections: Sequence[EventRejection]) 
         raise Problem(status, "broken-events", detail, rejected=listed(rejections))
 
 
-def too_many_events(error: ValueError, most: int) -> Problem:
-    """The request holds more events than one request may."""
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return Problem(status, "too-many-events", str(error), limit=most)
-
-
 def open_times(resources: Resources) -> OpenTimes:
     """Open by the wall clock, or since the last refit where events tell the time."""
     if resources.settings.clock == "event":
@@ -84,12 +74,9 @@ def open_times(resources: Resources) -> OpenTimes:
     return OpenTimes.at(time.time(), resources.settings)
 
 
-def admit(body: bytes, resources: Resources) -> tuple[Admission, list[EventRejection]]:
-    """What a request in columns stores, and the rejections of events that do not count.
-
-    Raises Problem or ValidationError for a bad request.
-    """
-    request = _read(body, resources.settings.max_events)
+def _admit_columns(body: bytes, resources: Resources) -> _Admitted:
+    """What a request in columns stores, and the rejections of events that do not count."""
+    request = read_events(body, resources.settings.max_events)
     names, places = _campaigns(request, resources)
     times = open_times(resources)
     admitted = EventAdmission(request, names, places, resources.settings, times)
@@ -98,44 +85,28 @@ def admit(body: bytes, resources: Resources) -> tuple[Admission, list[EventRejec
     return admitted.admission, rejections
 
 
-def _read(body: bytes, most: int) -> EventsRequest:
-    try:
-        return read_events(body, most)
-    except UnknownColumnsVersion as error:
-        raise unsupported_version(error) from None
-    except TooManyRows as error:
-        raise too_many_events(error, most) from None
-
-
 def _campaigns(
     request: EventsRequest, resources: Resources
 ) -> tuple[Sequence[str], NDArray[np.intp]]:
     """Distinct names, and the place in them of each event's campaign, (n,)."""
-    names, places = _named(request, resources)
+    if request.header.flags & INTERNED:
+        ids = resources.refresher.current.ids.get(request.target)
+        if ids is None:
+            known = ", ".join(resources.settings.known_targets)
+            raise ValidationError("target", f"unknown target; known are {known}", request.target)
+        names, places = ids.names(request.header.dictionary, request.numbers)
+    else:
+        distinct = {name: place for place, name in enumerate(dict.fromkeys(request.names))}
+        each = np.fromiter(map(distinct.__getitem__, request.names), np.intp, len(request.names))
+        names, places = list(distinct), each[request.numbers]
     rows = request.header.rows
     return names, np.repeat(places, rows) if len(places) < rows else places
-
-
-def _named(request: EventsRequest, resources: Resources) -> tuple[Sequence[str], NDArray[np.intp]]:
-    if not request.header.flags & INTERNED:
-        distinct = {name: place for place, name in enumerate(dict.fromkeys(request.names))}
-        places = np.fromiter(map(distinct.__getitem__, request.names), np.intp, len(request.names))
-        return list(distinct), places[request.numbers]
-    ids = resources.refresher.current.ids.get(request.target)
-    if ids is None:
-        known = ", ".join(resources.settings.known_targets)
-        raise ValidationError("target", f"unknown target; known are {known}", request.target)
-    try:
-        return ids.names(request.header.dictionary, request.numbers)
-    except UnknownDictionary as error:
-        raise unknown_dictionary(error, ids) from None
 
 
 router = APIRouter(tags=["events"])
 
 PATH: Final = "/v1/events"
 KEY_HEADER: Final = "Idempotency-Key"
-_Admitted = tuple[Admission, list[EventRejection]]
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
 _EXAMPLE: Final = [
     {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.01}}
@@ -182,7 +153,7 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
 
 async def _admitted(body: bytes, kind: str, resources: Resources) -> _Admitted:
     if kind == COLUMNS:
-        work = partial(admit, body, resources)
+        work = partial(_admit_columns, body, resources)
         return await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
     lines = kind == NDJSON or not is_array(body)
     if len(body) >= LARGE:
@@ -200,12 +171,7 @@ async def _give_way(body: bytes) -> None:
 
 def _parse(body: bytes, lines: bool, resources: Resources) -> Parsed:
     most = resources.settings.max_events
-    try:
-        parsed = parse_all(body, most, lines=lines)
-        if parsed is None:
-            parsed = parse_each(body, most, lines=lines)
-    except TooManyEvents as error:
-        raise too_many_events(error, most) from None
+    parsed = parse_all(body, most, lines=lines) or parse_each(body, most, lines=lines)
     if not len(parsed):
         raise ValidationError("events", "must be at least one")
     return parsed

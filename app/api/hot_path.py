@@ -1,17 +1,9 @@
-"""A request's body: read within bounds, and unpacked within the same bounds.
+"""Plain ASGI under the framework: bodies read within bounds, and the hot path.
 
-From how many bytes on the work on a body is done in a thread, and not on the event loop.
-
-That is some ten milliseconds of work; of events in binary columns thirty at the worst, when each of
-them is refused in words. With less, handing it over costs others more than it saves them.
-The JSON schema of the routes that read their bodies themselves, for /docs.
-
-The hot path: an ASGI application in front of the framework that owns the two routes which take
-all the traffic. It finds them by one look-up, reads the body itself and sends one answer; requests,
-responses, routing and middleware of the framework cost more than the work
+The hot path is an ASGI application in front of the framework that owns the two routes which take
+all the traffic. It finds them by one look-up, reads the body itself and sends one response;
+requests, responses, routing and middleware of the framework cost more than the work
 (docs/decisions/0010-hot-path.md). Every other request goes on to the framework.
-
-An answer on the hot path: what the server needs to send, and nothing else.
 """
 
 import zlib
@@ -141,8 +133,10 @@ def _bad_gzip(reason: str) -> Problem:
 
 
 LARGE: Final = 256 * 1024
+"""From so many bytes on the work on a body is done in a thread, not on the event loop: that is some
+ten milliseconds of work. With less, handing it over costs others more than it saves them."""
 LARGE_DENSE: Final = 32 * 1024
-"""For events in binary columns."""
+"""For events in binary columns: thirty milliseconds at the worst, each refused in words."""
 
 SLICED: Final = 4 * 1024
 """From so many bytes on, other requests have a turn between the steps of the work on a body."""

@@ -11,8 +11,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from app.columns.campaigns import CampaignIds, UnknownDictionary
+from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import VERSIONS, UnknownColumnsVersion
+from app.events.schema import TooManyEvents
 from app.storage.errors import (
     IdempotencyConflict,
     QueueFull,
@@ -92,6 +93,22 @@ def _store_unavailable(error: StorageUnavailable) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
+def _too_many_events(error: TooManyEvents) -> Problem:
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return Problem(status, "too-many-events", str(error), limit=error.most)
+
+
+def _unsupported_version(error: UnknownColumnsVersion) -> Problem:
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    return Problem(status, "unsupported-columns-version", str(error), versions=VERSIONS)
+
+
+def _unknown_dictionary(error: UnknownDictionary) -> Problem:
+    """Names will do, and so will the list in force."""
+    in_force = f"{error.in_force:016x}"
+    return Problem(HTTPStatus.CONFLICT, "unknown-dictionary", str(error), dictionary=in_force)
+
+
 def _worded(
     status: HTTPStatus, slug: str, headers: Mapping[str, str] | None = None
 ) -> Callable[[Exception], Problem]:
@@ -104,6 +121,9 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     MalformedJson: _worded(HTTPStatus.BAD_REQUEST, "malformed-json"),
     RequestValidationError: _broken_parameter,
     HTTPException: _of_status,
+    TooManyEvents: _too_many_events,
+    UnknownColumnsVersion: _unsupported_version,
+    UnknownDictionary: _unknown_dictionary,
     StorageUnavailable: _store_unavailable,
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
@@ -131,15 +151,3 @@ def answer_with_problems(app: FastAPI) -> None:
 
 async def _answer(_: Request, error: Exception) -> Response:
     return problem_of(error).response()
-
-
-def unsupported_version(error: UnknownColumnsVersion) -> Problem:
-    """Another version of the layout will do."""
-    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    return Problem(status, "unsupported-columns-version", str(error), versions=VERSIONS)
-
-
-def unknown_dictionary(error: UnknownDictionary, ids: CampaignIds) -> Problem:
-    """Names will do, and so will the list in force."""
-    in_force = f"{ids.dictionary:016x}"
-    return Problem(HTTPStatus.CONFLICT, "unknown-dictionary", str(error), dictionary=in_force)

@@ -1,8 +1,7 @@
 """What an API process serves: one published version, whole, until the next replaces it.
 
-Keeps the snapshot current: a thread that looks for a new version and swaps one reference.
-The pace of long work beside the requests: it takes no more of the core than they leave.
-How old the maps behind an answer are.
+`Refresher` keeps the snapshot current: a thread that looks for a new version and swaps one
+reference, at the pace (`Pace`) that requests leave.
 """
 
 import logging

@@ -1,7 +1,5 @@
-"""The campaigns of a body: names that it brings, or the ids of a list that both sides know.
-
-Interned campaigns: the numbers that stand for names in binary bodies.
-"""
+"""The campaigns of a binary body: names that it brings, or interned ids, the numbers that stand for
+names in a list that both sides know."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,7 +89,12 @@ _PIECE: Final = 4096
 
 
 class UnknownDictionary(ValueError):
-    """The ids are of a list that this process does not know, or knows no more."""
+    """The ids are of a list that this process does not know, or knows no more; `in_force` is the
+    digest of the list that it knows."""
+
+    def __init__(self, dictionary: int, in_force: int) -> None:
+        super().__init__(f"dictionary = {dictionary:016x}: not known, or no longer")
+        self.in_force = in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class CampaignIds:
     def _former(self, dictionary: int) -> _Former:
         found = self.former.get(dictionary)
         if found is None:
-            raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
+            raise UnknownDictionary(dictionary, self.dictionary)
         return found
 
     def _lists(self) -> dict[int, tuple[str, ...]]:

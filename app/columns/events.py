@@ -1,6 +1,5 @@
-"""A request of events in binary columns.
-
-From columns of events to what is stored: all at once what is in order, the rest one by one.
+"""Events in binary columns: the request, and how its events are admitted: all at once what is in
+order, the rest one by one.
 
 What the checks of whole columns doubt goes the way of the same events in JSON, which finds the
 words of each error; so both bodies store the same and refuse the same.
@@ -34,7 +33,16 @@ from app.columns.layout import (
     read_header,
 )
 from app.events.admission import CLICK, LONGEST_ID, Admission, OpenTimes
-from app.events.schema import RULES, Click, Event, EventRejection, Impression, Parsed, TargetOutcome
+from app.events.schema import (
+    RULES,
+    Click,
+    Event,
+    EventRejection,
+    Impression,
+    Parsed,
+    TargetOutcome,
+    TooManyEvents,
+)
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.event_columns import EventColumns
 from app.strict_json import InvalidNumber, ValidationError, convert
@@ -65,7 +73,7 @@ class EventsRequest(NamedTuple):
 def read_events(body: bytes, most: int) -> EventsRequest:
     """The request of at most `most` events.
 
-    Raises UnknownColumnsVersion, TooManyRows, and ValidationError for a body that is not whole.
+    Raises UnknownColumnsVersion, TooManyEvents, and ValidationError for a body that is not whole.
     """
     header = read_header(body, _KINDS)
     _check_rows(header.rows, most)
@@ -88,15 +96,11 @@ def read_events(body: bytes, most: int) -> EventsRequest:
     )
 
 
-class TooManyRows(ValueError):
-    """The body announces more events than one request may have."""
-
-
 def _check_rows(rows: int, most: int) -> None:
     if not rows:
         raise ValidationError("events", "must be at least one")
     if rows > most:
-        raise TooManyRows(f"events = {rows}: one request takes at most {most}")
+        raise TooManyEvents(rows, most)
 
 
 def _read_ids(sections: Sections, rows: int) -> list[str]:

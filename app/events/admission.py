@@ -1,12 +1,10 @@
-"""Which times events may carry: the hours a refit can still learn from, and not the future.
+"""Which events count, and what each adds: to the bins of its hour, or to what its click knows.
 
-Which events count, and what each adds: to the bins of its hour, or to what its click knows.
-
-What the store refused, told as every other rejection: field, value and rule.
-Impressions of one request as columns, checked all at once.
-
-The checks are those of `Admission`, and only say whether everything is in order. Where something
-is not, the events are admitted one by one, which finds the words and saves those that count.
+`OpenTimes` are the times that events may carry: the hours a refit can still learn from, and not the
+future. Many impressions are checked as columns, all at once; those checks only say whether
+everything is in order, and where something is not, events are admitted one by one, which finds the
+words and keeps those that count. What the store refused afterwards is worded as every other
+rejection: field, value and rule.
 """
 
 from collections import Counter

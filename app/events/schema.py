@@ -1,9 +1,7 @@
-"""The events of the contract, as strict types; also the source of their JSON schema in /docs.
+"""The events of the contract as strict types, the rules of their names and features, and how the
+bytes of a request become events and the rejections of what is none.
 
-The rule of campaign names: 1 to so many bytes of UTF-8.
-Which pre-click features a click may carry.
-
-From a request's bytes to events and the reasons of those that are none.
+The types are also the source of the JSON schema in /docs.
 """
 
 import sys
@@ -122,7 +120,7 @@ RULES: Final = {
 }
 
 
-# Short names need no encoding to be judged.
+# Short names need no encoding to be checked.
 _MOST_BYTES_OF_A_CHARACTER: Final = 4
 
 
@@ -173,7 +171,11 @@ _LINES: Final = msgspec.json.Decoder(Event)
 
 
 class TooManyEvents(ValueError):
-    """The request holds more events than one request may."""
+    """The request holds more events than the `most` that one request may."""
+
+    def __init__(self, number: int, most: int) -> None:
+        super().__init__(f"events = {number}: one request takes at most {most}")
+        self.most = most
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ def parse_each(body: bytes, most: int, *, lines: bool) -> Parsed:
 
 def _check_number(number: int, most: int) -> None:
     if number > most:
-        raise TooManyEvents(f"events = {number}: one request takes at most {most}")
+        raise TooManyEvents(number, most)
 
 
 def _sorted_out(items: Sequence[Any], plain: Callable[[Any], object], most: int) -> Parsed:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.columns.events import TooManyRows, read_events
+from app.columns.events import read_events
 from app.columns.layout import UnknownColumnsVersion
 from app.columns.scores import pack_probabilities, read_scores
+from app.events.schema import TooManyEvents
 from app.strict_json import ValidationError
 from tests.columns import bodies
 from tests.columns.bodies import (
@@ -351,5 +352,5 @@ def test_events_that_cannot_be_are_refused(body, text):
 
 
 def test_too_many_events_are_an_error_of_their_own():
-    with pytest.raises(TooManyRows, match=r"^events = 101: one request takes at most 100$"):
+    with pytest.raises(TooManyEvents, match=r"^events = 101: one request takes at most 100$"):
         read_events(impressions_body([0.5], [1.0], campaigns=["a"], announced={"rows": 101}), MOST)

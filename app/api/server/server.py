@@ -1,8 +1,5 @@
-"""Serves the application over HTTP until it is told to stop.
-
-A uvicorn server that says how it stands, and ends without failing a request.
-Whether other machines may reach the address that the API listens on.
-"""
+"""Serves the application over HTTP until it is told to stop: a uvicorn server that keeps its worker
+status current and ends without failing a request; and whether its address may be public."""
 
 import asyncio
 import socket
@@ -27,7 +24,7 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 class DrainingServer(uvicorn.Server):
-    """Tells `status` when it serves and when no longer.
+    """Keeps `status` current.
 
     A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
     look elsewhere first. One of several stops accepting at once: the others take what waits in the
