@@ -249,15 +249,15 @@ class Settings(BaseSettings):
     drift_correction: bool = Field(
         True, description="Correct expected conversions by those seen so far, by campaign."
     )
-    training_days: int = Field(14, ge=2, le=90, description="Days of mature clicks to train on.")
+    training_days: int = Field(14, ge=2, le=90, description="Days of clicks with matured labels to train on.")
     training_clicks: int = Field(
         2_000_000, ge=1000, description="Most clicks to train on; a sample of more."
     )
     min_training_clicks: int = Field(
-        1000, ge=1, description="Fewest mature clicks for a post-click model."
+        1000, ge=1, description="Fewest clicks with matured labels for a post-click model."
     )
     min_training_conversions: int = Field(
-        100, ge=1, description="Fewest conversions of mature clicks for a post-click model."
+        100, ge=1, description="Fewest conversions of such clicks for a post-click model."
     )
     training_threads: int = Field(
         0,

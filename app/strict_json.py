@@ -61,7 +61,7 @@ def show(value: object) -> str:
 def decode(body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules) -> T:
     """The decoded body; raises MalformedJson, or ValidationError for the first broken rule.
 
-    What the fast reader refuses is read again slowly, for the words; that reader has the last one.
+    What the fast reader refuses is read again slowly, to find the error; that reader decides.
     """
     try:
         return decoder.decode(body)

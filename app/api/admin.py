@@ -259,6 +259,6 @@ async def _overridden(
     }
     if not retrain:
         return answer
-    asked = {"target": target, "campaigns": [campaign]}
-    job = await run_in_threadpool(given.jobs.submit, RETRAIN, asked, now)
+    content = {"target": target, "campaigns": [campaign]}
+    job = await run_in_threadpool(given.jobs.submit, RETRAIN, content, now)
     return {**answer, "job": asdict(job)}

@@ -180,12 +180,12 @@ class CalibratedScores(NamedTuple):
         return self.atlas.levels(np.asarray(self.rows))
 
 
-def _calibrated(atlas: Atlas, asked: TargetScores) -> CalibratedScores:
-    number = len(asked.scores)
+def _calibrated(atlas: Atlas, given: TargetScores) -> CalibratedScores:
+    number = len(given.scores)
     if number <= FEW:
-        return _looked_up(asked.target, atlas, atlas.few_rows(asked.campaigns), asked.scores)
-    scores = np.fromiter(asked.scores, np.float64, number)
-    return _looked_up(asked.target, atlas, atlas.rows(asked.campaigns), scores)
+        return _looked_up(given.target, atlas, atlas.few_rows(given.campaigns), given.scores)
+    scores = np.fromiter(given.scores, np.float64, number)
+    return _looked_up(given.target, atlas, atlas.rows(given.campaigns), scores)
 
 
 def _looked_up(
@@ -230,7 +230,7 @@ def respond(
     try:
         part = _calibrated_columns(request, snapshot)
     except IndexError:
-        # The look-up meets an id beyond the list anyway; only then is it sought for the words.
+        # The look-up meets an id beyond the list anyway; only then is it searched for, for the error.
         snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
     if accept is not None and _wants_json(accept):
@@ -346,22 +346,22 @@ def _response(
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
         return respond(body, headers.get(b"accept"), resources)
-    asked = read_request(body, resources.settings)
+    given = read_request(body, resources.settings)
     snapshot = resources.refresher.current
-    parts = [_calibrated(snapshot.atlases[one.target], one) for one in asked]
-    probabilities = _merged(asked, parts, _PROBABILITIES)
-    levels = _merged(asked, parts, _LEVELS) if explain else None
+    parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
+    probabilities = _merged(given, parts, _PROBABILITIES)
+    levels = _merged(given, parts, _LEVELS) if explain else None
     return _json(probabilities, levels, snapshot), parts
 
 
 def _merged(
-    asked: list[TargetScores],
+    given: list[TargetScores],
     parts: list[CalibratedScores],
     column: Callable[[CalibratedScores], Any],
 ) -> Any:
     """The column of several parts as one, each value at its place in the request."""
     if len(parts) == 1:
         return column(parts[0])
-    places = chain.from_iterable(one.places for one in asked)
+    places = chain.from_iterable(one.places for one in given)
     values = chain.from_iterable(map(column, parts))
     return [value for _, value in sorted(zip(places, values, strict=True), key=itemgetter(0))]

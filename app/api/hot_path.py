@@ -136,7 +136,7 @@ LARGE: Final = 256 * 1024
 """From so many bytes on the work on a body is done in a thread, not on the event loop: that is some
 ten milliseconds of work. With less, handing it over costs others more than it saves them."""
 LARGE_DENSE: Final = 32 * 1024
-"""For events in binary columns: thirty milliseconds at the worst, each refused in words."""
+"""For events in binary columns: thirty milliseconds at the worst, each refused with its error."""
 
 SLICED: Final = 4 * 1024
 """From so many bytes on, other requests have a turn between the steps of the work on a body."""
@@ -201,7 +201,7 @@ PromptEndpoint = Callable[[Scope, bytes, Resources], PlainResponse | None]
 class HotPath:
     """Answers POST requests for the paths of `endpoints`; `framework` answers all others.
 
-    Those of `prompt` are answered before, on a server whose protocol asks for it.
+    Those of `prompt` are answered before, on a server whose protocol calls for it.
     """
 
     def __init__(

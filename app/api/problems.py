@@ -31,7 +31,7 @@ _CLOSED: Final = {"Connection": "close"}
 
 
 class Problem(Exception):
-    """An error as the caller sees it; extra members name what is wrong in machine's words."""
+    """An error as the caller sees it; extra members say what is wrong for machines."""
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ class Pace:
     Python gives threads that want to run the same time each, so work that goes on without a pause
     takes half of a core, of which requests may need more: they pile up until it is done. A call
     sleeps for as long as the other threads have worked since it last slept, unless that was little
-    for the time. With requests that need a share u of the core, sleeps settle at u / (1 - u) of a
+    for the time. With requests that need a share u of the core, sleeps converge to u / (1 - u) of a
     piece, and the work at 1 - u.
     """
 

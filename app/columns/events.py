@@ -2,7 +2,7 @@
 order, the rest one by one.
 
 What the checks of whole columns doubt goes the way of the same events in JSON, which finds the
-words of each error; so both bodies store the same and refuse the same.
+error of each; so both bodies store the same and refuse the same.
 """
 
 import math
@@ -56,7 +56,7 @@ class EventsRequest(NamedTuple):
     """n events of one kind and target; every column has shape (n,), but `numbers` may be (1,).
 
     `numbers` are indices of `names`, or interned ids. Scores, outcomes and times may be any floats:
-    each event is judged by itself. Clicks alone have `impression_at`, outcomes alone `outcomes`.
+    each event is checked by itself. Clicks alone have `impression_at`, outcomes alone `outcomes`.
     """
 
     header: Header
@@ -215,7 +215,7 @@ class EventAdmission:
         if not values["campaign"] and self._request.header.flags & INTERNED:
             raise ValidationError("campaign", _NO_NAME, 0)
         if not is_of_type:
-            # Raises: the schema knows the words.
+            # Raises: the schema knows the error.
             convert({"type": self._kind.tag, **values}, Event, RULES, whole="event")
         return self._kind.event(**values)
 

@@ -3,8 +3,8 @@
 `OpenTimes` are the times that events may carry: the hours a refit can still learn from, and not the
 future. Many impressions are checked as columns, all at once; those checks only say whether
 everything is in order, and where something is not, events are admitted one by one, which finds the
-words and keeps those that count. What the store refused afterwards is worded as every other
-rejection: field, value and rule.
+errors and keeps those that count. What the store refused afterwards is a rejection like any other:
+field, value and rule.
 """
 
 from collections import Counter
@@ -65,7 +65,7 @@ class OpenTimes:
 
     @classmethod
     def since(cls, as_of: float | None, settings: Settings) -> Self:
-        """Open when time is told by events: the window before the last refit, and all after it."""
+        """Open by the time of events: the window before the last refit, and all after it."""
         if as_of is None:
             return cls(_hour_of(_FIRST_SECOND), _END_SECOND)
         return cls(_hour_of(as_of) - settings.window_hours, _END_SECOND)
@@ -128,7 +128,7 @@ _REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "f
 
 
 def rejection_of(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> EventRejection:
-    """Why the event is not stored, in words and as a label of a metric."""
+    """Why the event is not stored, as an error and as a label of a metric."""
     error = _broken_rule(event, refused, settings)
     reason = _REASONS.get(refused.reason, INVALID)
     return EventRejection(refused.place, str(error), TYPE_NAMES[type(event)], reason)
@@ -246,7 +246,7 @@ class Admission:
 
     An impression is one trial of the target `click`, a click the success of that trial; every
     other immediate target is counted by outcomes, which carry both. A click with a score for a
-    delayed target opens: behaviours and conversions are told of it by its id.
+    delayed target opens: behaviours and conversions name it by its id.
     """
 
     def __init__(self, settings: Settings, times: OpenTimes) -> None:

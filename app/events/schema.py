@@ -27,7 +27,7 @@ Scores = Annotated[dict[str, Score], Meta(description="The upstream model's scor
 
 
 class _Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, gc=False):
-    """What all events share: strict, immutable, told apart by `type`."""
+    """What all events share: strict, immutable, distinguished by `type`."""
 
 
 class Impression(_Event, tag="impression", frozen=True):

@@ -98,7 +98,7 @@ ANSWERS: Final = {
     Reason.MALFORMED: _message(_MALFORMED),
     Reason.TOO_MANY: _message(_TOO_MANY),
 }
-"""What a caller is told before the connection is closed; of other reasons nothing."""
+"""What a caller gets before the connection is closed; of other reasons nothing."""
 
 
 def unread_bytes(transport: Transport) -> int:
@@ -112,7 +112,7 @@ def unread_bytes(transport: Transport) -> int:
 def _in_kernel(transport: Transport) -> int:
     socket = transport.get_extra_info("socket")
     if socket is None:
-        # So says uvloop of a closed one whose socket nobody asked for before.
+        # So says uvloop of a closed one whose socket was never looked up.
         return 0
     try:
         return int(unpack("i", ioctl(socket.fileno(), TIOCOUTQ, bytes(4)))[0])
@@ -190,7 +190,7 @@ class BoundedProtocol(HttpToolsProtocol):
             cause = error.__context__
             self._end(cause.reason if isinstance(cause, _Refused) else Reason.MALFORMED)
         except HttpParserUpgrade as upgrade:
-            # The request was answered as if it had not asked; the parser forgets what came after.
+            # The request was answered without the upgrade; the parser forgets what came after.
             if upgrade.args[0] < len(data):
                 self.shutdown()
         else:

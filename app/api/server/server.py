@@ -26,7 +26,7 @@ _CLOSE: Final = (b"connection", b"close")
 class DrainingServer(uvicorn.Server):
     """Keeps `status` current.
 
-    A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
+    A lone process that gets the signal to end goes on accepting for `drain_seconds`, so that a balancer can
     look elsewhere first. One of several stops accepting at once: the others take what waits in the
     socket they share.
     """

@@ -33,7 +33,7 @@ class Calibrated:
     """Probabilities of n scores, in their order; numpy takes it for the array of them.
 
     `levels` says of each which map served it: `campaign`, `target`, `identity`, or `raw` when the
-    service was away and these are the scores themselves; None where it was not asked for.
+    service was away and these are the scores themselves; None without `explain`.
     `map_age` is seconds since `version` was published; None before the first version.
     """
 

@@ -40,7 +40,7 @@ class Deadline:
 
 
 class RemainingTime(dict[str, float]):
-    """Timeouts in httpx's form, each told when it is asked for: what is left until the deadline.
+    """Timeouts in httpx's form, each read when it is needed: what is left until the deadline.
 
     To connect, to write and to read may each take what is left, and not each the whole.
     """

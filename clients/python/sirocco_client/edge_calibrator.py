@@ -95,7 +95,7 @@ class EdgeCounts:
 
 
 class _MissingAtlas:
-    """Stands where an atlas will be: whatever is asked of it raises NoAtlas."""
+    """Stands where an atlas will be: whatever it is used for raises NoAtlas."""
 
     def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> NoReturn:
         raise NoAtlas("no atlas has come yet")
@@ -105,9 +105,9 @@ class _MissingAtlas:
 
 
 class EdgeCalibrator:
-    """Holds the atlas of one target and looks up locally; a thread asks for changes.
+    """Holds the atlas of one target and looks up locally; a thread polls for changes.
 
-    It asks every `refresh_seconds`, give or take half, by ETag: an atlas travels only when it has
+    It polls every `refresh_seconds`, give or take half, by ETag: an atlas travels only when it has
     changed. When the service is away, has no version yet, or sends what cannot be read, the last
     atlas stays, and its age tells. Before the first atlas a look-up raises NoAtlas, or with
     `before_first="identity"` changes nothing. With `keep_in`, the atlas is kept in that file and a

@@ -129,7 +129,7 @@ class _Buffer(EventMethods):
 
     def _finish(self, batch: Batch, result: Delivered | BatchTooLarge) -> Iterator[_Step]:
         if isinstance(result, Delivered):
-            # First, so that whoever flushes has been told when the flush is over.
+            # First, so that callbacks have run when the flush is over.
             yield result
             self._queue.finish(batch, result)
         else:
