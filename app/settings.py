@@ -1,11 +1,9 @@
-"""Every setting of the service, read once from the environment and passed on from there.
-
-Types of settings that read text of their own: lists of names, values by target, expressions.
-"""
+"""Every setting of the service, read once from the environment and passed on from there."""
 
 import os
 import re
 from collections.abc import Callable
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -41,7 +39,7 @@ def _some_target(value: tuple[str, ...]) -> tuple[str, ...]:
 def _by_target(value: object) -> object:
     if isinstance(value, str):
         parts = (part.partition("=") for part in value.split(",") if part.strip())
-        return {name.strip(): said.strip() for name, _, said in parts}
+        return {name.strip(): text.strip() for name, _, text in parts}
     return value
 
 
@@ -149,9 +147,6 @@ class Settings(BaseSettings):
         le=600,
         description="How long a process told to end still takes requests while `/readyz` says 503:"
         " as long as the load balancer needs to look.",
-    )
-    busy_poll_seconds: float = Field(
-        0.0, ge=0, le=60, description="How long to look for the next request before sleeping."
     )
     allow_public: bool = Field(
         False, description="Allow an address other machines can reach; there are no API keys yet."
@@ -261,15 +256,15 @@ class Settings(BaseSettings):
     drift_correction: bool = Field(
         True, description="Correct expected conversions by those seen so far, by campaign."
     )
-    training_days: int = Field(14, ge=2, le=90, description="Days of mature clicks to train on.")
+    training_days: int = Field(14, ge=2, le=90, description="Days of clicks with matured labels to train on.")
     training_clicks: int = Field(
         2_000_000, ge=1000, description="Most clicks to train on; a sample of more."
     )
     min_training_clicks: int = Field(
-        1000, ge=1, description="Fewest mature clicks for a post-click model."
+        1000, ge=1, description="Fewest clicks with matured labels for a post-click model."
     )
     min_training_conversions: int = Field(
-        100, ge=1, description="Fewest conversions of mature clicks for a post-click model."
+        100, ge=1, description="Fewest conversions of such clicks for a post-click model."
     )
     training_threads: int = Field(
         0,
@@ -309,7 +304,7 @@ class Settings(BaseSettings):
             )
         return self
 
-    @property
+    @cached_property
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets

@@ -1,55 +1,48 @@
-"""JSON from strangers: decoded strictly, and refused in words that name field, value and rule."""
+"""JSON from untrusted clients: decoded strictly, and refused in words that name field, value and
+rule.
+
+What msgspec's fast decoder refuses is read again with the standard library, and the first broken
+rule is found by the types of the fields; nothing depends on the wording of msgspec's messages.
+"""
 
 import json
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from types import UnionType
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 import orjson
+from msgspec import UNSET
 
 T = TypeVar("T")
 
 _SHOWN: Final = 64
 _LONGEST_INTEGER: Final = 309
 _INTEGERS: Final = range(-(2**63), 2**64)
-# The last place in a message is msgspec's own: what stands before may quote the sender's words.
-_PLACE: Final = re.compile(r"(?P<complaint>.*) - at `\$(?P<path>[^`]*)`", re.DOTALL)
-_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
-_OF_OBJECT: Final = re.compile(r"Object (?P<what>[a-z]+ [a-z]+) field `(?P<name>.*)`", re.DOTALL)
-_OBJECT_RULES: Final = {"contains unknown": "unknown field", "missing required": "is required"}
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What a field must be, in words; `kind` is the type behind the words of an object's values."""
-
-    text: str
-    kind: Any = Any
-
-
-Rules = Mapping[str, Rule]
-"""By field name; `name[]` is the rule of the items of an array or the values of an object."""
+Rules = Mapping[str, str]
+"""What a field must be, in words, by its name; `name[]` for the items of an array or the values of
+an object."""
 
 
 class MalformedJson(ValueError):
     """The bytes are not JSON; nothing in them can be named."""
 
 
-class BrokenRule(ValueError):
+class ValidationError(ValueError):
     """One value breaks the rule of its field."""
 
-    def __init__(self, field: str, rule: str, value: object = msgspec.UNSET) -> None:
+    def __init__(self, field: str, rule: str, value: object = UNSET) -> None:
         self.field = field if len(field) <= _SHOWN else field[: _SHOWN - 3] + "..."
         self.rule = rule
-        self.value = None if value is msgspec.UNSET else show(value)
+        self.value = None if value is UNSET else show(value)
         super().__init__(f"{self.field}{f' = {self.value}' if self.value else ''}: {rule}")
 
 
 @dataclass(frozen=True, slots=True)
-class NoNumber:
+class InvalidNumber:
     """Stands where the JSON had NaN, Infinity or a number too large, so that no type takes it."""
 
     literal: str
@@ -59,14 +52,16 @@ def show(value: object) -> str:
     """The value as JSON, cut to 64 characters: an error never echoes a whole input."""
     if isinstance(value, (list, dict)) and len(value) > _SHOWN:
         return f"{'an array' if isinstance(value, list) else 'an object'} of {len(value)}"
-    text = value.literal if isinstance(value, NoNumber) else json.dumps(value, default=_literal)
+    text = (
+        value.literal if isinstance(value, InvalidNumber) else json.dumps(value, default=_literal)
+    )
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def decode(body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules) -> T:
-    """The decoded body; raises MalformedJson, or BrokenRule for the first broken rule.
+    """The decoded body; raises MalformedJson, or ValidationError for the first broken rule.
 
-    What the fast reader refuses is read again slowly, for the words; that reader has the last one.
+    What the fast reader refuses is read again slowly, to find the error; that reader decides.
     """
     try:
         return decoder.decode(body)
@@ -75,10 +70,10 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules) -> T:
 
 
 def loads(text: bytes) -> Any:
-    """Any JSON as plain objects, NoNumber for what is none; raises MalformedJson."""
+    """Any JSON as plain objects, InvalidNumber for what is none; raises MalformedJson."""
     try:
         raw = json.loads(
-            text.decode(), parse_constant=NoNumber, parse_float=_float, parse_int=_integer
+            text.decode(), parse_constant=InvalidNumber, parse_float=_float, parse_int=_integer
         )
         orjson.dumps(raw, default=_literal)
     except RecursionError:
@@ -93,86 +88,111 @@ def loads(text: bytes) -> Any:
 
 
 def convert(raw: Any, kind: Any, rules: Rules, whole: str = "body") -> Any:
-    """The plain object as `kind`; BrokenRule names the first broken rule."""
+    """The plain object as `kind`, whose structs forbid unknown fields; ValidationError names the
+    first broken rule, in the order of the input."""
     try:
         return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise _explained(str(error), raw, rules, whole) from None
+    except msgspec.ValidationError:
+        raise _explained(raw, kind, rules, whole) from None
 
 
-def _explained(message: str, raw: Any, rules: Rules, whole: str) -> BrokenRule:
-    complaint, path = _taken_apart(message, raw)
-    place = _Place(raw, rules)
-    for step in _STEP.finditer(path):
-        place.follow(step["name"], step["index"])
-    if about := _OF_OBJECT.fullmatch(complaint):
-        return BrokenRule(place.join(about["name"]), _OBJECT_RULES[about["what"]])
-    rule = rules.get(place.rule_name)
-    words = rule.text if rule else complaint.replace("`", "").replace("Expected", "expected")
-    return BrokenRule(place.field or whole, words, place.value)
+class _Part(NamedTuple):
+    """A part of an object or array that is wrong: the step to it, the name of its rule (of items
+    that of their array and `[]`), and what is wrong with it if not its kind."""
+
+    step: str
+    rule: str
+    value: Any
+    kind: Any = None
+    words: str = ""
 
 
-def _taken_apart(message: str, raw: Any) -> tuple[str, str]:
-    """Complaint and path; the path is empty when the complaint is about the whole."""
-    about = _OF_OBJECT.fullmatch(message)
-    of_the_whole = about is not None and isinstance(raw, dict) and about["name"] in raw
-    found = None if of_the_whole else _PLACE.fullmatch(message)
-    return (found["complaint"], found["path"]) if found else (message, "")
+def _explained(value: Any, kind: Any, rules: Rules, whole: str) -> ValidationError:
+    field, rule, words = "", "", ""
+    while not words and (part := _first_wrong(value, kind)):
+        field, rule = field + part.step, part.rule or f"{rule}[]"
+        value, kind, words = part.value, part.kind, part.words
+    words = words or rules.get(rule) or _complaint(value, kind)
+    return ValidationError(field.removeprefix(".") if field else whole, words, value)
 
 
-class _Place:
-    """A walk down a plain object along msgspec's error path."""
+def _first_wrong(value: Any, kind: Any) -> _Part | None:
+    """The first part that is wrong; None if the value itself is, and not a part of it."""
+    kinds = {get_origin(one) or one: one for one in _alternatives(kind)}
+    structs = [one for one in kinds if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    if isinstance(value, dict) and structs:
+        return _wrong_field(value, structs)
+    if not isinstance(value, dict | list) or type(value) not in kinds:
+        return None
+    names = [f".{name}" for name in value] if isinstance(value, dict) else None
+    items = list(value.values()) if isinstance(value, dict) else value
+    kind = get_args(kinds[type(value)])[-1]
+    index = _first_misfit(items, kind)
+    if index is None:
+        return None
+    return _Part(names[index] if names else f"[{index}]", "", items[index], kind)
 
-    def __init__(self, value: Any, rules: Rules) -> None:
-        self.value = value
-        self.field = ""
-        self.rule_name = ""
-        self._rules = rules
 
-    def join(self, name: str) -> str:
-        return f"{self.field}.{name}" if self.field else name
+def _wrong_field(value: dict[str, Any], structs: Sequence[type[msgspec.Struct]]) -> _Part | None:
+    tag_field = cast(str, structs[0].__struct_config__.tag_field)
+    by_tag = {str(struct.__struct_config__.tag): struct for struct in structs}
+    struct = by_tag.get(str(value.get(tag_field)))
+    if struct is None:
+        words = "" if tag_field in value else "is required"
+        return _Part(f".{tag_field}", tag_field, value.get(tag_field, UNSET), None, words)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    for name, item in value.items():
+        if name not in fields and name != tag_field:
+            return _Part(f".{name}", name, UNSET, None, "unknown field")
+        if name in fields and _complaint(item, fields[name].type):
+            return _Part(f".{name}", name, item, fields[name].type)
+    missing = (name for name, one in fields.items() if one.required and name not in value)
+    return next((_Part(f".{name}", name, UNSET, None, "is required") for name in missing), None)
 
-    def follow(self, name: str | None, index: str | None) -> None:
-        if name is not None:
-            self._enter(self.join(name), name, name)
-        elif index != "...":
-            self._enter(f"{self.field}[{index}]", int(index or 0), f"{self.rule_name}[]")
+
+def _alternatives(kind: Any) -> list[Any]:
+    """The members of a union, without what annotates them."""
+    if get_origin(kind) is Annotated:
+        return _alternatives(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return [one for member in get_args(kind) for one in _alternatives(member)]
+    return [kind]
+
+
+def _first_misfit(items: Sequence[Any], kind: Any) -> int | None:
+    """The index of the first item that is not of the kind, by halving: one by one takes long."""
+    if not _complaint(items, list[kind]):
+        return None
+    start, end = 0, len(items)
+    while end - start > 1:
+        middle = (start + end) // 2
+        if _complaint(items[start:middle], list[kind]):
+            end = middle
         else:
-            rule_name = f"{self.rule_name}[]"
-            key = _offender(self.value, self._rules.get(rule_name))
-            self._enter(self.join(key), key, rule_name)
-
-    def _enter(self, field: str, key: str | int, rule_name: str) -> None:
-        self.value = self.value[key]
-        self.field, self.rule_name = field, rule_name
+            start = middle
+    return start
 
 
-def _offender(values: dict[str, Any], rule: Rule | None) -> str:
-    """The key of the value that is not of the kind: msgspec only says that there is one."""
-    kind = rule.kind if rule else Any
-    wrong = (key for key, value in values.items() if not _fits(value, kind))
-    return next(wrong, next(iter(values)))
-
-
-def _fits(value: Any, kind: Any) -> bool:
+def _complaint(value: Any, kind: Any) -> str:
+    """What msgspec says against the value as it stands; empty if it is of the kind."""
     try:
         msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return False
-    return True
+    except msgspec.ValidationError as error:
+        return str(error).replace("`", "").replace("Expected", "expected")
+    return ""
 
 
-def _float(literal: str) -> float | NoNumber:
+def _float(literal: str) -> float | InvalidNumber:
     value = float(literal)
-    return value if math.isfinite(value) else NoNumber(literal)
+    return value if math.isfinite(value) else InvalidNumber(literal)
 
 
-def _integer(literal: str) -> int | float | NoNumber:
+def _integer(literal: str) -> int | float | InvalidNumber:
     if len(literal) >= _LONGEST_INTEGER:
-        return NoNumber(literal)
+        return InvalidNumber(literal)
     value = int(literal)
     return value if value in _INTEGERS else float(value)
 
 
 def _literal(value: object) -> str:
-    return value.literal if isinstance(value, NoNumber) else repr(value)
+    return value.literal if isinstance(value, InvalidNumber) else repr(value)

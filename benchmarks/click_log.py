@@ -29,8 +29,8 @@ import numpy as np
 import app.worker.relabelling
 from app.click_log import ClickLog, ClosedClick
 from app.settings import load_settings
-from app.storage import Batch, EventLog, Versions, open_async_redis
-from app.storage.blocks import Conversion
+from app.storage import EventBatch, EventLog, Versions, open_async_redis
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.models import Trained
@@ -122,7 +122,7 @@ async def _open(store: Store, stream: ClickStream) -> None:
         log = EventLog(client, load_settings().ttl_seconds)
         for start in range(0, len(stream), CLICKS_OF_A_REQUEST):
             chosen = slice(start, min(start + CLICKS_OF_A_REQUEST, len(stream)))
-            batch = Batch()
+            batch = EventBatch()
             for place, click in enumerate(_open_clicks(stream, chosen)):
                 batch.add_click(place, click, opens=True)
                 for name, occurred_at, value in click.behaviours:
@@ -236,7 +236,7 @@ def _write(log: ClickLog, span: Span, as_of: float) -> None:
     at = stream.clicks.clicked_at + stream.delay
     known = np.flatnonzero(at <= as_of)
     log.write_conversions(
-        Conversion(_click_id(number), TARGET, occurred_at, None)
+        StoredConversion(_click_id(number), TARGET, occurred_at, None)
         for number, occurred_at in zip(known.tolist(), at[known].tolist(), strict=True)
     )
 

@@ -5,7 +5,6 @@ NAMES = (
     "calibrate",
     "encodings",
     "connections",
-    "awake",
     "client",
     "ingest",
     "refit",

@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.api.calibrate import CalibrateRequest, read_questions
+from app.api.calibrate import CalibrateRequest, read_request
 from app.columns import CampaignIds
 from app.columns.layout import INTERNED
 from app.columns.scores import pack_probabilities, read_scores
@@ -61,7 +61,7 @@ class Served:
 
     def json(self, body: bytes) -> bytes:
         """Columns of JSON."""
-        (question,) = read_questions(body, _SETTINGS)
+        (question,) = read_request(body, _SETTINGS)
         rows = self.atlas.rows(question.campaigns)
         found = self.look_up(rows, np.array(question.scores))
         return orjson.dumps({"probabilities": found}, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -22,9 +22,8 @@ from typing import NamedTuple, Self
 
 import orjson
 
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
-from app.events.parsing import parse_all
+from app.events.admission import Admission, OpenTimes
+from app.events.schema import parse_all
 from app.settings import load_settings
 from app.storage import EventLog, open_async_redis
 from benchmarks import naive

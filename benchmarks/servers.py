@@ -31,7 +31,6 @@ HOST = "127.0.0.1"
 CORE = 0
 """Theirs alone."""
 MAPS_SEED = 3
-AWAKE_SECONDS = 0.5
 START_SECONDS, STOP_SECONDS, POLL_SECONDS = 120.0, 15.0, 0.05
 
 
@@ -90,16 +89,10 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _sirocco(given: Namespace, awake_seconds: float = 0.0) -> uvicorn.Server:
+def _sirocco(given: Namespace) -> uvicorn.Server:
     # Event time: the events of the benchmark have fixed times.
-    settings = load_settings(
-        host=HOST, port=given.port, clock="event", busy_poll_seconds=awake_seconds
-    )
+    settings = load_settings(host=HOST, port=given.port, clock="event")
     return server_of(settings, given.redis)
-
-
-def _sirocco_awake(given: Namespace) -> uvicorn.Server:
-    return _sirocco(given, AWAKE_SECONDS)
 
 
 def _interpolating(given: Namespace) -> uvicorn.Server:
@@ -152,7 +145,6 @@ def _served(app: FastAPI, port: int) -> uvicorn.Server:
 
 KINDS: dict[str, Callable[[Namespace], uvicorn.Server]] = {
     "sirocco": _sirocco,
-    "sirocco-awake": _sirocco_awake,
     "naive-interpolation": _interpolating,
     "naive-scikit-learn": _predicting,
     "naive-events": _incrementing,

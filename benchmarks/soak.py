@@ -1,11 +1,11 @@
 """A soak: mixed load at half the saturating rate, with a refit every minute.
 
-`sirocco serve` has a core to itself, on which it stays awake (`SIROCCO_BUSY_POLL_SECONDS`); the
-load, Redis and `sirocco worker` at a low priority share the other. Calibrations are of 1, 10 and
-100 scores over all campaigns, in JSON and, of 100, in binary columns; events come a hundred at a
-time, with ids, 2 % of them clicks. The saturating rate is that of the same mix with every
-connection always busy, which takes all of the server's core (`server cores, saturated`). Then
-requests are sent at random moments (open loop), at half that rate.
+`sirocco serve` has a core to itself; the load, Redis and `sirocco worker` at a low priority share
+the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100, in
+binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating rate
+is that of the same mix with every connection always busy, which takes all of the server's core
+(`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
+rate. Runs before 2026-11-23 had a server that polled for requests instead of sleeping.
 
 Latency is what the service takes: from when a request was sent until the kernel had its answer. A
 request that finds every connection waiting for an answer counts from when it was due, so that no

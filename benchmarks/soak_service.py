@@ -30,7 +30,6 @@ SEED = 29
 TARGET = "click"
 IMPRESSIONS_PER_HOUR = 50
 API_CORE, OTHER_CORE = 0, 1
-AWAKE_SECONDS = 1.0
 READY_SECONDS, REFIT_SECONDS, STOP_SECONDS = 60.0, 300.0, 15.0
 _HOUR_SECONDS = 3600
 
@@ -70,7 +69,6 @@ def running_service(campaigns: int, hours: int, versions: int) -> Iterator[Servi
             "SIROCCO_DATA_DIR": folder,
             "SIROCCO_VERSIONS_KEPT": str(versions),
             "SIROCCO_PORT": str(port),
-            "SIROCCO_BUSY_POLL_SECONDS": str(AWAKE_SECONDS),
         }
         with (
             _running("serve", environment, Path(folder), API_CORE) as server,

@@ -1,16 +1,12 @@
-"""What operators ask for: a refit now, how it went, and which versions there are.
-
-Calibrators of single campaigns: which there are, setting one, and taking it back.
-When the next refit by the clock begins, which takes up what was changed since the last.
-"""
+"""What operators do: a refit or a training now, how it went, which versions there are, and
+calibrators of single campaigns."""
 
 import time
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from math import floor
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Query, Request
@@ -18,14 +14,14 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
-from app.api.body import JSON, read_body, request_body
-from app.api.maps import known_target, target_fit
+from app.api.hot_path import JSON, read_body, request_body
+from app.api.maps import After, Limit, TargetQuery, known_target, page_of, target_fit
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
-from app.events.open_times import OpenTimes, Untimely
+from app.events.admission import OpenTimes, Untimely
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.strict_json import BrokenRule, Rule, decode, show
+from app.strict_json import ValidationError, decode, show
 from calibrators.registry import METHODS
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
@@ -50,13 +46,15 @@ class TrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_default
     as_of: Annotated[Time, Meta(description="What came later is not known.")] | None = None
 
 
+Wanted = TypeVar("Wanted", RetrainRequest, TrainRequest)
+
 _RETRAIN: Final = msgspec.json.Decoder(RetrainRequest)
 _TRAIN: Final = msgspec.json.Decoder(TrainRequest)
 _RULES: Final = {
-    "target": Rule("must be a string"),
-    "campaigns": Rule("must be an array of strings"),
-    "campaigns[]": Rule("must be a string"),
-    "as_of": Rule("must be a time: RFC 3339 with a time zone, or epoch seconds"),
+    "target": "must be a string",
+    "campaigns": "must be an array of strings",
+    "campaigns[]": "must be a string",
+    "as_of": "must be a time: RFC 3339 with a time zone, or epoch seconds",
 }
 
 
@@ -67,11 +65,8 @@ _RULES: Final = {
 )
 async def retrain(request: Request, given: Given) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
-    body = await given_body(request, given)
-    wanted = decode(body or b"{}", _RETRAIN, _RULES)
-    content = _moment(wanted.as_of, given.settings)
-    if wanted.target is not None:
-        content["target"] = _one_of(wanted.target, given.settings.known_targets, "a target")
+    targets = given.settings.known_targets
+    wanted, content = await _wanted(request, given, _RETRAIN, targets, "a target")
     if wanted.campaigns is not None:
         content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
     return await _queued(given, RETRAIN, content)
@@ -84,12 +79,8 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
 )
 async def train(request: Request, given: Given) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
-    body = await given_body(request, given)
-    wanted = decode(body or b"{}", _TRAIN, _RULES)
-    content = _moment(wanted.as_of, given.settings)
-    if wanted.target is not None:
-        delayed = given.settings.delayed_targets
-        content["target"] = _one_of(wanted.target, delayed, "a delayed target")
+    targets = given.settings.delayed_targets
+    _, content = await _wanted(request, given, _TRAIN, targets, "a delayed target")
     return await _queued(given, TRAIN, content)
 
 
@@ -120,22 +111,34 @@ async def given_body(request: Request, given: Given) -> bytes:
     return await read_body(headers, request.receive, given.settings.max_body_bytes)
 
 
+async def _wanted(
+    request: Request,
+    given: Given,
+    decoder: msgspec.json.Decoder[Wanted],
+    targets: Sequence[str],
+    what: str,
+) -> tuple[Wanted, dict[str, Any]]:
+    """What the body says, and the job's moment and target as it is queued."""
+    wanted = decode(await given_body(request, given) or b"{}", decoder, _RULES)
+    content = _moment(wanted.as_of, given.settings)
+    if wanted.target is not None:
+        if wanted.target not in targets:
+            rule = f"must be {what}: {', '.join(targets) or 'there is none'}"
+            raise ValidationError("target", rule, wanted.target)
+        content["target"] = wanted.target
+    return wanted, content
+
+
 async def _queued(given: Given, kind: str, content: dict[str, Any]) -> JSONResponse:
     job = await run_in_threadpool(given.jobs.submit, kind, content, time.time())
     location = f"{router.prefix}/jobs/{job.id}"
     return JSONResponse(asdict(job), HTTPStatus.ACCEPTED, {"Location": location})
 
 
-def _one_of(target: str, known: Sequence[str], what: str) -> str:
-    if target not in known:
-        raise BrokenRule("target", f"must be {what}: {', '.join(known) or 'there is none'}", target)
-    return target
-
-
 def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
     if not 1 <= len(campaigns) <= _MOST_CAMPAIGNS:
         rule = f"has {len(campaigns)} items; must have 1 to {_MOST_CAMPAIGNS}"
-        raise BrokenRule("campaigns", rule)
+        raise ValidationError("campaigns", rule)
     for place, campaign in enumerate(campaigns):
         check_campaign(f"campaigns[{place}]", campaign, settings.max_campaign_bytes)
     return sorted(set(campaigns))
@@ -149,7 +152,7 @@ def _moment(as_of: Time | None, settings: Settings) -> dict[str, Any]:
     try:
         return {"as_of": times.check("as_of", as_of)}
     except Untimely:
-        raise BrokenRule("as_of", "must not be in the future", str(as_of)) from None
+        raise ValidationError("as_of", "must not be in the future", str(as_of)) from None
 
 
 _MINUTE: Final = 60.0
@@ -183,32 +186,30 @@ class OverrideRequest(Struct, forbid_unknown_fields=True, frozen=True):
 
 _OVERRIDE: Final = msgspec.json.Decoder(OverrideRequest)
 _RULE: Final = f"must be one of {', '.join(METHODS)}"
-_OVERRIDE_RULES: Final = {"calibrator": Rule(_RULE)}
+_OVERRIDE_RULES: Final = {"calibrator": _RULE}
 
 Retrain = Annotated[bool, Query(description="Queue a refit of the campaign at once.")]
 
 
 @overrides_router.get("")
 def list_overrides(
-    given: Given,
-    target: Annotated[str | None, Query(description="Default: the first immediate target.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")] = 100,
-    after: Annotated[str, Query(description="`next` of the page before.")] = "",
+    given: Given, target: TargetQuery = None, limit: Limit = 100, after: After = ""
 ) -> dict[str, Any]:
     """Campaigns that have a calibrator of their own, by name; `next` is null on the last page."""
     stored = given.overrides.read()
     chosen = target or given.settings.targets[0]
     # Of a target that the settings do not name any more, so that it can be tidied up.
-    own = stored[chosen] if chosen in stored else _none_of(given, chosen)
+    if chosen not in stored:
+        known_target(given, chosen)
+    own = stored.get(chosen, {})
     names = sorted(own)
-    start = bisect_right(names, after)
-    page = names[start : start + limit]
+    page, following = page_of(names, limit, after)
     return {
         "target": chosen,
         "total": len(names),
         "targets": {name: len(campaigns) for name, campaigns in sorted(stored.items())},
         "overrides": [{"campaign": name, "calibrator": own[name]} for name in page],
-        "next": page[-1] if start + limit < len(names) else None,
+        "next": following,
     }
 
 
@@ -224,9 +225,9 @@ async def set_override(
     known_target(given, target)
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
     if wanted.calibrator not in METHODS:
-        raise BrokenRule("calibrator", _RULE, wanted.calibrator)
+        raise ValidationError("calibrator", _RULE, wanted.calibrator)
     await run_in_threadpool(given.overrides.put, target, campaign, wanted.calibrator)
-    return await _settled(given, target, campaign, wanted.calibrator, retrain)
+    return await _overridden(given, target, campaign, wanted.calibrator, retrain)
 
 
 @overrides_router.delete("/{target}/{campaign:path}")
@@ -242,18 +243,13 @@ async def delete_override(
     await run_in_threadpool(given.overrides.delete, target, campaign)
     if target not in given.settings.known_targets:
         return {"target": target, "campaign": campaign, "calibrator": None, "next_refit_at": None}
-    return await _settled(given, target, campaign, given.settings.calibrator_of(target), retrain)
+    return await _overridden(given, target, campaign, given.settings.calibrator_of(target), retrain)
 
 
-def _none_of(given: Resources, target: str) -> Mapping[str, str]:
-    known_target(given, target)
-    return {}
-
-
-async def _settled(
+async def _overridden(
     given: Resources, target: str, campaign: str, calibrator: str, retrain: bool
 ) -> dict[str, Any]:
-    """What the campaign's next refit will use, and when that is."""
+    """What the campaign's next refit will use, and when that is; queues one at once if wanted."""
     now = time.time()
     answer = {
         "target": target,
@@ -263,6 +259,6 @@ async def _settled(
     }
     if not retrain:
         return answer
-    asked = {"target": target, "campaigns": [campaign]}
-    job = await run_in_threadpool(given.jobs.submit, RETRAIN, asked, now)
+    content = {"target": target, "campaigns": [campaign]}
+    job = await run_in_threadpool(given.jobs.submit, RETRAIN, content, now)
     return {**answer, "job": asdict(job)}

@@ -10,8 +10,8 @@ from fastapi.telemetry import TelemetryConfig
 
 from app.api import admin, calibrate, events, health, maps
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
-from app.api.metrics.processes import Place
-from app.api.metrics.requests import Measured
+from app.api.metrics.counters import Measured
+from app.api.metrics.workers import WorkerSlot
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
 from app.settings import Settings
@@ -44,12 +44,12 @@ _HOT: Final[dict[str, Endpoint]] = {
 _PROMPT: Final[dict[str, PromptEndpoint]] = {calibrate.PATH: calibrate.calibrate_whole}
 
 
-def create_app(settings: Settings, redis_url: str, place: Place | None = None) -> HotPath:
+def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> HotPath:
     """The application on the store at `redis_url`; nothing connects before its lifespan.
 
-    `place` is where it counts, for one of several processes.
+    `slot` is where one of several processes counts.
     """
-    resources = Resources.of(settings, redis_url, _paths(), place or Place.alone())
+    resources = Resources.of(settings, redis_url, _paths(), slot or WorkerSlot.alone())
     app = FastAPI(
         title="sirocco",
         version="1",

@@ -1,8 +1,8 @@
-"""`POST /v1/calibrate`: from memory alone; no store, no lock, no wait.
+"""`POST /v1/calibrate`: calibrated probabilities from memory alone; no store, no lock, no wait.
 
-The answer to one question: in plain Python for a few scores, in one pass for many.
-What `POST /v1/calibrate` is asked: columns, one campaign with many scores, or rows.
-`POST /v1/calibrate` in binary columns.
+A request is JSON (columns, one campaign with many scores, or rows) or binary columns; its scores
+are looked up in the atlas of the version in force, in plain Python for a few and in one pass for
+many.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,26 +21,31 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
-from app.api.body import JSON, LARGE, check_head, media_type, read_body, request_body
-from app.api.hot_path import JSON_TYPE, Answer, declare
-from app.api.metrics.requests import Metrics
-from app.api.problems import unknown_dictionary, unsupported_version
+from app.api.hot_path import (
+    JSON,
+    JSON_TYPE,
+    LARGE,
+    PlainResponse,
+    check_head,
+    declare,
+    media_type,
+    read_body,
+    request_body,
+)
+from app.api.metrics.counters import Metrics
 from app.api.resources import Resources
 from app.api.snapshot import Snapshot, age_headers
-from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import (
     FLOAT32,
     INTERNED,
     LEVELS,
-    MEDIA_TYPE,
     ONE_CAMPAIGN,
-    UnknownColumnsVersion,
 )
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
-from app.strict_json import BrokenRule, Rule, decode
+from app.strict_json import ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.maps.atlas import CAMPAIGN
 
@@ -64,110 +69,104 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 RULES: Final = {
-    "target": Rule("must be a string"),
-    "campaigns": Rule("must be an array of strings"),
-    "campaigns[]": Rule("must be a string"),
-    "campaign": Rule("must be a string"),
-    "scores": Rule("must be an array of numbers in [0, 1]"),
-    "scores[]": Rule("must be a number in [0, 1]"),
-    "score": Rule("must be a number in [0, 1]"),
-    "rows": Rule("must be an array of objects with target, campaign and score"),
-    "rows[]": Rule("must be an object with target, campaign and score"),
+    "target": "must be a string",
+    "campaigns": "must be an array of strings",
+    "campaigns[]": "must be a string",
+    "campaign": "must be a string",
+    "scores": "must be an array of numbers in [0, 1]",
+    "scores[]": "must be a number in [0, 1]",
+    "score": "must be a number in [0, 1]",
+    "rows": "must be an array of objects with target, campaign and score",
+    "rows[]": "must be an object with target, campaign and score",
 }
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 
 
-class Question(NamedTuple):
+class TargetScores(NamedTuple):
     """Scores of one target; `campaigns` has a name for each, or one for all of them."""
 
     target: str
     campaigns: Sequence[str]
     scores: Sequence[float]
     places: Sequence[int] = ()
-    """Where each answer belongs in the request, if that has rows of several targets."""
+    """Where each score stands in the request, if that has rows of several targets."""
 
 
-def read_questions(body: bytes, settings: Settings) -> list[Question]:
-    """One question per target of the request; MalformedJson or BrokenRule for a bad one."""
+def read_request(body: bytes, settings: Settings) -> list[TargetScores]:
+    """The scores by target; raises MalformedJson or ValidationError."""
     request = decode(body, _DECODER, RULES)
     if request.rows is not UNSET:
-        return _questions_of_rows(request, request.rows, settings)
+        return _scores_of_rows(request, request.rows, settings)
     if request.target is UNSET:
-        raise BrokenRule("target", "is required")
+        raise ValidationError("target", "is required")
     if request.scores is UNSET:
-        raise BrokenRule("scores", "is required, unless there are rows")
+        raise ValidationError("scores", "is required, unless there are rows")
     campaigns = _campaigns_of(request, len(request.scores))
     _check_target("target", request.target, settings)
     _check_length("scores", len(request.scores), settings)
-    _check_campaigns(request, campaigns, settings)
-    return [Question(request.target, campaigns, request.scores)]
+    one = request.campaigns is UNSET
+    _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
+    return [TargetScores(request.target, campaigns, request.scores)]
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
     if request.campaign is not UNSET and request.campaigns is not UNSET:
-        raise BrokenRule("campaign", "stands beside campaigns; give one of the two")
+        raise ValidationError("campaign", "stands beside campaigns; give one of the two")
     if request.campaign is not UNSET:
         return [request.campaign]
     if request.campaigns is UNSET:
-        raise BrokenRule("campaigns", "is required: one per score, or one campaign for all")
+        raise ValidationError("campaigns", "is required: one per score, or one campaign for all")
     if len(request.campaigns) != scores:
         found = f"has {len(request.campaigns)} items beside {scores} scores"
-        raise BrokenRule("campaigns", f"{found}; the columns must be equally long")
+        raise ValidationError("campaigns", f"{found}; the columns must be equally long")
     return request.campaigns
 
 
-def _questions_of_rows(
+def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
-) -> list[Question]:
+) -> list[TargetScores]:
     for column in ("target", "campaign", "campaigns", "scores"):
         if getattr(request, column) is not UNSET:
-            raise BrokenRule(column, "stands beside rows; each row has its own")
+            raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
+    _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.target, []).append(place)
-        _check_campaign(f"rows[{place}].campaign", row.campaign, settings)
-    return [_question_of_rows(target, found, rows, settings) for target, found in places.items()]
-
-
-def _question_of_rows(
-    target: str, places: list[int], rows: list[Row], settings: Settings
-) -> Question:
-    _check_target(f"rows[{places[0]}].target", target, settings)
-    chosen = [rows[place] for place in places]
-    return Question(target, [row.campaign for row in chosen], [row.score for row in chosen], places)
+    for target, found in places.items():
+        _check_target(f"rows[{found[0]}].target", target, settings)
+    return [
+        TargetScores(
+            target, [rows[i].campaign for i in found], [rows[i].score for i in found], found
+        )
+        for target, found in places.items()
+    ]
 
 
 def _check_length(field: str, length: int, settings: Settings) -> None:
     if not 1 <= length <= settings.max_scores:
-        raise BrokenRule(field, f"has {length} items; must have 1 to {settings.max_scores}")
+        raise ValidationError(field, f"has {length} items; must have 1 to {settings.max_scores}")
 
 
 def _check_target(field: str, target: str, settings: Settings) -> None:
     if target not in settings.known_targets:
         known = ", ".join(settings.known_targets)
-        raise BrokenRule(field, f"unknown target; known are {known}", target)
+        raise ValidationError(field, f"unknown target; known are {known}", target)
 
 
-def _check_campaigns(
-    request: CalibrateRequest, campaigns: Sequence[str], settings: Settings
-) -> None:
+def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -> None:
+    """ValidationError unless each is a campaign; `field` names them, with `{}` for their place."""
     if are_campaigns(campaigns, settings.max_campaign_bytes):
         return
     for place, campaign in enumerate(campaigns):
-        field = "campaign" if request.campaigns is UNSET else f"campaigns[{place}]"
-        _check_campaign(field, campaign, settings)
-
-
-def _check_campaign(field: str, campaign: str, settings: Settings) -> None:
-    check_campaign(field, campaign, settings.max_campaign_bytes)
+        check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
 # No campaign has an empty name: its level is that of all without a map of their own.
-_NOBODY = ""
+_NOBODY: Final = ""
 
 
-class Calibrated(NamedTuple):
+class CalibratedScores(NamedTuple):
     """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
 
     target: str
@@ -181,141 +180,118 @@ class Calibrated(NamedTuple):
         return self.atlas.levels(np.asarray(self.rows))
 
 
-def calibrated(atlas: Atlas, question: Question) -> Calibrated:
-    """The calibrated probabilities of a question whose scores are checked."""
-    number = len(question.scores)
-    if number > FEW:
-        return _many(atlas, question, number)
-    rows = atlas.few_rows(question.campaigns)
-    if len(rows) != number:
-        rows *= number
-    return Calibrated(question.target, atlas.look_up_few(rows, question.scores), atlas, rows)
+def _calibrated(atlas: Atlas, given: TargetScores) -> CalibratedScores:
+    number = len(given.scores)
+    if number <= FEW:
+        return _looked_up(given.target, atlas, atlas.few_rows(given.campaigns), given.scores)
+    scores = np.fromiter(given.scores, np.float64, number)
+    return _looked_up(given.target, atlas, atlas.rows(given.campaigns), scores)
 
 
-def _many(atlas: Atlas, question: Question, number: int) -> Calibrated:
-    rows = atlas.rows(question.campaigns)
-    if len(rows) != number:
-        rows = np.repeat(rows, number)
-    probabilities = atlas.look_up(rows, np.fromiter(question.scores, np.float64, number))
-    return Calibrated(question.target, probabilities, atlas, rows)
+def _looked_up(
+    target: str, atlas: Atlas, rows: list[int] | NDArray[np.int64], scores: Any
+) -> CalibratedScores:
+    """The scores, shape (n,), by the maps in these rows, n or one for all; a list for few."""
+    number = len(scores)
+    if isinstance(rows, list):
+        rows = rows if len(rows) == number else rows * number
+        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows)
+    rows = rows if len(rows) == number else np.repeat(rows, number)
+    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows)
 
 
-def count_served(part: Calibrated, metrics: Metrics) -> None:
-    """Counts how many scores each level of map served."""
-    rows = part.rows
-    number = len(rows)
-    others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
-    if others < number:
-        metrics.count_scores(part.target, CAMPAIGN, number - others)
-    if others:
-        metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)
+def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
+    """Counts how many scores each level of map served; only on the event loop's thread."""
+    for part in parts:
+        rows = part.rows
+        number = len(rows)
+        others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
+        if others < number:
+            metrics.count_scores(part.target, CAMPAIGN, number - others)
+        if others:
+            metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)
 
 
 VERSION_HEADER: Final = b"sirocco-version"
 
-_COLUMNS_TYPE: Final = (b"content-type", MEDIA_TYPE.encode())
+_COLUMNS_TYPE: Final = (b"content-type", COLUMNS.encode())
 
 
 def respond(
     body: bytes, accept: bytes | None, resources: Resources
-) -> tuple[Answer, list[Calibrated]]:
-    """The answer to a request in columns, and what was looked up for it.
+) -> tuple[PlainResponse, list[CalibratedScores]]:
+    """The response to a request in columns, and what was looked up for it.
 
-    It is in columns too, unless the `Accept` header names JSON and not columns. Raises Problem or
-    BrokenRule for a bad request.
+    It is in columns too, unless the `Accept` header names JSON and not columns. Raises any of
+    `HANDLED` for a bad request.
     """
     snapshot = resources.refresher.current
-    asked = _read(body, resources.settings, snapshot)
-    part = _calibrated(asked, snapshot)
-    pack = _json if accept is not None and _wants_json(accept) else _columns
-    return pack(asked, part, snapshot), [part]
-
-
-def _read(body: bytes, settings: Settings, snapshot: Snapshot) -> ScoresRequest:
+    request = _read_columns(body, resources.settings)
     try:
-        asked = read_scores(body, settings.max_scores)
-    except UnknownColumnsVersion as error:
-        raise unsupported_version(error) from None
-    if asked.target not in snapshot.atlases:
-        known = ", ".join(settings.known_targets)
-        raise BrokenRule("target", f"unknown target; known are {known}", asked.target)
-    if asked.names:
-        _check_names(asked, settings.max_campaign_bytes)
-    return asked
-
-
-def _check_names(asked: ScoresRequest, longest: int) -> None:
-    if are_campaigns(asked.names, longest):
-        return
-    one = asked.header.flags & ONE_CAMPAIGN
-    for place, number in enumerate(asked.numbers.tolist()):
-        check_campaign("campaign" if one else f"campaigns[{place}]", asked.names[number], longest)
-
-
-def _calibrated(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
-    try:
-        return _looked_up(asked, snapshot)
+        part = _calibrated_columns(request, snapshot)
     except IndexError:
-        # The look-up meets an id beyond the list anyway; only then is it sought for the words.
-        snapshot.ids[asked.target].check(asked.header.dictionary, asked.numbers)
+        # The look-up meets an id beyond the list anyway; only then is it searched for, for the error.
+        snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
+    if accept is not None and _wants_json(accept):
+        levels = part.levels if request.header.flags & LEVELS else None
+        return _json(part.probabilities, levels, snapshot), [part]
+    return _columns(request, part, snapshot), [part]
 
 
-def _looked_up(asked: ScoresRequest, snapshot: Snapshot) -> Calibrated:
-    atlas = snapshot.atlases[asked.target]
-    rows = _rows(asked, atlas, snapshot)
-    number = len(asked.scores)
-    if number <= FEW:
-        few = rows.tolist() * (number if len(rows) < number else 1)
-        return Calibrated(asked.target, atlas.look_up_few(few, asked.scores.tolist()), atlas, few)
-    if len(rows) < number:
-        rows = np.repeat(rows, number)
-    probabilities = atlas.look_up(rows, asked.scores)
-    return Calibrated(asked.target, probabilities, atlas, rows)
+def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
+    request = read_scores(body, settings.max_scores)
+    _check_target("target", request.target, settings)
+    if request.names and not are_campaigns(request.names, settings.max_campaign_bytes):
+        names = [request.names[number] for number in request.numbers.tolist()]
+        one = request.header.flags & ONE_CAMPAIGN
+        _check_campaigns(names, "campaign" if one else "campaigns[{}]", settings)
+    return request
 
 
-def _rows(asked: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
-    if not asked.header.flags & INTERNED:
-        return atlas.rows(asked.names)[asked.numbers]
-    ids = snapshot.ids[asked.target]
-    try:
-        return ids.rows(asked.header.dictionary, asked.numbers)
-    except UnknownDictionary as error:
-        raise unknown_dictionary(error, ids) from None
+def _calibrated_columns(request: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
+    target, atlas = request.target, snapshot.atlases[request.target]
+    rows = _rows(request, atlas, snapshot)
+    if len(request.scores) > FEW:
+        return _looked_up(target, atlas, rows, request.scores)
+    return _looked_up(target, atlas, rows.tolist(), request.scores.tolist())
 
 
-def _columns(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
-    flags = asked.header.flags
+def _rows(request: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
+    if not request.header.flags & INTERNED:
+        return atlas.rows(request.names)[request.numbers]
+    return snapshot.ids[request.target].rows(request.header.dictionary, request.numbers)
+
+
+def _columns(request: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
+    flags = request.header.flags
     body = pack_probabilities(
         part.probabilities,
-        snapshot.ids[asked.target].dictionary,
+        snapshot.ids[request.target].dictionary,
         float32=bool(flags & FLOAT32),
         levels=_level_numbers(part) if flags & LEVELS else None,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
-    return Answer(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
+    return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
 
 
-def _level_numbers(part: Calibrated) -> NDArray[np.uint8]:
-    """The level behind each row; no campaign has an empty name, so its level is that of row 0."""
-    shared = LEVEL_NUMBERS[part.atlas.level("")]
+def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
+    """The level behind each row."""
+    shared = LEVEL_NUMBERS[part.atlas.level(_NOBODY)]
     return np.where(np.asarray(part.rows), LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
 
 
-def _json(asked: ScoresRequest, part: Calibrated, snapshot: Snapshot) -> Answer:
-    content: dict[str, Any] = {
-        "probabilities": part.probabilities,
-        "version": snapshot.version,
-    }
-    if asked.header.flags & LEVELS:
-        content["levels"] = part.levels
+def _json(probabilities: Any, levels: list[Any] | None, snapshot: Snapshot) -> PlainResponse:
+    content = {"probabilities": probabilities, "version": snapshot.version}
+    if levels is not None:
+        content["levels"] = levels
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
-    return Answer(200, [JSON_TYPE, *age_headers(snapshot)], packed)
+    return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed)
 
 
 def _wants_json(accept: bytes) -> bool:
     named = {kind.partition(";")[0].strip() for kind in accept.decode("latin-1").lower().split(",")}
-    return JSON in named and MEDIA_TYPE not in named
+    return JSON in named and COLUMNS not in named
 
 
 router = APIRouter(tags=["calibrate"])
@@ -328,7 +304,7 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
-async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Answer:
+async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
     """Probabilities of scores, in the same order: columns, one campaign for all, or rows.
 
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
@@ -336,21 +312,20 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Ans
     """
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
-    work = partial(_answer, body, headers, explain, resources)
+    work = partial(_response, body, headers, explain, resources)
     answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
-    # Here and not there: only the event loop's thread may count.
-    _count(parts, resources)
+    _count(parts, resources.metrics)
     return answer
 
 
-def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> Answer | None:
+def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainResponse | None:
     """The same for a body that is there, unless it is work for a thread."""
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     if is_packed or len(body) >= LARGE:
         return None
-    answer, parts = _answer(body, headers, explain, resources)
-    _count(parts, resources)
+    answer, parts = _response(body, headers, explain, resources)
+    _count(parts, resources.metrics)
     return answer
 
 
@@ -362,40 +337,31 @@ def _explain(query: bytes) -> bool:
         return False
     given = QueryParams(query).get("explain", "false")
     if given not in _TRUTHS:
-        raise BrokenRule("explain", "must be true or false", given)
+        raise ValidationError("explain", "must be true or false", given)
     return _TRUTHS[given]
 
 
-def _answer(
+def _response(
     body: bytes, headers: Mapping[bytes, bytes], explain: bool, resources: Resources
-) -> tuple[Answer, list[Calibrated]]:
+) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
         return respond(body, headers.get(b"accept"), resources)
-    return _respond(body, explain, resources)
-
-
-def _count(parts: list[Calibrated], resources: Resources) -> None:
-    for part in parts:
-        count_served(part, resources.metrics)
-
-
-def _respond(body: bytes, explain: bool, resources: Resources) -> tuple[Answer, list[Calibrated]]:
-    questions = read_questions(body, resources.settings)
+    given = read_request(body, resources.settings)
     snapshot = resources.refresher.current
-    parts = [calibrated(snapshot.atlases[asked.target], asked) for asked in questions]
-    one = len(parts) == 1
-    probabilities = parts[0].probabilities if one else _merged(questions, parts, _PROBABILITIES)
-    content: dict[str, Any] = {"probabilities": probabilities, "version": snapshot.version}
-    if explain:
-        content["levels"] = parts[0].levels if one else _merged(questions, parts, _LEVELS)
-    packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
-    return Answer(200, [JSON_TYPE, *age_headers(snapshot)], packed), parts
+    parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
+    probabilities = _merged(given, parts, _PROBABILITIES)
+    levels = _merged(given, parts, _LEVELS) if explain else None
+    return _json(probabilities, levels, snapshot), parts
 
 
 def _merged(
-    questions: list[Question], parts: list[Calibrated], column: Callable[[Calibrated], Any]
-) -> list[Any]:
+    given: list[TargetScores],
+    parts: list[CalibratedScores],
+    column: Callable[[CalibratedScores], Any],
+) -> Any:
     """The column of several parts as one, each value at its place in the request."""
-    places = chain.from_iterable(asked.places for asked in questions)
+    if len(parts) == 1:
+        return column(parts[0])
+    places = chain.from_iterable(one.places for one in given)
     values = chain.from_iterable(map(column, parts))
     return [value for _, value in sorted(zip(places, values, strict=True), key=itemgetter(0))]

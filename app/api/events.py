@@ -1,9 +1,5 @@
-"""`POST /v1/events`: checked, packed and stored in one round trip; the answer means stored.
-
-`POST /v1/events` in binary columns.
-Events that are not stored, as answers list them.
-Which times events may carry now, by the clock that the settings choose.
-"""
+"""`POST /v1/events`: events of JSON, NDJSON or binary columns, checked, packed and stored in one
+round trip; the response means stored."""
 
 import time
 from asyncio import sleep
@@ -21,59 +17,54 @@ from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
-from app.api.body import (
+from app.api.hot_path import (
     JSON,
+    JSON_TYPE,
     LARGE,
     LARGE_DENSE,
     NDJSON,
     SLICED,
+    PlainResponse,
+    declare,
     media_type,
     read_body,
     request_body,
 )
-from app.api.hot_path import JSON_TYPE, Answer, declare
-from app.api.metrics.requests import Metrics
-from app.api.problems import Problem, unknown_dictionary, unsupported_version
+from app.api.metrics.counters import Metrics
+from app.api.problems import Problem
 from app.api.resources import Resources
-from app.columns.campaigns import UnknownDictionary
-from app.columns.events import EventAdmission, EventsRequest, TooManyRows, read_events
-from app.columns.layout import INTERNED, UnknownColumnsVersion
+from app.columns.events import EventAdmission, EventsRequest, read_events
+from app.columns.layout import INTERNED
 from app.columns.layout import MEDIA_TYPE as COLUMNS
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
-from app.events.parsing import (
+from app.events.admission import Admission, OpenTimes
+from app.events.schema import (
     INVALID,
+    Event,
+    EventRejection,
     Parsed,
-    Rejection,
-    TooManyEvents,
     is_array,
     parse_all,
     parse_each,
 )
-from app.events.schema import Event
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
+
+_Admitted = tuple[Admission, list[EventRejection]]
 
 
-def listed(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+def listed(rejections: Sequence[EventRejection]) -> list[dict[str, Any]]:
     """Index and error of each, by index."""
     in_order = sorted(rejections, key=lambda rejection: rejection.index)
     return [{"index": rejection.index, "error": rejection.error} for rejection in in_order]
 
 
-def refuse_if_all_are_broken(number: int, rejections: Sequence[Rejection]) -> None:
+def refuse_if_all_are_broken(number: int, rejections: Sequence[EventRejection]) -> None:
     """Problem if every event of the `number` of a request breaks the schema."""
     broken = sum(rejection.reason == INVALID for rejection in rejections)
     if broken == number:
         detail = f"none of the {broken} events is valid; the first: {rejections[0].error}"
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         raise Problem(status, "broken-events", detail, rejected=listed(rejections))
-
-
-def too_many_events(error: ValueError, most: int) -> Problem:
-    """The request holds more events than one request may."""
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return Problem(status, "too-many-events", str(error), limit=most)
 
 
 def open_times(resources: Resources) -> OpenTimes:
@@ -83,12 +74,9 @@ def open_times(resources: Resources) -> OpenTimes:
     return OpenTimes.at(time.time(), resources.settings)
 
 
-def admit(body: bytes, resources: Resources) -> tuple[Admission, list[Rejection]]:
-    """What a request in columns stores, and the rejections of events that do not count.
-
-    Raises Problem or BrokenRule for a bad request.
-    """
-    request = _read(body, resources.settings.max_events)
+def _admit_columns(body: bytes, resources: Resources) -> _Admitted:
+    """What a request in columns stores, and the rejections of events that do not count."""
+    request = read_events(body, resources.settings.max_events)
     names, places = _campaigns(request, resources)
     times = open_times(resources)
     admitted = EventAdmission(request, names, places, resources.settings, times)
@@ -97,51 +85,35 @@ def admit(body: bytes, resources: Resources) -> tuple[Admission, list[Rejection]
     return admitted.admission, rejections
 
 
-def _read(body: bytes, most: int) -> EventsRequest:
-    try:
-        return read_events(body, most)
-    except UnknownColumnsVersion as error:
-        raise unsupported_version(error) from None
-    except TooManyRows as error:
-        raise too_many_events(error, most) from None
-
-
 def _campaigns(
     request: EventsRequest, resources: Resources
 ) -> tuple[Sequence[str], NDArray[np.intp]]:
     """Distinct names, and the place in them of each event's campaign, (n,)."""
-    names, places = _named(request, resources)
+    if request.header.flags & INTERNED:
+        ids = resources.refresher.current.ids.get(request.target)
+        if ids is None:
+            known = ", ".join(resources.settings.known_targets)
+            raise ValidationError("target", f"unknown target; known are {known}", request.target)
+        names, places = ids.names(request.header.dictionary, request.numbers)
+    else:
+        distinct = {name: place for place, name in enumerate(dict.fromkeys(request.names))}
+        each = np.fromiter(map(distinct.__getitem__, request.names), np.intp, len(request.names))
+        names, places = list(distinct), each[request.numbers]
     rows = request.header.rows
     return names, np.repeat(places, rows) if len(places) < rows else places
-
-
-def _named(request: EventsRequest, resources: Resources) -> tuple[Sequence[str], NDArray[np.intp]]:
-    if not request.header.flags & INTERNED:
-        distinct = {name: place for place, name in enumerate(dict.fromkeys(request.names))}
-        places = np.fromiter(map(distinct.__getitem__, request.names), np.intp, len(request.names))
-        return list(distinct), places[request.numbers]
-    ids = resources.refresher.current.ids.get(request.target)
-    if ids is None:
-        known = ", ".join(resources.settings.known_targets)
-        raise BrokenRule("target", f"unknown target; known are {known}", request.target)
-    try:
-        return ids.names(request.header.dictionary, request.numbers)
-    except UnknownDictionary as error:
-        raise unknown_dictionary(error, ids) from None
 
 
 router = APIRouter(tags=["events"])
 
 PATH: Final = "/v1/events"
 KEY_HEADER: Final = "Idempotency-Key"
-_Admitted = tuple[Admission, list[Rejection]]
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
 _EXAMPLE: Final = [
     {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.01}}
 ]
 
 
-async def post_events(scope: Scope, receive: Receive, resources: Resources) -> Answer:
+async def post_events(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
     """Store impressions, clicks, behaviours, conversions and outcomes.
 
     A JSON array, one JSON object per line, or binary columns.
@@ -173,13 +145,15 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
         return None
     key = given.decode("latin-1")
     if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
-        raise BrokenRule(KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key)
+        raise ValidationError(
+            KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key
+        )
     return key
 
 
 async def _admitted(body: bytes, kind: str, resources: Resources) -> _Admitted:
     if kind == COLUMNS:
-        work = partial(admit, body, resources)
+        work = partial(_admit_columns, body, resources)
         return await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
     lines = kind == NDJSON or not is_array(body)
     if len(body) >= LARGE:
@@ -197,14 +171,9 @@ async def _give_way(body: bytes) -> None:
 
 def _parse(body: bytes, lines: bool, resources: Resources) -> Parsed:
     most = resources.settings.max_events
-    try:
-        parsed = parse_all(body, most, lines=lines)
-        if parsed is None:
-            parsed = parse_each(body, most, lines=lines)
-    except TooManyEvents as error:
-        raise too_many_events(error, most) from None
+    parsed = parse_all(body, most, lines=lines) or parse_each(body, most, lines=lines)
     if not len(parsed):
-        raise BrokenRule("events", "must be at least one")
+        raise ValidationError("events", "must be at least one")
     return parsed
 
 
@@ -216,7 +185,7 @@ def _admit(parsed: Parsed, resources: Resources) -> _Admitted:
 
 
 def _count(
-    metrics: Metrics, admission: Admission, rejections: list[Rejection], duplicates: int
+    metrics: Metrics, admission: Admission, rejections: list[EventRejection], duplicates: int
 ) -> None:
     for name, number in admission.admitted.items():
         metrics.count_events(name, "accepted", number)
@@ -225,6 +194,6 @@ def _count(
     metrics.count_duplicates(duplicates)
 
 
-def _answer(accepted: int, duplicates: int, rejections: list[Rejection]) -> Answer:
+def _answer(accepted: int, duplicates: int, rejections: list[EventRejection]) -> PlainResponse:
     content = {"accepted": accepted, "duplicates": duplicates, "rejected": listed(rejections)}
-    return Answer(200, [JSON_TYPE], orjson.dumps(content))
+    return PlainResponse(200, [JSON_TYPE], orjson.dumps(content))

@@ -53,7 +53,7 @@ async def root() -> RedirectResponse:
 def _status(resources: Resources) -> tuple[str, str | None]:
     """The status, and the reason where it is degraded."""
     refresher = resources.refresher
-    if resources.presence.records.draining:
+    if resources.status.table.draining:
         return _DRAINING, None
     if not refresher.store_seen:
         return _STARTING, None

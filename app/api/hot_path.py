@@ -1,27 +1,185 @@
-"""The hot path: an ASGI application in front of the framework that owns the two routes which take
-all the traffic. It finds them by one look-up, reads the body itself and sends one answer; requests,
-responses, routing and middleware of the framework cost more than the work
-(docs/decisions/0010-hot-path.md). Every other request goes on to the framework.
+"""Plain ASGI under the framework: bodies read within bounds, and the hot path.
 
-An answer on the hot path: what the server needs to send, and nothing else.
+The hot path is an ASGI application in front of the framework that owns the two routes which take
+all the traffic. It finds them by one look-up, reads the body itself and sends one response;
+requests, responses, routing and middleware of the framework cost more than the work
+(docs/decisions/0010-hot-path.md). Every other request goes on to the framework.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import lru_cache
+from http import HTTPStatus
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
-from app.api.problems import HANDLED, problem_of
+from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
+from app.strict_json import show
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
+_GZIP: Final = frozenset({b"gzip", b"x-gzip"})
+_IDENTITY: Final = b"identity"
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+# Each member costs a copy of all that follows it.
+_MOST_MEMBERS: Final = 100
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+    most: int,
+    media_types: Collection[str] = (JSON,),
+) -> bytes:
+    """The body, unpacked if it is gzip; never holds more than `most` bytes of either form.
+
+    Raises as `check_head` does, and Problem: 400 for bad gzip or a body that is cut short.
+    """
+    is_packed = check_head(headers, most, media_types)
+    body = await _read(receive, most)
+    return await run_in_threadpool(gunzip, body, most) if is_packed else body
+
+
+def check_head(
+    headers: Mapping[bytes, bytes], most: int, media_types: Collection[str] = (JSON,)
+) -> bool:
+    """Whether a body with these headers, their names in lower case, is gzip.
+
+    Raises Problem: 413 if it is larger than `most` bytes, 415 for another media type or encoding.
+    """
+    given = headers.get(b"content-type")
+    if given is not None and media_type(given) not in media_types:
+        raise _unknown_media_type(given, media_types)
+    encoding = headers.get(b"content-encoding")
+    if encoding is not None:
+        _check_encoding(encoding.lower())
+    length = headers.get(b"content-length")
+    if length is not None and int(length) > most:
+        raise _too_large(most)
+    return encoding is not None and encoding.lower() in _GZIP
+
+
+@lru_cache(64)
+def media_type(content_type: bytes) -> str:
+    """The media type without its parameters."""
+    return content_type.decode("latin-1").partition(";")[0].strip().lower()
+
+
+def gunzip(packed: bytes, most: int) -> bytes:
+    """The unpacked bytes of one or more gzip members; never holds more than `most` + 1 of them."""
+    unpacked = bytearray()
+    for _ in range(_MOST_MEMBERS):
+        if not packed:
+            return bytes(unpacked)
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            unpacked += member.decompress(packed, most + 1 - len(unpacked))
+        except zlib.error as error:
+            raise _bad_gzip(str(error)) from None
+        if len(unpacked) > most:
+            raise _too_large(most)
+        if not member.eof:
+            raise _bad_gzip("the stream is cut short")
+        packed = member.unused_data
+    raise _bad_gzip(f"more than {_MOST_MEMBERS - 1} members")
+
+
+def _unknown_media_type(given: bytes, known: Collection[str]) -> Problem:
+    detail = f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(known)}"
+    return Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+
+
+def _check_encoding(encoding: bytes) -> None:
+    if encoding not in _GZIP and encoding != _IDENTITY:
+        detail = f"Content-Encoding = {show(encoding.decode('latin-1'))}: must be gzip or identity"
+        headers = {"Accept-Encoding": "gzip"}
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-encoding", detail, headers)
+
+
+async def _read(receive: Receive, most: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            # Answered to nobody, but neither stored nor a fault of ours.
+            raise Problem(HTTPStatus.BAD_REQUEST, "body-cut-short", "body: ended before its end")
+        chunk = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(chunk)
+        if size > most:
+            raise _too_large(most)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large(most: int) -> Problem:
+    detail = f"body: must have at most {most} bytes, packed and unpacked"
+    return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail, limit=most)
+
+
+def _bad_gzip(reason: str) -> Problem:
+    return Problem(HTTPStatus.BAD_REQUEST, "bad-gzip", f"body: not gzip: {reason}")
+
+
+LARGE: Final = 256 * 1024
+"""From so many bytes on the work on a body is done in a thread, not on the event loop: that is some
+ten milliseconds of work. With less, handing it over costs others more than it saves them."""
+LARGE_DENSE: Final = 32 * 1024
+"""For events in binary columns: thirty milliseconds at the worst, each refused with its error."""
+
+SLICED: Final = 4 * 1024
+"""From so many bytes on, other requests have a turn between the steps of the work on a body."""
+
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+
+
+def request_body(
+    kinds: dict[str, Any], example: Any, binary: Collection[str] = ()
+) -> dict[str, Any]:
+    """`openapi_extra` of a route: a type of body per media type, and media types of bytes."""
+    content: dict[str, Any] = {
+        media_type: {"schema": _inlined(kind), "example": example}
+        for media_type, kind in kinds.items()
+    }
+    # Bytes have no schema: OpenAPI 3.1 wants none.
+    content |= {media_type: {} for media_type in binary}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _inlined(kind: Any) -> Any:
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
+    return _resolve(schema, components)
+
+
+def _resolve(schema: Any, components: dict[str, Any]) -> Any:
+    """The schema with every reference replaced: FastAPI keeps the components to itself."""
+    if isinstance(schema, list):
+        return [_resolve(item, components) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _resolve(components[schema["$ref"].rpartition("/")[2]], components)
+    # A discriminator maps to references: without them it has nothing to say.
+    kept = {key: value for key, value in schema.items() if key != "discriminator"}
+    return {key: _resolve(value, components) for key, value in kept.items()}
+
 
 JSON_TYPE = (b"content-type", b"application/json")
 
 
-class Answer(NamedTuple):
+class PlainResponse(NamedTuple):
     """Status, headers in lower case without the length, and the whole body."""
 
     status: int
@@ -29,21 +187,21 @@ class Answer(NamedTuple):
     body: bytes
 
     @classmethod
-    def of(cls, response: Response) -> "Answer":
+    def of(cls, response: Response) -> "PlainResponse":
         """The framework's response as an answer."""
         headers = [pair for pair in response.raw_headers if pair[0] != b"content-length"]
         return cls(response.status_code, headers, bytes(response.body))
 
 
-Endpoint = Callable[[Scope, Receive, Resources], Awaitable[Answer]]
-PromptEndpoint = Callable[[Scope, bytes, Resources], Answer | None]
+Endpoint = Callable[[Scope, Receive, Resources], Awaitable[PlainResponse]]
+PromptEndpoint = Callable[[Scope, bytes, Resources], PlainResponse | None]
 """Has the whole body, and does not wait; None says that it would have to."""
 
 
 class HotPath:
     """Answers POST requests for the paths of `endpoints`; `framework` answers all others.
 
-    Those of `prompt` are answered before, on a server whose protocol asks for it.
+    Those of `prompt` are answered before, on a server whose protocol calls for it.
     """
 
     def __init__(
@@ -68,7 +226,7 @@ class HotPath:
         try:
             answer = await endpoint(scope, receive, self._resources)
         except Exception as error:
-            answer = Answer.of(problem_of(error).response())
+            answer = PlainResponse.of(problem_of(error).response())
             fault = None if isinstance(error, HANDLED) else error
         headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -78,7 +236,7 @@ class HotPath:
             # The server logs it, and drops the connection.
             raise fault
 
-    def prompt_answer(self, scope: Scope, body: bytes) -> Answer | None:
+    def prompt_answer(self, scope: Scope, body: bytes) -> PlainResponse | None:
         """The answer to a whole request for one of `prompt_paths`; None to be called instead."""
         if scope["method"] != "POST":
             return None
@@ -86,7 +244,7 @@ class HotPath:
         try:
             answer = self._prompt[scope["path"]](scope, body, self._resources)
         except HANDLED as error:
-            answer = Answer.of(problem_of(error).response())
+            answer = PlainResponse.of(problem_of(error).response())
         except Exception:
             # A fault of ours: met once more on the way where the server logs it.
             return None

@@ -1,41 +1,43 @@
-"""The calibration maps themselves: one as JSON, or all of a target as bytes; and the interned ids
-of their campaigns.
-
-`GET /v1/campaigns`: who has a map of one's own, and how the largest do.
-Targets in paths and parameters.
-Which calibrators made the maps of a version, as far as the report of its refit tells.
-"""
+"""The calibration maps: one as JSON, all of a target as bytes, the interned ids of their campaigns,
+and `GET /v1/campaigns`: who has a map of one's own, and how the largest do."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 
-from app.api.body import JSON
-from app.api.problems import Problem, not_found
+from app.api.hot_path import JSON
+from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot, age_headers
 from app.events.schema import check_campaign
 from app.strict_json import show
 from calibrators.maps.atlas import CAMPAIGN, IDENTITY
 
+TargetQuery = Annotated[str | None, Query(description="Default: the first immediate target.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")]
+After = Annotated[str, Query(description="`next` of the page before.")]
+
+
+def page_of(names: Sequence[str], limit: int, after: str) -> tuple[Sequence[str], str | None]:
+    """At most `limit` of the sorted names behind `after`; the last of them if more follow."""
+    start = bisect_right(names, after)
+    page = names[start : start + limit]
+    return page, page[-1] if start + limit < len(names) else None
+
 
 def known_target(resources: Resources, target: str) -> str:
     """The target; a 404 problem that lists the known ones if it is not among them."""
     known = resources.settings.known_targets
     if target not in known:
-        raise _unknown(target, known)
+        raise not_found(f"target = {show(target)}: unknown target; known are {', '.join(known)}")
     return target
 
 
-def _unknown(target: str, known: tuple[str, ...]) -> Problem:
-    return not_found(f"target = {show(target)}: unknown target; known are {', '.join(known)}")
-
-
-_TOLD: Final = ("calibrator", "overridden", "guard", "method")
+_REPORTED: Final = ("calibrator", "overridden", "guard", "method")
 # Reports of earlier versions of sirocco have no decisions.
 _PASSED: Final = ("passed", None)
 
@@ -47,7 +49,7 @@ def target_fit(snapshot: Snapshot, target: str) -> dict[str, Any]:
     report = snapshot.report_of(target)
     decided = ((row["campaign"], row.get("decision")) for row in report.get("top", []))
     held = {campaign: decision for campaign, decision in decided if decision not in _PASSED}
-    return {**{name: report.get(name) for name in _TOLD}, "held": held}
+    return {**{name: report.get(name) for name in _REPORTED}, "held": held}
 
 
 def map_calibrator(snapshot: Snapshot, target: str, campaign: str) -> str | None:
@@ -111,10 +113,7 @@ async def download_atlas(
     snapshot = given.refresher.current
     packed = snapshot.packed[known_target(given, target)]
     etag = f'"{snapshot.version}-{target}"'
-    headers = _headers(etag, snapshot)
-    if if_none_match is not None and _matches(if_none_match, etag):
-        return Response(status_code=304, headers=headers)
-    return Response(packed, headers=headers, media_type=ATLAS_TYPE)
+    return _tagged(etag, if_none_match, snapshot, lambda: packed, ATLAS_TYPE)
 
 
 @router.get(
@@ -133,33 +132,31 @@ async def list_ids(
     snapshot = given.refresher.current
     ids = snapshot.ids[known_target(given, target)]
     dictionary = f"{ids.dictionary:016x}"
-    # Weak: the version is told too, and changes more often than the list.
+    # Weak: the version is in it too, and changes more often than the list.
     etag = f'W/"{dictionary}-{target}"'
-    headers = _headers(etag, snapshot)
-    if if_none_match is not None and _matches(if_none_match, etag.removeprefix("W/")):
-        return Response(status_code=304, headers=headers)
     content = {
         "target": target,
         "version": snapshot.version,
         "dictionary": dictionary,
         "campaigns": ids.campaigns,
     }
-    return Response(orjson.dumps(content), headers=headers, media_type=JSON)
+    return _tagged(etag, if_none_match, snapshot, lambda: orjson.dumps(content), JSON)
 
 
-def _headers(etag: str, snapshot: Snapshot) -> dict[str, str]:
+def _tagged(
+    etag: str,
+    if_none_match: str | None,
+    snapshot: Snapshot,
+    content: Callable[[], bytes],
+    media_type: str,
+) -> Response:
+    """The content under its ETag, or 304 if the caller has it."""
     age = {name.decode(): value.decode() for name, value in age_headers(snapshot)}
-    return {
-        "ETag": etag,
-        "Cache-Control": "no-cache",
-        "Sirocco-Version": snapshot.version,
-        **age,
-    }
-
-
-def _matches(if_none_match: str, etag: str) -> bool:
-    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
-    return bool(tags & {etag, "*"})
+    version = {"ETag": etag, "Cache-Control": "no-cache", "Sirocco-Version": snapshot.version}
+    tags = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
+    if tags & {etag.removeprefix("W/"), "*"}:
+        return Response(status_code=304, headers=version | age)
+    return Response(content(), headers=version | age, media_type=media_type)
 
 
 campaigns_router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
@@ -169,17 +166,13 @@ Report = dict[str, Any]
 
 @campaigns_router.get("")
 async def list_campaigns(
-    given: Given,
-    target: Annotated[str | None, Query(description="Default: the first immediate target.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")] = 100,
-    after: Annotated[str, Query(description="`next` of the page before.")] = "",
+    given: Given, target: TargetQuery = None, limit: Limit = 100, after: After = ""
 ) -> dict[str, Any]:
     """Campaigns with a map of their own, by name; `next` is null on the last page."""
     chosen = known_target(given, target or given.settings.targets[0])
     snapshot = given.refresher.current
     names = snapshot.atlases[chosen].campaigns
-    start = bisect_right(names, after)
-    page = names[start : start + limit]
+    page, following = page_of(names, limit, after)
     reports = reports_of(snapshot, chosen)
     return {
         "target": chosen,
@@ -194,7 +187,7 @@ async def list_campaigns(
             }
             for name in page
         ],
-        "next": page[-1] if start + limit < len(names) else None,
+        "next": following,
     }
 
 

@@ -1,9 +1,7 @@
-"""Problem details (RFC 9457): every error of the API in one form, with a stable `type`.
+"""Problem details (RFC 9457): every error of the API in one form, with a stable `type`; one table
+from what went wrong inside to the response."""
 
-What a binary body is refused for beyond its rules: its version, or the list of its ids.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -13,8 +11,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from app.columns.campaigns import CampaignIds, UnknownDictionary
+from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import VERSIONS, UnknownColumnsVersion
+from app.events.schema import TooManyEvents
 from app.storage.errors import (
     IdempotencyConflict,
     QueueFull,
@@ -22,7 +21,7 @@ from app.storage.errors import (
     TooManyOverrides,
     UnknownVersion,
 )
-from app.strict_json import BrokenRule, MalformedJson
+from app.strict_json import MalformedJson, ValidationError
 
 MEDIA_TYPE: Final = "application/problem+json"
 _NAMESPACE: Final = "urn:sirocco:problem:"
@@ -32,7 +31,7 @@ _CLOSED: Final = {"Connection": "close"}
 
 
 class Problem(Exception):
-    """An error as the caller sees it; extra members name what is wrong in machine's words."""
+    """An error as the caller sees it; extra members say what is wrong for machines."""
 
     def __init__(
         self,
@@ -66,24 +65,7 @@ def not_found(detail: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "not-found", detail)
 
 
-def problem_of(error: Exception) -> Problem:
-    """The one table from what went wrong inside to what the caller is told."""
-    match error:
-        case Problem():
-            return error
-        case BrokenRule():
-            return _broken_rule(error)
-        case MalformedJson():
-            return Problem(HTTPStatus.BAD_REQUEST, "malformed-json", str(error))
-        case RequestValidationError():
-            return _broken_parameter(error)
-        case HTTPException():
-            return _of_status(error)
-        case _:
-            return _of_storage(error)
-
-
-def _broken_rule(error: BrokenRule) -> Problem:
+def _broken_rule(error: ValidationError) -> Problem:
     return Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "broken-rule",
@@ -97,7 +79,7 @@ def _broken_rule(error: BrokenRule) -> Problem:
 def _broken_parameter(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"][1:])) or "body"
-    return _broken_rule(BrokenRule(field, first["msg"], first["input"]))
+    return _broken_rule(ValidationError(field, first["msg"], first["input"]))
 
 
 def _of_status(error: HTTPException) -> Problem:
@@ -106,37 +88,59 @@ def _of_status(error: HTTPException) -> Problem:
     return Problem(status, slug, str(error.detail), error.headers)
 
 
-def _of_storage(error: Exception) -> Problem:
-    match error:
-        case StorageUnavailable():
-            text = "the store does not answer, so this is not acknowledged; send it again"
-            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
-        case QueueFull():
-            return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", str(error), _RETRY)
-        case TooManyOverrides():
-            return Problem(HTTPStatus.CONFLICT, "too-many-overrides", str(error))
-        case IdempotencyConflict():
-            return Problem(HTTPStatus.CONFLICT, "idempotency-conflict", str(error))
-        case UnknownVersion():
-            return not_found(str(error))
-        case _:
-            text = "something went wrong inside; it is logged"
-            return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", text, _CLOSED)
+def _store_unavailable(error: StorageUnavailable) -> Problem:
+    text = "the store does not answer, so this is not acknowledged; send it again"
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
-HANDLED: Final = (
-    Problem,
-    BrokenRule,
-    MalformedJson,
-    RequestValidationError,
-    HTTPException,
-    StorageUnavailable,
-    QueueFull,
-    IdempotencyConflict,
-    TooManyOverrides,
-    UnknownVersion,
-)
-"""Errors that are answers; any other is a fault of ours: answered 500, and logged."""
+def _too_many_events(error: TooManyEvents) -> Problem:
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return Problem(status, "too-many-events", str(error), limit=error.most)
+
+
+def _unsupported_version(error: UnknownColumnsVersion) -> Problem:
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    return Problem(status, "unsupported-columns-version", str(error), versions=VERSIONS)
+
+
+def _unknown_dictionary(error: UnknownDictionary) -> Problem:
+    """Names will do, and so will the list in force."""
+    in_force = f"{error.in_force:016x}"
+    return Problem(HTTPStatus.CONFLICT, "unknown-dictionary", str(error), dictionary=in_force)
+
+
+def _worded(
+    status: HTTPStatus, slug: str, headers: Mapping[str, str] | None = None
+) -> Callable[[Exception], Problem]:
+    return lambda error: Problem(status, slug, str(error), headers)
+
+
+_PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
+    Problem: lambda problem: problem,
+    ValidationError: _broken_rule,
+    MalformedJson: _worded(HTTPStatus.BAD_REQUEST, "malformed-json"),
+    RequestValidationError: _broken_parameter,
+    HTTPException: _of_status,
+    TooManyEvents: _too_many_events,
+    UnknownColumnsVersion: _unsupported_version,
+    UnknownDictionary: _unknown_dictionary,
+    StorageUnavailable: _store_unavailable,
+    QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
+    IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
+    TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
+    UnknownVersion: _worded(HTTPStatus.NOT_FOUND, "not-found"),
+}
+HANDLED: Final = tuple(_PROBLEMS)
+"""Errors that are responses; any other is a fault of ours: answered 500, and logged."""
+
+
+def problem_of(error: Exception) -> Problem:
+    """What the caller gets of an error."""
+    for kind, make in _PROBLEMS.items():
+        if isinstance(error, kind):
+            return make(error)
+    text = "something went wrong inside; it is logged"
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", text, _CLOSED)
 
 
 def answer_with_problems(app: FastAPI) -> None:
@@ -147,15 +151,3 @@ def answer_with_problems(app: FastAPI) -> None:
 
 async def _answer(_: Request, error: Exception) -> Response:
     return problem_of(error).response()
-
-
-def unsupported_version(error: UnknownColumnsVersion) -> Problem:
-    """Another version of the layout will do."""
-    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    return Problem(status, "unsupported-columns-version", str(error), versions=VERSIONS)
-
-
-def unknown_dictionary(error: UnknownDictionary, ids: CampaignIds) -> Problem:
-    """Names will do, and so will the list in force."""
-    in_force = f"{ids.dictionary:016x}"
-    return Problem(HTTPStatus.CONFLICT, "unknown-dictionary", str(error), dictionary=in_force)

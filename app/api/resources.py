@@ -12,11 +12,9 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.metrics.maps import MapCollector
-from app.api.metrics.processes import Place, Presence, WorkerCollector
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Slots
-from app.api.server.busy_poll import Polled
+from app.api.metrics.counters import MetricLayout, Metrics
+from app.api.metrics.reports import ReportCollector
+from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.clicks import ClickRules
@@ -40,50 +38,44 @@ class Resources:
     client: redis.Redis
     async_client: redis.asyncio.Redis
     refresher: Refresher
-    polled: Polled
     event_log: EventLog
     versions: Versions
     jobs: Jobs
     overrides: Overrides
     metrics: Metrics
-    presence: Presence
+    status: WorkerStatus
 
     @classmethod
-    def of(cls, settings: Settings, redis_url: str, routes: Iterable[str], place: Place) -> Self:
+    def of(
+        cls, settings: Settings, redis_url: str, routes: Iterable[str], slot: WorkerSlot
+    ) -> Self:
         """The resources on the store at the URL, of an application with these routes.
 
-        Raises SlotsDiffer if the metrics of `place` are not those of this application.
+        Raises LayoutsDiffer if the metrics of the slot are not those of this application.
         """
         client = open_redis(redis_url, settings.redis_timeout_seconds)
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
-        polled = Polled()
         heartbeat = Heartbeat(client, settings.ttl_seconds)
         refresher = Refresher(
-            versions,
-            Notices(client),
-            settings.known_targets,
-            settings.refresh_seconds,
-            polled,
-            heartbeat,
+            versions, Notices(client), settings.known_targets, settings.refresh_seconds, heartbeat
         )
-        slots = Slots.of(routes, settings.known_targets)
-        tallies = place.tallies(slots)
-        presence = Presence(place, refresher, slots, tallies.row(place.row))
-        metrics = Metrics(slots, tallies, place.row, WorkerCollector(presence))
-        metrics.registry.register(_maps(refresher, heartbeat, settings))
+        layout = MetricLayout.of(routes, settings.known_targets)
+        counters = slot.counters(layout)
+        status = WorkerStatus(slot, refresher, layout, counters.row(slot.row))
+        metrics = Metrics(layout, counters, slot.row, status)
+        metrics.registry.register(_reports(refresher, heartbeat, settings))
         return cls(
             settings,
             client,
             async_client,
             refresher,
-            polled,
             EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
             versions,
             Jobs(client),
             Overrides(client),
             metrics,
-            presence,
+            status,
         )
 
     @asynccontextmanager
@@ -99,15 +91,10 @@ class Resources:
             self.client.close()
 
 
-def resources_of(request: Request) -> Resources:
-    """The resources of the request's application."""
-    found: Resources = request.app.state.resources
-    return found
-
-
 async def _resources(request: Request) -> Resources:
     # Async, because the framework runs other dependencies in its thread pool.
-    return resources_of(request)
+    found: Resources = request.app.state.resources
+    return found
 
 
 Given = Annotated[Resources, Depends(_resources)]
@@ -124,14 +111,14 @@ def _click_rules(settings: Settings) -> ClickRules:
     )
 
 
-def _maps(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> MapCollector:
+def _reports(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> ReportCollector:
     def read_heartbeat() -> dict[str, Any] | None:
         try:
             return heartbeat.read() if refresher.store_up else None
         except StorageUnavailable:
             return None
 
-    return MapCollector(refresher, read_heartbeat, settings.delayed_targets)
+    return ReportCollector(refresher, read_heartbeat, settings.delayed_targets)
 
 
 def _freeze() -> None:

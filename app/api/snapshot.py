@@ -1,8 +1,7 @@
 """What an API process serves: one published version, whole, until the next replaces it.
 
-Keeps the snapshot current: a thread that looks for a new version and swaps one reference.
-The pace of long work beside the requests: it takes no more of the core than they leave.
-How old the maps behind an answer are.
+`Refresher` keeps the snapshot current: a thread that looks for a new version and swaps one
+reference, at the pace (`Pace`) that requests leave.
 """
 
 import logging
@@ -14,7 +13,6 @@ from dataclasses import dataclass, field
 from time import monotonic, process_time, sleep, thread_time
 from typing import Any, Final, Self
 
-from app.api.server.busy_poll import Polled
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.lease import Heartbeat
@@ -100,9 +98,9 @@ _LIGHT: Final = 1 / 3
 """Of a core: what needs no more than this has its room beside the work."""
 
 
-def seconds_of_others(polled: Polled) -> float:
-    """CPU time that all threads of the process but this one have used for work."""
-    return process_time() - thread_time() - polled.seconds
+def seconds_of_others() -> float:
+    """CPU time that all threads of the process but this one have used."""
+    return process_time() - thread_time()
 
 
 class Pace:
@@ -111,7 +109,7 @@ class Pace:
     Python gives threads that want to run the same time each, so work that goes on without a pause
     takes half of a core, of which requests may need more: they pile up until it is done. A call
     sleeps for as long as the other threads have worked since it last slept, unless that was little
-    for the time. With requests that need a share u of the core, sleeps settle at u / (1 - u) of a
+    for the time. With requests that need a share u of the core, sleeps converge to u / (1 - u) of a
     piece, and the work at 1 - u.
     """
 
@@ -149,9 +147,8 @@ class Refresher:
     every `pause_seconds`, because a notice may be missed.
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
-    counted, and the one before it stays. What the event loop has `polled` is no work that a version
-    being read would hold up. With every look it reads the `heartbeat`, so that nobody who asks for
-    `failed_refits`, how many in a row the worker says have failed, waits for the store.
+    counted, and the one before it stays. With every look it reads the `heartbeat`, so that nobody
+    who asks how many refits in a row have failed (`failed_refits`) waits for the store.
     """
 
     def __init__(
@@ -160,7 +157,6 @@ class Refresher:
         notices: Notices,
         targets: Sequence[str],
         pause_seconds: float,
-        polled: Polled | None = None,
         heartbeat: Heartbeat | None = None,
     ) -> None:
         self.current = Snapshot.before_the_first(targets)
@@ -173,7 +169,6 @@ class Refresher:
         self._published: Published | None = None
         self._targets = targets
         self._pause_seconds = pause_seconds
-        self._polled = polled or Polled()
         self._heartbeat = heartbeat
         self._refused: str | None = None
         self._stopping = threading.Event()
@@ -213,7 +208,7 @@ class Refresher:
         if version is None or version in (self.current.version, self._refused):
             return
         try:
-            pause = Pace(lambda: seconds_of_others(self._polled))
+            pause = Pace(seconds_of_others)
             published = self._versions.load(version, self._published, pause)
             self.current = Snapshot.of(published, self._targets, self.current, pause)
             self._published = published

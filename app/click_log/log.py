@@ -22,7 +22,7 @@ from app.click_log.reading import Sample, read_clicks, read_conversions
 from app.click_log.rows import ClosedClick, click_rows, conversion_rows
 from app.click_log.settling import Strays, compact, count_strays, settle
 from app.click_log.store import Shelf
-from app.storage.blocks import Conversion
+from app.storage.blocks import StoredConversion
 from pccem import Attribution, attribute
 
 
@@ -99,7 +99,7 @@ class ClickLog:
         """Durable on return. Writing them again, in other batches too, changes nothing."""
         self._write(CLICKS, clicks, lambda click: click.clicked_at, click_rows)
 
-    def write_conversions(self, conversions: Iterable[Conversion]) -> None:
+    def write_conversions(self, conversions: Iterable[StoredConversion]) -> None:
         """Durable on return. Writing them again, in other batches too, changes nothing."""
         self._write(CONVERSIONS, conversions, lambda one: one.occurred_at, conversion_rows)
 

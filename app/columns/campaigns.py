@@ -1,7 +1,5 @@
-"""The campaigns of a body: names that it brings, or the ids of a list that both sides know.
-
-Interned campaigns: the numbers that stand for names in binary bodies.
-"""
+"""The campaigns of a binary body: names that it brings, or interned ids, the numbers that stand for
+names in a list that both sides know."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.columns.layout import ONE_CAMPAIGN, U4, Header, Sections
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.names import pack_names
 
@@ -23,18 +21,18 @@ _NO_NAMES: Final[list[str]] = []
 
 
 def read_target(sections: Sections, header: Header) -> str:
-    """The target; BrokenRule if it is not UTF-8."""
+    """The target; ValidationError if it is not UTF-8."""
     try:
         return sections.text("target", header.target_bytes).decode()
     except UnicodeDecodeError:
-        raise BrokenRule("target", "must be UTF-8") from None
+        raise ValidationError("target", "must be UTF-8") from None
 
 
 def read_campaigns(sections: Sections, header: Header) -> tuple[list[str], Ids]:
     """The names that the body brings, and the numbers of its campaigns: an index of a name each,
     or an interned id; shape (n,), or (1,) if one is for all rows.
 
-    Raises BrokenRule, also for an index beyond the names; ids are left to who knows the list.
+    Raises ValidationError, also for an index beyond the names; ids are left to who knows the list.
     """
     names = _read_names(sections, header) if header.names or header.names_bytes else _NO_NAMES
     one = header.flags & ONE_CAMPAIGN
@@ -43,11 +41,11 @@ def read_campaigns(sections: Sections, header: Header) -> tuple[list[str], Ids]:
 
 
 def check_indices(numbers: Ids, names: int) -> None:
-    """BrokenRule unless every number is the index of a name."""
+    """ValidationError unless every number is the index of a name."""
     if int(numbers.max()) >= names:
         place = int(np.argmax(numbers >= names))
         rule = f"must be the index of one of the {names} names"
-        raise BrokenRule(f"campaigns[{place}]", rule, int(numbers[place]))
+        raise ValidationError(f"campaigns[{place}]", rule, int(numbers[place]))
 
 
 def read_ends(sections: Sections, field: str, count: int) -> list[int]:
@@ -56,7 +54,7 @@ def read_ends(sections: Sections, field: str, count: int) -> list[int]:
 
 
 def split_texts(ends: Sequence[int], text: bytes, field: str) -> list[str]:
-    """The texts that stand end to end; BrokenRule names the one that is not UTF-8."""
+    """The texts that stand end to end; ValidationError names the one that is not UTF-8."""
     spans = zip([0, *ends], ends, strict=False)
     if text.isascii():
         # Bytes are characters then: decoding once costs less than decoding each.
@@ -70,7 +68,7 @@ def _read_names(sections: Sections, header: Header) -> list[str]:
     text = sections.text("names", header.names_bytes)
     if (total := ends[-1] if ends else 0) != len(text):
         rule = f"must be the sum of the names' lengths, {total}"
-        raise BrokenRule("columns.names_bytes", rule, len(text))
+        raise ValidationError("columns.names_bytes", rule, len(text))
     return split_texts(ends, text, "names")
 
 
@@ -78,7 +76,7 @@ def _decoded(text: bytes, field: str, place: int) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise BrokenRule(f"{field}[{place}]", "must be UTF-8") from None
+        raise ValidationError(f"{field}[{place}]", "must be UTF-8") from None
 
 
 Rows = NDArray[np.int64]
@@ -91,7 +89,12 @@ _PIECE: Final = 4096
 
 
 class UnknownDictionary(ValueError):
-    """The ids are of a list that this process does not know, or knows no more."""
+    """The ids are of a list that this process does not know, or knows no more; `in_force` is the
+    digest of the list that it knows."""
+
+    def __init__(self, dictionary: int, in_force: int) -> None:
+        super().__init__(f"dictionary = {dictionary:016x}: not known, or no longer")
+        self.in_force = in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ class CampaignIds:
         return self._former(dictionary).rows[ids]
 
     def check(self, dictionary: int, ids: Ids) -> None:
-        """Raises BrokenRule for an id beyond the list, UnknownDictionary for a list not known."""
+        """Raises ValidationError for an id beyond the list, UnknownDictionary for another list."""
         _check(ids, len(self._campaigns_of(dictionary)))
 
     def names(self, dictionary: int, ids: Ids) -> tuple[list[str], NDArray[np.intp]]:
@@ -164,7 +167,7 @@ class CampaignIds:
     def _former(self, dictionary: int) -> _Former:
         found = self.former.get(dictionary)
         if found is None:
-            raise UnknownDictionary(f"dictionary = {dictionary:016x}: not known, or no longer")
+            raise UnknownDictionary(dictionary, self.dictionary)
         return found
 
     def _lists(self) -> dict[int, tuple[str, ...]]:
@@ -190,4 +193,4 @@ def _check(ids: Ids, largest: int) -> None:
     if np.maximum.reduce(ids, initial=0) > largest:
         place = int(np.argmax(ids > largest))
         rule = f"must be an id of the list, 0 to {largest}"
-        raise BrokenRule(f"campaigns[{place}]", rule, int(ids[place]))
+        raise ValidationError(f"campaigns[{place}]", rule, int(ids[place]))

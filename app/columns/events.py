@@ -1,9 +1,8 @@
-"""A request of events in binary columns.
-
-From columns of events to what is stored: all at once what is in order, the rest one by one.
+"""Events in binary columns: the request, and how its events are admitted: all at once what is in
+order, the rest one by one.
 
 What the checks of whole columns doubt goes the way of the same events in JSON, which finds the
-words of each error; so both bodies store the same and refuse the same.
+error of each; so both bodies store the same and refuse the same.
 """
 
 import math
@@ -33,13 +32,20 @@ from app.columns.layout import (
     Sections,
     read_header,
 )
-from app.events.admission import CLICK, LONGEST_ID, Admission
-from app.events.open_times import OpenTimes
-from app.events.parsing import Parsed, Rejection
-from app.events.schema import RULES, Click, Event, Impression, TargetOutcome
+from app.events.admission import CLICK, LONGEST_ID, Admission, OpenTimes
+from app.events.schema import (
+    RULES,
+    Click,
+    Event,
+    EventRejection,
+    Impression,
+    Parsed,
+    TargetOutcome,
+    TooManyEvents,
+)
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.event_columns import EventColumns
-from app.strict_json import BrokenRule, NoNumber, convert
+from app.strict_json import InvalidNumber, ValidationError, convert
 from calibrators.samples import Floats
 
 _KINDS: Final = (IMPRESSIONS, CLICKS, OUTCOMES)
@@ -50,7 +56,7 @@ class EventsRequest(NamedTuple):
     """n events of one kind and target; every column has shape (n,), but `numbers` may be (1,).
 
     `numbers` are indices of `names`, or interned ids. Scores, outcomes and times may be any floats:
-    each event is judged by itself. Clicks alone have `impression_at`, outcomes alone `outcomes`.
+    each event is checked by itself. Clicks alone have `impression_at`, outcomes alone `outcomes`.
     """
 
     header: Header
@@ -67,14 +73,14 @@ class EventsRequest(NamedTuple):
 def read_events(body: bytes, most: int) -> EventsRequest:
     """The request of at most `most` events.
 
-    Raises UnknownColumnsVersion, TooManyRows, and BrokenRule for a body that is not whole.
+    Raises UnknownColumnsVersion, TooManyEvents, and ValidationError for a body that is not whole.
     """
     header = read_header(body, _KINDS)
     _check_rows(header.rows, most)
     sections = Sections(body)
     target = read_target(sections, header)
     if header.kind != OUTCOMES and target != _CLICK:
-        raise BrokenRule("target", f"must be {_CLICK} for impressions and clicks", target)
+        raise ValidationError("target", f"must be {_CLICK} for impressions and clicks", target)
     names, numbers = read_campaigns(sections, header)
     scores = sections.column("scores", F8, header.rows)
     occurred_at = sections.column("occurred_at", F8, header.rows)
@@ -90,15 +96,11 @@ def read_events(body: bytes, most: int) -> EventsRequest:
     )
 
 
-class TooManyRows(ValueError):
-    """The body announces more events than one request may have."""
-
-
 def _check_rows(rows: int, most: int) -> None:
     if not rows:
-        raise BrokenRule("events", "must be at least one")
+        raise ValidationError("events", "must be at least one")
     if rows > most:
-        raise TooManyRows(f"events = {rows}: one request takes at most {most}")
+        raise TooManyEvents(rows, most)
 
 
 def _read_ids(sections: Sections, rows: int) -> list[str]:
@@ -145,7 +147,7 @@ class EventAdmission:
         self._settings = settings
         self._times = times
 
-    def admit_all(self) -> list[Rejection]:
+    def admit_all(self) -> list[EventRejection]:
         """Adds every event that counts to the batch; the rejections of all others, by index."""
         of_type = self._of_type()
         in_order = self._in_order(of_type)
@@ -197,7 +199,7 @@ class EventAdmission:
         columns = EventColumns(self._names, places, hours, scores, positives, ids)
         self.admission.batch.add_columns(request.target, columns)
 
-    def _admit_each(self, places: NDArray[np.intp], of_type: Mask) -> list[Rejection]:
+    def _admit_each(self, places: NDArray[np.intp], of_type: Mask) -> list[EventRejection]:
         kept, events, rejections = [], [], []
         indices = places.tolist()
         fields = zip(indices, of_type[places].tolist(), self._fields(places, indices), strict=True)
@@ -205,15 +207,15 @@ class EventAdmission:
             try:
                 events.append(self._event(values, is_of_type))
                 kept.append(index)
-            except BrokenRule as error:
-                rejections.append(Rejection(index, str(error), self._kind.tag))
+            except ValidationError as error:
+                rejections.append(EventRejection(index, str(error), self._kind.tag))
         return self.admission.admit_all(Parsed(kept, events, rejections))
 
     def _event(self, values: dict[str, Any], is_of_type: bool) -> Event:
         if not values["campaign"] and self._request.header.flags & INTERNED:
-            raise BrokenRule("campaign", _NO_NAME, 0)
+            raise ValidationError("campaign", _NO_NAME, 0)
         if not is_of_type:
-            # Raises: the schema knows the words.
+            # Raises: the schema knows the error.
             convert({"type": self._kind.tag, **values}, Event, RULES, whole="event")
         return self._kind.event(**values)
 
@@ -242,10 +244,10 @@ def _within(values: Floats, least: float, most: float) -> Mask:
     return (values >= least) & (values <= most)
 
 
-def _numbers(values: Floats) -> list[float | NoNumber]:
+def _numbers(values: Floats) -> list[float | InvalidNumber]:
     """The values as JSON would bring them, which has no number for what is not finite."""
     return [value if math.isfinite(value) else _no_number(value) for value in values.tolist()]
 
 
-def _no_number(value: float) -> NoNumber:
-    return NoNumber("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
+def _no_number(value: float) -> InvalidNumber:
+    return InvalidNumber("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")

@@ -1,17 +1,14 @@
-"""The first 32 bytes of a binary body: what follows, and how much of it.
-
-The sections of a body behind its header, read in place one after the other.
-"""
+"""The layout of binary bodies: a header of 32 bytes that says what follows, and sections behind it,
+read in place one after the other."""
 
 import struct
-from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 
 MEDIA_TYPE: Final = "application/vnd.sirocco.columns"
 VERSIONS: Final = (1,)
@@ -60,22 +57,30 @@ class Header(NamedTuple):
     dictionary: int
 
 
-def read_header(body: bytes, kinds: Collection[int]) -> Header:
+def read_header(body: bytes, kinds: tuple[int, ...]) -> Header:
     """The header of a body that must be one of the kinds.
 
-    Raises UnknownColumnsVersion, and BrokenRule for whatever else cannot be.
+    Raises UnknownColumnsVersion, and ValidationError for whatever else cannot be.
     """
     if len(body) < HEADER_BYTES:
-        raise BrokenRule("columns", f"must have at least {HEADER_BYTES} bytes, has {len(body)}")
-    magic, version, *fields = LAYOUT.unpack_from(body)
+        raise ValidationError(
+            "columns", f"must have at least {HEADER_BYTES} bytes, has {len(body)}"
+        )
+    return _header(body[:HEADER_BYTES], kinds)
+
+
+@lru_cache(256)
+def _header(head: bytes, kinds: tuple[int, ...]) -> Header:
+    """Remembered: who sends batches of one size sends the same header again and again."""
+    magic, version, *fields = LAYOUT.unpack(head)
     if magic != MAGIC:
-        raise BrokenRule("columns.magic", f"must be {MAGIC.decode()}", magic.decode("latin-1"))
+        raise ValidationError("columns.magic", f"must be {MAGIC.decode()}", magic.decode("latin-1"))
     if version not in VERSIONS:
         raise UnknownColumnsVersion(f"columns.version = {version}: not understood here")
     header = Header(*fields)
     if header.kind not in kinds:
         known = " or ".join(f"{kind} ({KIND_NAMES[kind]})" for kind in kinds)
-        raise BrokenRule("columns.kind", f"must be {known}", header.kind)
+        raise ValidationError("columns.kind", f"must be {known}", header.kind)
     _check_flags(header.kind, header.flags)
     _check_names(header)
     return header
@@ -90,19 +95,19 @@ def pack_probabilities_header(rows: int, flags: int, dictionary: int) -> bytes:
 def _check_flags(kind: int, flags: int) -> None:
     if flags & ~_ALLOWED[kind]:
         rule = f"{KIND_NAMES[kind]} have only the flags {_ALLOWED[kind]:#x}"
-        raise BrokenRule("columns.flags", rule, flags)
+        raise ValidationError("columns.flags", rule, flags)
     if needed := _NEEDED.get(kind, 0) & ~flags:
-        raise BrokenRule("columns.flags", f"{KIND_NAMES[kind]} need the flag {needed}", flags)
+        raise ValidationError("columns.flags", f"{KIND_NAMES[kind]} need the flag {needed}", flags)
 
 
 def _check_names(header: Header) -> None:
     if header.flags & INTERNED:
         if header.names or header.names_bytes:
             field, value = ("names", header.names) if header.names else ("names_bytes", header[4])
-            raise BrokenRule(f"columns.{field}", "must be 0 beside interned campaigns", value)
+            raise ValidationError(f"columns.{field}", "must be 0 beside interned campaigns", value)
     elif header.dictionary:
         rule = "must be 0 without interned campaigns"
-        raise BrokenRule("columns.dictionary", rule, header.dictionary)
+        raise ValidationError("columns.dictionary", rule, header.dictionary)
 
 
 PADDING: Final = tuple(bytes(length) for length in range(8))
@@ -111,11 +116,6 @@ PADDING: Final = tuple(bytes(length) for length in range(8))
 U4: Final = np.dtype("<u4")
 F4: Final = np.dtype("<f4")
 F8: Final = np.dtype("<f8")
-
-
-def padded(end: int) -> int:
-    """Where the section behind one that ends there starts."""
-    return end + (-end & 7)
 
 
 class Sections:
@@ -139,10 +139,10 @@ class Sections:
         return np.frombuffer(self._body, dtype, count, start)
 
     def end(self) -> None:
-        """BrokenRule if anything follows."""
+        """ValidationError if anything follows."""
         if self._place != len(self._body):
             rule = f"must end at byte {self._place}, the body has {len(self._body)}"
-            raise BrokenRule("columns", rule)
+            raise ValidationError("columns", rule)
 
     def _pass(self, field: str, size: int) -> int:
         """Steps over a section and its padding; returns where it starts."""
@@ -152,7 +152,7 @@ class Sections:
         self._place = end + len(padding)
         if self._place > len(self._body):
             needed = f"needs {self._place - start} bytes from byte {start} on"
-            raise BrokenRule(f"columns.{field}", f"{needed}, the body has {len(self._body)}")
+            raise ValidationError(f"columns.{field}", f"{needed}, the body has {len(self._body)}")
         if padding and self._body[end : self._place] != padding:
-            raise BrokenRule(f"columns.{field}", f"the padding at byte {end} must be zero")
+            raise ValidationError(f"columns.{field}", f"the padding at byte {end} must be zero")
         return start

@@ -1,62 +1,148 @@
 """Which events count, and what each adds: to the bins of its hour, or to what its click knows.
 
-What the store refused, told as every other rejection: field, value and rule.
-Impressions of one request as columns, checked all at once.
-
-The checks are those of `Admission`, and only say whether everything is in order. Where something
-is not, the events are admitted one by one, which finds the words and saves those that count.
+`OpenTimes` are the times that events may carry: the hours a refit can still learn from, and not the
+future. Many impressions are checked as columns, all at once; those checks only say whether
+everything is in order, and where something is not, events are admitted one by one, which finds the
+errors and keeps those that count. What the store refused afterwards is a rejection like any other:
+field, value and rule.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.open_times import OpenTimes, Untimely, iso, shown
-from app.events.parsing import INVALID, Parsed, Rejection
 from app.events.schema import (
+    INVALID,
     TYPE_NAMES,
     Behaviour,
     Click,
     Conversion,
     Event,
+    EventRejection,
     Impression,
+    Parsed,
     TargetOutcome,
     Time,
     are_campaigns,
     check_campaign,
     check_features,
 )
-from app.settings import Settings
-from app.storage.batch import Batch, Cell
-from app.storage.blocks import Conversion as StoredConversion
-from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, Refused
+from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.batch import Cell, EventBatch
+from app.storage.blocks import StoredConversion
+from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, StoreRefusal
 from app.storage.event_columns import EventColumns
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
+
+_FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+
+
+class Untimely(ValueError):
+    """A well-formed event outside the open times; `reason` is late or future."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTimes:
+    """From the beginning of `first_hour` to the second `latest`, both in epoch time."""
+
+    first_hour: int
+    latest: float
+
+    @classmethod
+    def at(cls, now: float, settings: Settings) -> Self:
+        """Open when it is `now`: the window before, and a little future for clocks that differ."""
+        return cls(_hour_of(now) - settings.window_hours, now + settings.future_seconds)
+
+    @classmethod
+    def since(cls, as_of: float | None, settings: Settings) -> Self:
+        """Open by the time of events: the window before the last refit, and all after it."""
+        if as_of is None:
+            return cls(_hour_of(_FIRST_SECOND), _END_SECOND)
+        return cls(_hour_of(as_of) - settings.window_hours, _END_SECOND)
+
+    def check(self, field: str, time: Time) -> float:
+        """Epoch seconds of a time that is not in the future; raises ValidationError or Untimely."""
+        seconds = time if isinstance(time, float) else time.timestamp()
+        if not _FIRST_SECOND <= seconds < _END_SECOND:
+            raise ValidationError(field, "must be in the years 2000 to 2099", shown(time))
+        if seconds > self.latest:
+            raise Untimely("future", f"{field} = {shown(time)}: future, after {iso(self.latest)}")
+        return seconds
+
+    def hour(self, field: str, time: Time) -> int:
+        """The hour of an open time; Untimely if its hour is closed already."""
+        hour = int(self.check(field, time) // SECONDS_PER_HOUR)
+        if hour < self.first_hour:
+            raise self._late(field, time, 0.0)
+        return hour
+
+    def hours(self, seconds: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """The hours of times (n,) in epoch seconds; None unless `hour` takes each of them."""
+        latest = min(self.latest, float(np.nextafter(_END_SECOND, 0)))
+        # A comparison with NaN is false: it must not be what lets a time pass.
+        in_time = seconds.min(initial=latest) >= _FIRST_SECOND
+        if not (in_time and seconds.max(initial=_FIRST_SECOND) <= latest):
+            return None
+        hours = np.floor_divide(seconds, SECONDS_PER_HOUR).astype(np.int64)
+        return hours if hours.min(initial=self.first_hour) >= self.first_hour else None
+
+    def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
+        """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""
+        seconds = self.check(field, time)
+        if _hour_of(seconds + longer) < self.first_hour:
+            raise self._late(field, time, longer)
+        return seconds
+
+    def _late(self, field: str, time: Time, longer: float) -> Untimely:
+        first = iso(self.first_hour * SECONDS_PER_HOUR - longer)
+        return Untimely("late", f"{field} = {shown(time)}: late, the window begins at {first}")
+
+
+def _hour_of(seconds: float) -> int:
+    return int(seconds // SECONDS_PER_HOUR)
+
+
+def shown(time: Time) -> float | str:
+    """The time as errors show it: as it was sent, but for the form of a date."""
+    return time if isinstance(time, float) else time.isoformat()
+
+
+def iso(seconds: float) -> str:
+    """The moment in RFC 3339."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
 
 ClickEvent = Click | Behaviour | Conversion
 
 _REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
 
 
-def rejection_of(event: ClickEvent, refused: Refused, settings: Settings) -> Rejection:
-    """Why the event is not stored, in words and as a label of a metric."""
+def rejection_of(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> EventRejection:
+    """Why the event is not stored, as an error and as a label of a metric."""
     error = _broken_rule(event, refused, settings)
     reason = _REASONS.get(refused.reason, INVALID)
-    return Rejection(refused.place, str(error), TYPE_NAMES[type(event)], reason)
+    return EventRejection(refused.place, str(error), TYPE_NAMES[type(event)], reason)
 
 
-def _broken_rule(event: ClickEvent, refused: Refused, settings: Settings) -> BrokenRule:
+def _broken_rule(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
     if refused.reason in (Refusal.CHANGED_FEATURE, Refusal.MANY_FEATURES):
         return _about_feature(event, refused, settings)
     if refused.reason in (Refusal.EARLY, Refusal.AFTERWARDS):
         return _about_time(event, refused, settings)
-    return BrokenRule("click_id", _rule_of_click(refused.reason, settings), event.click_id)
+    return ValidationError("click_id", _rule_of_click(refused.reason, settings), event.click_id)
 
 
-def _about_feature(event: ClickEvent, refused: Refused, settings: Settings) -> BrokenRule:
+def _about_feature(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
     name = refused.detail
     features = event.features if isinstance(event, Click) else None
     value = (features or {}).get(name)
@@ -65,17 +151,17 @@ def _about_feature(event: ClickEvent, refused: Refused, settings: Settings) -> B
     else:
         kind = "number" if isinstance(value, str) else "string"
         rule = f"must be a {kind}, as it was in earlier clicks"
-    return BrokenRule(f"features.{name}", rule, value)
+    return ValidationError(f"features.{name}", rule, value)
 
 
-def _about_time(event: ClickEvent, refused: Refused, settings: Settings) -> BrokenRule:
+def _about_time(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
     clicked_at = float(refused.detail)
     if refused.reason is Refusal.EARLY:
         rule = f"must not be before its click, which was at {iso(clicked_at)}"
     else:
         end = iso(clicked_at + settings.post_click_seconds)
         rule = f"late, the post-click window of its click ended at {end}"
-    return BrokenRule("occurred_at", rule, shown(event.occurred_at))
+    return ValidationError("occurred_at", rule, shown(event.occurred_at))
 
 
 def _rule_of_click(reason: Refusal, settings: Settings) -> str:
@@ -160,11 +246,11 @@ class Admission:
 
     An impression is one trial of the target `click`, a click the success of that trial; every
     other immediate target is counted by outcomes, which carry both. A click with a score for a
-    delayed target opens: behaviours and conversions are told of it by its id.
+    delayed target opens: behaviours and conversions name it by its id.
     """
 
     def __init__(self, settings: Settings, times: OpenTimes) -> None:
-        self.batch = Batch()
+        self.batch = EventBatch()
         self.admitted: Counter[str] = Counter()
         self._settings = settings
         self._times = times
@@ -174,20 +260,20 @@ class Admission:
         self._campaigns: set[str] = set()
         self._click_events: dict[int, ClickEvent] = {}
 
-    def admit_all(self, parsed: Parsed) -> list[Rejection]:
+    def admit_all(self, parsed: Parsed) -> list[EventRejection]:
         """Adds every event that counts to the batch; the rejections of all others, by index."""
-        refused: list[Rejection] = []
+        refused: list[EventRejection] = []
         for index, event in self._left_by_columns(parsed):
             try:
                 self.admit(event, index)
-            except (BrokenRule, Untimely) as error:
+            except (ValidationError, Untimely) as error:
                 refused.append(_rejection(index, event, error))
         for kind, number in Counter(map(type, parsed.events)).items():
             self.admitted[TYPE_NAMES[kind]] += number
         self.admitted.subtract(rejection.event_type for rejection in refused)
         return sorted(parsed.rejections + refused, key=lambda rejection: rejection.index)
 
-    def reject_refused(self, refused: Sequence[Refused]) -> list[Rejection]:
+    def reject_refused(self, refused: Sequence[StoreRefusal]) -> list[EventRejection]:
         """The rejections of events that were admitted and that the store then refused."""
         rejections = [
             rejection_of(self._click_events[event.place], event, self._settings)
@@ -197,7 +283,7 @@ class Admission:
         return rejections
 
     def admit(self, event: Event, index: int = 0) -> None:
-        """Adds the event of that index; BrokenRule or Untimely when it does not count."""
+        """Adds the event of that index; ValidationError or Untimely when it does not count."""
         if isinstance(event, Impression):
             self._admit_impression(event)
         elif isinstance(event, TargetOutcome):
@@ -232,7 +318,7 @@ class Admission:
         if event.target not in self._settings.targets:
             immediate = ", ".join(self._settings.targets)
             rule = f"outcomes are taken for the immediate targets: {immediate}"
-            raise BrokenRule("target", rule, event.target)
+            raise ValidationError("target", rule, event.target)
         hour = self._times.hour("occurred_at", event.occurred_at)
         self.batch.add(event.target, hour, event.campaign, event.score, 1.0, event.outcome)
 
@@ -270,7 +356,7 @@ class Admission:
         click_id = _checked_id("click_id", event.click_id)
         if event.name not in self._behaviours:
             known = ", ".join(self._settings.behaviours)
-            raise BrokenRule("name", f"unknown behaviour; known are {known}", event.name)
+            raise ValidationError("name", f"unknown behaviour; known are {known}", event.name)
         occurred_at = self._times.seconds("occurred_at", event.occurred_at)
         self.batch.add_behaviour(index, click_id, event.name, occurred_at, event.value)
 
@@ -281,7 +367,7 @@ class Admission:
         if target not in self._delayed:
             delayed = ", ".join(self._settings.delayed_targets)
             rule = f"conversions are taken for the delayed targets: {delayed}"
-            raise BrokenRule("target", rule, target)
+            raise ValidationError("target", rule, target)
         longer = self._settings.attribution_seconds(target)
         occurred_at = self._times.seconds("occurred_at", event.occurred_at, longer)
         conversion = StoredConversion(click_id, target, occurred_at, event.value)
@@ -294,29 +380,31 @@ class Admission:
 
     def _check_delayed(self) -> None:
         if not self._delayed:
-            raise BrokenRule("type", "there is no delayed target here; send outcomes")
+            raise ValidationError("type", "there is no delayed target here; send outcomes")
 
     def _refuse_unknown_target(self, scores: dict[str, float]) -> None:
         unknown = next(target for target in scores if target not in self._known)
         known = ", ".join(self._settings.known_targets)
-        raise BrokenRule(f"scores.{unknown}", f"unknown target; known are {known}")
+        raise ValidationError(f"scores.{unknown}", f"unknown target; known are {known}")
 
     def _click_score(self, scores: dict[str, float]) -> float:
         if not scores.keys() <= self._known:
             self._refuse_unknown_target(scores)
         if CLICK not in self._settings.targets:
-            raise BrokenRule("type", f"the target {CLICK} is not immediate here; send outcomes")
+            raise ValidationError(
+                "type", f"the target {CLICK} is not immediate here; send outcomes"
+            )
         if CLICK not in scores:
-            raise BrokenRule(f"scores.{CLICK}", "is required: it says which cell to count in")
+            raise ValidationError(f"scores.{CLICK}", "is required: it says which cell to count in")
         return scores[CLICK]
 
 
-def _rejection(index: int, event: Event, error: BrokenRule | Untimely) -> Rejection:
+def _rejection(index: int, event: Event, error: ValidationError | Untimely) -> EventRejection:
     reason = error.reason if isinstance(error, Untimely) else INVALID
-    return Rejection(index, str(error), TYPE_NAMES[type(event)], reason)
+    return EventRejection(index, str(error), TYPE_NAMES[type(event)], reason)
 
 
 def _checked_id(field: str, event_id: str) -> str:
     if not 0 < len(event_id) <= LONGEST_ID:
-        raise BrokenRule(field, f"must have 1 to {LONGEST_ID} characters", event_id)
+        raise ValidationError(field, f"must have 1 to {LONGEST_ID} characters", event_id)
     return event_id

@@ -1,17 +1,19 @@
-"""The events of the contract, as strict types; also the source of their JSON schema in /docs.
+"""The events of the contract as strict types, the rules of their names and features, and how the
+bytes of a request become events and the rejections of what is none.
 
-The rule of campaign names: 1 to so many bytes of UTF-8.
-Which pre-click features a click may carry.
+The types are also the source of the JSON schema in /docs.
 """
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec import Meta, Struct
 
-from app.strict_json import BrokenRule, Rule
+from app.strict_json import MalformedJson, ValidationError, convert, loads
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"
 
@@ -25,7 +27,7 @@ Scores = Annotated[dict[str, Score], Meta(description="The upstream model's scor
 
 
 class _Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, gc=False):
-    """What all events share: strict, immutable, told apart by `type`."""
+    """What all events share: strict, immutable, distinguished by `type`."""
 
 
 class Impression(_Event, tag="impression", frozen=True):
@@ -92,13 +94,13 @@ TYPE_NAMES: Final[dict[type, str]] = {
     TargetOutcome: "outcome",
 }
 
-_SCORE_RULE = Rule("must be a number in [0, 1]", Score)
-_TEXT_RULE = Rule("must be a string")
-_TIME_RULE = Rule(f"must be a time: {_TIME}")
-_MONEY_RULE = Rule("must be a finite number of at least 0")
+_SCORE_RULE = "must be a number in [0, 1]"
+_TEXT_RULE = "must be a string"
+_TIME_RULE = f"must be a time: {_TIME}"
+_MONEY_RULE = "must be a finite number of at least 0"
 
 RULES: Final = {
-    "type": Rule("must be impression, click, behaviour, conversion or outcome"),
+    "type": "must be impression, click, behaviour, conversion or outcome",
     "campaign": _TEXT_RULE,
     "id": _TEXT_RULE,
     "click_id": _TEXT_RULE,
@@ -106,26 +108,26 @@ RULES: Final = {
     "target": _TEXT_RULE,
     "occurred_at": _TIME_RULE,
     "impression_at": _TIME_RULE,
-    "scores": Rule("must be an object of target names and scores"),
+    "scores": "must be an object of target names and scores",
     "scores[]": _SCORE_RULE,
     "score": _SCORE_RULE,
     "outcome": _SCORE_RULE,
     "bid": _MONEY_RULE,
     "cost": _MONEY_RULE,
     "value": _MONEY_RULE,
-    "features": Rule("must be an object of names, and numbers or strings"),
-    "features[]": Rule("must be a number or a string", Feature),
+    "features": "must be an object of names, and numbers or strings",
+    "features[]": "must be a number or a string",
 }
 
 
-# Short names need no encoding to be judged.
+# Short names need no encoding to be checked.
 _MOST_BYTES_OF_A_CHARACTER: Final = 4
 
 
 def check_campaign(field: str, campaign: str, longest: int) -> None:
-    """BrokenRule unless the campaign has 1 to `longest` bytes of UTF-8."""
+    """ValidationError unless the campaign has 1 to `longest` bytes of UTF-8."""
     if not campaign or not _fits(campaign, longest):
-        raise BrokenRule(field, f"must have 1 to {longest} bytes of UTF-8", campaign)
+        raise ValidationError(field, f"must have 1 to {longest} bytes of UTF-8", campaign)
 
 
 def are_campaigns(names: Collection[str], longest: int) -> bool:
@@ -148,14 +150,118 @@ LONGEST_TEXT: Final = 256
 
 
 def check_features(features: Mapping[str, Feature]) -> None:
-    """BrokenRule unless all names, values and their number are within the limits."""
+    """ValidationError unless all names, values and their number are within the limits."""
     if len(features) > MOST_FEATURES:
         rule = f"a click has at most {MOST_FEATURES} features"
-        raise BrokenRule("features", rule, dict(features))
+        raise ValidationError("features", rule, dict(features))
     for name, value in features.items():
         if not 0 < len(name) <= LONGEST_NAME:
             rule = f"the name of a feature must have 1 to {LONGEST_NAME} characters"
-            raise BrokenRule("features", rule, name)
+            raise ValidationError("features", rule, name)
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             rule = f"must have at most {LONGEST_TEXT} characters"
-            raise BrokenRule(f"features.{name}", rule, value)
+            raise ValidationError(f"features.{name}", rule, value)
+
+
+INVALID: Final = "invalid"
+UNKNOWN_TYPE: Final = "unknown"
+
+_ARRAY: Final = msgspec.json.Decoder(list[Event])
+_LINES: Final = msgspec.json.Decoder(Event)
+
+
+class TooManyEvents(ValueError):
+    """The request holds more events than the `most` that one request may."""
+
+    def __init__(self, number: int, most: int) -> None:
+        super().__init__(f"events = {number}: one request takes at most {most}")
+        self.most = most
+
+
+@dataclass(frozen=True, slots=True)
+class EventRejection:
+    """One event that is not stored; `reason` is invalid, late, future or full."""
+
+    index: int
+    error: str
+    event_type: str = UNKNOWN_TYPE
+    reason: str = INVALID
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Events with their places in the request, and the rejections of the other places."""
+
+    indices: Sequence[int]
+    events: Sequence[Event]
+    rejections: list[EventRejection] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.events) + len(self.rejections)
+
+
+def is_array(body: bytes) -> bool:
+    """Whether the body looks like a JSON array, and not like one JSON object per line."""
+    return body.lstrip()[:1] == b"["
+
+
+def parse_all(body: bytes, most: int, *, lines: bool) -> Parsed | None:
+    """All events of a JSON array or of JSON lines in one pass; None if any of them is broken.
+
+    Raises TooManyEvents if there are more than `most`.
+    """
+    try:
+        events = _LINES.decode_lines(body) if lines else _ARRAY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    _check_number(len(events), most)
+    return Parsed(range(len(events)), events)
+
+
+def parse_each(body: bytes, most: int, *, lines: bool) -> Parsed:
+    """Event by event, so that the good survive the broken.
+
+    Raises MalformedJson if an array is no JSON, ValidationError if it is no array, TooManyEvents
+    before more than `most` are read.
+    """
+    if lines:
+        return _sorted_out([line for line in body.splitlines() if line.strip()], loads, most)
+    raw = loads(body)
+    if not isinstance(raw, list):
+        raise ValidationError("events", "must be a JSON array or one JSON object per line", raw)
+    return _sorted_out(raw, _as_it_is, most)
+
+
+def _check_number(number: int, most: int) -> None:
+    if number > most:
+        raise TooManyEvents(number, most)
+
+
+def _sorted_out(items: Sequence[Any], plain: Callable[[Any], object], most: int) -> Parsed:
+    _check_number(len(items), most)
+    indices: list[int] = []
+    events: list[Event] = []
+    rejections: list[EventRejection] = []
+    for index, item in enumerate(items):
+        raw = None
+        try:
+            raw = plain(item)
+            events.append(_of_object(raw))
+            indices.append(index)
+        except (ValidationError, MalformedJson) as error:
+            rejections.append(EventRejection(index, str(error), _type_of(raw)))
+    return Parsed(indices, events, rejections)
+
+
+def _as_it_is(raw: object) -> object:
+    return raw
+
+
+def _of_object(raw: object) -> Event:
+    event: Event = convert(raw, Event, RULES, whole="event")
+    return event
+
+
+def _type_of(item: object) -> str:
+    name = item.get("type") if isinstance(item, dict) else None
+    return str(name) if name in TYPE_NAMES.values() else UNKNOWN_TYPE

@@ -8,7 +8,7 @@ for the worker. `lease.py` lets one worker work, `jobs.py` queues what operators
 embedded server.
 """
 
-from app.storage.batch import Batch
+from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.errors import (
     CorruptBins,
@@ -31,11 +31,11 @@ from app.storage.versions import Published, Versions
 
 __all__ = [
     "Appended",
-    "Batch",
     "BinsStore",
     "CorruptBins",
     "CorruptVersion",
     "EmbeddedRedis",
+    "EventBatch",
     "EventLog",
     "Heartbeat",
     "IdempotencyConflict",

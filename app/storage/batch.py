@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.storage.blocks import LARGEST_WEIGHT, Conversion, PackedRows
+from app.storage.blocks import LARGEST_WEIGHT, PackedRows, StoredConversion
 from app.storage.clicks import ClickEvents, OpenClick
 from app.storage.event_columns import Entry, EventColumns, stored_id
 from app.storage.keys import TargetHour, shard_of
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
     score: float
 
 
-class Batch:
+class EventBatch:
     """Events of one request.
 
     An event with an id counts once within its target, hour and campaign's shard, one without an id
@@ -113,7 +113,7 @@ class Batch:
         """Add what was done after a click; the same at the same time is a duplicate."""
         self.click_events.add_behaviour(place, click_id, name, occurred_at, value)
 
-    def add_conversion(self, place: int, conversion: Conversion) -> None:
+    def add_conversion(self, place: int, conversion: StoredConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         self.click_events.add_conversion(place, conversion)
 

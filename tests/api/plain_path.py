@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from app.api.calibrate import RULES, CalibrateRequest
 from app.settings import Settings
-from app.strict_json import BrokenRule, MalformedJson, convert, loads
+from app.strict_json import MalformedJson, ValidationError, convert, loads
 from calibrators import Atlas
 
 Asked = tuple[str, str, str, str, float]
@@ -21,7 +21,7 @@ def plain_answer(
         request = convert(loads(body), CalibrateRequest, RULES)
     except MalformedJson:
         return {"body"}
-    except BrokenRule as error:
+    except ValidationError as error:
         return {error.field}
     given = {name for name in request.__struct_fields__ if getattr(request, name) is not UNSET}
     faults = set(_faults_of_shape(given))

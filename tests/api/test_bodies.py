@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from app.api.body import gunzip
+from app.api.hot_path import gunzip
 from app.api.problems import Problem
 from tests.api.problems import problem
 from tests.api.running_service import eventually

@@ -11,8 +11,8 @@ import pytest
 from httptools import HttpParserError
 from uvicorn.protocols.http import flow_control, httptools_impl
 
-from app.api.metrics.shared_counters import Reason
-from app.api.server.connections import Phase, Sweep
+from app.api.metrics.counters import Reason
+from app.api.server.connections import Phase, SlowClientReaper
 from app.api.server.protocol import BoundedProtocol
 
 # Of uvicorn 0.54. Another one means: read app/api/server/protocol.py beside that source, then
@@ -52,13 +52,13 @@ class Loop:
 class Connection:
     """Stands where the test puts it."""
 
-    def __init__(self, phase=Phase.IDLE, witness=None):
-        self.phase, self.witness, self.age = BoundedProtocol.phase, None, 0
-        self.stands = phase, witness
+    def __init__(self, phase=Phase.IDLE, progress=None):
+        self.phase, self.progress, self.age = BoundedProtocol.phase, None, 0
+        self.stands = phase, progress
         self.looks = 0
         self.expired = []
 
-    def standing(self):
+    def state(self):
         self.looks += 1
         return self.stands
 
@@ -73,17 +73,17 @@ def loop():
 
 def started(loop, *connections, receive=8.0, keep_alive=16.0):
     held = set(connections)
-    Sweep(receive, keep_alive).start(loop, held)
+    SlowClientReaper(receive, keep_alive).start(loop, held)
     return held
 
 
 @pytest.mark.parametrize(
     ("phase", "seconds"), [(Phase.REQUEST, 8), (Phase.READER, 8), (Phase.IDLE, 16)]
 )
-@pytest.mark.parametrize("witness", [None, object()])
-def test_a_connection_has_its_seconds_and_not_many_more(loop, phase, seconds, witness):
+@pytest.mark.parametrize("progress", [None, object()])
+def test_a_connection_has_its_seconds_and_not_many_more(loop, phase, seconds, progress):
     """Those of a connection that never said anything are counted from its beginning."""
-    connection = Connection(phase, witness)
+    connection = Connection(phase, progress)
     started(loop, connection)
 
     passed = 0.0
@@ -173,7 +173,7 @@ def test_a_connection_that_is_gone_is_not_looked_at(loop):
 
 
 def test_nothing_is_done_while_nothing_is_open(loop):
-    sweep, held = Sweep(8.0, 16.0), {Connection()}
+    sweep, held = SlowClientReaper(8.0, 16.0), {Connection()}
     sweep.start(loop, held)
     sweep.start(loop, held)
     loop.sweep()
@@ -188,12 +188,12 @@ def test_nothing_is_done_while_nothing_is_open(loop):
 
 def test_a_fault_over_one_connection_ends_no_sweep(loop):
     class Broken(Connection):
-        def standing(self):
+        def state(self):
             raise RuntimeError("broken")
 
     slow = Connection(Phase.REQUEST, object())
     held = {Broken()}
-    Sweep(8.0, 16.0).start(loop, held)
+    SlowClientReaper(8.0, 16.0).start(loop, held)
     with pytest.raises(RuntimeError, match="broken"):
         loop.sweep()
     while loop.soon:
@@ -239,17 +239,17 @@ def protocol(*, closing=False, unsent=0, write_paused=False, read_paused=False):
 def test_bytes_that_are_not_taken_wait_for_the_reader(state):
     """However few: a closed connection lives until they are gone."""
     found = protocol(unsent=1000, **state)
-    first, found.witness = found.standing()
+    first, found.progress = found.state()
 
-    assert (first, found.witness) == (Phase.READER, 1000)
-    assert found.standing()[1] is found.witness
+    assert (first, found.progress) == (Phase.READER, 1000)
+    assert found.state()[1] is found.progress
     found.transport = Transport(closing=True, unsent=999)
-    assert found.standing()[1] is not found.witness
+    assert found.state()[1] is not found.progress
 
 
 def test_a_caller_is_not_slow_while_we_do_not_read():
-    assert protocol(read_paused=True).standing()[0] is Phase.ANSWER
-    assert protocol(read_paused=False).standing()[0] is Phase.REQUEST
+    assert protocol(read_paused=True).state()[0] is Phase.ANSWER
+    assert protocol(read_paused=False).state()[0] is Phase.REQUEST
 
 
 def test_uvicorns_own_timer_closes_nothing():

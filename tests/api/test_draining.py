@@ -10,7 +10,7 @@ import httpx
 import pytest
 import uvicorn
 
-from app.api.metrics.processes import Place, Record, WorkerRecords, new_file
+from app.api.metrics.workers import WorkerRecord, WorkerSlot, WorkerTable, new_file
 from app.api.server.server import server_of
 from app.settings import Settings
 from tests.api.running_service import eventually
@@ -138,13 +138,13 @@ def test_balancers_are_told_before_the_end(settings: Settings, redis_url: str) -
 
 
 @contextmanager
-def waiting_worker() -> Iterator[tuple[uvicorn.Server, Thread, WorkerRecords, socket.socket]]:
+def waiting_worker() -> Iterator[tuple[uvicorn.Server, Thread, WorkerTable, socket.socket]]:
     """One of two processes, whose store is away while the other one serves."""
     file = new_file(2)
-    records = WorkerRecords.shared(file, 2)
-    records.write(1, Record(os.getpid(), 0, True, True, None, "000001-a"))
+    records = WorkerTable.shared(file, 2)
+    records.write(1, WorkerRecord(os.getpid(), 0, True, True, None, "000001-a"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = server_of(Settings(), NOWHERE, Place.shared(file, 2, 0))
+        server = server_of(Settings(), NOWHERE, WorkerSlot.shared(file, 2, 0))
         with run(server, [listener.dup()]) as thread:
             eventually(lambda: records.read(0) is not None)
             yield server, thread, records, listener

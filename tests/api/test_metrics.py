@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Slots, Tallies
+from app.api.metrics.counters import MetricLayout, Metrics, SharedCounters
 from tests.api.events import HOUR_SECONDS, click, impression, outcome
 
 PATHS_OF_STRANGERS = ["/v1/nothing/{}", "/v1/campaigns/{}", "/v1/maps/click/{}", "/v1/maps/{}/a"]
@@ -136,8 +135,8 @@ def test_the_text_format_is_prometheus_own(shared_service):
 
 def test_every_application_counts_for_itself():
     """Two in one process do not share a registry."""
-    slots = Slots.of([], ["click"])
-    first, second = (Metrics(slots, Tallies.alone(slots)) for _ in range(2))
+    layout = MetricLayout.of([], ["click"])
+    first, second = (Metrics(layout, SharedCounters.alone(layout)) for _ in range(2))
 
     first.count_duplicates(3)
 

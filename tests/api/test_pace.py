@@ -6,7 +6,6 @@ from time import thread_time
 
 import pytest
 
-from app.api.server.busy_poll import Polled
 from app.api.snapshot import Pace, seconds_of_others
 
 PIECE = 0.001
@@ -72,19 +71,13 @@ def test_work_goes_on_where_all_of_the_core_is_needed() -> None:
 
 def test_only_other_threads_count() -> None:
     """What a thread works itself is no reason for it to wait."""
-    polled = Polled()
-    before = seconds_of_others(polled)
+    before = seconds_of_others()
     _spin()
-    alone = seconds_of_others(polled) - before
+    alone = seconds_of_others() - before
     thread = threading.Thread(target=_spin)
     thread.start()
     thread.join()
-    assert alone < 0.04 <= seconds_of_others(polled) - before
-
-
-def test_looking_for_requests_is_no_work() -> None:
-    """A server that stays awake reads a version as fast as one that sleeps."""
-    assert seconds_of_others(Polled(1000.0)) < 0.0
+    assert alone < 0.04 <= seconds_of_others() - before
 
 
 def _spin() -> None:

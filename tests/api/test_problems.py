@@ -8,13 +8,13 @@ from starlette.exceptions import HTTPException
 
 from app.api.problems import Problem, problem_of
 from app.storage import IdempotencyConflict, QueueFull, StorageUnavailable, UnknownVersion
-from app.strict_json import BrokenRule, MalformedJson
+from app.strict_json import MalformedJson, ValidationError
 
 
 @pytest.mark.parametrize(
     ("error", "status", "slug"),
     [
-        (BrokenRule("score", "must be small", 7), 422, "broken-rule"),
+        (ValidationError("score", "must be small", 7), 422, "broken-rule"),
         (MalformedJson("not JSON"), 400, "malformed-json"),
         (HTTPException(404), 404, "not-found"),
         (HTTPException(405, headers={"Allow": "GET"}), 405, "method-not-allowed"),

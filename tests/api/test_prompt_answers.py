@@ -11,8 +11,8 @@ from unittest.mock import Mock
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.hot_path import JSON_TYPE, Answer, HotPath
-from app.api.server.protocol import PromptProtocol
+from app.api.hot_path import JSON_TYPE, HotPath, PlainResponse
+from app.api.server.protocol import BoundedProtocol
 from tests.api.raw_connection import QUESTION, chunked, get, post, raw
 from tests.api.running_service import RunningService, eventually
 
@@ -100,7 +100,7 @@ class Cycle(SimpleNamespace):
 
 
 def protocol(answer=None, *, read_paused=False, write_paused=False, closing=False):
-    found = PromptProtocol.__new__(PromptProtocol)
+    found = BoundedProtocol.__new__(BoundedProtocol)
     found.app = Mock(prompt_answer=Mock(return_value=answer))
     found.transport = Mock(is_closing=lambda: closing)
     found.flow = SimpleNamespace(read_paused=read_paused, write_paused=write_paused)
@@ -119,7 +119,7 @@ def tasks(monkeypatch):
 
 
 def test_a_caller_who_does_not_read_gets_a_task_that_waits(tasks):
-    found = protocol(Answer(200, [JSON_TYPE], b"{}"), write_paused=True)
+    found = protocol(PlainResponse(200, [JSON_TYPE], b"{}"), write_paused=True)
     found._held = Cycle()
 
     found.answer_held()
@@ -151,7 +151,7 @@ def test_a_half_body_waits_for_the_rest_or_the_end(tasks, state):
 
 
 def test_a_server_that_ends_says_so_in_the_answer():
-    found = protocol(Answer(200, [JSON_TYPE], b"{}"))
+    found = protocol(PlainResponse(200, [JSON_TYPE], b"{}"))
     found._held = cycle = Cycle(default_headers=[(b"connection", b"close")])
 
     found.answer_held()

@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
-from app.api.metrics.processes import new_file, size_of
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import (
+from app.api.metrics.counters import (
     CODES,
     EVENT_TYPES,
     LEVELS,
     RESULTS,
     SECONDS,
-    Slots,
-    SlotsDiffer,
-    Tallies,
+    LayoutsDiffer,
+    MetricLayout,
+    Metrics,
+    SharedCounters,
 )
+from app.api.metrics.workers import new_file, size_of
 from tests.api.former_metrics import FormerMetrics
 
 ROUTES = ["/v1/calibrate", "/v1/events", "/v1/maps/{target}/{campaign:path}"]
 TARGETS = ["click", "conversion"]
-SLOTS = Slots.of(ROUTES, TARGETS)
+LAYOUT = MetricLayout.of(ROUTES, TARGETS)
 ROWS = 3
 
 numbers = st.integers(1, 1000)
@@ -73,7 +73,7 @@ def count(metrics: Any, what: tuple[Any, ...]) -> None:
 )
 def test_the_text_is_that_of_prometheus_own_classes(counted: list[tuple[Any, ...]]) -> None:
     """Names, help, types, labels, buckets and every figure, to the last digit."""
-    metrics, former = Metrics(SLOTS, Tallies.alone(SLOTS)), FormerMetrics()
+    metrics, former = Metrics(LAYOUT, SharedCounters.alone(LAYOUT)), FormerMetrics()
     for what in counted:
         count(metrics, what)
         count(former, what)
@@ -93,8 +93,8 @@ def test_whoever_is_asked_answers_for_all_rows(counted: list[tuple[int, Any]]) -
     """Each process adds to its row, and every one of them shows the same exact sums."""
     file = new_file(ROWS)
     try:
-        shared = [Tallies.shared(file, size_of(ROWS), ROWS, SLOTS) for _ in range(ROWS)]
-        everyone = [Metrics(SLOTS, tallies, row) for row, tallies in enumerate(shared)]
+        shared = [SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT) for _ in range(ROWS)]
+        everyone = [Metrics(LAYOUT, counters, row) for row, counters in enumerate(shared)]
         former = FormerMetrics()
         for row, what in counted:
             count(everyone[row], what)
@@ -114,7 +114,7 @@ def known(what: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def test_an_unknown_route_counts_as_other() -> None:
-    metrics = Metrics(SLOTS, Tallies.alone(SLOTS))
+    metrics = Metrics(LAYOUT, SharedCounters.alone(LAYOUT))
 
     metrics.count_request("/of/a/stranger", 404, 0.1)
 
@@ -127,14 +127,19 @@ def test_an_unknown_route_counts_as_other() -> None:
 
 def test_no_two_series_share_a_place() -> None:
     """The block of each route, and each pair, reason and number behind the last block."""
-    blocks = sorted(SLOTS.routes.values())
-    pairs = [*SLOTS.scores.values(), *SLOTS.events.values(), *SLOTS.garbage.values()]
-    single = [SLOTS.duplicates, SLOTS.refused_versions, SLOTS.connections, *SLOTS.closed.values()]
+    blocks = sorted(LAYOUT.routes.values())
+    pairs = [*LAYOUT.scores.values(), *LAYOUT.events.values(), *LAYOUT.garbage.values()]
+    single = [
+        LAYOUT.duplicates,
+        LAYOUT.refused_versions,
+        LAYOUT.connections,
+        *LAYOUT.closed.values(),
+    ]
     taken = sorted([*pairs, *single])
 
     width = blocks[1] - blocks[0]
     assert blocks == [place * width for place in range(len(ROUTES) + 1)]
-    assert taken == list(range(len(blocks) * width, SLOTS.size))
+    assert taken == list(range(len(blocks) * width, LAYOUT.size))
 
 
 @pytest.fixture
@@ -147,9 +152,9 @@ def file() -> Iterator[int]:
 
 def test_a_successor_goes_on_in_its_row(file: int) -> None:
     """The counts of a process that is gone stay, and are added to."""
-    Metrics(SLOTS, Tallies.shared(file, size_of(ROWS), ROWS, SLOTS), 1).count_duplicates(3)
+    Metrics(LAYOUT, SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT), 1).count_duplicates(3)
 
-    successor = Metrics(SLOTS, Tallies.shared(file, size_of(ROWS), ROWS, SLOTS), 1)
+    successor = Metrics(LAYOUT, SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT), 1)
     successor.count_duplicates(4)
 
     assert successor.registry.get_sample_value("sirocco_duplicate_events_total") == 7
@@ -157,15 +162,17 @@ def test_a_successor_goes_on_in_its_row(file: int) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [Slots.of([*ROUTES, "/new"], TARGETS), Slots.of(ROUTES[::-1], TARGETS)],
+    [MetricLayout.of([*ROUTES, "/new"], TARGETS), MetricLayout.of(ROUTES[::-1], TARGETS)],
     ids=["longer", "as long"],
 )
-def test_series_with_other_places_are_refused(file: int, other: Slots) -> None:
+def test_series_with_other_places_are_refused(file: int, other: MetricLayout) -> None:
     """Code or settings that changed under running processes must not mix up their counts."""
-    tallies = Tallies.shared(file, size_of(ROWS), ROWS, SLOTS)
-    Metrics(SLOTS, tallies).count_duplicates(3)
+    counters = SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT)
+    Metrics(LAYOUT, counters).count_duplicates(3)
 
-    with pytest.raises(SlotsDiffer, match="stop sirocco and start it again"):
-        Tallies.shared(file, size_of(ROWS), ROWS, other)
+    with pytest.raises(LayoutsDiffer, match="stop sirocco and start it again"):
+        SharedCounters.shared(file, size_of(ROWS), ROWS, other)
 
-    assert Metrics(SLOTS, tallies).registry.get_sample_value("sirocco_duplicate_events_total") == 3
+    assert (
+        Metrics(LAYOUT, counters).registry.get_sample_value("sirocco_duplicate_events_total") == 3
+    )

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.metrics.processes import Record, WorkerRecords, new_file, size_of
+from app.api.metrics.workers import WorkerRecord, WorkerTable, new_file, size_of
 
-SERVING = Record(4711, 12, True, True, 1_767_225_600.25, "000007-0123abcd")
+SERVING = WorkerRecord(4711, 12, True, True, 1_767_225_600.25, "000007-0123abcd")
 # A record of 98 bytes and its checksum.
 RECORD_BYTES = 102
-STARTING = Record(4712, 0, False, False, None, "none")
+STARTING = WorkerRecord(4712, 0, False, False, None, "none")
 
 
-def records_of(rows: int) -> tuple[WorkerRecords, mmap.mmap]:
+def records_of(rows: int) -> tuple[WorkerTable, mmap.mmap]:
     """Records in a file, and the bytes of it."""
     file = new_file(rows)
     try:
-        return WorkerRecords.shared(file, rows), mmap.mmap(file, size_of(rows))
+        return WorkerTable.shared(file, rows), mmap.mmap(file, size_of(rows))
     finally:
         os.close(file)
 
@@ -59,7 +59,7 @@ def test_half_a_record_is_none(place: int, change: int) -> None:
 
 def test_everyone_sees_that_the_end_is_near() -> None:
     file = new_file(2)
-    one, other = (WorkerRecords.shared(file, 2) for _ in range(2))
+    one, other = (WorkerTable.shared(file, 2) for _ in range(2))
     os.close(file)
     before = other.draining
 
@@ -72,9 +72,9 @@ def test_a_system_without_files_in_memory_has_others(monkeypatch: pytest.MonkeyP
     """One that has no name, so that nothing is left of it."""
     monkeypatch.delattr(os, "memfd_create")
     file = new_file(2)
-    WorkerRecords.shared(file, 2).write(1, SERVING)
+    WorkerTable.shared(file, 2).write(1, SERVING)
 
-    names, read = os.fstat(file).st_nlink, WorkerRecords.shared(file, 2).read(1)
+    names, read = os.fstat(file).st_nlink, WorkerTable.shared(file, 2).read(1)
     os.close(file)
 
     assert (names, read) == (0, SERVING)

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.api.application import create_app
-from app.api.metrics.processes import Place, Record, new_file
-from app.api.metrics.shared_counters import SlotsDiffer
+from app.api.metrics.counters import LayoutsDiffer
+from app.api.metrics.workers import WorkerRecord, WorkerSlot, new_file
 from app.api.resources import Resources
 from app.settings import Settings
 
@@ -33,16 +33,16 @@ def resources(file: int) -> Resources:
 
 
 def resources_in(file: int, row: int) -> Resources:
-    app = create_app(Settings(), NOWHERE, Place.shared(file, ROWS, row))
+    app = create_app(Settings(), NOWHERE, WorkerSlot.shared(file, ROWS, row))
     found: Resources = app.state.resources
-    found.presence.serving = True
+    found.status.serving = True
     return found
 
 
 def tell(resources: Resources, row: int, **said: object) -> None:
     """Another process says something of itself; it is our parent, for want of another."""
-    usual = Record(os.getppid(), 5, True, True, time.time() - 100, "000002-b")
-    resources.presence.records.write(row, usual._replace(**said))
+    usual = WorkerRecord(os.getppid(), 5, True, True, time.time() - 100, "000002-b")
+    resources.status.table.write(row, usual._replace(**said))
 
 
 def sample(resources: Resources, name: str, **labels: str) -> float | None:
@@ -80,7 +80,7 @@ def test_a_process_that_still_starts_is_not_judged(resources: Resources) -> None
 
 def test_a_process_alone_in_its_end_still_answers_for_itself(resources: Resources) -> None:
     resources.refresher.store_up = True
-    resources.presence.serving = False
+    resources.status.serving = False
 
     assert sample(resources, "workers") == 0
     assert sample(resources, "store_up") == 1
@@ -100,7 +100,7 @@ def test_what_the_dead_last_said_is_forgotten(resources: Resources) -> None:
     tell(resources, OTHER)
     before = [sample(resources, name) for name in ("workers", "connections")]
 
-    resources.presence.records.clear(OTHER)
+    resources.status.table.clear(OTHER)
 
     assert before == [2, 5]
     assert [sample(resources, name) for name in ("workers", "connections")] == [1, 0]
@@ -142,14 +142,16 @@ def test_a_process_without_a_version_leaves_requests_to_those_that_have_one(
 ) -> None:
     """A replacement that starts while the store is away would serve the identity."""
     tell(resources, OTHER, serving=others_serve)
-    resources.presence.tell()
+    resources.status.update()
     resources.refresher.store_seen = store_seen
 
-    assert resources.presence.may_serve is may_serve
+    assert resources.status.may_serve is may_serve
 
 
 @pytest.mark.usefixtures("resources")
 def test_processes_that_count_other_things_do_not_share(file: int) -> None:
     """A target more is a series more: the figures would end up in places of others."""
-    with pytest.raises(SlotsDiffer):
-        create_app(Settings(targets=("click", "view")), NOWHERE, Place.shared(file, ROWS, OTHER))
+    with pytest.raises(LayoutsDiffer):
+        create_app(
+            Settings(targets=("click", "view")), NOWHERE, WorkerSlot.shared(file, ROWS, OTHER)
+        )

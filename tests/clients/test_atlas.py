@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadAtlas, BadInput
-from sirocco_client.atlas import Atlas
+from sirocco_client.atlas import EdgeAtlas
 
 from calibrators import Atlas as ServiceAtlas
 from calibrators import CalibrationMap
@@ -38,7 +38,7 @@ def test_every_probability_is_the_services_to_the_last_bit(
     data: st.DataObject, served: ServiceAtlas
 ) -> None:
     """One by one and in a batch, on knots, beside them and in between, for strangers too."""
-    atlas = Atlas.from_bytes(served.to_bytes())
+    atlas = EdgeAtlas.from_bytes(served.to_bytes())
     known = [*served.campaigns, "stranger"]
     knots = served.map_of(known[0]).knots.tolist()
     column = data.draw(st.lists(scores | st.sampled_from(knots), min_size=1, max_size=50))
@@ -63,7 +63,7 @@ def test_large_batches_agree_too(seed: int) -> None:
     campaigns = [f"c{n}" for n in rng.integers(0, 6, 9000).tolist()]
     column = rng.random(9000)
 
-    atlas = Atlas.from_bytes(served.to_bytes())
+    atlas = EdgeAtlas.from_bytes(served.to_bytes())
 
     assert atlas(campaigns, column).tobytes() == served(campaigns, column).tobytes()
     one = atlas(campaigns[0], column)
@@ -78,7 +78,7 @@ def random_map(rng: np.random.Generator, knots: int) -> CalibrationMap:
 
 def test_a_float32_means_the_same_as_its_float64(atlas: ServiceAtlas) -> None:
     """It is not multiplied in its own precision."""
-    mine = Atlas.from_bytes(atlas.to_bytes())
+    mine = EdgeAtlas.from_bytes(atlas.to_bytes())
     score = np.float32(0.7)
 
     assert mine.at("shoes", score) == atlas.at("shoes", float(score))  # type: ignore[arg-type]
@@ -86,13 +86,13 @@ def test_a_float32_means_the_same_as_its_float64(atlas: ServiceAtlas) -> None:
 
 def test_names_of_the_version_before_are_used_again(atlas: ServiceAtlas) -> None:
     """Where they are the same bytes; otherwise they are read."""
-    before = Atlas.from_bytes(atlas.to_bytes())
+    before = EdgeAtlas.from_bytes(atlas.to_bytes())
     names_before = before._names
     changed = ServiceAtlas.build(dict.fromkeys(atlas.campaigns, CalibrationMap.identity()))
     other = ServiceAtlas.build({"gloves": CalibrationMap.proportional(0.5)})
 
-    same = Atlas.from_bytes(changed.to_bytes(), before)
-    new = Atlas.from_bytes(other.to_bytes(), before)
+    same = EdgeAtlas.from_bytes(changed.to_bytes(), before)
+    new = EdgeAtlas.from_bytes(other.to_bytes(), before)
 
     assert same._names is names_before
     assert (same.at("hats", 0.5), before.at("hats", 0.5)) == (0.5, 0.25)
@@ -105,7 +105,7 @@ def test_reading_lets_others_have_their_turn() -> None:
     served = ServiceAtlas.build({f"c{n}": twenty for n in range(4_000)})
     breaths: list[None] = []
 
-    Atlas.from_bytes(served.to_bytes(), breathe=lambda: breaths.append(None))
+    EdgeAtlas.from_bytes(served.to_bytes(), breathe=lambda: breaths.append(None))
 
     assert len(breaths) == 4 + 2
 
@@ -113,7 +113,7 @@ def test_reading_lets_others_have_their_turn() -> None:
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan")])
 def test_scores_outside_are_refused(atlas: ServiceAtlas, score: float) -> None:
     """By field, value and rule, in both ways to ask."""
-    mine = Atlas.from_bytes(atlas.to_bytes())
+    mine = EdgeAtlas.from_bytes(atlas.to_bytes())
 
     with pytest.raises(BadInput, match=r"score = .*: must be a number in \[0, 1\]"):
         mine.at("shoes", score)
@@ -123,7 +123,7 @@ def test_scores_outside_are_refused(atlas: ServiceAtlas, score: float) -> None:
 
 def test_columns_must_be_equally_long(atlas: ServiceAtlas) -> None:
     """Nothing is guessed; nothing for nothing."""
-    mine = Atlas.from_bytes(atlas.to_bytes())
+    mine = EdgeAtlas.from_bytes(atlas.to_bytes())
 
     with pytest.raises(BadInput, match="campaigns"):
         mine(["shoes"], [0.5, 0.5])
@@ -143,9 +143,9 @@ def test_damaged_bytes_are_refused_or_read_as_the_service_reads_them(
         expected = ServiceAtlas.from_bytes(damaged)
     except ValueError:
         with pytest.raises(BadAtlas):
-            Atlas.from_bytes(damaged)
+            EdgeAtlas.from_bytes(damaged)
         return
-    found = Atlas.from_bytes(damaged)
+    found = EdgeAtlas.from_bytes(damaged)
     for campaign in (*expected.campaigns, "stranger"):
         assert found.at(campaign, 0.3) == expected.at(campaign, 0.3)
 
@@ -162,7 +162,7 @@ def test_lengths_may_have_any_width(width: int) -> None:
     """As `docs/formats.md` says."""
     lengths = bytes([width, 0]) + (1).to_bytes(width, "little") * 2
 
-    assert len(Atlas.from_bytes(packed(lengths, b"ab", 2))) == 2
+    assert len(EdgeAtlas.from_bytes(packed(lengths, b"ab", 2))) == 2
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_lengths_may_have_any_width(width: int) -> None:
 def test_bad_names_are_refused(lengths: bytes, text: bytes, count: int) -> None:
     """Whatever is wrong with them."""
     with pytest.raises(BadAtlas):
-        Atlas.from_bytes(packed(lengths, text, count))
+        EdgeAtlas.from_bytes(packed(lengths, text, count))
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_bad_names_are_refused(lengths: bytes, text: bytes, count: int) -> None:
 def test_other_bytes_are_refused(change: Callable[[bytes], bytes]) -> None:
     """Each with a reason, and never guessed at."""
     with pytest.raises(BadAtlas):
-        Atlas.from_bytes(change(ServiceAtlas.empty().to_bytes()))
+        EdgeAtlas.from_bytes(change(ServiceAtlas.empty().to_bytes()))

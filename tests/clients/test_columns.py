@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client.errors import BadAnswer
-from sirocco_client.requests import Question, pack_question, unpack_answer
+from sirocco_client.requests import CalibrateInput, pack_input, unpack_response
 
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -55,7 +55,7 @@ def test_a_question_is_laid_out_as_documented(
     """One name per score; each distinct name travels once."""
     campaigns = data.draw(st.lists(names, min_size=len(column), max_size=len(column)))
 
-    said = read(pack_question(Question.of(target, campaigns, column), levels))
+    said = read(pack_input(CalibrateInput.of(target, campaigns, column), levels))
 
     assert said["frame"] == (b"SCOL", 1, 1, 0)
     assert said["flags"] == 16 * levels
@@ -67,7 +67,7 @@ def test_a_question_is_laid_out_as_documented(
 @given(scores, names)
 def test_one_campaign_travels_once(column: list[float], campaign: str) -> None:
     """With its flag, and one entry in its column."""
-    said = read(pack_question(Question.of("click", campaign, column), levels=False))
+    said = read(pack_input(CalibrateInput.of("click", campaign, column), levels=False))
 
     assert said["flags"] == 4
     assert (said["campaigns"], said["scores"]) == ([campaign], tuple(column))
@@ -86,8 +86,8 @@ def test_an_answer_is_read_to_the_last_bit(rows: list[tuple[float, int]]) -> Non
     """With levels and without."""
     values, codes = [row[0] for row in rows], [row[1] for row in rows]
 
-    plain, none = unpack_answer(answer(values, None), len(rows))
-    explained, levels = unpack_answer(answer(values, codes), len(rows))
+    plain, none = unpack_response(answer(values, None), len(rows))
+    explained, levels = unpack_response(answer(values, codes), len(rows))
 
     assert plain.tolist() == explained.tolist() == values
     assert none is None
@@ -101,7 +101,7 @@ def test_damaged_answers_are_refused_or_read_whole(place: int, byte: int, end: i
     body[place] = byte
     for damaged in (bytes(body), bytes(body[:end])):
         try:
-            values, _ = unpack_answer(damaged, 4)
+            values, _ = unpack_response(damaged, 4)
         except BadAnswer:
             continue
         assert len(values) == 4
@@ -123,4 +123,4 @@ def test_damaged_answers_are_refused_or_read_whole(place: int, byte: int, end: i
 def test_what_is_no_answer_to_one_score_is_refused(body: bytes) -> None:
     """Cut short, too long, of other rows, of other numbers, or with an unknown level."""
     with pytest.raises(BadAnswer):
-        unpack_answer(body, 1)
+        unpack_response(body, 1)

@@ -3,27 +3,27 @@
 import json
 
 import pytest
-from sirocco_client.answers import FEWEST_FOR_COLUMNS, Calibrated, Dialogue
+from sirocco_client.calibrate import FEWEST_FOR_COLUMNS, Calibrated, CalibrateExchange
 from sirocco_client.errors import Refused, Unavailable
-from sirocco_client.requests import COLUMNS, JSON, Asked, Question, Reply
+from sirocco_client.requests import COLUMNS, JSON, CalibrateInput, Request, Response
 
-UNSUPPORTED = Reply(415, {}, b'{"type": "urn:sirocco:problem:unsupported-media-type"}')
+UNSUPPORTED = Response(415, {}, b'{"type": "urn:sirocco:problem:unsupported-media-type"}')
 
 
-def said(version: str, scores: int) -> Reply:
+def said(version: str, scores: int) -> Response:
     content = {"probabilities": [0.5] * scores, "version": version}
-    return Reply(200, {"content-type": JSON}, json.dumps(content).encode())
+    return Response(200, {"content-type": JSON}, json.dumps(content).encode())
 
 
-def question(scores: int) -> Question:
-    return Question.of("click", "a", [0.5] * scores)
+def question(scores: int) -> CalibrateInput:
+    return CalibrateInput.of("click", "a", [0.5] * scores)
 
 
 def carried_on(
-    dialogue: Dialogue, asked: Question, replies: list[Reply]
-) -> tuple[Calibrated, list[Asked]]:
+    dialogue: CalibrateExchange, asked: CalibrateInput, replies: list[Response]
+) -> tuple[Calibrated, list[Request]]:
     """The answer in the end, and the requests that were made; every reply must be needed."""
-    talk = dialogue.about(asked, explain=False)
+    talk = dialogue.of(asked, explain=False)
     requests = [next(talk), *map(talk.send, replies[:-1])]
     with pytest.raises(StopIteration) as end:
         talk.send(replies[-1])
@@ -32,7 +32,7 @@ def carried_on(
 
 def test_an_older_service_is_asked_in_json_from_then_on() -> None:
     """It refuses the media type once; after that nothing is wasted on it."""
-    dialogue = Dialogue(None, 1000)
+    dialogue = CalibrateExchange(None, 1000)
     size = FEWEST_FOR_COLUMNS
 
     _, first = carried_on(dialogue, question(size), [UNSUPPORTED, said("1", size)])
@@ -43,7 +43,7 @@ def test_an_older_service_is_asked_in_json_from_then_on() -> None:
 
 def test_who_insists_on_columns_hears_of_the_refusal() -> None:
     """To fall back would hide what the caller wants to know."""
-    talk = Dialogue(True, 1000).about(question(1), explain=False)
+    talk = CalibrateExchange(True, 1000).of(question(1), explain=False)
     next(talk)
 
     with pytest.raises(Refused) as refused:
@@ -55,7 +55,7 @@ def test_who_insists_on_columns_hears_of_the_refusal() -> None:
 def test_the_form_follows_the_size() -> None:
     """JSON for a few scores, columns for more."""
     few, many = (
-        next(Dialogue(None, 1000).about(question(size), explain=False))
+        next(CalibrateExchange(None, 1000).of(question(size), explain=False))
         for size in (FEWEST_FOR_COLUMNS - 1, FEWEST_FOR_COLUMNS)
     )
 
@@ -66,14 +66,14 @@ def test_parts_of_different_versions_are_asked_again() -> None:
     """A version published between two parts does not mix with the one before it."""
     replies = [said("1", 2), said("2", 1), said("2", 2), said("2", 1)]
 
-    answer, requests = carried_on(Dialogue(False, 2), question(3), replies)
+    answer, requests = carried_on(CalibrateExchange(False, 2), question(3), replies)
 
     assert (answer.version, len(answer), len(requests)) == ("2", 3, 4)
 
 
 def test_versions_that_change_all_the_time_are_no_answer() -> None:
     """After three rounds there is an error, and no mixture."""
-    talk = Dialogue(False, 2).about(question(3), explain=False)
+    talk = CalibrateExchange(False, 2).of(question(3), explain=False)
     next(talk)
 
     replies = [said(str(number), 2 - number % 2) for number in range(6)]

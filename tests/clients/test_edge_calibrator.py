@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from sirocco_client import BadAtlas, BadInput, EdgeCalibrator, NoAtlas
-from sirocco_client.atlas_keeper import read_atlas_file
+from sirocco_client.edge_calibrator import read_atlas_file
 
 from app.settings import Settings
 from calibrators import Atlas, CalibrationMap
@@ -297,7 +297,7 @@ def test_a_fault_of_ours_does_not_end_the_refreshing(
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
         assert edge.wait(20.0)
         with monkeypatch.context() as patched:
-            patched.setattr(edge._keeper, "_refresh", lambda: 1 / 0)
+            patched.setattr(edge, "_refresh", lambda: 1 / 0)
             assert not edge.refresh()
 
         assert edge.refresh()

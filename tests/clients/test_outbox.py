@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadInput, Batch, BufferFull, Buffering
-from sirocco_client.event_queue import Outbox, Settled
+from sirocco_client.event_queue import Delivered, EventQueue
 
 LINGER = Buffering(batch_events=3, linger_seconds=2.0)
 
@@ -15,8 +15,8 @@ steps = st.lists(
 )
 
 
-def filled(buffering: Buffering, *lines: bytes) -> Outbox:
-    outbox = Outbox(buffering)
+def filled(buffering: Buffering, *lines: bytes) -> EventQueue:
+    outbox = EventQueue(buffering)
     for line in lines:
         assert outbox.fits(line)
         outbox.put(line, 0.0)
@@ -26,7 +26,7 @@ def filled(buffering: Buffering, *lines: bytes) -> Outbox:
 @given(steps, st.integers(1, 4), st.integers(1, 8))
 def test_every_event_is_accounted_for(todo: list[str], batch_events: int, most: int) -> None:
     """What was taken is accepted, unsent or waiting, whatever happens; nothing twice."""
-    outbox = Outbox(Buffering(batch_events=batch_events, most_events=most))
+    outbox = EventQueue(Buffering(batch_events=batch_events, most_events=most))
     numbers, taken, accepted, unsent = count(), 0, [], []
     for step in todo:
         line = b"%d" % next(numbers)
@@ -38,7 +38,7 @@ def test_every_event_is_accounted_for(todo: list[str], batch_events: int, most: 
             if step == "halve" and len(batch) > 1:
                 outbox.put_back(batch.halves())
                 continue
-            outbox.settle(batch, Settled(len(batch), 0, ()))
+            outbox.finish(batch, Delivered(len(batch), 0, ()))
             accepted += batch.lines
         elif step == "give up":
             unsent += outbox.give_up()
@@ -93,7 +93,7 @@ def test_what_is_on_its_way_takes_room_until_it_settles(buffering: Buffering) ->
     batch = outbox.next_batch(0.0)
     assert not outbox.fits(b"ghi")
 
-    outbox.settle(batch, Settled(2, 0, ()))
+    outbox.finish(batch, Delivered(2, 0, ()))
 
     assert outbox.fits(b"ghi")
     assert outbox.counts.waiting_bytes == 0
@@ -102,7 +102,7 @@ def test_what_is_on_its_way_takes_room_until_it_settles(buffering: Buffering) ->
 def test_an_event_that_can_never_fit_is_refused() -> None:
     """To wait for room would be for ever."""
     with pytest.raises(BadInput, match="must have at most 6 bytes"):
-        Outbox(Buffering(most_bytes=6)).fits(b"1234567")
+        EventQueue(Buffering(most_bytes=6)).fits(b"1234567")
 
 
 def test_batches_taken_back_keep_key_and_place() -> None:
@@ -137,7 +137,7 @@ def test_a_batch_is_the_same_bytes_every_time() -> None:
     """The service compares them under the key, packed or not."""
     batch = Batch([b'{"a":1}', b'{"b":2}'])
 
-    assert batch.asked(packed=True) == batch.asked(packed=True)
-    assert batch.asked(packed=False).body == b'{"a":1}\n{"b":2}'
+    assert batch.request(packed=True) == batch.request(packed=True)
+    assert batch.request(packed=False).body == b'{"a":1}\n{"b":2}'
     assert batch.events == [{"a": 1}, {"b": 2}]
     assert batch.key != Batch(batch.lines).key

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client.connections import Deadline
 from sirocco_client.errors import TimedOut, Unavailable
-from sirocco_client.requests import Reply
+from sirocco_client.requests import Response
 from sirocco_client.retries import Backoff, Retries, RetryBudget, Tries
 
 
@@ -38,9 +38,9 @@ def test_a_spent_budget_ends_the_tries() -> None:
     while budget.spend():
         pass
     tries = Tries(Retries(5, budget), Deadline(100.0))
-    found = Reply(503, {}, b"")
+    found = Response(503, {}, b"")
 
-    assert not tries.is_answer(found)
+    assert not tries.is_response(found)
     with pytest.raises(Unavailable):
         tries.pause_after(found)
 
@@ -50,13 +50,13 @@ def test_a_spent_budget_ends_the_tries() -> None:
     [
         (httpx.ReadTimeout(""), TimedOut),
         (httpx.ConnectError("refused"), Unavailable),
-        (Reply(503, {}, b""), Unavailable),
+        (Response(503, {}, b""), Unavailable),
     ],
 )
 def test_the_last_try_says_what_was_wrong(found: object, kind: type[Unavailable]) -> None:
     """With no retry left each comes as its own error."""
     tries = Tries(Retries(0, RetryBudget()), Deadline(100.0))
-    assert not tries.is_answer(found)  # type: ignore[arg-type]
+    assert not tries.is_response(found)  # type: ignore[arg-type]
 
     with pytest.raises(kind) as error:
         tries.pause_after(found)  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def test_the_last_try_says_what_was_wrong(found: object, kind: type[Unavailable]
 def test_retry_after_is_waited_for() -> None:
     """Plus the jitter, so that not all come back in the same moment."""
     tries = Tries(Retries(2, RetryBudget()), Deadline(100.0))
-    found = Reply(503, {"retry-after": "7"}, b"")
-    assert not tries.is_answer(found)
+    found = Response(503, {"retry-after": "7"}, b"")
+    assert not tries.is_response(found)
 
     assert 7.0 <= tries.pause_after(found) <= 8.0

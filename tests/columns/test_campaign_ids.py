@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.columns.campaigns import FORMER_KEPT, CampaignIds, UnknownDictionary
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 from calibrators import Atlas, CalibrationMap
 
 NAMES = st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8))
@@ -132,9 +132,11 @@ def test_an_id_beyond_the_list_is_named(look_up):
     now = CampaignIds.of(atlas_of("a", "b"), before)
 
     look_up(now, now.dictionary, 2)
-    with pytest.raises(BrokenRule, match=r"^campaigns\[1\] = 2: must be an id of the list, 0 to 1"):
+    with pytest.raises(
+        ValidationError, match=r"^campaigns\[1\] = 2: must be an id of the list, 0 to 1"
+    ):
         look_up(now, before.dictionary, 1, 2)
-    with pytest.raises(BrokenRule, match=r"^campaigns\[0\] = 4294967295: must be an id"):
+    with pytest.raises(ValidationError, match=r"^campaigns\[0\] = 4294967295: must be an id"):
         look_up(now, now.dictionary, 2**32 - 1)
 
 

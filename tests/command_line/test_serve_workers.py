@@ -12,8 +12,8 @@ from threading import Event
 import httpx
 import pytest
 
-from app.api.metrics.processes import Place, new_file
-from app.api.metrics.shared_counters import Slots
+from app.api.metrics.counters import MetricLayout
+from app.api.metrics.workers import WorkerSlot, new_file
 from app.cli.serving.processes import Supervision
 from app.cli.serving.serve_workers import ApiWorkers as Parent
 from tests.command_line.api_workers import Caller, half_a_request, serve
@@ -237,7 +237,7 @@ def test_one_process_alone_ends_well(tmp_path: Path, started: Started) -> None:
 def test_a_worker_that_counts_other_things_does_not_start(called: Sirocco) -> None:
     """Of newer code or other settings: its figures would get mixed up with those of the others."""
     file = new_file(2)
-    Place.shared(file, 2, 1).tallies(Slots.of(["/v1/other"], ["click"]))
+    WorkerSlot.shared(file, 2, 1).counters(MetricLayout.of(["/v1/other"], ["click"]))
     listening = socket.create_server(("127.0.0.1", 0))
 
     inherited = f"{listening.detach()},{file},2,0"

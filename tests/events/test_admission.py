@@ -2,12 +2,17 @@
 
 import pytest
 
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
-from app.events.parsing import Parsed, Rejection
-from app.events.schema import Click, Impression, TargetOutcome, check_campaign
+from app.events.admission import Admission, OpenTimes
+from app.events.schema import (
+    Click,
+    EventRejection,
+    Impression,
+    Parsed,
+    TargetOutcome,
+    check_campaign,
+)
 from app.settings import Settings
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 from tests.storage.packing import unpacked
 
 HOUR = 470_000
@@ -77,7 +82,7 @@ def test_all_events_are_admitted_or_refused_in_order():
         Click("1", "shoes", NOW, NOW - 1e7, SCORES),
         TargetOutcome("shoes", "click", NOW + 1e4, 0.5, 1),
     ]
-    parsed = Parsed([4, 3, 1, 0], events, [Rejection(2, "broken")])
+    parsed = Parsed([4, 3, 1, 0], events, [EventRejection(2, "broken")])
 
     rejections = admission.admit_all(parsed)
 
@@ -107,7 +112,7 @@ def test_all_events_are_admitted_or_refused_in_order():
 def test_what_breaks_a_rule_leaves_the_batch_alone(event):
     admission = admission_of()
 
-    with pytest.raises(BrokenRule):
+    with pytest.raises(ValidationError):
         admission.admit(event)
 
     assert len(admission.batch) == 0
@@ -118,7 +123,7 @@ def test_a_campaign_that_broke_the_rule_breaks_it_again():
     admission = admission_of()
 
     for _ in range(2):
-        with pytest.raises(BrokenRule, match="campaign"):
+        with pytest.raises(ValidationError, match="campaign"):
             admission.admit(Impression("", NOW, SCORES))
 
 
@@ -129,5 +134,5 @@ def test_campaigns_are_measured_in_bytes(campaign):
 
 @pytest.mark.parametrize("campaign", ["", "x" * 9, "ä" * 5, "日日日", "😀😀a"])
 def test_campaigns_of_other_lengths_are_refused(campaign):
-    with pytest.raises(BrokenRule, match="must have 1 to 8 bytes of UTF-8"):
+    with pytest.raises(ValidationError, match="must have 1 to 8 bytes of UTF-8"):
         check_campaign("campaign", campaign, 8)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.events.schema import are_campaigns, check_campaign
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 
 LONGEST = 12
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=14), max_size=4)
@@ -14,7 +14,7 @@ NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=14),
 def is_campaign(name: str) -> bool:
     try:
         check_campaign("campaign", name, LONGEST)
-    except BrokenRule:
+    except ValidationError:
         return False
     return True
 

@@ -3,13 +3,12 @@
 import msgspec
 import pytest
 
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes, Untimely
+from app.events.admission import Admission, OpenTimes, Untimely
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
 from app.storage.blocks import decode_conversions
-from app.storage.clicks import ClickRules, Refusal, Refused
-from app.strict_json import BrokenRule
+from app.storage.clicks import ClickRules, Refusal, StoreRefusal
+from app.strict_json import ValidationError
 from tests.storage.packing import unpacked
 
 HOUR = 470_000
@@ -64,9 +63,11 @@ def test_a_delayed_target_may_do_without_the_target_click():
     admission = admission_of(targets=("view",), delayed_targets=("install", "conversion"))
 
     admission.admit(Click("1", "shoes", NOW, NOW, {"install": 0.5}))
-    with pytest.raises(BrokenRule, match=r"scores\.click: unknown target; known are view, inst"):
+    with pytest.raises(
+        ValidationError, match=r"scores\.click: unknown target; known are view, inst"
+    ):
         admission.admit(Click("2", "shoes", NOW, NOW, {"install": 0.5, "click": 0.5}))
-    with pytest.raises(BrokenRule, match="the target click is not immediate here"):
+    with pytest.raises(ValidationError, match="the target click is not immediate here"):
         admission.admit(Click("2", "shoes", NOW, NOW, {"view": 0.5}))
 
     assert len(packed(admission)[0]) == 1
@@ -158,7 +159,7 @@ def test_untimely_events_leave_the_batch_alone(event):
 def test_what_breaks_a_rule_leaves_the_batch_alone(event):
     admission = admission_of()
 
-    with pytest.raises(BrokenRule):
+    with pytest.raises(ValidationError):
         admission.admit(event)
 
     assert len(admission.batch) == 0
@@ -167,7 +168,7 @@ def test_what_breaks_a_rule_leaves_the_batch_alone(event):
 
 @pytest.mark.parametrize("event", [Behaviour("1", NOW, "page_views", 1.0), Conversion("1", NOW)])
 def test_without_delayed_targets_there_is_nothing_to_wait_for(event):
-    with pytest.raises(BrokenRule, match="type: there is no delayed target here"):
+    with pytest.raises(ValidationError, match="type: there is no delayed target here"):
         admission_of(delayed_targets=()).admit(event)
 
 
@@ -176,7 +177,7 @@ def test_what_the_store_refused_is_not_admitted_any_more():
     admission.admit(Behaviour("1", NOW, "page_views", 1.0), 2)
     admission.admitted["behaviour"] = 1
 
-    (rejection,) = admission.reject_refused([Refused(2, Refusal.CLOSED, "")])
+    (rejection,) = admission.reject_refused([StoreRefusal(2, Refusal.CLOSED, "")])
 
     assert (rejection.index, rejection.event_type, rejection.reason) == (2, "behaviour", "late")
     assert admission.admitted["behaviour"] == 0

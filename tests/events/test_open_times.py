@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events.open_times import OpenTimes, Untimely
+from app.events.admission import OpenTimes, Untimely
 from app.settings import Settings
-from app.strict_json import BrokenRule
+from app.strict_json import ValidationError
 
 HOUR = 470_000
 NOW = HOUR * 3600 + 1800.0
@@ -93,7 +93,7 @@ def test_a_longer_window_opens_so_much_earlier(wall):
 @pytest.mark.parametrize("clock", [OpenTimes.at(NOW, SETTINGS), OpenTimes.since(None, SETTINGS)])
 def test_times_of_other_centuries_break_a_rule(clock, time):
     """By either clock: they are mistakes, not late events."""
-    with pytest.raises(BrokenRule, match="must be in the years 2000 to 2099"):
+    with pytest.raises(ValidationError, match="must be in the years 2000 to 2099"):
         clock.hour("occurred_at", time)
 
 
@@ -111,7 +111,7 @@ def test_hours_of_many_times_are_those_of_each_or_none_at_all(times, by_the_wall
     open_times = OpenTimes.at(NOW, SETTINGS) if by_the_wall else OpenTimes.since(None, SETTINGS)
     try:
         expected = [open_times.hour("occurred_at", time) for time in times]
-    except (BrokenRule, Untimely):
+    except (ValidationError, Untimely):
         expected = None
 
     hours = open_times.hours(np.array(times))

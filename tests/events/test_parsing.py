@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events.parsing import TooManyEvents, is_array, parse_all, parse_each
-from app.events.schema import Behaviour, Click, Conversion, Impression, TargetOutcome
-from app.strict_json import BrokenRule, MalformedJson
+from app.events.schema import (
+    Behaviour,
+    Click,
+    Conversion,
+    Impression,
+    TargetOutcome,
+    TooManyEvents,
+    is_array,
+    parse_all,
+    parse_each,
+)
+from app.strict_json import MalformedJson, ValidationError
 
 MOST = 100
 SCORES = st.floats(0, 1) | st.sampled_from([0, 1])
@@ -129,7 +138,7 @@ def test_the_number_of_events_is_bounded(parse, lines):
 
 
 def test_what_is_no_array_and_no_json_is_told_apart():
-    with pytest.raises(BrokenRule, match="must be a JSON array or one JSON object per line"):
+    with pytest.raises(ValidationError, match="must be a JSON array or one JSON object per line"):
         parse_each(b"{}", MOST, lines=False)
     with pytest.raises(MalformedJson):
         parse_each(b"[", MOST, lines=False)

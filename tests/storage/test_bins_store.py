@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import Batch, BinsStore, CorruptBins, bins
+from app.storage import BinsStore, CorruptBins, EventBatch, bins
 from app.storage.bins import TABLES_AT_ONCE
 from app.storage.keys import SHARDS, TargetHour, hours, shard_of
 from calibrators import BinsTable
@@ -24,8 +24,8 @@ def table(seed: int = 1, campaigns: int = 40) -> BinsTable:
     return BinsTable.from_columns(names, rows, rng.random(500), np.ones(500), rng.random(500))
 
 
-def events(hour: int, target: str = "click", campaigns: int = 20) -> Batch:
-    batch = Batch()
+def events(hour: int, target: str = "click", campaigns: int = 20) -> EventBatch:
+    batch = EventBatch()
     for number in range(campaigns):
         batch.add(target, hour, f"campaign-{number}", 0.5, 1.0, 0.0)
     return batch

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from app.storage import Batch, BinsStore, Lease, LeaseLost, Versions
+from app.storage import BinsStore, EventBatch, Lease, LeaseLost, Versions
 from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
@@ -89,7 +89,7 @@ def test_late_clicks_reach_the_judged_hour(refitter, lease, append, append_log, 
     append_log(outcomes(hours=2))
     refitter.run(Request((HOUR + 1) * SECONDS), lease.token, clock)
     before = refitter.bins.judged_window("click", HOUR, HOUR + 1).total().total_positives
-    late = Batch()
+    late = EventBatch()
     for number in range(7):
         late.add("click", HOUR, "big", 0.05, 1.0, 1.0, f"late-{number}")
     append(late)
@@ -226,7 +226,7 @@ def test_a_refit_works_whatever_traffic_is_missing(
     refitter = Refitter(settings.model_copy(update=chosen), store, versions)
 
     for hour, (load, ratio) in enumerate(zip(loads, ratios, strict=False), HOUR):
-        batch = Batch()
+        batch = EventBatch()
         add_hour(batch, hour, load, ratio)
         append(batch)
         report = refitter.run(Request((hour + 1) * SECONDS), lease.token, clock)

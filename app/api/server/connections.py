@@ -1,8 +1,5 @@
-"""How many connections are open, and how many were closed for what, in the process's row.
-
-Room for connections: each is an open file, and a process may have only so many.
-One timer for all connections: looks at each from time to time, and ends what lasts too long.
-"""
+"""Open connections: how many may be open and are, how many were closed for what, and the reaper of
+those whose clients are too slow."""
 
 import logging
 import resource
@@ -13,11 +10,8 @@ from itertools import islice
 from math import ceil
 from typing import Final, Protocol
 
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Reason
+from app.api.metrics.counters import Metrics, Reason
 from app.settings import variable_of
-
-_ONE: Final = 1.0
 
 
 class ConnectionCounts:
@@ -25,21 +19,21 @@ class ConnectionCounts:
 
     def __init__(self, metrics: Metrics) -> None:
         self._row = metrics.row
-        self._open, self._closed = metrics.slots.connections, metrics.slots.closed
+        self._open, self._closed = metrics.layout.connections, metrics.layout.closed
         # Connections do not outlive their process, but its row does.
         self._row[self._open] = 0.0
 
     def opened(self) -> None:
         """A connection was taken."""
-        self._row[self._open] += _ONE
+        self._row[self._open] += 1.0
 
     def lost(self) -> None:
         """A connection that was taken is gone, by whoever's will."""
-        self._row[self._open] -= _ONE
+        self._row[self._open] -= 1.0
 
     def ended(self, reason: Reason) -> None:
         """A connection was ended, or not taken, for the reason."""
-        self._row[self._closed[reason]] += _ONE
+        self._row[self._closed[reason]] += 1.0
 
 
 # Redis, the log, the listening socket, the loop's own, and files that are open for a moment.
@@ -81,7 +75,7 @@ def _raised_limit() -> int:
 
 _LOOKS: Final = 8
 _LONGEST_PAUSE: Final = 5.0
-# So few at a time that nobody waits for the sweep: some fifty microseconds.
+# So few at a time that nobody waits for the reaper: some fifty microseconds.
 _SLICE: Final = 100
 
 
@@ -99,23 +93,23 @@ class Phase(IntEnum):
 
 
 class Watched(Protocol):
-    """A connection as the sweep sees it; the attributes are the sweep's own."""
+    """A connection as the reaper sees it; the attributes are the reaper's own."""
 
     phase: Phase
-    witness: object
+    progress: object
     age: int
 
-    def standing(self) -> tuple[Phase, object]:
+    def state(self) -> tuple[Phase, object]:
         """The phase, and an object that is another one as soon as there is progress in it."""
 
     def expire(self, phase: Phase) -> None:
         """End the connection, which was too long in this phase."""
 
 
-class Sweep:
+class SlowClientReaper:
     """Ends connections that were in one phase, without progress, for more than its seconds.
 
-    Counts sweeps, not time: a process that was held up does not take it for a caller's silence.
+    Counts looks, not time: a process that was held up does not take it for a caller's silence.
     A connection is ended after its seconds and at most a quarter of the shortest more.
     """
 
@@ -144,7 +138,7 @@ class Sweep:
         self, loop: AbstractEventLoop, connections: Collection[Watched], rest: Iterator[Watched]
     ) -> None:
         some = list(islice(rest, _SLICE))
-        # First of all, so that no fault of one connection ends the sweeps.
+        # First of all, so that no fault of one connection ends the looks.
         if some:
             loop.call_soon(self._go_on, loop, connections, rest)
         else:
@@ -154,9 +148,9 @@ class Sweep:
                 self._look(connection)
 
     def _look(self, connection: Watched) -> None:
-        phase, witness = connection.standing()
-        if phase is not connection.phase or witness is not connection.witness:
-            connection.phase, connection.witness, connection.age = phase, witness, 0
+        phase, progress = connection.state()
+        if phase is not connection.phase or progress is not connection.progress:
+            connection.phase, connection.progress, connection.age = phase, progress, 0
         elif phase is not Phase.ANSWER:
             connection.age += 1
             if connection.age >= self._most[phase]:

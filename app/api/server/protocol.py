@@ -1,34 +1,27 @@
-"""Uvicorn's HTTP protocol with bounds: on open connections, heads, pipelines and patience.
+"""Uvicorn's HTTP protocol with bounds on open connections, heads, pipelines and patience, and with
+no task for requests that can be answered as they stand.
 
-Uvicorn waits for ever for the rest of a request, and for a caller to read its answer. This subclass
-sets no timer of its own and adds next to no work to a request: `Sweep` looks from time to time at
-what uvicorn leaves behind. Of `HttpToolsProtocol` it relies on
+Uvicorn waits for ever for the rest of a request, and for a caller to read its response. This
+subclass sets no timer of its own: `SlowClientReaper` looks from time to time at what uvicorn leaves
+behind. An ASGI task with its events, messages and checks costs two thirds of what the work on a
+score does: an application with `prompt_paths` and `prompt_answer` gets a request for one of these
+paths as soon as it is whole, and its response is written in one piece, before the protocol returns
+to the event loop. What it leaves, and every other request, is run as uvicorn runs it.
+
+Of `HttpToolsProtocol` this relies on
 
 * `parser`, `transport`, `flow`, `connections`, `url` and `headers`, by name;
 * `scope`: a new object for every message, made when its first byte comes; None before the first;
-* `cycle`: that of the newest whole head, with `scope`, `more_body`, `response_started` and
-  `response_complete`; `pipeline`: those that wait for the answers before theirs;
+* `cycle`: that of the newest whole head, with `scope`, `more_body`, `response_started`,
+  `response_complete` (once set, nothing more of the request is kept), `body`, `default_headers`,
+  `keep_alive` and `waiting_for_100_continue`; `pipeline`: those that wait for the responses before;
 * `shutdown()`, which makes the newest request the last, or closes if there is none to answer;
-* `on_response_complete()`, which starts the next of the pipeline, resumes reading and sets a timer.
-
-`PromptProtocol` relies on some more. A test holds the source of all this to a digest: read it again
-when that changes.
-
-Uvicorn's HTTP protocol, without a task for requests that can be answered as they stand.
-
-An ASGI task with its events, messages and checks costs two thirds of what the work on a score does.
-An application that has `prompt_paths` and `prompt_answer` gets a request for one of these paths as
-soon as it is whole, and its answer is written in one piece, before the protocol returns to the
-event loop. Whatever it leaves unanswered, and every other request, is run as uvicorn runs it.
-Besides what `BoundedProtocol` names, this relies of uvicorn on
-
-* `_start_asgi_task(cycle, app)`: called once per request, when its head is whole and all answers
+* `on_response_complete()`, which starts the next of the pipeline, resumes reading and sets a timer;
+* `_start_asgi_task(cycle, app)`: called once per request, when its head is whole and all responses
   before its own are sent;
-* `cycle`: `body`, `default_headers`, `keep_alive` and `waiting_for_100_continue`; with
-  `response_complete` set, nothing more of the request is kept;
 * `STATUS_LINE`, and the order of what `send` writes.
-Answers to what never becomes a request for the application: whole HTTP messages, made once.
-How much of what was written has not reached the other side.
+
+A test holds the source of all this to a digest: read it again when that changes.
 """
 
 from asyncio import Transport
@@ -46,11 +39,15 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from app.api.hot_path import Answer
-from app.api.metrics.requests import Metrics
-from app.api.metrics.shared_counters import Reason
+from app.api.hot_path import PlainResponse
+from app.api.metrics.counters import Metrics, Reason
 from app.api.problems import Problem
-from app.api.server.connections import ConnectionCounts, Phase, Sweep, connections_that_fit
+from app.api.server.connections import (
+    ConnectionCounts,
+    Phase,
+    SlowClientReaper,
+    connections_that_fit,
+)
 from app.settings import Settings
 
 _NO_PATHS: Final[frozenset[str]] = frozenset()
@@ -62,81 +59,8 @@ class Prompt(Protocol):
 
     prompt_paths: Collection[str]
 
-    def prompt_answer(self, scope: Any, body: bytes) -> Answer | None:
+    def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | None:
         """The answer to a whole request, without a wait; None to be called as ASGI has it."""
-
-
-class PromptProtocol(HttpToolsProtocol):
-    """One connection."""
-
-    # The request whose head is whole and whose body is still to come.
-    _held: RequestResponseCycle | None = None
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._prompt_paths: Collection[str] = getattr(self.app, "prompt_paths", _NO_PATHS)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone: who waits for a body is told so."""
-        super().connection_lost(exc)
-        if self._held is not None:
-            self._run_held()
-
-    def answer_held(self) -> None:
-        """To be called when all that came is parsed: answers the request that is held, if whole."""
-        cycle = self._held
-        if cycle is None or self.transport.is_closing():
-            return
-        if cycle.more_body:
-            if self.flow.read_paused:
-                self._run_held()
-            return
-        answer = self._answer_to(cycle)
-        if answer is None:
-            self._run_held()
-        else:
-            self._held = None
-            self._write(cycle, answer)
-
-    def _answer_to(self, cycle: RequestResponseCycle) -> Answer | None:
-        if self.flow.write_paused:
-            # A task can wait until the caller has read the answers before.
-            return None
-        app = cast(Prompt, self.app)
-        return app.prompt_answer(cycle.scope, bytes(cycle.body))
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        hold = (
-            cycle.more_body
-            and cycle.scope["path"] in self._prompt_paths
-            and not cycle.waiting_for_100_continue
-        )
-        if hold:
-            self._held = cycle
-        else:
-            super()._start_asgi_task(cycle, app)
-
-    def _run_held(self) -> None:
-        cycle, self._held = self._held, None
-        super()._start_asgi_task(cycle, self.app)  # type: ignore[arg-type]
-
-    def _write(self, cycle: RequestResponseCycle, answer: Answer) -> None:
-        """All that `RequestResponseCycle.send` does for a whole answer."""
-        length = (b"content-length", b"%d" % len(answer.body))
-        headers = [*cycle.default_headers, *answer.headers, length]
-        if _CLOSE in headers:
-            cycle.keep_alive = False
-        elif not cycle.keep_alive:
-            headers.append(_CLOSE)
-        pieces = [STATUS_LINE[answer.status]]
-        for name, value in headers:
-            pieces += (name, b": ", value, b"\r\n")
-        pieces += (b"\r\n", answer.body)
-        cycle.response_started = cycle.response_complete = True
-        self.transport.write(b"".join(pieces))
-        if not cycle.keep_alive:
-            self.transport.close()
-        self.on_response_complete()
 
 
 _TIMEOUT: Final = Problem(
@@ -174,7 +98,7 @@ ANSWERS: Final = {
     Reason.MALFORMED: _message(_MALFORMED),
     Reason.TOO_MANY: _message(_TOO_MANY),
 }
-"""What a caller is told before the connection is closed; of other reasons nothing."""
+"""What a caller gets before the connection is closed; of other reasons nothing."""
 
 
 def unread_bytes(transport: Transport) -> int:
@@ -188,7 +112,7 @@ def unread_bytes(transport: Transport) -> int:
 def _in_kernel(transport: Transport) -> int:
     socket = transport.get_extra_info("socket")
     if socket is None:
-        # So says uvloop of a closed one whose socket nobody asked for before.
+        # So says uvloop of a closed one whose socket was never looked up.
         return 0
     try:
         return int(unpack("i", ioctl(socket.fileno(), TIOCOUTQ, bytes(4)))[0])
@@ -215,22 +139,28 @@ class _Refused(Exception):
         self.reason = reason
 
 
-class BoundedProtocol(PromptProtocol):
+class BoundedProtocol(HttpToolsProtocol):
     """One connection; `protocol_of` makes the class of a server."""
 
-    sweep: ClassVar[Sweep]
+    reaper: ClassVar[SlowClientReaper]
     counts: ClassVar[ConnectionCounts]
     most_connections: ClassVar[int]
 
-    # The sweep's notes: not yet seen waiting for anything.
+    # The reaper's notes: not yet seen waiting for anything.
     phase = Phase.ANSWER
-    witness: object = None
+    progress: object = None
     age = 0
 
+    # The request whose head is whole and whose body is still to come.
+    _held: RequestResponseCycle | None = None
     # Bytes since the last whole head or piece of a body: of a head, or of trailers.
     _unread = 0
     _counted = False
     _ended = False
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._prompt_paths: Collection[str] = getattr(self.app, "prompt_paths", _NO_PATHS)
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Look after the connection, or refuse it if there are too many."""
@@ -241,11 +171,13 @@ class BoundedProtocol(PromptProtocol):
         super().connection_made(transport)
         self._counted = True
         self.counts.opened()
-        self.sweep.start(self.loop, cast("Collection[BoundedProtocol]", self.connections))
+        self.reaper.start(self.loop, cast("Collection[BoundedProtocol]", self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone, by whoever's will."""
+        """The connection is gone, by whoever's will; what waits for a body goes on without."""
         super().connection_lost(exc)
+        if self._held is not None:
+            self._run_held()
         if self._counted:
             self.counts.lost()
 
@@ -258,7 +190,7 @@ class BoundedProtocol(PromptProtocol):
             cause = error.__context__
             self._end(cause.reason if isinstance(cause, _Refused) else Reason.MALFORMED)
         except HttpParserUpgrade as upgrade:
-            # The request was answered as if it had not asked; the parser forgets what came after.
+            # The request was answered without the upgrade; the parser forgets what came after.
             if upgrade.args[0] < len(data):
                 self.shutdown()
         else:
@@ -283,19 +215,19 @@ class BoundedProtocol(PromptProtocol):
     def on_response_complete(self) -> None:
         """Go on with what waited for this.
 
-        Uvicorn also sets a timer, which is the sweep's work, and counts for a limit not used here.
+        Uvicorn also sets a timer, which is the reaper's work, and counts for a limit not used here.
         """
         if self.pipeline or self.flow.read_paused:
             super().on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Leave idle connections to the sweep."""
+        """Leave idle connections to the reaper."""
 
-    def standing(self) -> tuple[Phase, object]:
-        """What the connection waits for, and what tells progress in it."""
+    def state(self) -> tuple[Phase, object]:
+        """What the connection waits for, and a token that is another one with every progress."""
         if self.flow.write_paused or self.transport.is_closing():
             left = unread_bytes(self.transport)
-            return Phase.READER, self.witness if left == self.witness else left
+            return Phase.READER, self.progress if left == self.progress else left
         # While we do not read, it is not the caller who is slow.
         if self._owes_answer or self.flow.read_paused:
             return Phase.ANSWER, None
@@ -304,6 +236,62 @@ class BoundedProtocol(PromptProtocol):
     def expire(self, phase: Phase) -> None:
         """End the connection, which was too long in this phase."""
         self._end(_REASONS[phase])
+
+    def answer_held(self) -> None:
+        """Once all that came is parsed: answers the request that is held, if it is whole."""
+        cycle = self._held
+        if cycle is None or self.transport.is_closing():
+            return
+        if cycle.more_body:
+            if self.flow.read_paused:
+                self._run_held()
+            return
+        answer = self._answer_to(cycle)
+        if answer is None:
+            self._run_held()
+        else:
+            self._held = None
+            self._write(cycle, answer)
+
+    def _answer_to(self, cycle: RequestResponseCycle) -> PlainResponse | None:
+        if self.flow.write_paused:
+            # A task can wait until the caller has read the answers before.
+            return None
+        app = cast(Prompt, self.app)
+        return app.prompt_answer(cycle.scope, bytes(cycle.body))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        hold = (
+            cycle.more_body
+            and cycle.scope["path"] in self._prompt_paths
+            and not cycle.waiting_for_100_continue
+        )
+        if hold:
+            self._held = cycle
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _run_held(self) -> None:
+        cycle, self._held = self._held, None
+        super()._start_asgi_task(cycle, self.app)  # type: ignore[arg-type]
+
+    def _write(self, cycle: RequestResponseCycle, answer: PlainResponse) -> None:
+        """All that `RequestResponseCycle.send` does for a whole answer."""
+        length = (b"content-length", b"%d" % len(answer.body))
+        headers = [*cycle.default_headers, *answer.headers, length]
+        if _CLOSE in headers:
+            cycle.keep_alive = False
+        elif not cycle.keep_alive:
+            headers.append(_CLOSE)
+        pieces = [STATUS_LINE[answer.status]]
+        for name, value in headers:
+            pieces += (name, b": ", value, b"\r\n")
+        pieces += (b"\r\n", answer.body)
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(b"".join(pieces))
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     @property
     def _is_receiving(self) -> bool:
@@ -356,7 +344,7 @@ def protocol_of(settings: Settings, metrics: Metrics) -> type[BoundedProtocol]:
     Raises the process's limit of open files as far as it goes.
     """
     bounds = {
-        "sweep": Sweep(settings.receive_seconds, settings.keep_alive_seconds),
+        "reaper": SlowClientReaper(settings.receive_seconds, settings.keep_alive_seconds),
         "counts": ConnectionCounts(metrics),
         "most_connections": connections_that_fit(settings.max_connections),
     }

@@ -1,8 +1,5 @@
-"""Serves the application over HTTP until it is told to stop.
-
-A uvicorn server that says how it stands, and ends without failing a request.
-Whether other machines may reach the address that the API listens on.
-"""
+"""Serves the application over HTTP until it is told to stop: a uvicorn server that keeps its worker
+status current and ends without failing a request; and whether its address may be public."""
 
 import asyncio
 import socket
@@ -14,10 +11,8 @@ from typing import Any, Final, cast
 import uvicorn
 
 from app.api.application import create_app
-from app.api.calibrate import PATH as CALIBRATE
-from app.api.metrics.processes import Place, Presence
+from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.resources import Resources
-from app.api.server.busy_poll import BusyPoll
 from app.api.server.protocol import protocol_of
 from app.settings import Settings, variable_of
 
@@ -29,26 +24,22 @@ _CLOSE: Final = (b"connection", b"close")
 
 
 class DrainingServer(uvicorn.Server):
-    """Tells `presence` when it serves and when no longer.
+    """Keeps `status` current.
 
-    A lone process that is told to end goes on accepting for `drain_seconds`, so that a balancer can
+    A lone process that gets the signal to end goes on accepting for `drain_seconds`, so that a balancer can
     look elsewhere first. One of several stops accepting at once: the others take what waits in the
-    socket they share. How long its event loop stays awake is up to `busy_poll`.
+    socket they share.
     """
-
-    _busy_poll: BusyPoll
 
     def __init__(
         self,
         config: uvicorn.Config,
-        presence: Presence,
+        status: WorkerStatus,
         drain_seconds: float,
-        busy_poll: Callable[[asyncio.AbstractEventLoop], BusyPoll],
     ) -> None:
         super().__init__(config)
-        self._presence = presence
+        self._status = status
         self._drain_seconds = drain_seconds
-        self._busy_poll_of = busy_poll
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open everything, then accept; from `sockets` only once there is something to serve."""
@@ -56,16 +47,14 @@ class DrainingServer(uvicorn.Server):
             await super().startup()
         else:
             await super().startup([])
-            await self._wait(lambda: self._presence.may_serve)
+            await self._wait(lambda: self._status.may_serve)
             self.servers = [await self._accept_from(each) for each in sockets]
-        self._busy_poll = self._busy_poll_of(asyncio.get_running_loop())
-        self._presence.serving = True
-        self._presence.tell()
+        self._status.serving = True
+        self._status.update()
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""
-        self._presence.tell()
-        self._busy_poll.look()
+        self._status.update()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -75,11 +64,11 @@ class DrainingServer(uvicorn.Server):
         when they have had the time to become busy once more.
         """
         self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
-        if self._presence.is_alone and self._drain_seconds:
-            self._presence.records.drain()
+        if self._status.is_alone and self._drain_seconds:
+            self._status.table.drain()
             await self._wait(lambda: False, self._drain_seconds)
-        self._presence.serving = False
-        self._presence.tell()
+        self._status.serving = False
+        self._status.update()
         for server in self.servers:
             server.close()
         self._last_requests()
@@ -100,7 +89,7 @@ class DrainingServer(uvicorn.Server):
         while not done() and not self.force_exit and self.should_exit == waits:
             if seconds is not None and loop.time() - begun >= seconds:
                 return
-            self._presence.tell()
+            self._status.update()
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
@@ -158,18 +147,20 @@ def run_server(settings: Settings, redis_url: str) -> None:
     server_of(settings, redis_url).run()
 
 
-def run_worker(settings: Settings, redis_url: str, place: Place, listener: socket.socket) -> None:
+def run_worker(
+    settings: Settings, redis_url: str, slot: WorkerSlot, listener: socket.socket
+) -> None:
     """The same as one of several processes that accept from one listening socket.
 
-    Raises SlotsDiffer, too, before anything is opened.
+    Raises LayoutsDiffer, too, before anything is opened.
     """
-    server_of(settings, redis_url, place).run([listener])
+    server_of(settings, redis_url, slot).run([listener])
 
 
-def server_of(settings: Settings, redis_url: str, place: Place | None = None) -> uvicorn.Server:
-    """The server, not yet running; `place` is that of one of several processes."""
+def server_of(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> uvicorn.Server:
+    """The server, not yet running; `slot` is that of one of several processes."""
     refuse_public_address(settings)
-    app = create_app(settings, redis_url, place)
+    app = create_app(settings, redis_url, slot)
     resources: Resources = app.state.resources
     config = uvicorn.Config(
         app,
@@ -187,20 +178,4 @@ def server_of(settings: Settings, redis_url: str, place: Place | None = None) ->
         timeout_keep_alive=ceil(settings.keep_alive_seconds),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return DrainingServer(
-        config,
-        resources.presence,
-        settings.drain_seconds,
-        lambda loop: _busy_poll(resources, loop),
-    )
-
-
-def _busy_poll(resources: Resources, loop: asyncio.AbstractEventLoop) -> BusyPoll:
-    """Only calibrations keep the server awake: probes and scrapes would do so for nothing."""
-    return BusyPoll(
-        resources.settings.busy_poll_seconds,
-        lambda: resources.metrics.seconds_of(CALIBRATE),
-        resources.polled,
-        loop.time,
-        loop.call_soon,
-    )
+    return DrainingServer(config, resources.status, settings.drain_seconds)

@@ -148,15 +148,15 @@ def _serve_as_parent(settings: Settings, given: Mapping[str, Any]) -> None:
 
 
 def _serve_as_worker(settings: Settings, listening: int, file: int, rows: int, row: int) -> None:
-    from app.api.metrics.processes import Place
-    from app.api.metrics.shared_counters import SlotsDiffer
+    from app.api.metrics.counters import LayoutsDiffer
+    from app.api.metrics.workers import WorkerSlot
     from app.api.server.server import run_worker
 
-    place = Place.shared(file, rows, row)
+    place = WorkerSlot.shared(file, rows, row)
     try:
         with socket(fileno=listening) as listener:
             run_worker(settings, settings.redis_url or "", place, listener)
-    except SlotsDiffer as error:
+    except LayoutsDiffer as error:
         raise CommandError(str(error), FAILED) from None
 
 

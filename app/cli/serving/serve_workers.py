@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from socket import socket
 from typing import Any, NamedTuple
 
-from app.api.metrics.processes import WorkerRecords, new_file
+from app.api.metrics.workers import WorkerTable, new_file
 from app.api.server.server import refuse_public_address
 from app.cli.console import note
 from app.cli.serving.processes import STOP_SECONDS, Child, Supervision
@@ -54,7 +54,7 @@ class ApiWorkers:
         self._listening = listening
         self._environment = environment
         self._file = new_file(number + 1)
-        self._records = WorkerRecords.shared(self._file, number + 1)
+        self._records = WorkerTable.shared(self._file, number + 1)
         self._workers = [self._worker(row) for row in range(number)]
         self._spare = number
         for worker in self._workers:

@@ -7,12 +7,9 @@ events of `events.py` by way of an `event_queue.py`, from a thread or for asynci
 Every error is in `errors.py`.
 """
 
-from sirocco_client.answers import Calibrated
-from sirocco_client.async_client import AsyncSirocco
-from sirocco_client.async_event_buffer import AsyncEventBuffer
-from sirocco_client.atlas_keeper import EdgeCounts
-from sirocco_client.client import Sirocco
-from sirocco_client.edge_calibrator import EdgeCalibrator
+from sirocco_client.calibrate import Calibrated
+from sirocco_client.client import AsyncSirocco, Sirocco
+from sirocco_client.edge_calibrator import EdgeCalibrator, EdgeCounts
 from sirocco_client.errors import (
     BadAnswer,
     BadAtlas,
@@ -25,7 +22,7 @@ from sirocco_client.errors import (
     TimedOut,
     Unavailable,
 )
-from sirocco_client.event_buffer import EventBuffer
+from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering, EventCounts, Rejection
 from sirocco_client.events import Batch
 

@@ -1,8 +1,5 @@
-"""The calibration maps of all campaigns of a target, looked up in this process.
-
-Campaign names as they stand in an atlas: a column of their lengths, then their UTF-8 text.
-Slopes between the knots of maps, the same to the last bit as those that the service uses.
-"""
+"""The calibration maps of all campaigns of a target, looked up in this process: every probability
+is the same as the service's to the last bit."""
 
 import struct
 from bisect import bisect_right
@@ -114,7 +111,7 @@ class _Names(NamedTuple):
     rows: Mapping[str, int]
 
 
-class Atlas:
+class EdgeAtlas:
     """Immutable maps behind a scalar and a vectorised look-up.
 
     Both give the same probability to the last bit, and the same as the service gives.

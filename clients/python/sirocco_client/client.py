@@ -1,38 +1,31 @@
-"""The client for threads."""
+"""The clients of the service: `Sirocco` for threads, `AsyncSirocco` for asyncio."""
 
+import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from ssl import SSLContext
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
-import httpx
 from numpy.typing import ArrayLike
 
-from sirocco_client.answers import RAW, Calibrated, Dialogue, Talk
-from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
+from sirocco_client.calibrate import RAW, Calibrated, CalibrateExchange
+from sirocco_client.connections import (
+    Address,
+    AsyncConnections,
+    Connections,
+    Deadline,
+    begins_anew_after_fork,
+)
 from sirocco_client.errors import BadInput, Unavailable
-from sirocco_client.event_buffer import EventBuffer
+from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
-from sirocco_client.requests import Asked, Campaigns, Question
-from sirocco_client.retries import Found, Retries, RetryBudget, Tries
+from sirocco_client.requests import CalibrateInput, Campaigns, Request
+from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
 
-class Sirocco:
-    """A sirocco service at a URL; any number of threads may share it, and so may forked children.
-
-    `timeout` seconds is the deadline of a whole `calibrate`, retries included; a bidder may want
-    0.05. A request that could not be answered is made again up to `retries` times, within the
-    deadline, and over all requests for at most one in ten of them. `fallback="raw"` gives the
-    scores themselves when the service is away, instead of raising Unavailable. `binary` chooses
-    binary columns (True), JSON (False), or what is cheaper for the size (None). `max_scores` is
-    the service's own limit; larger questions are asked in parts.
-
-    >>> with Sirocco("http://127.0.0.1:9", fallback="raw", retries=0) as sirocco:
-    ...     answer = sirocco.calibrate("click", ["shoes", "hats"], [0.01, 0.2])
-    >>> answer.probabilities.tolist(), answer.levels
-    ([0.01, 0.2], ('raw', 'raw'))
-    """
+class _Client(ABC):
+    """Options of both clients, checked; raises BadInput."""
 
     def __init__(
         self,
@@ -47,13 +40,49 @@ class Sirocco:
         headers: Mapping[str, str] | None = None,
         verify: bool | SSLContext = True,
     ) -> None:
-        check_options(timeout, fallback)
+        if not timeout > 0:
+            raise BadInput("timeout", "must be more than 0 seconds", timeout)
+        if fallback not in (None, RAW):
+            raise BadInput("fallback", f"must be {RAW!r} or None", fallback)
         self._address = Address(url, connections, headers or {}, verify)
-        self._connections = Connections(self._address)
         self._timeout, self._fallback = timeout, fallback
         self._retries = Retries(retries, RetryBudget())
-        self._dialogue = Dialogue(binary, max_scores)
+        self._exchange = CalibrateExchange(binary, max_scores)
+        self._connect()
         begins_anew_after_fork(self)
+
+    @abstractmethod
+    def _connect(self) -> None: ...
+
+    def begin_anew(self) -> None:
+        """In a forked child: connections and locks of its own."""
+        self._connect()
+        self._retries = Retries(self._retries.most, RetryBudget())
+
+    def _calls(self, given: CalibrateInput, explain: bool, deadline: Deadline) -> Calls:
+        return with_retries(self._exchange.of(given, explain), self._retries, deadline)
+
+    def _fallen_back(self, given: CalibrateInput, error: Unavailable) -> Calibrated:
+        if self._fallback == RAW:
+            return Calibrated.raw(given.scores)
+        raise error
+
+
+class Sirocco(_Client):
+    """A sirocco service at a URL; any number of threads may share it, and so may forked children.
+
+    `timeout` seconds is the deadline of a whole `calibrate`, retries included; a bidder may want
+    0.05. A request that could not be answered is made again up to `retries` times, within the
+    deadline, and over all requests for at most one in ten of them. `fallback="raw"` gives the
+    scores themselves when the service is away, instead of raising Unavailable. `binary` chooses
+    binary columns (True), JSON (False), or what is cheaper for the size (None). `max_scores` is
+    the service's own limit; more scores are sent in parts.
+
+    >>> with Sirocco("http://127.0.0.1:9", fallback="raw", retries=0) as sirocco:
+    ...     answer = sirocco.calibrate("click", ["shoes", "hats"], [0.01, 0.2])
+    >>> answer.probabilities.tolist(), answer.levels
+    ([0.01, 0.2], ('raw', 'raw'))
+    """
 
     def calibrate(
         self, target: str, campaigns: Campaigns, scores: ArrayLike, *, explain: bool = False
@@ -63,13 +92,20 @@ class Sirocco:
         `campaigns` has one name per score, or is one name for all. `explain` asks for the level of
         map behind each. Raises BadInput, Refused, or Unavailable when there is no fallback.
         """
-        question = Question.of(target, campaigns, scores)
+        given, deadline = CalibrateInput.of(target, campaigns, scores), Deadline(self._timeout)
+        calls = self._calls(given, explain, deadline)
         try:
-            return self._talk(self._dialogue.about(question, explain), Deadline(self._timeout))
-        except Unavailable:
-            if self._fallback == RAW:
-                return Calibrated.raw(question.scores)
-            raise
+            call = next(calls)
+            while True:
+                if isinstance(call, Request):
+                    call = calls.send(self._connections.attempt(call, deadline))
+                else:
+                    time.sleep(call)
+                    call = next(calls)
+        except StopIteration as end:
+            return cast(Calibrated, end.value)
+        except Unavailable as error:
+            return self._fallen_back(given, error)
 
     def events(self, buffering: Buffering | None = None) -> EventBuffer:
         """A buffer that sends events in the background, on connections of its own."""
@@ -79,44 +115,51 @@ class Sirocco:
         """Closes the connections; buffers of events have their own."""
         self._connections.close()
 
-    def begin_anew(self) -> None:
-        """In a forked child: connections and locks of its own."""
-        self._connections.begin_anew()
-        self._retries = Retries(self._retries.most, RetryBudget())
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _talk(self, talk: Talk, deadline: Deadline) -> Calibrated:
+    def _connect(self) -> None:
+        self._connections = Connections(self._address)
+
+
+class AsyncSirocco(_Client):
+    """The same as Sirocco for one event loop; a cancelled call is over at once."""
+
+    async def calibrate(
+        self, target: str, campaigns: Campaigns, scores: ArrayLike, *, explain: bool = False
+    ) -> Calibrated:
+        """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
+        given, deadline = CalibrateInput.of(target, campaigns, scores), Deadline(self._timeout)
+        calls = self._calls(given, explain, deadline)
         try:
-            asked = next(talk)
+            call = next(calls)
             while True:
-                tries = Tries(self._retries, deadline)
-                while not tries.is_answer(found := self._once(asked, deadline)):
-                    time.sleep(tries.pause_after(found))
-                asked = talk.send(found)
+                if isinstance(call, Request):
+                    call = calls.send(await self._connections.attempt(call, deadline))
+                else:
+                    await asyncio.sleep(call)
+                    call = next(calls)
         except StopIteration as end:
-            answer: Calibrated = end.value
-            return answer
+            return cast(Calibrated, end.value)
+        except Unavailable as error:
+            return self._fallen_back(given, error)
 
-    def _once(self, asked: Asked, deadline: Deadline) -> Found:
-        try:
-            return self._connections.ask(asked, deadline)
-        except httpx.TransportError as error:
-            return error
+    def events(self, buffering: Buffering | None = None) -> AsyncEventBuffer:
+        """A buffer that sends events in the background, on connections of its own."""
+        return AsyncEventBuffer(self._address, buffering)
 
+    async def close(self) -> None:
+        """Closes the connections; buffers of events have their own."""
+        await self._connections.close()
 
-def check_options(timeout: float, fallback: str | None) -> None:
-    """Raises BadInput on options that mean nothing."""
-    if not timeout > 0:
-        raise BadInput("timeout", "must be more than 0 seconds", timeout)
-    if fallback not in (None, RAW):
-        raise BadInput("fallback", f"must be {RAW!r} or None", fallback)
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _connect(self) -> None:
+        self._connections = AsyncConnections(self._address)

@@ -1,10 +1,9 @@
 """Connections to the service, kept open between requests: one way for threads, one for asyncio.
 
-The one moment by which a call must be over, whatever it waits for on the way.
-What has threads, locks or sockets begins anew in a forked child.
-
-A child has a copy of the parent's memory but none of its threads; a lock that another thread held
-at that moment stays locked for ever, and on a shared socket both would read each other's answers.
+A deadline is the moment by which a call must be over, whatever it waits for on the way. What has
+threads, locks or sockets begins anew in a forked child, which has a copy of the parent's memory but
+none of its threads: a lock that another thread held at that moment stays locked for ever, and on a
+shared socket both would read each other's responses.
 """
 
 import asyncio
@@ -19,7 +18,9 @@ from weakref import WeakSet
 import httpx
 
 from sirocco_client.errors import BadInput
-from sirocco_client.requests import Asked, Reply
+from sirocco_client.requests import Request, Response
+
+AttemptResult = Response | httpx.TransportError
 
 _SHORTEST: Final = 0.001
 
@@ -39,7 +40,7 @@ class Deadline:
 
 
 class RemainingTime(dict[str, float]):
-    """Timeouts in httpx's form, each told when it is asked for: what is left until the deadline.
+    """Timeouts in httpx's form, each read when it is needed: what is left until the deadline.
 
     To connect, to write and to read may each take what is left, and not each the whole.
     """
@@ -84,13 +85,13 @@ class Address:
         verify = self.verify if self.url.startswith("https://") else False
         return {"limits": limits, "verify": verify}
 
-    def request(self, asked: Asked, deadline: Deadline) -> httpx.Request:
+    def packed(self, request: Request, deadline: Deadline) -> httpx.Request:
         """The request as httpx sends it."""
         return httpx.Request(
-            asked.method,
-            self.url.rstrip("/") + asked.path,
-            headers={**self.headers, **asked.headers},
-            content=asked.body,
+            request.method,
+            self.url.rstrip("/") + request.path,
+            headers={**self.headers, **request.headers},
+            content=request.body,
             extensions={"timeout": RemainingTime(deadline)},
         )
 
@@ -102,9 +103,16 @@ class Connections:
         self._address = address
         self._http = httpx.Client(**address.options())
 
-    def ask(self, asked: Asked, deadline: Deadline) -> Reply:
+    def attempt(self, request: Request, deadline: Deadline) -> AttemptResult:
+        """One try, whose failure is a result too."""
+        try:
+            return self.ask(request, deadline)
+        except httpx.TransportError as error:
+            return error
+
+    def ask(self, request: Request, deadline: Deadline) -> Response:
         """One try; raises httpx.TransportError without a whole answer by the deadline."""
-        response = self._http.send(self._address.request(asked, deadline), stream=True)
+        response = self._http.send(self._address.packed(request, deadline), stream=True)
         body = bytearray()
         try:
             for piece in response.iter_raw():
@@ -112,11 +120,7 @@ class Connections:
                 _check_progress(body, deadline)
         finally:
             response.close()
-        return Reply(response.status_code, response.headers, bytes(body))
-
-    def begin_anew(self) -> None:
-        """In a forked child: the sockets belong to the parent."""
-        self._http = httpx.Client(**self._address.options())
+        return Response(response.status_code, response.headers, bytes(body))
 
     def close(self) -> None:
         """Closes every connection."""
@@ -130,17 +134,24 @@ class AsyncConnections:
         self._address = address
         self._http = httpx.AsyncClient(**address.options())
 
-    async def ask(self, asked: Asked, deadline: Deadline) -> Reply:
+    async def attempt(self, request: Request, deadline: Deadline) -> AttemptResult:
+        """One try, whose failure is a result too."""
+        try:
+            return await self.ask(request, deadline)
+        except httpx.TransportError as error:
+            return error
+
+    async def ask(self, request: Request, deadline: Deadline) -> Response:
         """One try; raises httpx.TransportError without a whole answer by the deadline."""
         try:
             async with asyncio.timeout(deadline.left):
-                return await self._ask(asked, deadline)
+                return await self._ask(request, deadline)
         except TimeoutError:
             raise httpx.ReadTimeout("the deadline passed") from None
 
-    async def _ask(self, asked: Asked, deadline: Deadline) -> Reply:
-        request = self._address.request(asked, deadline)
-        response = await self._http.send(request, stream=True)
+    async def _ask(self, request: Request, deadline: Deadline) -> Response:
+        packed = self._address.packed(request, deadline)
+        response = await self._http.send(packed, stream=True)
         body = bytearray()
         try:
             async for piece in response.aiter_raw():
@@ -148,11 +159,7 @@ class AsyncConnections:
                 _check_progress(body, deadline)
         finally:
             await response.aclose()
-        return Reply(response.status_code, response.headers, bytes(body))
-
-    def begin_anew(self) -> None:
-        """In a forked child: the sockets belong to the parent."""
-        self._http = httpx.AsyncClient(**self._address.options())
+        return Response(response.status_code, response.headers, bytes(body))
 
     async def close(self) -> None:
         """Closes every connection."""

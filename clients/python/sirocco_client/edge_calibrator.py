@@ -1,29 +1,113 @@
-"""Calibration in the caller's own process, by an atlas that is kept current."""
+"""Calibration in the caller's own process, by an atlas that is kept current: `EdgeCalibrator` looks
+for a new one at the service, and keeps what it has when that fails; optionally in a file, so that a
+process has maps before it has reached the service.
 
+Layout of the file, little-endian: magic "SEDG", schema_version u2, two zero bytes, length of the
+label u4, 32 bytes SHA-256 of what follows, the label (JSON), and the bytes of the atlas as they
+came.
+"""
+
+import json
+import logging
+import os
 import random
+import struct
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from ssl import SSLContext
-from types import TracebackType
-from typing import Final, Self
+from tempfile import NamedTemporaryFile
+from typing import Final, Literal, NoReturn, Self
 
+import httpx
 from numpy.typing import ArrayLike
 
-from sirocco_client.atlas_keeper import AtlasKeeper, BeforeFirst, EdgeCounts
-from sirocco_client.connections import Address, begins_anew_after_fork
-from sirocco_client.errors import BadInput
-from sirocco_client.requests import Campaigns, Floats
+from sirocco_client.atlas import EdgeAtlas
+from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, map_age
+from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
+from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
+from sirocco_client.requests import Campaigns, Floats, Request, Response
 
+logger = logging.getLogger(__name__)
+
+_HEADER: Final = struct.Struct("<4sHHI32s")
+_MAGIC: Final = b"SEDG"
+_SCHEMA_VERSION: Final = 1
+_BREATH_SECONDS: Final = 0.0005
 _JOIN_SECONDS: Final = 1.0
 _MOST_DOUBLINGS: Final = 4
 
 
-class EdgeCalibrator:
-    """Holds the atlas of one target and looks up locally; a thread asks for changes.
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Which atlas it is; times are epoch seconds."""
 
-    It asks every `refresh_seconds`, give or take half, by ETag: an atlas travels only when it has
+    target: str
+    version: str = "none"
+    etag: str = ""
+    published_at: float | None = None
+    confirmed_at: float | None = None
+
+
+def write_atlas_file(path: Path, label: Label, data: bytes) -> None:
+    """Replace the file in one step: a reader finds the old one or the new one, whole."""
+    text = json.dumps(asdict(label)).encode()
+    content = text + data
+    header = _HEADER.pack(_MAGIC, _SCHEMA_VERSION, 0, len(text), sha256(content).digest())
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(header + content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def read_atlas_file(path: Path, target: str) -> tuple[Label, bytes]:
+    """What was written for the target; raises BadAtlas on damage, FileNotFoundError without it."""
+    stored = path.read_bytes()
+    if len(stored) < _HEADER.size or stored[:4] != _MAGIC:
+        raise BadAtlas(f"{path}: not the file of an atlas")
+    _, version, _, size, digest = _HEADER.unpack_from(stored)
+    content = stored[_HEADER.size :]
+    if version != _SCHEMA_VERSION or sha256(content).digest() != digest:
+        raise BadAtlas(f"{path}: damaged, or of schema_version {version}")
+    label = Label(**json.loads(content[:size]))
+    if label.target != target:
+        raise BadAtlas(f"{path}: an atlas of {label.target!r}, not of {target!r}")
+    return label, content[size:]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCounts:
+    """How the looks for a new atlas went: one was taken, the one held was confirmed, or the look
+    failed; of the failed, `refused` brought an atlas that could not be read."""
+
+    taken: int = 0
+    confirmed: int = 0
+    failed: int = 0
+    refused: int = 0
+
+
+class _MissingAtlas:
+    """Stands where an atlas will be: whatever it is used for raises NoAtlas."""
+
+    def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> NoReturn:
+        raise NoAtlas("no atlas has come yet")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NoAtlas("no atlas has come yet")
+
+
+class EdgeCalibrator:
+    """Holds the atlas of one target and looks up locally; a thread polls for changes.
+
+    It polls every `refresh_seconds`, give or take half, by ETag: an atlas travels only when it has
     changed. When the service is away, has no version yet, or sends what cannot be read, the last
     atlas stays, and its age tells. Before the first atlas a look-up raises NoAtlas, or with
     `before_first="identity"` changes nothing. With `keep_in`, the atlas is kept in that file and a
@@ -38,7 +122,7 @@ class EdgeCalibrator:
         *,
         refresh_seconds: float = 5.0,
         stale_seconds: float = 60.0,
-        before_first: BeforeFirst = "raise",
+        before_first: Literal["raise", "identity"] = "raise",
         keep_in: Path | str | None = None,
         timeout: float = 10.0,
         headers: Mapping[str, str] | None = None,
@@ -46,41 +130,50 @@ class EdgeCalibrator:
     ) -> None:
         if not refresh_seconds > 0:
             raise BadInput("refresh_seconds", "must be more than 0", refresh_seconds)
+        if before_first not in ("raise", "identity"):
+            raise BadInput("before_first", "must be raise or identity", before_first)
         self._refresh_seconds, self._stale_seconds = refresh_seconds, stale_seconds
-        address = Address(url, 1, headers or {}, verify)
-        file = None if keep_in is None else Path(keep_in)
-        self._keeper = AtlasKeeper(address, target, before_first, file, timeout)
+        self._address, self._timeout = Address(url, 1, headers or {}, verify), timeout
+        self._file = None if keep_in is None else Path(keep_in)
+        self._atlas: EdgeAtlas | _MissingAtlas = (
+            _MissingAtlas() if before_first == "raise" else EdgeAtlas.identity()
+        )
+        self._label = Label(target)
+        self._counts = EdgeCounts()
+        self._refused_in_a_row = 0
+        self._responding = True
+        self._read_file()
         self._begin()
         begins_anew_after_fork(self)
 
     def at(self, campaign: str, score: float) -> float:
         """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas."""
-        return self._keeper.atlas.at(campaign, score)
+        return self._atlas.at(campaign, score)
 
     def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
         """Probabilities, shape (n,), of n scores with a campaign each or one for all; raises
         BadInput on scores outside [0, 1] or on unequal lengths, or NoAtlas."""
-        return self._keeper.atlas(campaigns, scores)
+        return self._atlas(campaigns, scores)
 
     def level(self, campaign: str) -> str:
         """Which map serves the campaign: `campaign`, `target` or `identity`; raises NoAtlas."""
-        return self._keeper.atlas.level(campaign)
+        return self._atlas.level(campaign)
 
     @property
     def version(self) -> str:
         """The version held; `none` before the first."""
-        return self._keeper.label.version
+        return self._label.version
 
     @property
     def age(self) -> float | None:
         """Seconds since the version held was published; None before the first."""
-        return _since(self._keeper.label.published_at)
+        return _since(self._label.published_at)
 
     @property
     def unconfirmed_seconds(self) -> float | None:
         """Seconds since the service last said that the version held is the one in force; None
         before the first."""
-        return _since(self._keeper.label.confirmed_at)
+        return _since(self._label.confirmed_at)
 
     @property
     def stale(self) -> bool:
@@ -91,15 +184,23 @@ class EdgeCalibrator:
     @property
     def counts(self) -> EdgeCounts:
         """How the looks for a new atlas went so far."""
-        return self._keeper.counts
+        return self._counts
 
     def wait(self, timeout: float) -> bool:
         """Wait for the first atlas; False if none has come within so many seconds."""
-        return self._keeper.has_come.wait(timeout)
+        return self._has_come.wait(timeout)
 
     def refresh(self) -> bool:
         """Look now; whether the service sent or confirmed an atlas. Raises nothing."""
-        return self._keeper.refresh()
+        with self._refreshing:
+            try:
+                self._refresh()
+            except Exception as error:
+                # The last atlas must outlive whatever a response does here.
+                self._count_failure(error)
+                return False
+            self._responding = True
+            return True
 
     def close(self) -> None:
         """Ends the refreshing; what is held still serves."""
@@ -108,36 +209,112 @@ class EdgeCalibrator:
 
     def begin_anew(self) -> None:
         """In a forked child: the atlas is shared, thread and connection are not."""
-        self._keeper.begin_anew()
-        if not self._stopping.is_set():
+        if self._stopping.is_set():
+            self._connect()
+        else:
             self._begin()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _connect(self) -> None:
+        self._has_come = threading.Event()
+        if self._label.confirmed_at is not None:
+            self._has_come.set()
+        self._refreshing = threading.Lock()
+        self._connections = Connections(self._address)
+
     def _begin(self) -> None:
+        self._connect()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sirocco-edge", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        self._keeper.refresh()
+        self.refresh()
         while not self._stopping.wait(self._pause()):
-            self._keeper.refresh()
-        self._keeper.close()
+            self.refresh()
+        self._connections.close()
 
     def _pause(self) -> float:
         # What was refused comes whole again each time: not as often.
-        slower = 2.0 ** min(self._keeper.refused_in_a_row, _MOST_DOUBLINGS)
+        slower = 2.0 ** min(self._refused_in_a_row, _MOST_DOUBLINGS)
         return self._refresh_seconds * slower * random.uniform(0.5, 1.5)
+
+    def _refresh(self) -> None:
+        held = {"If-None-Match": self._label.etag} if self._label.etag else {}
+        request = Request("GET", f"/v1/atlas/{self._label.target}", headers=held)
+        response = self._connections.ask(request, Deadline(self._timeout))
+        if response.status == 304:
+            self._confirm()
+        elif response.status == 200:
+            self._take(response)
+        else:
+            raise NoAtlas(f"the service answered {response.status}")
+
+    def _confirm(self) -> None:
+        self._label = replace(self._label, confirmed_at=time.time())
+        self._counts = replace(self._counts, confirmed=self._counts.confirmed + 1)
+
+    def _take(self, response: Response) -> None:
+        version = response.headers.get(VERSION_HEADER, NO_VERSION)
+        if version == NO_VERSION != self._label.version:
+            # It has just started, without its store: what we hold is better than nothing.
+            raise NoAtlas("the service has no version yet")
+        etag = response.headers.get("etag", "")
+        self._atlas = self._read(response.body)
+        now, age = time.time(), map_age(response)
+        published_at = None if age is None else now - age
+        self._label = Label(self._label.target, version, etag, published_at, now)
+        self._counts = replace(self._counts, taken=self._counts.taken + 1)
+        self._has_come.set()
+        self._write_file(response.body)
+
+    def _read(self, data: bytes) -> EdgeAtlas:
+        before = self._atlas if isinstance(self._atlas, EdgeAtlas) else None
+        try:
+            atlas = EdgeAtlas.from_bytes(data, before, lambda: time.sleep(_BREATH_SECONDS))
+        except BadAtlas:
+            self._refused_in_a_row += 1
+            self._counts = replace(self._counts, refused=self._counts.refused + 1)
+            raise
+        self._refused_in_a_row = 0
+        return atlas
+
+    def _count_failure(self, error: Exception) -> None:
+        self._counts = replace(self._counts, failed=self._counts.failed + 1)
+        expected = isinstance(error, (httpx.TransportError, SiroccoError))
+        if self._responding or not expected:
+            logger.warning(
+                "no new atlas, still serving %s: %s",
+                self._label.version,
+                error,
+                exc_info=not expected,
+            )
+        self._responding = False
+
+    def _read_file(self) -> None:
+        if self._file is None:
+            return
+        try:
+            label, data = read_atlas_file(self._file, self._label.target)
+            self._atlas, self._label = EdgeAtlas.from_bytes(data), label
+        except FileNotFoundError:
+            pass
+        except (OSError, BadAtlas) as error:
+            self._counts = replace(self._counts, refused=self._counts.refused + 1)
+            logger.error("began without the kept atlas: %s", error)
+
+    def _write_file(self, data: bytes) -> None:
+        if self._file is None:
+            return
+        try:
+            write_atlas_file(self._file, self._label, data)
+        except OSError as error:
+            logger.error("the atlas of version %s is not kept: %s", self._label.version, error)
 
 
 def _since(at: float | None) -> float | None:

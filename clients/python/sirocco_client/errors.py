@@ -40,7 +40,7 @@ class Refused(SiroccoError):
 class Unavailable(SiroccoError):
     """There is no answer: the service cannot be reached, or says that it cannot answer now.
 
-    `tries` is how often it was asked; `status` is that of its last answer, if there was one.
+    `tries` is how often it was tried; `status` is that of the last response, if there was one.
     """
 
     def __init__(self, reason: str, tries: int = 1, status: int | None = None) -> None:

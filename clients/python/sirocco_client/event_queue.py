@@ -1,8 +1,5 @@
-"""Events that wait to be sent: bounded, in order, and every one accounted for.
-
-What the service's answer to a batch of events means for each of them.
-Hands what was not stored to those who asked for it; their errors stop nothing.
-"""
+"""Events that wait to be sent: how they are buffered and counted, the queue of them, and what the
+service's response to a batch means for each of its events."""
 
 import json
 import logging
@@ -13,11 +10,14 @@ from typing import Any, Final, Literal
 
 import httpx
 
-from sirocco_client.answers import refusal
+from sirocco_client.calibrate import refusal
+from sirocco_client.connections import AttemptResult
 from sirocco_client.errors import BadInput, BufferFull
 from sirocco_client.events import Batch, Event
-from sirocco_client.requests import Reply
-from sirocco_client.retries import Found, unavailable
+from sirocco_client.requests import Response
+from sirocco_client.retries import unavailable
+
+logger = logging.getLogger(__name__)
 
 _TOO_LARGE: Final = 413
 _TRY_AGAIN: Final = frozenset({408, 429})
@@ -32,7 +32,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Delivered:
     """Nothing is left to do: every event is stored, known already, or refused for good."""
 
     accepted: int
@@ -41,51 +41,51 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class TooLarge:
+class BatchTooLarge:
     """The service takes smaller batches only; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class TryAgain:
+class RetryLater:
     """It is not known to be stored; `after_seconds` is what the service asks to wait."""
 
     reason: str
     after_seconds: float = 0.0
 
 
-Verdict = Settled | TooLarge | TryAgain
+DeliveryResult = Delivered | BatchTooLarge | RetryLater
 
 
-def verdict_of(found: Found, batch: Batch) -> Verdict:
+def delivery_result(found: AttemptResult, batch: Batch) -> DeliveryResult:
     """What a try came to."""
     if isinstance(found, httpx.TransportError):
-        return TryAgain(str(unavailable(found, 1)))
+        return RetryLater(str(unavailable(found, 1)))
     if found.status >= 500 or found.status in _TRY_AGAIN:
-        return TryAgain(f"the service answered {found.status}", found.retry_after or 0.0)
+        return RetryLater(f"the service answered {found.status}", found.retry_after or 0.0)
     if found.status == _TOO_LARGE and len(batch) > 1:
-        return TooLarge()
+        return BatchTooLarge()
     if found.status == 200:
         return _stored(found, batch)
     return _refused(found, batch)
 
 
-def _stored(reply: Reply, batch: Batch) -> Verdict:
+def _stored(response: Response, batch: Batch) -> DeliveryResult:
     try:
-        content = json.loads(reply.body)
+        content = json.loads(response.body)
         rejections = _rejections(content["rejected"], batch)
-        return Settled(int(content["accepted"]), int(content["duplicates"]), rejections)
+        return Delivered(int(content["accepted"]), int(content["duplicates"]), rejections)
     except (ValueError, KeyError, TypeError, IndexError):
-        # Not the service: to ask again under the same key is safe.
-        return TryAgain("the answer cannot be read")
+        # Not the service: to send again under the same key is safe.
+        return RetryLater("the answer cannot be read")
 
 
-def _refused(reply: Reply, batch: Batch) -> Verdict:
-    error = refusal(reply)
+def _refused(response: Response, batch: Batch) -> DeliveryResult:
+    error = refusal(response)
     try:
         rejections = _rejections(error.members["rejected"], batch)
     except (KeyError, TypeError, IndexError):
         rejections = tuple(Rejection(event, str(error)) for event in batch.events)
-    return Settled(0, 0, rejections)
+    return Delivered(0, 0, rejections)
 
 
 def _rejections(listed: list[dict[str, Any]], batch: Batch) -> tuple[Rejection, ...]:
@@ -149,7 +149,7 @@ class EventCounts:
     waiting_bytes: int = 0
 
 
-class Outbox:
+class EventQueue:
     """Lines in, batches out, one on its way at a time; knows no thread, no clock and no network."""
 
     def __init__(self, buffering: Buffering) -> None:
@@ -157,45 +157,41 @@ class Outbox:
         self._lines: deque[bytes] = deque()
         self._formed: deque[Batch] = deque()
         self._first_at = 0.0
-        self._waiting = self._waiting_bytes = 0
-        self._taken = self._unsent = 0
-        self._accepted = self._duplicates = self._rejected = 0
-        self.dropped = self.retries = 0
+        self._numbers = dict.fromkeys(EventCounts.__slots__, 0)
 
     @property
     def counts(self) -> EventCounts:
         """What became of all events so far."""
-        return EventCounts(
-            self._taken,
-            self._accepted,
-            self._duplicates,
-            self._rejected,
-            self._unsent,
-            self.dropped,
-            self.retries,
-            self._waiting,
-            self._waiting_bytes,
-        )
+        return EventCounts(**self._numbers)
+
+    def count(self, what: str) -> None:
+        """One more is `dropped`, or of the `retries`."""
+        self._numbers[what] += 1
 
     @property
     def taken(self) -> int:
         """How many events were taken so far."""
-        return self._taken
+        return self._numbers["taken"]
 
     @property
-    def settled(self) -> int:
+    def finished(self) -> int:
         """How many of them wait no more; in the order in which they were taken."""
-        return self._taken - self._waiting
+        return self._numbers["taken"] - self._numbers["waiting"]
+
+    def has_room(self, events: int, size: int, share: float = 1.0) -> bool:
+        """Whether there is room for so many more events and bytes, in this share of all room."""
+        limits, numbers = self._buffering, self._numbers
+        return (
+            numbers["waiting"] + events <= share * limits.most_events
+            and numbers["waiting_bytes"] + size <= share * limits.most_bytes
+        )
 
     def fits(self, line: bytes) -> bool:
         """Whether there is room for one more event."""
-        limits = self._buffering
-        if len(line) > limits.most_bytes:
-            raise BadInput("event", f"must have at most {limits.most_bytes} bytes", len(line))
-        return (
-            self._waiting < limits.most_events
-            and self._waiting_bytes + len(line) <= limits.most_bytes
-        )
+        if len(line) > self._buffering.most_bytes:
+            rule = f"must have at most {self._buffering.most_bytes} bytes"
+            raise BadInput("event", rule, len(line))
+        return self.has_room(1, len(line))
 
     def put(self, line: bytes, now: float) -> bool:
         """Take an event that fits; whether there is now something else to wait for."""
@@ -206,14 +202,10 @@ class Outbox:
         return len(self._lines) in (1, self._buffering.batch_events)
 
     def put_batches(self, batches: Iterable[Batch]) -> None:
-        """Take back batches that an outbox gave up before, under their keys; raises BufferFull."""
+        """Take back batches that a queue gave up before, under their keys; raises BufferFull."""
         given = list(batches)
         events, size = sum(map(len, given)), sum(batch.size for batch in given)
-        limits = self._buffering
-        if (
-            self._waiting + events > limits.most_events
-            or self._waiting_bytes + size > limits.most_bytes
-        ):
+        if not self.has_room(events, size):
             raise self.full()
         # What was taken before leaves before.
         self._form_all()
@@ -222,7 +214,7 @@ class Outbox:
 
     def full(self) -> BufferFull:
         """The error that says so."""
-        return BufferFull(self._waiting, self._waiting_bytes)
+        return BufferFull(self._numbers["waiting"], self._numbers["waiting_bytes"])
 
     def due_in(self, now: float, at_once: bool) -> float | None:
         """Seconds until the next batch should leave, 0 or less for now; None if nothing waits."""
@@ -235,15 +227,15 @@ class Outbox:
         return self._first_at + self._buffering.linger_seconds - now
 
     def next_batch(self, now: float) -> Batch:
-        """The oldest events that wait, at least one; they count as waiting until they settle."""
+        """The oldest events that wait, at least one; they wait until they are finished."""
         self._first_at = now
         return self._formed.popleft() if self._formed else self._form()
 
-    def settle(self, batch: Batch, settled: Settled) -> None:
+    def finish(self, batch: Batch, result: Delivered) -> None:
         """The events of the batch wait no more."""
-        self._accepted += settled.accepted
-        self._duplicates += settled.duplicates
-        self._rejected += len(settled.rejections)
+        self._numbers["accepted"] += result.accepted
+        self._numbers["duplicates"] += result.duplicates
+        self._numbers["rejected"] += len(result.rejections)
         self._count_out(batch)
 
     def put_back(self, batches: Iterable[Batch]) -> None:
@@ -256,7 +248,7 @@ class Outbox:
         unsent = list(self._formed)
         self._formed.clear()
         for batch in unsent:
-            self._unsent += len(batch)
+            self._numbers["unsent"] += len(batch)
             self._count_out(batch)
         return unsent
 
@@ -275,39 +267,34 @@ class Outbox:
         return Batch(lines)
 
     def _count_in(self, events: int, size: int) -> None:
-        self._taken += events
-        self._waiting += events
-        self._waiting_bytes += size
+        self._numbers["taken"] += events
+        self._numbers["waiting"] += events
+        self._numbers["waiting_bytes"] += size
 
     def _count_out(self, batch: Batch) -> None:
-        self._waiting -= len(batch)
-        self._waiting_bytes -= batch.size
+        self._numbers["waiting"] -= len(batch)
+        self._numbers["waiting_bytes"] -= batch.size
 
 
-logger = logging.getLogger(__name__)
-
-
-def tell_rejected(rejections: tuple[Rejection, ...], buffering: Buffering) -> None:
+def report_rejected(rejections: tuple[Rejection, ...], buffering: Buffering) -> None:
     """Gives the rejections to `on_rejected`; without it, logs how many there were."""
-    if not rejections:
-        return
-    if buffering.on_rejected is None:
+    if rejections and buffering.on_rejected is None:
         logger.warning("%d events rejected; the first: %s", len(rejections), rejections[0].error)
-        return
-    try:
-        buffering.on_rejected(list(rejections))
-    except Exception:
-        logger.exception("on_rejected failed with %d events", len(rejections))
+    elif rejections:
+        _call("on_rejected", buffering.on_rejected, list(rejections), "events")
 
 
-def tell_unsent(unsent: list[Batch], buffering: Buffering) -> None:
-    """Gives the batches to `on_unsent`; without it, logs how many there were."""
-    if not unsent:
-        return
-    if buffering.on_unsent is None:
+def report_unsent(unsent: list[Batch], buffering: Buffering) -> None:
+    """Gives the batches to `on_unsent`; without it, logs how many events there were."""
+    if unsent and buffering.on_unsent is None:
         logger.error("%d events could not be sent", sum(map(len, unsent)))
-        return
+    elif unsent:
+        _call("on_unsent", buffering.on_unsent, unsent, "batches")
+
+
+def _call(name: str, callback: Any, given: list[Any], what: str) -> None:
+    """The caller's errors must not end the sending."""
     try:
-        buffering.on_unsent(unsent)
+        callback(given)
     except Exception:
-        logger.exception("on_unsent failed with %d batches", len(unsent))
+        logger.exception("%s failed with %d %s", name, len(given), what)

@@ -1,7 +1,4 @@
-"""The five events, each as one line of JSON.
-
-Events that travel together, under one idempotency key.
-"""
+"""The five events, each as one line of JSON, and batches of them under one idempotency key."""
 
 import gzip
 import json
@@ -15,7 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from sirocco_client.errors import BadInput
-from sirocco_client.requests import NDJSON, SCORE_RULE, Asked, encoded
+from sirocco_client.requests import NDJSON, SCORE_RULE, Request, encoded
 
 Time = datetime | float
 
@@ -224,7 +221,7 @@ class Batch:
         yield Batch(self.lines[:middle])
         yield Batch(self.lines[middle:])
 
-    def asked(self, packed: bool) -> Asked:
+    def request(self, packed: bool) -> Request:
         """The request that sends it; the same bytes every time."""
         body = b"\n".join(self.lines)
         headers = {"Content-Type": NDJSON, "Idempotency-Key": self.key}
@@ -232,4 +229,4 @@ class Batch:
             headers["Content-Encoding"] = "gzip"
             # Level 1 is half the time of the default for a tenth more bytes.
             body = gzip.compress(body, 1, mtime=0)
-        return Asked("POST", _PATH, body, headers)
+        return Request("POST", _PATH, body, headers)

@@ -1,9 +1,8 @@
-"""Scores to calibrate: checked before they travel, and put into words.
+"""Scores to calibrate, checked before they travel, as JSON or as binary columns; requests and
+responses apart from how they travel.
 
-Questions and answers as binary columns, `application/vnd.sirocco.columns`, version 1.
-
-Little-endian: a header of 32 bytes, then sections, each padded with zeros to a multiple of 8.
-A request and its answer, apart from how they travel.
+Columns are `application/vnd.sirocco.columns`, version 1, little-endian: a header of 32 bytes, then
+sections, each padded with zeros to a multiple of 8.
 """
 
 import json
@@ -25,7 +24,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CalibrateInput:
     """n scores of one target; a campaign for each, or one for all."""
 
     target: str
@@ -34,7 +33,7 @@ class Question:
 
     @classmethod
     def of(cls, target: str, campaigns: Campaigns, scores: ArrayLike) -> Self:
-        """The checked question; raises BadInput."""
+        """Checked; raises BadInput."""
         column = checked_scores(scores)
         if not len(column):
             raise BadInput("scores", "has 0 items; must have at least 1")
@@ -45,15 +44,15 @@ class Question:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def parts(self, most: int) -> Iterator["Question"]:
-        """The question in parts of at most so many scores, in order."""
+    def parts(self, most: int) -> Iterator["CalibrateInput"]:
+        """The same in parts of at most so many scores, in order."""
         if len(self) <= most:
             yield self
             return
         for start in range(0, len(self), most):
             part = slice(start, start + most)
             campaigns = self.campaigns if isinstance(self.campaigns, str) else self.campaigns[part]
-            yield Question(self.target, campaigns, self.scores[part])
+            yield CalibrateInput(self.target, campaigns, self.scores[part])
 
     def as_json(self) -> bytes:
         """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
@@ -111,25 +110,25 @@ _NAMES_OF_LEVELS: Final = ("identity", "target", "campaign")
 Ids = NDArray[np.uint32]
 
 
-def pack_question(question: Question, levels: bool) -> bytes:
-    """The question with the names of its campaigns; raises BadInput on names without UTF-8."""
-    if isinstance(question.campaigns, str):
-        names, places = [question.campaigns], np.zeros(1, "<u4")
+def pack_input(given: CalibrateInput, levels: bool) -> bytes:
+    """The scores with the names of its campaigns; raises BadInput on names without UTF-8."""
+    if isinstance(given.campaigns, str):
+        names, places = [given.campaigns], np.zeros(1, "<u4")
     else:
-        names, places = _distinct(question.campaigns)
+        names, places = _distinct(given.campaigns)
     texts = [encoded("campaigns", name) for name in names]
     lengths = np.fromiter(map(len, texts), "<u4", len(texts))
-    target = encoded("target", question.target)
-    flags = _LEVELS * levels + _ONE_CAMPAIGN * isinstance(question.campaigns, str)
+    target = encoded("target", given.target)
+    flags = _LEVELS * levels + _ONE_CAMPAIGN * isinstance(given.campaigns, str)
     text = b"".join(texts)
-    sizes = (len(question), len(texts), len(text), len(target))
+    sizes = (len(given), len(texts), len(text), len(target))
     header = _HEADER.pack(_MAGIC, _VERSION, _SCORES, flags, *sizes, 0)
     sections = map(_section, (target, lengths.tobytes(), text, places.tobytes()))
-    scores = question.scores.astype("<f8", copy=False).tobytes()
+    scores = given.scores.astype("<f8", copy=False).tobytes()
     return b"".join((header, *sections, scores))
 
 
-def unpack_answer(body: bytes, rows: int) -> tuple[Floats, tuple[str, ...] | None]:
+def unpack_response(body: bytes, rows: int) -> tuple[Floats, tuple[str, ...] | None]:
     """Probabilities, and levels if there are some; raises BadAnswer."""
     if len(body) < _HEADER.size:
         raise BadAnswer(f"columns: {len(body)} bytes are no header")
@@ -172,7 +171,7 @@ COLUMNS: Final = "application/vnd.sirocco.columns"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request, without the address of the service."""
 
     method: str
@@ -182,8 +181,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """One answer, whole; header names are looked up in any case."""
+class Response:
+    """One response, whole; header names are looked up in any case."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,22 +1,21 @@
-"""When to ask again, and when that would only make it worse."""
+"""When to send a request again, and when that would only make it worse."""
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 import httpx
 
-from sirocco_client.connections import Deadline
+from sirocco_client.connections import AttemptResult, Deadline
 from sirocco_client.errors import BadInput, TimedOut, Unavailable
-from sirocco_client.requests import Reply
+from sirocco_client.requests import Request, Response
 
 TRY_AGAIN: Final = frozenset({429, 502, 503})
 _SHARE: Final = 0.1
 _SAVED: Final = 10.0
 
-Found = Reply | httpx.TransportError
 Random = Callable[[], float]
 
 
@@ -82,35 +81,54 @@ class Tries:
         self._retries = retries
         retries.budget.earn()
 
-    def is_answer(self, found: Found) -> TypeGuard[Reply]:
-        """Whether it is an answer, good or bad, and no reason to ask again."""
+    def is_response(self, found: AttemptResult) -> TypeGuard[Response]:
+        """Whether it is a response, good or bad, and no reason to try again."""
         self.made += 1
-        return isinstance(found, Reply) and found.status < 500 and found.status != 429
+        return isinstance(found, Response) and found.status < 500 and found.status != 429
 
-    def pause_after(self, found: Found) -> float:
+    def pause_after(self, found: AttemptResult) -> float:
         """Seconds to wait before the next try; raises Unavailable if there is to be none."""
         error = unavailable(found, self.made)
-        if not _safe(found) or self.made > self._retries.most:
+        if not _may_help(found) or self.made > self._retries.most:
             raise error
         pause = self._retries.backoff.pause(self.made)
-        if isinstance(found, Reply) and found.retry_after is not None:
+        if isinstance(found, Response) and found.retry_after is not None:
             pause += found.retry_after
         if pause >= self.deadline.left or not self._retries.budget.spend():
             raise error
         return pause
 
 
-def unavailable(found: Found, tries: int) -> Unavailable:
-    """The error that says why there is no answer."""
-    if isinstance(found, Reply):
+Calls = Generator[Request | float, AttemptResult | None, Any]
+"""Yields a request, whose result it is sent, or seconds to sleep."""
+
+
+def with_retries(
+    exchange: Generator[Request, Response, Any], retries: Retries, deadline: Deadline
+) -> Calls:
+    """The exchange, each of its requests tried until there is a response; raises Unavailable."""
+    try:
+        request = next(exchange)
+        while True:
+            tries = Tries(retries, deadline)
+            while not tries.is_response(found := cast(AttemptResult, (yield request))):
+                yield tries.pause_after(found)
+            request = exchange.send(found)
+    except StopIteration as end:
+        return end.value
+
+
+def unavailable(found: AttemptResult, tries: int) -> Unavailable:
+    """The error that says why there is no response."""
+    if isinstance(found, Response):
         return Unavailable(f"the service answered {found.status}", tries, found.status)
     if isinstance(found, httpx.TimeoutException):
         return TimedOut(f"no answer in time ({type(found).__name__})", tries)
     return Unavailable(f"no answer ({type(found).__name__}: {found})", tries)
 
 
-def _safe(found: Found) -> bool:
-    """Whether the next try may do better: who is only slow must not be asked more."""
-    if isinstance(found, Reply):
+def _may_help(found: AttemptResult) -> bool:
+    """Whether the next try may do better: who is only slow must not be sent more."""
+    if isinstance(found, Response):
         return found.status in TRY_AGAIN
     return not isinstance(found, httpx.TimeoutException)

@@ -1,9 +1,6 @@
-"""What `calibrate` gives: probabilities, and what they come from.
-
-What is said to the service to calibrate, apart from how it travels.
-
-A dialogue yields each request and is sent its answer, so that threads and asyncio share it.
-"""
+"""What `calibrate` gives, and the exchange of requests and responses behind it, apart from how they
+travel: a generator that yields each request and is sent its response, so that threads and asyncio
+share it."""
 
 import json
 from collections.abc import Generator, Sequence
@@ -17,12 +14,12 @@ from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
 from sirocco_client.requests import (
     COLUMNS,
     JSON,
-    Asked,
+    CalibrateInput,
     Floats,
-    Question,
-    Reply,
-    pack_question,
-    unpack_answer,
+    Request,
+    Response,
+    pack_input,
+    unpack_response,
 )
 
 RAW: Final = "raw"
@@ -36,7 +33,7 @@ class Calibrated:
     """Probabilities of n scores, in their order; numpy takes it for the array of them.
 
     `levels` says of each which map served it: `campaign`, `target`, `identity`, or `raw` when the
-    service was away and these are the scores themselves; None where it was not asked for.
+    service was away and these are the scores themselves; None without `explain`.
     `map_age` is seconds since `version` was published; None before the first version.
     """
 
@@ -52,7 +49,7 @@ class Calibrated:
 
     @classmethod
     def joined(cls, parts: Sequence["Calibrated"]) -> "Calibrated":
-        """The answers to the parts of a question, all of one version, as one."""
+        """The parts, all of one version, as one."""
         first = parts[0]
         if len(parts) == 1:
             return first
@@ -72,46 +69,46 @@ class Calibrated:
         return np.array(self.probabilities, dtype=dtype, copy=copy)
 
 
-def read_answer(reply: Reply, scores: int, explain: bool) -> Calibrated:
+def read_response(response: Response, scores: int, explain: bool) -> Calibrated:
     """The answer to so many scores; raises Refused or BadAnswer."""
-    if reply.status != 200:
-        raise refusal(reply)
-    if reply.media_type == COLUMNS:
-        probabilities, levels = unpack_answer(reply.body, scores)
-        version = reply.headers.get(VERSION_HEADER, NO_VERSION)
+    if response.status != 200:
+        raise refusal(response)
+    if response.media_type == COLUMNS:
+        probabilities, levels = unpack_response(response.body, scores)
+        version = response.headers.get(VERSION_HEADER, NO_VERSION)
     else:
-        probabilities, levels, version = _of_json(reply)
+        probabilities, levels, version = _of_json(response)
     _check_probabilities(probabilities, scores)
     if explain and (levels is None or len(levels) != scores):
         raise BadAnswer("the levels are not in the answer")
-    return Calibrated(probabilities, version, map_age(reply), levels)
+    return Calibrated(probabilities, version, map_age(response), levels)
 
 
-def refusal(reply: Reply) -> Refused:
+def refusal(response: Response) -> Refused:
     """The answer's problem as an error; a problem that cannot be read tells its status only."""
     try:
-        members = json.loads(reply.body)
+        members = json.loads(response.body)
     except ValueError:
         members = None
-    return Refused(reply.status, members if isinstance(members, dict) else {})
+    return Refused(response.status, members if isinstance(members, dict) else {})
 
 
-def map_age(reply: Reply) -> float | None:
+def map_age(response: Response) -> float | None:
     """Seconds since the version was published, if the answer says."""
     try:
-        return float(reply.headers.get(AGE_HEADER, ""))
+        return float(response.headers.get(AGE_HEADER, ""))
     except ValueError:
         return None
 
 
-def _of_json(reply: Reply) -> tuple[Floats, tuple[str, ...] | None, str]:
+def _of_json(response: Response) -> tuple[Floats, tuple[str, ...] | None, str]:
     try:
-        content = json.loads(reply.body)
+        content = json.loads(response.body)
         probabilities = np.array(content["probabilities"], np.float64)
         levels = content.get("levels")
         return probabilities, None if levels is None else tuple(levels), str(content["version"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise BadAnswer(f"{reply.body[:40]!r} is no answer to a calibrate request") from None
+        raise BadAnswer(f"{response.body[:40]!r} is no answer to a calibrate request") from None
 
 
 def _check_probabilities(probabilities: Floats, scores: int) -> None:
@@ -121,7 +118,8 @@ def _check_probabilities(probabilities: Floats, scores: int) -> None:
         raise BadAnswer("a probability is outside [0, 1]")
 
 
-Talk = Generator[Asked, Reply, Calibrated]
+Exchange = Generator[Request, Response, Calibrated]
+"""Yields each request and is sent its response."""
 
 # Measured: from here on, columns cost both sides together less than JSON.
 FEWEST_FOR_COLUMNS: Final = 32
@@ -130,8 +128,8 @@ _MOST_ROUNDS: Final = 3
 _UNSUPPORTED: Final = 415
 
 
-class Dialogue:
-    """Words every question as JSON or as columns, and reads the answers."""
+class CalibrateExchange:
+    """Packs scores as JSON or as columns, and reads the responses."""
 
     def __init__(self, binary: bool | None, max_scores: int) -> None:
         if max_scores < 1:
@@ -140,35 +138,35 @@ class Dialogue:
         self._max_scores = max_scores
         self._columns_refused = False
 
-    def about(self, question: Question, explain: bool) -> Talk:
-        """The whole answer, all of one version; raises Refused or Unavailable."""
+    def of(self, given: CalibrateInput, explain: bool) -> Exchange:
+        """All probabilities, of one version; raises Refused or Unavailable."""
         for _ in range(_MOST_ROUNDS):
-            answers = []
-            for part in question.parts(self._max_scores):
-                answer = yield from self._about_part(part, explain)
-                answers.append(answer)
-            if len({answer.version for answer in answers}) == 1:
-                return Calibrated.joined(answers)
+            parts_done = []
+            for part in given.parts(self._max_scores):
+                done = yield from self._of_part(part, explain)
+                parts_done.append(done)
+            if len({done.version for done in parts_done}) == 1:
+                return Calibrated.joined(parts_done)
         raise Unavailable("every time another version came between the parts", _MOST_ROUNDS)
 
-    def _about_part(self, part: Question, explain: bool) -> Talk:
+    def _of_part(self, part: CalibrateInput, explain: bool) -> Exchange:
         if self._takes_columns(part):
-            reply = yield _asked(COLUMNS, pack_question(part, explain), explain=False)
-            if reply.status != _UNSUPPORTED:
-                return read_answer(reply, len(part), explain)
+            response = yield _request(COLUMNS, pack_input(part, explain), explain=False)
+            if response.status != _UNSUPPORTED:
+                return read_response(response, len(part), explain)
             if self._binary:
-                raise refusal(reply)
-            # An older service: it is asked in JSON from now on.
+                raise refusal(response)
+            # An older service: it gets JSON from now on.
             self._columns_refused = True
-        reply = yield _asked(JSON, part.as_json(), explain)
-        return read_answer(reply, len(part), explain)
+        response = yield _request(JSON, part.as_json(), explain)
+        return read_response(response, len(part), explain)
 
-    def _takes_columns(self, part: Question) -> bool:
+    def _takes_columns(self, part: CalibrateInput) -> bool:
         if self._binary is not None:
             return self._binary
         return len(part) >= FEWEST_FOR_COLUMNS and not self._columns_refused
 
 
-def _asked(media_type: str, body: bytes, explain: bool) -> Asked:
+def _request(media_type: str, body: bytes, explain: bool) -> Request:
     path = f"{_PATH}?explain=true" if explain else _PATH
-    return Asked("POST", path, body, {"Content-Type": media_type})
+    return Request("POST", path, body, {"Content-Type": media_type})

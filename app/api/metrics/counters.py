@@ -1,0 +1,341 @@
+"""What API processes count, at the cost of an addition, in memory that all of them share.
+
+A row of numbers for each process, which adds to its own row on one thread; `/metrics` shows the
+sums over all rows. A row outlives its process, and the successor goes on in it, so that no sum
+falls. `MetricLayout` is the place of each series in a row, fixed at start: labels come from short
+lists, so that no untrusted client can make a series, and what is on no list counts as `other`.
+"""
+
+import fcntl
+import mmap
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from itertools import count, product
+from time import perf_counter
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, PlatformCollector, disable_created_metrics
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.events.schema import INVALID, TYPE_NAMES, UNKNOWN_TYPE
+from calibrators.maps.atlas import CAMPAIGN, IDENTITY, TARGET
+
+
+class Reason(StrEnum):
+    """The label `reason` of `sirocco_connections_closed_total`."""
+
+    IDLE = "idle"
+    SLOW_REQUEST = "slow_request"
+    SLOW_READER = "slow_reader"
+    LARGE_HEAD = "large_head"
+    MALFORMED = "malformed"
+    PIPELINED = "pipelined"
+    TOO_MANY = "too_many"
+
+
+OTHER: Final = "other"
+SECONDS: Final = (
+    *(50e-6, 100e-6, 200e-6, 500e-6),
+    *(1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3),
+    *(0.1, 0.2, 0.5, 1.0),
+)
+_BOUNDS: Final[list[str]] = [
+    floatToGoString(bound)  # type: ignore[no-untyped-call]
+    for bound in (*SECONDS, float("inf"))
+]
+_CODES: Final = (
+    *(200, 202, 204, 304, 307),
+    *(400, 401, 403, 404, 405, 406, 408, 409, 411, 412, 413, 415, 422, 429),
+    *(500, 503),
+)
+# The block of a route: requests by code and by duration, then the sum of all durations.
+_BUCKETS: Final = len(SECONDS) + 1
+CODES: Final = {code: place * _BUCKETS for place, code in enumerate(_CODES)}
+_OTHER_CODE: Final = len(_CODES) * _BUCKETS
+_SUM: Final = _OTHER_CODE + _BUCKETS
+_BLOCK: Final = _SUM + 1
+
+LEVELS: Final = (CAMPAIGN, TARGET, IDENTITY)
+EVENT_TYPES: Final = (*TYPE_NAMES.values(), UNKNOWN_TYPE)
+RESULTS: Final = ("accepted", INVALID, "late", "future", "full")
+GENERATIONS: Final = ("0", "1", "2")
+# As the interpreter names what its collector has done: name of the family and its help.
+COLLECTED: Final = {
+    "collected": ("objects_collected", "Objects collected during gc"),
+    "uncollectable": ("objects_uncollectable", "Uncollectable objects found during GC"),
+    "collections": ("collections", "Number of times this generation was collected"),
+}
+
+Pairs = dict[tuple[str, str], int]
+Samples = Iterable[tuple[Sequence[str], float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLayout:
+    """The place of every series; `routes` gives the first place of a route's block."""
+
+    routes: dict[str, int]
+    scores: Pairs
+    events: Pairs
+    garbage: Pairs
+    closed: dict[Reason, int]
+    connections: int
+    duplicates: int
+    refused_versions: int
+
+    @classmethod
+    def of(cls, routes: Iterable[str], targets: Iterable[str]) -> Self:
+        """Of an application with these routes and known targets."""
+        names = (*dict.fromkeys(routes), OTHER)
+        blocks = {name: place * _BLOCK for place, name in enumerate(names)}
+        places = count(len(blocks) * _BLOCK)
+        return cls(
+            blocks,
+            dict(zip(product(targets, LEVELS), places, strict=False)),
+            dict(zip(product(EVENT_TYPES, RESULTS), places, strict=False)),
+            dict(zip(product(COLLECTED, GENERATIONS), places, strict=False)),
+            dict(zip(Reason, places, strict=False)),
+            next(places),
+            next(places),
+            next(places),
+        )
+
+    @property
+    def size(self) -> int:
+        """How many places a row has."""
+        return self.refused_versions + 1
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that differ wherever any place differs."""
+        text = repr((self, CODES, SECONDS))
+        return blake2b(text.encode(), digest_size=16).digest()
+
+
+# The digest of the layout and nothing else: rows begin on a cache line of their own.
+_HEAD: Final = 64
+_NUMBER: Final = 8
+
+
+class LayoutsDiffer(ValueError):
+    """The rows were begun by processes with another layout."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the metrics of the running processes have other series than those of this code and"
+            " these settings: stop sirocco and start it again"
+        )
+
+
+class SharedCounters:
+    """`rows` rows of float64, each with the places of the layout."""
+
+    def __init__(self, memory: mmap.mmap, rows: int, layout: MetricLayout) -> None:
+        self._memory = memory
+        self._rows, self._size = rows, layout.size
+
+    @classmethod
+    def alone(cls, layout: MetricLayout) -> Self:
+        """One row in memory of our own."""
+        return cls(mmap.mmap(-1, _HEAD + _NUMBER * layout.size), 1, layout)
+
+    @classmethod
+    def shared(cls, file: int, offset: int, rows: int, layout: MetricLayout) -> Self:
+        """The rows behind `offset` of an open file, which the first process gives its length.
+
+        Raises LayoutsDiffer.
+        """
+        length = _HEAD + _NUMBER * layout.size * rows
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        try:
+            memory = _opened(file, offset, length, layout.digest)
+        finally:
+            fcntl.lockf(file, fcntl.LOCK_UN)
+        return cls(memory, rows, layout)
+
+    def row(self, row: int) -> "memoryview[float]":
+        """The numbers of one row, to be added to by one thread of one process."""
+        numbers = memoryview(self._memory)[_HEAD:].cast("d")
+        return numbers[row * self._size : (row + 1) * self._size]
+
+    def total(self) -> NDArray[np.float64]:
+        """The sum of all rows."""
+        number = self._rows * self._size
+        numbers = np.frombuffer(self._memory, np.float64, number, offset=_HEAD)
+        total: NDArray[np.float64] = numbers.reshape(self._rows, self._size).sum(axis=0)
+        return total
+
+
+def _opened(file: int, offset: int, length: int, digest: bytes) -> mmap.mmap:
+    size = os.fstat(file).st_size
+    if size not in (offset, offset + length):
+        raise LayoutsDiffer
+    os.ftruncate(file, offset + length)
+    memory = mmap.mmap(file, length, offset=offset)
+    if size == offset:
+        memory[: len(digest)] = digest
+    if memory[: len(digest)] != digest:
+        raise LayoutsDiffer
+    return memory
+
+
+def counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """The family of a counter; a sample that is None is left out."""
+    return _with_samples(CounterMetricFamily(name, text, labels=labels), samples)
+
+
+def gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """The family of a gauge; a sample that is None is left out."""
+    return _with_samples(GaugeMetricFamily(name, text, labels=labels), samples)
+
+
+def _with_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Samples) -> Metric:
+    for values, number in samples:
+        # An undefined value is no sample: NaN would hide in averages, zero would lie.
+        if number is not None:
+            family.add_metric(values, float(number))
+    return family
+
+
+class Metrics(Collector):
+    """Adds to one row of the counters; `/metrics` shows the sum of all rows, behind `first`.
+
+    What is counted must be counted on one thread: an addition is a read and a write.
+    """
+
+    def __init__(
+        self,
+        layout: MetricLayout,
+        counters: SharedCounters,
+        row: int = 0,
+        first: Collector | None = None,
+    ) -> None:
+        # A second series per counter that says when it began is of no use here.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.layout = layout
+        self.row = counters.row(row)
+        self.registry = CollectorRegistry()
+        self._counters = counters
+        self._routes, self._other = layout.routes, layout.routes[OTHER]
+        self._scores, self._events = layout.scores, layout.events
+        if first is not None:
+            self.registry.register(first)
+        PlatformCollector(registry=self.registry)
+        self.registry.register(self)
+
+    def count_request(self, route: str, code: int, seconds: float) -> None:
+        """One request of the route was answered with the status code."""
+        row = self.row
+        block = self._routes.get(route, self._other)
+        row[block + CODES.get(code, _OTHER_CODE) + bisect_left(SECONDS, seconds)] += 1.0
+        row[block + _SUM] += seconds
+
+    def count_scores(self, target: str, level: str, number: int) -> None:
+        """So many scores were served by a map of the level."""
+        self.row[self._scores[target, level]] += number
+
+    def count_events(self, event_type: str, result: str, number: int = 1) -> None:
+        """So many events of the type had the result accepted, invalid, late, future or full."""
+        self.row[self._events[event_type, result]] += number
+
+    def count_duplicates(self, number: int) -> None:
+        """So many accepted events were stored already."""
+        self.row[self.layout.duplicates] += number
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not read anything."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of what was counted, over all processes."""
+        layout, total = self.layout, self._counters.total()
+        for kind, (name, text) in COLLECTED.items():
+            places = {(of,): layout.garbage[kind, of] for of in GENERATIONS}
+            yield _family(f"python_gc_{name}", text, ["generation"], places, total)
+        yield from _request_families(layout, total)
+        text = "Scores calibrated, by the level of map that served them."
+        yield _family("sirocco_scores", text, ["target", "level"], layout.scores, total, empty=None)
+        text = "Events received: accepted (stored, now or before), invalid, late, future or full."
+        yield _family("sirocco_events", text, ["type", "result"], layout.events, total, empty=None)
+        text = "Accepted events that were stored already."
+        yield _family("sirocco_duplicate_events", text, [], {(): layout.duplicates}, total)
+        text = "Published versions that could not be read."
+        yield _family("sirocco_refused_versions", text, [], {(): layout.refused_versions}, total)
+        text, closed = "Connections closed on the caller.", layout.closed
+        places = {(reason.value,): place for reason, place in closed.items()}
+        yield _family("sirocco_connections_closed", text, ["reason"], places, total)
+
+
+def _family(
+    name: str,
+    text: str,
+    labels: list[str],
+    places: Mapping[Any, int],
+    total: NDArray[np.float64],
+    empty: float | None = 0.0,
+) -> Metric:
+    """The counter whose series, by their labels' values, are at these places; `empty` for 0."""
+    samples = ((values, float(total[place]) or empty) for values, place in places.items())
+    return counter(name, text, labels, samples)
+
+
+def _request_families(layout: MetricLayout, total: NDArray[np.float64]) -> Iterator[Metric]:
+    """Requests by route and code, and the histogram of their durations by route."""
+    codes = [*map(str, CODES), OTHER]
+    requests = CounterMetricFamily(
+        "sirocco_requests", "Requests answered.", labels=["route", "code"]
+    )
+    text = "Time from a request's head to the end of its answer."
+    seconds = HistogramMetricFamily("sirocco_request_seconds", text, labels=["route"])
+    for route, first in layout.routes.items():
+        block = total[first : first + _SUM].reshape(-1, _BUCKETS)
+        for code, number in zip(codes, block.sum(axis=1).tolist(), strict=True):
+            if number:
+                requests.add_metric([route, code], number)
+        counts = block.sum(axis=0).cumsum().tolist()
+        if counts[-1]:
+            buckets = list(zip(_BOUNDS, counts, strict=True))
+            seconds.add_metric([route], buckets, float(total[first + _SUM]))
+    yield from (requests, seconds)
+
+
+class Measured:
+    """Wraps an ASGI application: counts and times every request by `scope["route"]`, which routing
+    leaves behind; a path without a route is `other`, so that it makes no label."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        code = 500
+        started = perf_counter()
+
+        async def send_and_look(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "http.response.start":
+                code = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_look)
+        finally:
+            route = getattr(scope.get("route"), "path", OTHER)
+            self._metrics.count_request(route, code, perf_counter() - started)

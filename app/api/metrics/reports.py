@@ -1,0 +1,305 @@
+"""Gauges read at scrape time: what the refit of the version in force reported, and what the worker
+said last (its heartbeat).
+
+Of every target how well the maps do, what made them and what the guard held back; of delayed
+targets also what labels come from, how the post-click models do and what waits in Redis.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from app.api.metrics.counters import Samples, counter, gauge
+from app.api.snapshot import Refresher, Snapshot
+from app.settings import SECONDS_PER_DAY
+
+Report = Mapping[str, Any]
+Reports = Mapping[str, Report]
+"""By target."""
+
+_STAGES: Final = ("raw", "calibrated")
+# Of delayed targets also the clicks whose outcomes have just become final.
+_SPANS: Final = ("hour", "window", "matured")
+_ORDERS: Final = {
+    "cal": ("Cal-N of all.", (3, 5)),
+    "gc": ("Cal-N by campaign, averaged.", (3, 4, 5)),
+}
+_DECISIONS: Final = ("passed", "kept", "parent", "bounded")
+_METHOD: Final = {
+    "refit_frozen": ("frozen", "1 if the last refit froze levels: positives have collapsed."),
+    "campaigns_jumped": ("jumps", "Campaigns whose PCOC jumped within the history."),
+}
+_WORKER: Final = {
+    "refits": "Refits published since the worker began.",
+    "failures": "Refits that failed since the worker began; the version in force stayed.",
+}
+_SOURCES: Final = ("model", "delays", "none")
+_MODEL_QUALITY: Final = {
+    "auc": "AUC of a post-click model on clicks that matured after its training.",
+    "log_loss": "Its log loss on them.",
+    "pcoc": "Its predicted over their true conversions.",
+}
+_LABELS: Final = {
+    "clicks": "Clicks that the last refit learnt from.",
+    "seen": "Conversions of theirs that had been seen by then.",
+    "expected": "Conversions that they were expected to end with.",
+    "ratio": "Conversions seen over those that the model let expect by then.",
+}
+_MODEL: Final = {
+    "delay_median_seconds": ("delay_median", "Time by which half of all conversions have come."),
+    "pccem_training_seconds": ("seconds", "How long the last training took."),
+}
+_DAYS: Final = {
+    "expected": "Conversions that labels added up to, by click day.",
+    "observed": "Conversions that there were in the end, by click day.",
+}
+_UNCOUNTED: Final = {
+    "late": "Conversions behind their click's attribution window, which count for nothing.",
+    "early": "Conversions before their click, which count for nothing.",
+}
+_CLICKS_NOW: Final = {
+    "open": "Clicks that still gather behaviours.",
+    "waiting": "Clicks that never came, so far, of behaviours that did.",
+}
+_CLICKS_COUNTED: Final = {
+    "closed_clicks": ("closed", "Clicks moved into the click log."),
+    "early_behaviours": (
+        "early_behaviours",
+        "Behaviours that waited for their click and turned out to be before it.",
+    ),
+    "late_behaviours": (
+        "late_behaviours",
+        "Behaviours that waited for their click and were after its post-click window.",
+    ),
+    "expired_clicks": ("expired", "Open clicks that no worker closed in time: they are lost."),
+    "damaged_clicks": ("damaged", "Open clicks that could not be read and were set aside."),
+}
+_DELAYED_WORKER: Final = {
+    "refused_models": ("refused_models", "Post-click models that could not be loaded."),
+    "worker_trainings": ("trainings", "Trainings published since the worker began."),
+    "worker_training_failures": ("training_failures", "Trainings that failed; the model stayed."),
+    "worker_closing_failures": ("closing_failures", "Closings that failed; clicks stayed open."),
+    "worker_left_alone": ("left_alone", "Refits of delayed targets that failed; maps stayed."),
+}
+
+
+class ReportCollector(Collector):
+    """`read_heartbeat` gives the worker's heartbeat, or None when there is none."""
+
+    def __init__(
+        self,
+        refresher: Refresher,
+        read_heartbeat: Callable[[], Report | None],
+        delayed_targets: Sequence[str] = (),
+    ) -> None:
+        self._refresher = refresher
+        self._read_heartbeat = read_heartbeat
+        self._delayed_targets = delayed_targets
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not read anything."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, of one and the same snapshot."""
+        snapshot, now = self._refresher.current, time.time()
+        heartbeat = self._read_heartbeat()
+        reports = {target: snapshot.report_of(target) for target in snapshot.atlases}
+        took = snapshot.report.get("refit_seconds")
+        yield _single("refit_seconds", "How long its refit took.", took)
+        yield from _worker(heartbeat, now)
+        yield from _quality(reports)
+        yield from _fits(reports)
+        yield from _calibrators(reports)
+        yield from _guard(reports, (heartbeat or {}).get("guard", {}))
+        delayed = {target: snapshot.report_of(target) for target in self._delayed_targets}
+        yield from _delayed(delayed, snapshot, heartbeat, now)
+        yield from _clicks(heartbeat or {})
+
+
+def _single(name: str, text: str, value: float | None) -> Metric:
+    return gauge(f"sirocco_{name}", text, [], [([], value)])
+
+
+def _single_counter(name: str, text: str, value: float | None) -> Metric:
+    return counter(f"sirocco_{name}", text, [], [([], value)])
+
+
+def _by_target(name: str, text: str, values: Mapping[str, float | None]) -> Metric:
+    samples = (([target], value) for target, value in values.items())
+    return gauge(f"sirocco_{name}", text, ["target"], samples)
+
+
+def _since(moment: float | None, now: float) -> float | None:
+    return None if moment is None else max(0.0, now - moment)
+
+
+def _worker(heartbeat: Report | None, now: float) -> Iterator[Metric]:
+    said = heartbeat or {}
+    age = None if heartbeat is None else _since(float(said["at"]), now)
+    yield _single("worker_heartbeat_age_seconds", "Since the worker's last sign.", age)
+    for name, text in _WORKER.items():
+        value = None if heartbeat is None else said.get(name, 0)
+        yield _single_counter(f"worker_{name}", text, value)
+    text = "Refits that failed since the last that worked."
+    yield _single("worker_consecutive_failures", text, said.get("consecutive_failures"))
+
+
+def _quality(reports: Reports) -> Iterator[Metric]:
+    labels = ["target", "stage", "span"]
+    scored = [
+        ([target, stage, span], (report.get(span) or {}).get(stage) or {})
+        for target, report in reports.items()
+        for span in _SPANS
+        for stage in _STAGES
+    ]
+    pcoc = ((values, row.get("pcoc")) for values, row in scored)
+    yield gauge("sirocco_pcoc", "Predicted over true outcomes.", labels, pcoc)
+    for name, (text, orders) in _ORDERS.items():
+        errors = (
+            ([*values, str(order)], row.get(f"{name}_{order}"))
+            for values, row in scored
+            for order in orders
+        )
+        yield gauge(f"sirocco_{name}_n", text, [*labels, "n"], errors)
+
+
+def _fits(reports: Reports) -> Iterator[Metric]:
+    fitted = {target: report.get("fitted") for target, report in reports.items()}
+    yield _by_target("campaigns_fitted", "Campaigns with a map of their own.", fitted)
+    yield _nested(
+        "campaigns_skipped", "Campaigns without, by reason.", "reason", reports, "skipped"
+    )
+    top = (
+        ([target, row["campaign"], stage], row.get(f"pcoc_{stage}"))
+        for target, report in reports.items()
+        for row in report.get("top", [])
+        for stage in _STAGES
+    )
+    labels = ["target", "campaign", "stage"]
+    yield gauge("sirocco_campaign_pcoc", "PCOC of the largest.", labels, top)
+
+
+def _nested(name: str, text: str, label: str, reports: Reports, field: str) -> Metric:
+    """A gauge by target and the keys of a field of the reports."""
+    samples = (
+        ([target, key], value)
+        for target, report in reports.items()
+        for key, value in (report.get(field) or {}).items()
+    )
+    return gauge(f"sirocco_{name}", text, ["target", label], samples)
+
+
+def _calibrators(reports: Reports) -> Iterator[Metric]:
+    made = [
+        (target, report["calibrator"])
+        for target, report in reports.items()
+        if report.get("calibrator")
+    ]
+    yield gauge(
+        "sirocco_calibrator_info",
+        "1 for what made the target's maps.",
+        ["target", "calibrator"],
+        ((pair, 1) for pair in made),
+    )
+    text = "Campaigns with a calibrator of their own."
+    yield _nested("campaigns_overridden", text, "calibrator", reports, "overridden")
+    for name, (field, text) in _METHOD.items():
+        # Methods that fit campaign by campaign know neither.
+        values = {
+            target: (report.get("method") or {}).get(field) for target, report in reports.items()
+        }
+        yield _by_target(name, text, values)
+
+
+def _guard(reports: Reports, held: Report) -> Iterator[Metric]:
+    labels = ["target", "decision"]
+    guarded = [
+        (target, one, report) for target, report in _parts(reports, "guard") for one in _DECISIONS
+    ]
+    campaigns = (([target, one], report[one]) for target, one, report in guarded)
+    text = "Campaigns by what became of their new maps."
+    yield gauge("sirocco_guard_campaigns", text, labels, campaigns)
+    targets = (([target, one], report["target"] == one) for target, one, report in guarded)
+    text = "1 for what became of the target's new map."
+    yield gauge("sirocco_guard_target", text, labels, targets)
+    text = "Maps held back since the worker began, over all refits and targets."
+    counted = (([one], held.get(one, 0)) for one in _DECISIONS[1:]) if held else ()
+    yield counter("sirocco_guard_held", text, ["decision"], counted)
+
+
+def _delayed(
+    reports: Reports, snapshot: Snapshot, heartbeat: Report | None, now: float
+) -> Iterator[Metric]:
+    sources = (
+        ([target, source], report.get("source", "none") == source)
+        for target, report in reports.items()
+        for source in _SOURCES
+    )
+    text = "1 for what labels come from: a model, the delays alone, or nothing yet."
+    yield gauge("sirocco_label_source", text, ["target", "source"], sources)
+    yield from _models(reports, now)
+    for name, text in _LABELS.items():
+        values = {target: labels[name] for target, labels in _parts(reports, "labels")}
+        yield _by_target(f"labels_{name}", text, values)
+    today = (snapshot.as_of or 0.0) // SECONDS_PER_DAY
+    for name, text in _DAYS.items():
+        by_day = _by_day(reports, today, name)
+        labels = ["target", "days_ago"]
+        yield gauge(f"sirocco_pccem_{name}_conversions", text, labels, by_day)
+    yield from _orphans(reports, heartbeat)
+
+
+def _models(reports: Reports, now: float) -> Iterator[Metric]:
+    models = dict(_parts(reports, "model"))
+    versions = (([target, model["version"]], 1) for target, model in models.items())
+    text = "1 for the training in force."
+    yield gauge("sirocco_pccem_model_info", text, ["target", "version"], versions)
+    ages = {target: _since(model["trained_at"], now) for target, model in models.items()}
+    yield _by_target("pccem_model_age_seconds", "Since its model was trained.", ages)
+    refused = {target: model["training"]["refused"] is not None for target, model in models.items()}
+    yield _by_target("pccem_refused", "1 if the last training brought no new model.", refused)
+    for name, (field, text) in _MODEL.items():
+        yield _by_target(name, text, {target: model[field] for target, model in models.items()})
+    for name, text in _MODEL_QUALITY.items():
+        matured = _parts(reports, "matured")
+        values = {target: (found["model"] or {}).get(name) for target, found in matured}
+        yield _by_target(f"pccem_{name}", text, values)
+
+
+def _by_day(reports: Reports, today: float, name: str) -> Samples:
+    for target, matured in _parts(reports, "matured"):
+        for day in matured["days"]:
+            yield [target, f"{today - day['first'] // SECONDS_PER_DAY:.0f}"], day[name]
+
+
+def _orphans(reports: Reports, heartbeat: Report | None) -> Iterator[Metric]:
+    # "strays" is the name that reports are stored with.
+    counted = {target: model["strays"] for target, model in _parts(reports, "model")}
+    for name, text in _UNCOUNTED.items():
+        samples = (([target], one.get(name, 0)) for target, one in counted.items())
+        yield counter(f"sirocco_{name}_conversions", text, ["target"], samples)
+    behaviours = None if heartbeat is None else heartbeat.get("clicks", {}).get("orphans", 0)
+    conversions = sum(one.get("orphans", 0) for one in counted.values()) if counted else None
+    orphans = (["behaviour"], behaviours), (["conversion"], conversions)
+    text = "Behaviours and conversions whose click never came."
+    yield counter("sirocco_orphans", text, ["kind"], orphans)
+
+
+def _clicks(heartbeat: Report) -> Iterator[Metric]:
+    clicks = heartbeat.get("clicks", {})
+    for name, text in _CLICKS_NOW.items():
+        yield _single(f"{name}_clicks", text, clicks.get(name))
+    damaged = heartbeat.get("damaged_parts")
+    yield _single("damaged_parts", "Damaged parts of the click log.", damaged)
+    for source, counters in ((clicks, _CLICKS_COUNTED), (heartbeat, _DELAYED_WORKER)):
+        for name, (field, text) in counters.items():
+            yield _single_counter(name, text, source.get(field))
+
+
+def _parts(reports: Reports, name: str) -> Iterator[tuple[str, Report]]:
+    """That part of every report that has it."""
+    return ((target, report[name]) for target, report in reports.items() if report.get(name))
