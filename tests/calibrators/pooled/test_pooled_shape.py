@@ -1,6 +1,5 @@
 """The shape against scipy's optimum of the whole penalised likelihood, and its shrinkage."""
 
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
