@@ -29,7 +29,8 @@ from evaluation.bootstrap.paired import (
 from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
-from evaluation.metrics.calibrated_loss import bias_split, both_outcomes, calibrated_and_plain
+from evaluation.metrics.bias import both_outcomes
+from evaluation.metrics.calibrated_loss import bias_split, calibrated_and_plain
 from evaluation.metrics.predictions import Mask, Predictions
 from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, log_expit, logsumexp
 
 from evaluation import bias_shift, log_loss
-from evaluation.metrics.calibrated_loss import log_odds
+from evaluation.metrics.bias import log_odds
 from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 
