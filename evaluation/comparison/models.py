@@ -80,7 +80,8 @@ class ComparedModel:
         exact = {name: self._observed(self.sums.metric(name)) for name in _FROM_ALL_ROWS}
         numbers = {**card, **{n: float(v) for n, v in counts.items()}, **exact}
         columns = (self.scores, self.events.outcomes, self.events.counts, self.bias_rows)
-        return {**numbers, **calibrated_and_plain(*columns), **self._revenue()}
+        calibrated = calibrated_and_plain(*columns, losses=("quadratic", "log"))
+        return {**numbers, **calibrated, **self._revenue()}
 
     @property
     def can_be_calibrated(self) -> bool:

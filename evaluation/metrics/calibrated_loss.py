@@ -106,19 +106,23 @@ def calibrated_losses(
 
 
 def calibrated_and_plain(
-    p: Floats, y: Floats, sample_weight: Floats, bias_rows: Mask
+    p: Floats,
+    y: Floats,
+    sample_weight: Floats,
+    bias_rows: Mask,
+    losses: Sequence[Loss] = ("log", "quadratic"),
 ) -> dict[str, float]:
-    """Both calibrated losses, and the plain ones on the same rows, by their names in JSON.
+    """Calibrated losses, and the plain ones on the same rows, by their names in JSON.
 
     Those of log loss are nan where the bias rows do not hold both outcomes; arguments are (n,).
     """
-    numbers = dict.fromkeys(_WITH_PLAIN["log"] + _WITH_PLAIN["quadratic"], float("nan"))
-    kinds: tuple[Loss, ...] = ("quadratic",)
-    if both_outcomes(y[bias_rows & (sample_weight > 0.0)]):
-        kinds = ("log", "quadratic")
-    for loss in kinds:
-        found = calibrated_losses(p, y, loss, bias_rows=bias_rows, sample_weight=sample_weight)
-        numbers |= zip(_WITH_PLAIN[loss], (found.value, found.plain), strict=True)
+    numbers: dict[str, float] = {}
+    for loss in losses:
+        pair = float("nan"), float("nan")
+        if loss == "quadratic" or both_outcomes(y[bias_rows & (sample_weight > 0.0)]):
+            found = calibrated_losses(p, y, loss, bias_rows=bias_rows, sample_weight=sample_weight)
+            pair = found.value, found.plain
+        numbers |= zip(_WITH_PLAIN[loss], pair, strict=True)
     return numbers
 
 

@@ -168,7 +168,7 @@ def test_two_camps_of_certainty():
 
 def test_it_ends_where_floats_end(monkeypatch):
     """When rounding leaves the sum farther off than asked for, no float is tried twice."""
-    monkeypatch.setattr(sys.modules["evaluation.metrics.calibrated_loss"], "_CLOSE", -1.0)
+    monkeypatch.setattr(sys.modules["evaluation.metrics.bias"], "_CLOSE", -1.0)
     p, y = [0.1, 0.2, 0.7], [0, 1, 0]
 
     c = bias_shift(p, y)
