@@ -33,11 +33,11 @@ from evaluation.comparison.behaviour_study import (
 )
 from evaluation.comparison.metric_accuracy import MetricAccuracy, metric_accuracy
 from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
+from evaluation.metrics.bias import bias_shift
 from evaluation.metrics.cal_n import cal_n, cal_n_floor
 from evaluation.metrics.calibrated_loss import (
     CalibratedLoss,
     RollingCalibratedLoss,
-    bias_shift,
     calibrated_log_loss,
     calibrated_losses,
     calibrated_quadratic_loss,

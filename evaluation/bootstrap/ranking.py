@@ -16,8 +16,8 @@ from scipy.special import expit, logit
 from calibrators.samples import Floats, Integers
 from evaluation.bootstrap.blocks import Blocks, Resampled
 from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
+from evaluation.metrics.bias import log_odds
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
-from evaluation.metrics.calibrated_loss import log_odds
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
 from evaluation.metrics.predictions import Mask
 from evaluation.metrics.sums import sum_at

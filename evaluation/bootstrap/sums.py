@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Self
 
+import numpy as np
 from scipy.special import xlogy
 
 from calibrators.samples import Floats

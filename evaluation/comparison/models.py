@@ -29,7 +29,8 @@ from evaluation.bootstrap.paired import (
 from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
-from evaluation.metrics.calibrated_loss import bias_split, both_outcomes, calibrated_and_plain
+from evaluation.metrics.bias import both_outcomes
+from evaluation.metrics.calibrated_loss import bias_split, calibrated_and_plain
 from evaluation.metrics.predictions import Mask, Predictions
 from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard
@@ -79,7 +80,8 @@ class ComparedModel:
         exact = {name: self._observed(self.sums.metric(name)) for name in _FROM_ALL_ROWS}
         numbers = {**card, **{n: float(v) for n, v in counts.items()}, **exact}
         columns = (self.scores, self.events.outcomes, self.events.counts, self.bias_rows)
-        return {**numbers, **calibrated_and_plain(*columns), **self._revenue()}
+        calibrated = calibrated_and_plain(*columns, losses=("quadratic", "log"))
+        return {**numbers, **calibrated, **self._revenue()}
 
     @property
     def can_be_calibrated(self) -> bool:

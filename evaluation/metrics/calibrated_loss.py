@@ -8,15 +8,14 @@ or named, or on the next period. Arguments and errors not described are those of
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, logit, logsumexp
+from scipy.special import log_expit
 
 from calibrators.samples import Floats, Integers, as_vector, check_equal_lengths
-from evaluation.metrics.loss import EPSILON
+from evaluation.metrics.bias import bias_shift_of, both_outcomes, log_odds
 from evaluation.metrics.predictions import Mask, Predictions, check_weights
 from evaluation.metrics.sums import sum_at, weighted_mean
 
@@ -107,19 +106,23 @@ def calibrated_losses(
 
 
 def calibrated_and_plain(
-    p: Floats, y: Floats, sample_weight: Floats, bias_rows: Mask
+    p: Floats,
+    y: Floats,
+    sample_weight: Floats,
+    bias_rows: Mask,
+    losses: Sequence[Loss] = ("log", "quadratic"),
 ) -> dict[str, float]:
-    """Both calibrated losses, and the plain ones on the same rows, by their names in JSON.
+    """Calibrated losses, and the plain ones on the same rows, by their names in JSON.
 
     Those of log loss are nan where the bias rows do not hold both outcomes; arguments are (n,).
     """
-    numbers = dict.fromkeys(_WITH_PLAIN["log"] + _WITH_PLAIN["quadratic"], float("nan"))
-    kinds: tuple[Loss, ...] = ("quadratic",)
-    if both_outcomes(y[bias_rows & (sample_weight > 0.0)]):
-        kinds = ("log", "quadratic")
-    for loss in kinds:
-        found = calibrated_losses(p, y, loss, bias_rows=bias_rows, sample_weight=sample_weight)
-        numbers |= zip(_WITH_PLAIN[loss], (found.value, found.plain), strict=True)
+    numbers: dict[str, float] = {}
+    for loss in losses:
+        pair = float("nan"), float("nan")
+        if loss == "quadratic" or both_outcomes(y[bias_rows & (sample_weight > 0.0)]):
+            found = calibrated_losses(p, y, loss, bias_rows=bias_rows, sample_weight=sample_weight)
+            pair = found.value, found.plain
+        numbers |= zip(_WITH_PLAIN[loss], pair, strict=True)
     return numbers
 
 
@@ -127,11 +130,6 @@ _WITH_PLAIN: Mapping[Loss, tuple[str, str]] = {
     "log": ("calibrated_log_loss", "log_loss_beside_calibrated"),
     "quadratic": ("calibrated_quadratic_loss", "mse_beside_calibrated"),
 }
-
-
-def both_outcomes(y: Floats) -> bool:
-    """Whether some outcome is above 0 and some below 1: the shift that fits them is finite."""
-    return bool(len(y) and y.max() > 0.0 and y.min() < 1.0)
 
 
 def calibrated_log_loss(
@@ -438,103 +436,6 @@ def _sorted(keys: list[Any]) -> list[Any]:
         return sorted(dict.fromkeys(keys))
     except TypeError as error:
         raise ValueError(f"periods must be keys of one kind that can be sorted: {error}") from None
-
-
-_CLOSE = 1e-12
-"""The sum of the shifted probabilities is right to this share of itself."""
-
-
-def bias_shift(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """The c for which q = sigmoid(logit(p) - c) has the least log loss of all shifts.
-
-    There the sum of q is the sum of y, because the log loss is convex in c and that is where its
-    derivative is 0. Positive c: the model predicts too much, and c comes off all its log-odds.
-    ValueError when the outcomes are all 0 or all 1, which no finite shift fits.
-
-    Notes
-    -----
-    Newton's method on ln(sum q / sum y), with bisection where a step leaves the bracket or does
-    not halve. With the rate r of the outcomes, the root lies between the lowest and the highest
-    log-odds, each less logit(r): at one end no q is below r, at the other none above. When
-    positives are the commoner class, negatives are summed instead, so that the rarer sum is the
-    one met to twelve digits.
-
-    References
-    ----------
-    Fan et al. (paper 000), section 3, equation (6), and paper 003, section 3, equation (6), where
-    "c* = min" is argmin; c is subtracted in both.
-
-    Examples
-    --------
-    All predictions are 1/2, and a quarter came: the odds fall from 1 to 1/3.
-
-    >>> round(bias_shift([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 1]), 6), round(float(np.log(3)), 6)
-    (1.098612, 1.098612)
-    """
-    return bias_shift_of(Predictions.check(p, y, sample_weight))
-
-
-def bias_shift_of(predictions: Predictions) -> float:
-    """`bias_shift` of checked predictions."""
-    held = predictions.weights > 0.0
-    if not held.any():
-        return float("nan")
-    outcomes, odds = predictions.outcomes[held], log_odds(predictions.probabilities[held])
-    _check_both_classes(outcomes)
-    # In logarithms, because with lopsided weights the sums leave the range of floats.
-    log_weights = np.log(predictions.weights[held])
-    log_weights -= log_weights.max()
-    positives = float(logsumexp(log_weights, b=outcomes))
-    negatives = float(logsumexp(log_weights, b=1.0 - outcomes))
-    if positives <= negatives:
-        return _root(odds, log_weights, positives, positives - negatives)
-    return -_root(-odds, log_weights, negatives, negatives - positives)
-
-
-def _check_both_classes(outcomes: Floats) -> None:
-    if not both_outcomes(outcomes):
-        raise ValueError(
-            f"outcomes are all {outcomes[0]:.0f} ({len(outcomes):,} samples): the shift that would"
-            " fit them is infinite; fit it on samples with both outcomes, such as more of them"
-        )
-
-
-def _root(odds: Floats, log_weights: Floats, target: float, rate: float) -> float:
-    """The c with ln(sum of weights * expit(odds - c)) = target; `rate` is the target's log-odds.
-
-    The target is at most half of all weight.
-    """
-    low, high = float(odds.min()) - rate, float(odds.max()) - rate
-    weights = np.exp(log_weights)
-    mean = float((weights * expit(odds)).sum() / weights.sum())
-    c = min(max(float(logit(mean)) - rate, low), high)
-    step = high - low
-    while True:
-        excess, slope = _excess(odds - c, log_weights, target)
-        if abs(excess) <= _CLOSE:
-            return c
-        low, high = (c, high) if excess > 0.0 else (low, c)
-        following = c + excess / slope
-        if not (low < following < high and abs(following - c) <= step / 2.0):
-            following = low + (high - low) / 2.0
-        if not low < following < high:
-            return c
-        c, step = following, abs(following - c)
-
-
-def _excess(odds: Floats, log_weights: Floats, target: float) -> tuple[float, float]:
-    """ln(sum of weights * expit(odds)) - target, and how fast it falls as the odds do."""
-    terms = log_weights + log_expit(odds)
-    largest = float(terms.max())
-    shares = np.exp(terms - largest)
-    total = float(shares.sum())
-    return largest + log(total) - target, float((shares * expit(-odds)).sum()) / total
-
-
-def log_odds(p: Floats) -> Floats:
-    """ln(p / (1 - p)) with p clipped to [1e-12, 1 - 1e-12], in p's shape: within 27.7 of 0."""
-    odds: Floats = logit(np.clip(p, EPSILON, 1.0 - EPSILON))
-    return odds
 
 
 _LOSSES: Mapping[str, BiasedLoss] = {
