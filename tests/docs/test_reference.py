@@ -51,7 +51,9 @@ def test_every_problem_type_is_in_the_table() -> None:
     """The slugs of the table, and those that the API's code raises."""
     table = table_below(text_of("docs/http.md"), "| type | status | when |")
 
-    raised = {slug for path in (ROOT / "app/api").rglob("*.py") for slug in _slugs(path.read_text())}
+    raised = {
+        slug for path in (ROOT / "app/api").rglob("*.py") for slug in _slugs(path.read_text())
+    }
 
     assert {cells[0].strip("`") for cells in table} == raised | _SLUGS_OF_STATUSES
 
