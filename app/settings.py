@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -256,7 +256,9 @@ class Settings(BaseSettings):
     drift_correction: bool = Field(
         True, description="Correct expected conversions by those seen so far, by campaign."
     )
-    training_days: int = Field(14, ge=2, le=90, description="Days of clicks with matured labels to train on.")
+    training_days: int = Field(
+        14, ge=2, le=90, description="Days of clicks with matured labels to train on."
+    )
     training_clicks: int = Field(
         2_000_000, ge=1000, description="Most clicks to train on; a sample of more."
     )
@@ -308,6 +310,13 @@ class Settings(BaseSettings):
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values, which are not checked."""
+        copied = super().model_copy(update=update, deep=deep)
+        # Its targets may be others.
+        copied.__dict__.pop("known_targets", None)
+        return copied
 
     def calibrator_of(self, target: str) -> str:
         """What fits the maps of a target, but for campaigns with a calibrator of their own."""

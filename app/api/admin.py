@@ -1,5 +1,6 @@
 """What operators do: a refit or a training now, how it went, which versions there are, and
-calibrators of single campaigns."""
+calibrators of single campaigns.
+"""
 
 import time
 from collections.abc import Sequence

@@ -35,12 +35,7 @@ from app.api.hot_path import (
 from app.api.metrics.counters import Metrics
 from app.api.resources import Resources
 from app.api.snapshot import Snapshot, age_headers
-from app.columns.layout import (
-    FLOAT32,
-    INTERNED,
-    LEVELS,
-    ONE_CAMPAIGN,
-)
+from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
@@ -230,7 +225,7 @@ def respond(
     try:
         part = _calibrated_columns(request, snapshot)
     except IndexError:
-        # The look-up meets an id beyond the list anyway; only then is it searched for, for the error.
+        # The look-up meets an id beyond the list anyway; only then is it searched for.
         snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
     if accept is not None and _wants_json(accept):

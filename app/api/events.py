@@ -1,5 +1,6 @@
 """`POST /v1/events`: events of JSON, NDJSON or binary columns, checked, packed and stored in one
-round trip; the response means stored."""
+round trip; the response means stored.
+"""
 
 import time
 from asyncio import sleep

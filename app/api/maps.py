@@ -1,5 +1,6 @@
 """The calibration maps: one as JSON, all of a target as bytes, the interned ids of their campaigns,
-and `GET /v1/campaigns`: who has a map of one's own, and how the largest do."""
+and `GET /v1/campaigns`: who has a map of one's own, and how the largest do.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,6 @@
 """Problem details (RFC 9457): every error of the API in one form, with a stable `type`; one table
-from what went wrong inside to the response."""
+from what went wrong inside to the response.
+"""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus

@@ -1,5 +1,6 @@
 """The campaigns of a binary body: names that it brings, or interned ids, the numbers that stand for
-names in a list that both sides know."""
+names in a list that both sides know.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """The layout of binary bodies: a header of 32 bytes that says what follows, and sections behind it,
-read in place one after the other."""
+read in place one after the other.
+"""
 
 import struct
 from functools import lru_cache

@@ -5,14 +5,14 @@ import json
 import pytest
 from sirocco_client.calibrate import FEWEST_FOR_COLUMNS, Calibrated, CalibrateExchange
 from sirocco_client.errors import Refused, Unavailable
-from sirocco_client.requests import COLUMNS, JSON, CalibrateInput, Request, Response
+from sirocco_client.requests import COLUMNS, JSON, CalibrateInput, HttpRequest, HttpResponse
 
-UNSUPPORTED = Response(415, {}, b'{"type": "urn:sirocco:problem:unsupported-media-type"}')
+UNSUPPORTED = HttpResponse(415, {}, b'{"type": "urn:sirocco:problem:unsupported-media-type"}')
 
 
-def said(version: str, scores: int) -> Response:
+def said(version: str, scores: int) -> HttpResponse:
     content = {"probabilities": [0.5] * scores, "version": version}
-    return Response(200, {"content-type": JSON}, json.dumps(content).encode())
+    return HttpResponse(200, {"content-type": JSON}, json.dumps(content).encode())
 
 
 def question(scores: int) -> CalibrateInput:
@@ -20,8 +20,8 @@ def question(scores: int) -> CalibrateInput:
 
 
 def carried_on(
-    dialogue: CalibrateExchange, asked: CalibrateInput, replies: list[Response]
-) -> tuple[Calibrated, list[Request]]:
+    dialogue: CalibrateExchange, asked: CalibrateInput, replies: list[HttpResponse]
+) -> tuple[Calibrated, list[HttpRequest]]:
     """The answer in the end, and the requests that were made; every reply must be needed."""
     talk = dialogue.of(asked, explain=False)
     requests = [next(talk), *map(talk.send, replies[:-1])]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client.connections import Deadline
 from sirocco_client.errors import TimedOut, Unavailable
-from sirocco_client.requests import Response
+from sirocco_client.requests import HttpResponse
 from sirocco_client.retries import Backoff, Retries, RetryBudget, Tries
 
 
@@ -38,7 +38,7 @@ def test_a_spent_budget_ends_the_tries() -> None:
     while budget.spend():
         pass
     tries = Tries(Retries(5, budget), Deadline(100.0))
-    found = Response(503, {}, b"")
+    found = HttpResponse(503, {}, b"")
 
     assert not tries.is_response(found)
     with pytest.raises(Unavailable):
@@ -50,7 +50,7 @@ def test_a_spent_budget_ends_the_tries() -> None:
     [
         (httpx.ReadTimeout(""), TimedOut),
         (httpx.ConnectError("refused"), Unavailable),
-        (Response(503, {}, b""), Unavailable),
+        (HttpResponse(503, {}, b""), Unavailable),
     ],
 )
 def test_the_last_try_says_what_was_wrong(found: object, kind: type[Unavailable]) -> None:
@@ -68,7 +68,7 @@ def test_the_last_try_says_what_was_wrong(found: object, kind: type[Unavailable]
 def test_retry_after_is_waited_for() -> None:
     """Plus the jitter, so that not all come back in the same moment."""
     tries = Tries(Retries(2, RetryBudget()), Deadline(100.0))
-    found = Response(503, {"retry-after": "7"}, b"")
+    found = HttpResponse(503, {"retry-after": "7"}, b"")
     assert not tries.is_response(found)
 
     assert 7.0 <= tries.pause_after(found) <= 8.0

@@ -60,7 +60,7 @@ def test_every_problem_type_is_in_the_table() -> None:
 
 def _slugs(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Problem":
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Problem", "_worded"):
             slug = node.args[1]
             if isinstance(slug, ast.Constant):
                 yield slug.value

@@ -1,5 +1,6 @@
 """Open connections: how many may be open and are, how many were closed for what, and the reaper of
-those whose clients are too slow."""
+those whose clients are too slow.
+"""
 
 import logging
 import resource

@@ -1,5 +1,6 @@
 """Serves the application over HTTP until it is told to stop: a uvicorn server that keeps its worker
-status current and ends without failing a request; and whether its address may be public."""
+status current and ends without failing a request; and whether its address may be public.
+"""
 
 import asyncio
 import socket
@@ -26,8 +27,8 @@ _CLOSE: Final = (b"connection", b"close")
 class DrainingServer(uvicorn.Server):
     """Keeps `status` current.
 
-    A lone process that gets the signal to end goes on accepting for `drain_seconds`, so that a balancer can
-    look elsewhere first. One of several stops accepting at once: the others take what waits in the
+    A lone process that is to end goes on accepting for `drain_seconds`, so that a balancer can look
+    elsewhere first. One of several stops accepting at once: the others take what waits in the
     socket they share.
     """
 

@@ -1,5 +1,6 @@
 """The calibration maps of all campaigns of a target, looked up in this process: every probability
-is the same as the service's to the last bit."""
+is the same as the service's to the last bit.
+"""
 
 import struct
 from bisect import bisect_right

@@ -1,6 +1,7 @@
 """What `calibrate` gives, and the exchange of requests and responses behind it, apart from how they
 travel: a generator that yields each request and is sent its response, so that threads and asyncio
-share it."""
+share it.
+"""
 
 import json
 from collections.abc import Generator, Sequence
@@ -16,8 +17,8 @@ from sirocco_client.requests import (
     JSON,
     CalibrateInput,
     Floats,
-    Request,
-    Response,
+    HttpRequest,
+    HttpResponse,
     pack_input,
     unpack_response,
 )
@@ -69,7 +70,7 @@ class Calibrated:
         return np.array(self.probabilities, dtype=dtype, copy=copy)
 
 
-def read_response(response: Response, scores: int, explain: bool) -> Calibrated:
+def read_response(response: HttpResponse, scores: int, explain: bool) -> Calibrated:
     """The answer to so many scores; raises Refused or BadAnswer."""
     if response.status != 200:
         raise refusal(response)
@@ -84,7 +85,7 @@ def read_response(response: Response, scores: int, explain: bool) -> Calibrated:
     return Calibrated(probabilities, version, map_age(response), levels)
 
 
-def refusal(response: Response) -> Refused:
+def refusal(response: HttpResponse) -> Refused:
     """The answer's problem as an error; a problem that cannot be read tells its status only."""
     try:
         members = json.loads(response.body)
@@ -93,7 +94,7 @@ def refusal(response: Response) -> Refused:
     return Refused(response.status, members if isinstance(members, dict) else {})
 
 
-def map_age(response: Response) -> float | None:
+def map_age(response: HttpResponse) -> float | None:
     """Seconds since the version was published, if the answer says."""
     try:
         return float(response.headers.get(AGE_HEADER, ""))
@@ -101,7 +102,7 @@ def map_age(response: Response) -> float | None:
         return None
 
 
-def _of_json(response: Response) -> tuple[Floats, tuple[str, ...] | None, str]:
+def _of_json(response: HttpResponse) -> tuple[Floats, tuple[str, ...] | None, str]:
     try:
         content = json.loads(response.body)
         probabilities = np.array(content["probabilities"], np.float64)
@@ -118,7 +119,7 @@ def _check_probabilities(probabilities: Floats, scores: int) -> None:
         raise BadAnswer("a probability is outside [0, 1]")
 
 
-Exchange = Generator[Request, Response, Calibrated]
+Exchange = Generator[HttpRequest, HttpResponse, Calibrated]
 """Yields each request and is sent its response."""
 
 # Measured: from here on, columns cost both sides together less than JSON.
@@ -167,6 +168,6 @@ class CalibrateExchange:
         return len(part) >= FEWEST_FOR_COLUMNS and not self._columns_refused
 
 
-def _request(media_type: str, body: bytes, explain: bool) -> Request:
+def _request(media_type: str, body: bytes, explain: bool) -> HttpRequest:
     path = f"{_PATH}?explain=true" if explain else _PATH
-    return Request("POST", path, body, {"Content-Type": media_type})
+    return HttpRequest("POST", path, body, {"Content-Type": media_type})

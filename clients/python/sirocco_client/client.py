@@ -20,7 +20,7 @@ from sirocco_client.connections import (
 from sirocco_client.errors import BadInput, Unavailable
 from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
-from sirocco_client.requests import CalibrateInput, Campaigns, Request
+from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest
 from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
 
@@ -97,7 +97,7 @@ class Sirocco(_Client):
         try:
             call = next(calls)
             while True:
-                if isinstance(call, Request):
+                if isinstance(call, HttpRequest):
                     call = calls.send(self._connections.attempt(call, deadline))
                 else:
                     time.sleep(call)
@@ -137,7 +137,7 @@ class AsyncSirocco(_Client):
         try:
             call = next(calls)
             while True:
-                if isinstance(call, Request):
+                if isinstance(call, HttpRequest):
                     call = calls.send(await self._connections.attempt(call, deadline))
                 else:
                     await asyncio.sleep(call)

@@ -18,9 +18,9 @@ from weakref import WeakSet
 import httpx
 
 from sirocco_client.errors import BadInput
-from sirocco_client.requests import Request, Response
+from sirocco_client.requests import HttpRequest, HttpResponse
 
-AttemptResult = Response | httpx.TransportError
+AttemptResult = HttpResponse | httpx.TransportError
 
 _SHORTEST: Final = 0.001
 
@@ -85,7 +85,7 @@ class Address:
         verify = self.verify if self.url.startswith("https://") else False
         return {"limits": limits, "verify": verify}
 
-    def packed(self, request: Request, deadline: Deadline) -> httpx.Request:
+    def packed(self, request: HttpRequest, deadline: Deadline) -> httpx.Request:
         """The request as httpx sends it."""
         return httpx.Request(
             request.method,
@@ -103,14 +103,14 @@ class Connections:
         self._address = address
         self._http = httpx.Client(**address.options())
 
-    def attempt(self, request: Request, deadline: Deadline) -> AttemptResult:
+    def attempt(self, request: HttpRequest, deadline: Deadline) -> AttemptResult:
         """One try, whose failure is a result too."""
         try:
             return self.ask(request, deadline)
         except httpx.TransportError as error:
             return error
 
-    def ask(self, request: Request, deadline: Deadline) -> Response:
+    def ask(self, request: HttpRequest, deadline: Deadline) -> HttpResponse:
         """One try; raises httpx.TransportError without a whole answer by the deadline."""
         response = self._http.send(self._address.packed(request, deadline), stream=True)
         body = bytearray()
@@ -120,7 +120,7 @@ class Connections:
                 _check_progress(body, deadline)
         finally:
             response.close()
-        return Response(response.status_code, response.headers, bytes(body))
+        return HttpResponse(response.status_code, response.headers, bytes(body))
 
     def close(self) -> None:
         """Closes every connection."""
@@ -134,14 +134,14 @@ class AsyncConnections:
         self._address = address
         self._http = httpx.AsyncClient(**address.options())
 
-    async def attempt(self, request: Request, deadline: Deadline) -> AttemptResult:
+    async def attempt(self, request: HttpRequest, deadline: Deadline) -> AttemptResult:
         """One try, whose failure is a result too."""
         try:
             return await self.ask(request, deadline)
         except httpx.TransportError as error:
             return error
 
-    async def ask(self, request: Request, deadline: Deadline) -> Response:
+    async def ask(self, request: HttpRequest, deadline: Deadline) -> HttpResponse:
         """One try; raises httpx.TransportError without a whole answer by the deadline."""
         try:
             async with asyncio.timeout(deadline.left):
@@ -149,7 +149,7 @@ class AsyncConnections:
         except TimeoutError:
             raise httpx.ReadTimeout("the deadline passed") from None
 
-    async def _ask(self, request: Request, deadline: Deadline) -> Response:
+    async def _ask(self, request: HttpRequest, deadline: Deadline) -> HttpResponse:
         packed = self._address.packed(request, deadline)
         response = await self._http.send(packed, stream=True)
         body = bytearray()
@@ -159,7 +159,7 @@ class AsyncConnections:
                 _check_progress(body, deadline)
         finally:
             await response.aclose()
-        return Response(response.status_code, response.headers, bytes(body))
+        return HttpResponse(response.status_code, response.headers, bytes(body))
 
     async def close(self) -> None:
         """Closes every connection."""

@@ -29,7 +29,7 @@ from sirocco_client.atlas import EdgeAtlas
 from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, map_age
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
-from sirocco_client.requests import Campaigns, Floats, Request, Response
+from sirocco_client.requests import Campaigns, Floats, HttpRequest, HttpResponse
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ class EdgeCalibrator:
 
     def _refresh(self) -> None:
         held = {"If-None-Match": self._label.etag} if self._label.etag else {}
-        request = Request("GET", f"/v1/atlas/{self._label.target}", headers=held)
+        request = HttpRequest("GET", f"/v1/atlas/{self._label.target}", headers=held)
         response = self._connections.ask(request, Deadline(self._timeout))
         if response.status == 304:
             self._confirm()
@@ -259,7 +259,7 @@ class EdgeCalibrator:
         self._label = replace(self._label, confirmed_at=time.time())
         self._counts = replace(self._counts, confirmed=self._counts.confirmed + 1)
 
-    def _take(self, response: Response) -> None:
+    def _take(self, response: HttpResponse) -> None:
         version = response.headers.get(VERSION_HEADER, NO_VERSION)
         if version == NO_VERSION != self._label.version:
             # It has just started, without its store: what we hold is better than nothing.

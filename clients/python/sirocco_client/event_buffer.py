@@ -38,7 +38,7 @@ from sirocco_client.event_queue import (
     report_unsent,
 )
 from sirocco_client.events import Batch, EventMethods
-from sirocco_client.requests import Request
+from sirocco_client.requests import HttpRequest
 from sirocco_client.retries import Backoff
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class _Wait:
     seconds: float | None
 
 
-_Step = _Wait | Request | Delivered
+_Step = _Wait | HttpRequest | Delivered
 """To wait, to send a request, whose result is sent back, or to report what was rejected."""
 
 
@@ -266,7 +266,7 @@ class EventBuffer(_Buffer):
             self._changed.wait_for(lambda: self._given_up or until(), step.seconds)
             return None
         with self._unlocked():
-            if isinstance(step, Request):
+            if isinstance(step, HttpRequest):
                 return self._attempt(step)
             report_rejected(step.rejections, self._buffering)
             return None
@@ -279,7 +279,7 @@ class EventBuffer(_Buffer):
         finally:
             self._changed.acquire()
 
-    def _attempt(self, request: Request) -> AttemptResult:
+    def _attempt(self, request: HttpRequest) -> AttemptResult:
         try:
             return self._connections.attempt(request, Deadline(self._buffering.timeout))
         except Exception as error:
@@ -387,14 +387,14 @@ class AsyncEventBuffer(_Buffer):
             found = None
             if isinstance(step, _Wait):
                 await self._wait_for(step.until, step.seconds)
-            elif isinstance(step, Request):
+            elif isinstance(step, HttpRequest):
                 found = await self._attempt(step)
             else:
                 report_rejected(step.rejections, self._buffering)
             step = steps.send(found)
             self._notify()
 
-    async def _attempt(self, request: Request) -> AttemptResult:
+    async def _attempt(self, request: HttpRequest) -> AttemptResult:
         try:
             return await self._connections.attempt(request, Deadline(self._buffering.timeout))
         except Exception as error:

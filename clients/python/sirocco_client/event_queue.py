@@ -1,5 +1,6 @@
 """Events that wait to be sent: how they are buffered and counted, the queue of them, and what the
-service's response to a batch means for each of its events."""
+service's response to a batch means for each of its events.
+"""
 
 import json
 import logging
@@ -14,7 +15,7 @@ from sirocco_client.calibrate import refusal
 from sirocco_client.connections import AttemptResult
 from sirocco_client.errors import BadInput, BufferFull
 from sirocco_client.events import Batch, Event
-from sirocco_client.requests import Response
+from sirocco_client.requests import HttpResponse
 from sirocco_client.retries import unavailable
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ def delivery_result(found: AttemptResult, batch: Batch) -> DeliveryResult:
     return _refused(found, batch)
 
 
-def _stored(response: Response, batch: Batch) -> DeliveryResult:
+def _stored(response: HttpResponse, batch: Batch) -> DeliveryResult:
     try:
         content = json.loads(response.body)
         rejections = _rejections(content["rejected"], batch)
@@ -79,7 +80,7 @@ def _stored(response: Response, batch: Batch) -> DeliveryResult:
         return RetryLater("the answer cannot be read")
 
 
-def _refused(response: Response, batch: Batch) -> DeliveryResult:
+def _refused(response: HttpResponse, batch: Batch) -> DeliveryResult:
     error = refusal(response)
     try:
         rejections = _rejections(error.members["rejected"], batch)

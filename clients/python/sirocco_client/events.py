@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from sirocco_client.errors import BadInput
-from sirocco_client.requests import NDJSON, SCORE_RULE, Request, encoded
+from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, encoded
 
 Time = datetime | float
 
@@ -221,7 +221,7 @@ class Batch:
         yield Batch(self.lines[:middle])
         yield Batch(self.lines[middle:])
 
-    def request(self, packed: bool) -> Request:
+    def request(self, packed: bool) -> HttpRequest:
         """The request that sends it; the same bytes every time."""
         body = b"\n".join(self.lines)
         headers = {"Content-Type": NDJSON, "Idempotency-Key": self.key}
@@ -229,4 +229,4 @@ class Batch:
             headers["Content-Encoding"] = "gzip"
             # Level 1 is half the time of the default for a tenth more bytes.
             body = gzip.compress(body, 1, mtime=0)
-        return Request("POST", _PATH, body, headers)
+        return HttpRequest("POST", _PATH, body, headers)

@@ -171,7 +171,7 @@ COLUMNS: Final = "application/vnd.sirocco.columns"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """One request, without the address of the service."""
 
     method: str
@@ -181,7 +181,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """One response, whole; header names are looked up in any case."""
 
     status: int

@@ -10,7 +10,7 @@ import httpx
 
 from sirocco_client.connections import AttemptResult, Deadline
 from sirocco_client.errors import BadInput, TimedOut, Unavailable
-from sirocco_client.requests import Request, Response
+from sirocco_client.requests import HttpRequest, HttpResponse
 
 TRY_AGAIN: Final = frozenset({429, 502, 503})
 _SHARE: Final = 0.1
@@ -81,10 +81,10 @@ class Tries:
         self._retries = retries
         retries.budget.earn()
 
-    def is_response(self, found: AttemptResult) -> TypeGuard[Response]:
+    def is_response(self, found: AttemptResult) -> TypeGuard[HttpResponse]:
         """Whether it is a response, good or bad, and no reason to try again."""
         self.made += 1
-        return isinstance(found, Response) and found.status < 500 and found.status != 429
+        return isinstance(found, HttpResponse) and found.status < 500 and found.status != 429
 
     def pause_after(self, found: AttemptResult) -> float:
         """Seconds to wait before the next try; raises Unavailable if there is to be none."""
@@ -92,19 +92,19 @@ class Tries:
         if not _may_help(found) or self.made > self._retries.most:
             raise error
         pause = self._retries.backoff.pause(self.made)
-        if isinstance(found, Response) and found.retry_after is not None:
+        if isinstance(found, HttpResponse) and found.retry_after is not None:
             pause += found.retry_after
         if pause >= self.deadline.left or not self._retries.budget.spend():
             raise error
         return pause
 
 
-Calls = Generator[Request | float, AttemptResult | None, Any]
+Calls = Generator[HttpRequest | float, AttemptResult | None, Any]
 """Yields a request, whose result it is sent, or seconds to sleep."""
 
 
 def with_retries(
-    exchange: Generator[Request, Response, Any], retries: Retries, deadline: Deadline
+    exchange: Generator[HttpRequest, HttpResponse, Any], retries: Retries, deadline: Deadline
 ) -> Calls:
     """The exchange, each of its requests tried until there is a response; raises Unavailable."""
     try:
@@ -120,7 +120,7 @@ def with_retries(
 
 def unavailable(found: AttemptResult, tries: int) -> Unavailable:
     """The error that says why there is no response."""
-    if isinstance(found, Response):
+    if isinstance(found, HttpResponse):
         return Unavailable(f"the service answered {found.status}", tries, found.status)
     if isinstance(found, httpx.TimeoutException):
         return TimedOut(f"no answer in time ({type(found).__name__})", tries)
@@ -129,6 +129,6 @@ def unavailable(found: AttemptResult, tries: int) -> Unavailable:
 
 def _may_help(found: AttemptResult) -> bool:
     """Whether the next try may do better: who is only slow must not be sent more."""
-    if isinstance(found, Response):
+    if isinstance(found, HttpResponse):
         return found.status in TRY_AGAIN
     return not isinstance(found, httpx.TimeoutException)
