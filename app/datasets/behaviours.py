@@ -1,7 +1,4 @@
-"""Logs of clicks with behaviours, features and whether they converted, a row for each click.
-
-Features of clicks from the columns of a log: numbers, sums of columns, or text.
-"""
+"""Logs of clicks with behaviours, features (numbers, sums of columns, text) and conversions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,5 @@
-"""From batches of a file to batches that are measured.
-
-Which columns `sirocco evaluate` reads, and which of them a log may lack.
-The hours of a log, numbered as they come up.
-Slices of a log by the values of a column, numbered as they come up.
-"""
+"""The log that `sirocco evaluate` reads: which columns it may lack, and its hours and slices,
+numbered as they come up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +18,8 @@ from app.datasets.impressions import (
     SCORE_RULE,
     LogColumns,
     RawBatch,
-    require_column,
 )
-from app.datasets.tables import LogColumn, epoch_seconds
+from app.datasets.tables import LogColumn, epoch_seconds, require_columns
 from app.errors import CommandError
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from evaluation.streaming import OVERALL, LogBatch, LogCuts
@@ -55,10 +50,9 @@ class EvaluateColumns:
     def present(self, file: str, names: Sequence[str]) -> "PresentColumns":
         """What a file with columns `names` has of them; a `CommandError` when one is missing."""
         found = {what: name for what, name in self._optional.items() if name in names}
-        for what, name in {**self._needed, **found}.items():
-            require_column(file, names, what, name)
+        require_columns(file, names, {**self._needed, **found})
         for name in self.by:
-            require_column(file, names, "by", name)
+            require_columns(file, names, {"by": name})
         return PresentColumns(self, found.get("campaign"), found.get("time"), found.get("bid"))
 
     @property

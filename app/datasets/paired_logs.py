@@ -1,9 +1,4 @@
-"""One of two logs that are compared, read batch by batch.
-
-Two logs of the same impressions, joined by an id.
-Two logs of the same impressions, row beside row.
-Whether the rows of two logs are the same impressions.
-"""
+"""Two logs of the same impressions, read batch by batch: row beside row, or joined by an id."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,9 +21,8 @@ from app.datasets.impressions import (
     LogColumns,
     LogFile,
     RawBatch,
-    require_columns,
 )
-from app.datasets.tables import LogColumn, epoch_seconds, no_rows
+from app.datasets.tables import LogColumn, epoch_seconds, no_rows, require_columns
 from app.errors import CommandError
 from calibrators.samples import Floats
 from evaluation import EventTable
@@ -119,11 +113,11 @@ class SideFile:
         required = {f"score-{self.side}": self.columns.score}
         if self.id is not None:
             required["id"] = self.id
-        require_columns(self.path, names, required)
+        require_columns(self.path.name, names, required)
         columns = self.columns
         others = (columns.campaign, columns.time, columns.outcome, columns.bid)
         present = {name: name for name in others if name in names}
-        require_columns(self.path, names, present)
+        require_columns(self.path.name, names, present)
         return [*dict.fromkeys([*required.values(), *present])]
 
     def _batch(self, batch: RawBatch) -> SideBatch:

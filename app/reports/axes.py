@@ -25,8 +25,9 @@ from app.reports.drawing import (
     series_colour,
     series_style,
 )
-from app.reports.labels import shortened, width
+from app.reports.labels import width
 from app.reports.scale import Scale
+from app.results.formatting import shortened
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from app.reports.labels import clean
+from app.results.formatting import clean
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:

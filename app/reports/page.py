@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import FAILED, CommandError
 from app.reports.drawing import series_style
-from app.reports.labels import clean
+from app.results.formatting import clean
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -90,8 +90,10 @@ def how_made(command: str, at: datetime) -> str:
     return f"Made by: {command}\n{at:%Y-%m-%d %H:%M %Z}".rstrip()
 
 
-def check_report(path: Path) -> None:
+def check_report(path: Path | None) -> None:
     """A `CommandError`, before any work is done, when no report can be written at `path`."""
+    if path is None:
+        return
     if path.suffix.lower() != ".html":
         raise CommandError(f"{path}: a report's name ends in .html")
     if path.is_dir():

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.errors import FAILED, CommandError
 from app.results.evaluation import EvaluatedLog
-from app.results.scored_events import RAW, Judged
+from app.results.scored_events import RAW, ScoredEvents
 from calibrators.samples import Floats
 from evaluation import EventTable, reliability_diagram
 
@@ -27,8 +27,10 @@ CAPTION: Final[dict[str, Any]] = {"loc": "left", "fontsize": 10, "color": INK}
 _PANEL_WIDTH, _PANEL_HEIGHT = 5.6, 5.4
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: Path | None) -> None:
     """A `CommandError`, before any work is done, when no picture can be saved at `path`."""
+    if path is None:
+        return
     if path.suffix.lower() not in FORMATS:
         raise CommandError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
     if not path.absolute().parent.is_dir():
@@ -67,25 +69,25 @@ _RATIO_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
 _MOST_CAMPAIGNS, _LEAST_POSITIVES = 20, 30
 
 
-def draw(judged: Judged, names: tuple[str, ...], title: str, path: Path) -> None:
+def draw(scored: ScoredEvents, names: tuple[str, ...], title: str, path: Path) -> None:
     """Save the picture of the predictions `names`.
 
     Left, the rate of bins of equal frequency over their mean probability; right, where there are
     several campaigns, the PCOC of the largest.
     """
-    shown = {name: judged.predictions[name] for name in names}
-    campaigns = _largest_campaigns(judged)
+    shown = {name: scored.predictions[name] for name in names}
+    campaigns = _largest_campaigns(scored)
     figure = new_figure(2 if len(campaigns) > 1 else 1)
-    _draw_reliability(figure.axes[0], judged, shown)
+    _draw_reliability(figure.axes[0], scored, shown)
     if len(campaigns) > 1:
-        _draw_campaigns(figure.axes[1], judged, shown, campaigns)
+        _draw_campaigns(figure.axes[1], scored, shown, campaigns)
     save(figure, title, path)
 
 
-def _draw_reliability(axes: "Axes", judged: Judged, shown: Mapping[str, Floats]) -> None:
+def _draw_reliability(axes: "Axes", scored: ScoredEvents, shown: Mapping[str, Floats]) -> None:
     ends: list[float] = []
     for colour, (name, probabilities) in _coloured(shown):
-        ends += _draw_curve(axes, colour, name, probabilities, judged.events)
+        ends += _draw_curve(axes, colour, name, probabilities, scored.events)
     if ends:
         _frame(axes, min(ends) / 1.6, min(1.0, max(ends) * 1.6))
     axes.set_title("Reliability: on the diagonal, promises come true", **CAPTION)
@@ -128,16 +130,16 @@ def _label_in_percent(axis: Any) -> None:
 
 
 def _draw_campaigns(
-    axes: "Axes", judged: Judged, shown: Mapping[str, Floats], campaigns: list[int]
+    axes: "Axes", scored: ScoredEvents, shown: Mapping[str, Floats], campaigns: list[int]
 ) -> None:
     places = np.arange(len(campaigns))
-    ratios = {name: _pcoc(judged, p)[campaigns] for name, p in shown.items()}
+    ratios = {name: _pcoc(scored, p)[campaigns] for name, p in shown.items()}
     ends = [*ratios.values()]
     axes.hlines(places, ends[0], ends[-1], color=FAINT, linewidth=1.5, zorder=1)
     for colour, (name, values) in _coloured(ratios):
         axes.scatter(values, places, color=colour, s=34, label=name, zorder=2)
     axes.axvline(1.0, color=FAINT, linewidth=1.2, linestyle="--", zorder=0)
-    names = [_short(judged.events.campaigns[campaign]) for campaign in campaigns]
+    names = [_short(scored.events.campaigns[campaign]) for campaign in campaigns]
     axes.set_yticks(places, names)
     axes.set_ylim(len(campaigns) - 0.4, -0.6)
     axes.set_title("PCOC of the largest campaigns: 1 is right", **CAPTION)
@@ -155,16 +157,16 @@ def _scale_ratios(axes: "Axes", ratios: Floats) -> None:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
-def _largest_campaigns(judged: Judged) -> list[int]:
-    events, size = judged.events, len(judged.events.campaigns)
+def _largest_campaigns(scored: ScoredEvents) -> list[int]:
+    events, size = scored.events, len(scored.events.campaigns)
     traffic = np.bincount(events.rows, events.counts, minlength=size)
     positives = np.bincount(events.rows, events.positives, minlength=size)
     largest = np.argsort(-traffic, kind="stable")
     return [int(row) for row in largest if positives[row] >= _LEAST_POSITIVES][:_MOST_CAMPAIGNS]
 
 
-def _pcoc(judged: Judged, probabilities: Floats) -> Floats:
-    events, size = judged.events, len(judged.events.campaigns)
+def _pcoc(scored: ScoredEvents, probabilities: Floats) -> Floats:
+    events, size = scored.events, len(scored.events.campaigns)
     promised = np.bincount(events.rows, events.counts * probabilities, minlength=size)
     actual = np.bincount(events.rows, events.positives, minlength=size)
     return promised / np.where(actual > 0, actual, np.nan)
@@ -189,4 +191,4 @@ def draw_evaluated(log: EvaluatedLog, path: Path) -> None:
         outcomes=rows.outcomes,
         weights=rows.weights,
     )
-    draw(Judged(events, {RAW: events.scores}), (RAW,), log.name, path)
+    draw(ScoredEvents(events, {RAW: events.scores}), (RAW,), log.name, path)

@@ -1,7 +1,4 @@
-"""What `sirocco auction` found on a log, and what its reader must be warned of.
-
-The rows of an auction simulation, as tables and reports show them.
-"""
+"""What `sirocco auction` found on a log: conclusion, warnings, and the rows of its tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +46,7 @@ class AuctionFindings:
         return self.comparison.models.get("candidate")
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """What the simulation says of the candidate, in words."""
         candidate = self.candidate
         if candidate is None or candidate.conclusion is None:

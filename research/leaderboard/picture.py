@@ -11,7 +11,8 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.reports.labels import clean, number, shortened, width
+from app.reports.labels import number, width
+from app.results.formatting import clean, shortened
 from research.leaderboard.result import EXCESS, GC_3_TRUE, Contested, ContestResult, Ends
 from research.leaderboard.targets import (
     HERO,

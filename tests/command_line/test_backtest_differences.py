@@ -204,7 +204,7 @@ def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
     log = write_log(tmp_path / "log.parquet", days)
 
     whole, together = (
-        read_events(log, LogColumns(), quiet=True, most_rows=most) for most in (10**6, 1_000)
+        read_events(log, LogColumns(), lambda done: None, most_rows=most) for most in (10**6, 1_000)
     )
 
     assert whole.weights is None
@@ -221,7 +221,7 @@ def test_a_long_log_says_so(
     log = write_log(tmp_path / "log.parquet", days)
     backtest = (log, *QUICK, "--calibrators", "sir")
     exact = answer(called, *backtest)["rows"]["sir"]
-    monkeypatch.setattr("app.cli.backtest.backtest.MOST_ROWS", 1_000)
+    monkeypatch.setattr("app.cli.measure.backtest.MOST_ROWS", 1_000)
 
     run = called("backtest", *backtest, "--picture", "picture.png")
     found = answer(called, *backtest)["rows"]["sir"]
@@ -236,7 +236,7 @@ def test_single_samples_need_single_rows(
     tmp_path: Path, called: Sirocco, days: EventTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log.parquet", days)
-    monkeypatch.setattr("app.cli.backtest.backtest.MOST_ROWS", 1_000)
+    monkeypatch.setattr("app.cli.measure.backtest.MOST_ROWS", 1_000)
 
     run = called("backtest", log, *QUICK, "--calibrators", "sir", "--raw-samples")
 
@@ -248,7 +248,7 @@ def test_hours_of_a_log_are_in_any_order(tmp_path: Path, days: EventTable) -> No
     """Times of cells are those of their hours."""
     log = write_log(tmp_path / "log.parquet", days)
 
-    table = read_events(log, LogColumns(), quiet=True, most_rows=10)
+    table = read_events(log, LogColumns(), lambda done: None, most_rows=10)
 
     assert set(table.hours.tolist()) == set(days.hours.tolist())
     assert np.all(table.times % 3600 == 0)

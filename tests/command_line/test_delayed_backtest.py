@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from app.cli.backtest.delayed import DelayedRun, simulated
+from app.cli.measure.delayed_backtest import DelayedRun, simulated
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickFile
 from app.errors import CommandError
@@ -129,7 +129,7 @@ def judged(known_until: float, judged_hours: int = 168) -> tuple[float, float]:
     """Days of the platform that are judged in 21, counted from its start."""
     platform = ClickPlatform(campaigns=1, clicks_per_hour=5)
     file = ClickFile(platform.hours(0, 21 * 24).stream, platform.start + known_until)
-    first, until = run_of(judged_hours).judged("log", file)
+    first, until = run_of(judged_hours).evaluated_span("log", file)
     return (first - platform.start) / DAY, (until - platform.start) / DAY
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.evaluate import evaluate
+from app.cli.measure import evaluate
 from app.datasets import evaluation_log
 from evaluation import auc, pcoc
 from tests.command_line.conftest import Sirocco

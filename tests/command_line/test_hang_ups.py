@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from threading import Event
 
-from app.cli.serving.serve import Reload, hang_ups
+from app.cli.signals import Reload, reloaded_by_sighup
 from tests.command_line.api_workers import Caller, serve
 from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
 from tests.command_line.test_up import children, is_ready, runs, wait_until
@@ -20,7 +20,7 @@ from tests.reserved_ports import reserved_port
 def test_a_reload_is_taken_once() -> None:
     """However often it was asked for before."""
     reload = Reload()
-    with hang_ups(reload.ask):
+    with reloaded_by_sighup(reload.request):
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
 
@@ -29,7 +29,7 @@ def test_a_reload_is_taken_once() -> None:
 
 def test_the_signal_means_afterwards_what_it_meant_before() -> None:
     before = signal.getsignal(signal.SIGHUP)
-    with hang_ups(Reload().ask):
+    with reloaded_by_sighup(Reload().request):
         assert signal.getsignal(signal.SIGHUP) != before
 
     assert signal.getsignal(signal.SIGHUP) == before

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.cli.main import LateCommands
+from app.cli.main import LazyCommands
 
 UNNEEDED = {
     "evaluation",
@@ -44,12 +44,12 @@ def test_serving_imports_nothing_that_only_fits_and_evaluations_need() -> None:
 
 
 def test_every_command_is_the_function_of_its_module() -> None:
-    for name, command in LateCommands().items():
+    for name, command in LazyCommands().items():
         assert command.name == name
         assert command.callback is not None
 
 
 def test_a_name_that_is_no_command_is_none() -> None:
     with pytest.raises(KeyError):
-        LateCommands()["frobnicate"]
-    assert len(LateCommands()) == len(list(LateCommands()))
+        LazyCommands()["frobnicate"]
+    assert len(LazyCommands()) == len(list(LazyCommands()))
