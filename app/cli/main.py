@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     about: str
 
 
-_COMMANDS: Final = {
+COMMANDS: Final = {
     "demo": Entry(
         "Look",
         "app.cli.traffic",
@@ -106,7 +106,7 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     """The commands by name, each imported when it is looked up."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        panel, module, _ = _COMMANDS[name]
+        panel, module, _ = COMMANDS[name]
         inside = module.partition(".")[2]
         loaded = research(inside) if module.startswith("research.") else import_module(module)
         found = getattr(loaded, name)
@@ -125,10 +125,10 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(COMMANDS)
 
 
 class LazyGroup(TyperGroup):
@@ -143,7 +143,7 @@ class LazyGroup(TyperGroup):
         loaded = self.commands
         self.commands = {
             name: TyperCommand(name, help=about, rich_help_panel=panel)
-            for name, (panel, _, about) in _COMMANDS.items()
+            for name, (panel, _, about) in COMMANDS.items()
         }
         super().format_help(ctx, formatter)
         self.commands = loaded

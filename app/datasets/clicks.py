@@ -13,13 +13,13 @@ from app.datasets.behaviours import FeatureColumn
 from app.datasets.tables import (
     LogColumn,
     epoch_seconds,
-    parquet_file,
     read_table,
     require_columns,
     require_once,
     require_parquet,
 )
 from app.errors import CommandError
+from app.whole_files import whole_file
 from calibrators.samples import Floats
 from evaluation import ClickStream
 from pccem import Categorical, Clicks, Column, Features
@@ -83,7 +83,8 @@ def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: flo
 
     The file stands there when all of it does.
     """
-    with parquet_file(path, _WHAT) as unfinished:
+    require_parquet(path, _WHAT)
+    with whole_file(path) as unfinished:
         clicks = _write(unfinished, streams, known_until)
         if not clicks:
             raise CommandError(f"{path}: there are no clicks to write")

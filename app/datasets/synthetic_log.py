@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet
 from scipy.special import expit, logit
 
-from app.datasets.tables import parquet_file
+from app.datasets.tables import require_parquet
 from app.errors import Advance, CommandError
+from app.whole_files import whole_file
 from evaluation import Platform, PlatformHour
 
 _USERS = 30_000
@@ -38,8 +39,9 @@ def write_impression_log(path: Path, platform: Platform, hours: int, advance: Ad
     noise), bids and costs, and the arms of an A/A test over users. The file stands there when all
     of it does.
     """
-    impressions = 0
-    with parquet_file(path, "this log") as unfinished:
+    require_parquet(path, "this log")
+    with whole_file(path) as unfinished:
+        impressions = 0
         with pyarrow.parquet.ParquetWriter(unfinished, SCHEMA) as writer:
             for table in _drawn(platform, hours):
                 writer.write_table(table)

@@ -77,23 +77,6 @@ def require_once(file: str, names: Sequence[str], name: str) -> None:
         raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
 
 
-@contextmanager
-def parquet_file(path: Path, what: str) -> Iterator[Path]:
-    """Where to write the Parquet file `path`, which stands there when the block has ended well.
-
-    `what` it is says the `CommandError` of another name; a failed write is one too.
-    """
-    require_parquet(path, what)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 def require_parquet(path: Path, what: str) -> None:
     """A `CommandError` unless the name of the file is one of Parquet."""
     if path.suffix.lower() != _WRITTEN:

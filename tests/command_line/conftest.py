@@ -12,7 +12,7 @@ import pytest
 from app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "app.cli"]
+COMMAND = [sys.executable, "-P", "-m", "app.cli"]
 SECONDS = 90
 
 Sirocco = Callable[..., subprocess.CompletedProcess[str]]

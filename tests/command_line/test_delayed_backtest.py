@@ -91,7 +91,7 @@ def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--delayed",), "--delayed: give click logs, or --seeds, not both"),
+        (("--delayed",), "--delayed: no click log is given: name one, or give --seeds"),
         (("a.parquet", "--delayed", "--seeds", 2), "give click logs, or --seeds, not both"),
         (("a.parquet", "--calibrator", "sir"), "--calibrator goes with --delayed only"),
         (("--seeds", 2), "--seeds goes with --delayed or --compare only"),

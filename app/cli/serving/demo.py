@@ -44,7 +44,7 @@ def run_demo(given: DemoOptions) -> None:
     picture = None if given.no_picture else given.picture
     check_picture(picture)
     platform = _platform(given, time.time() if given.start is None else given.start)
-    port = _port() if given.stay else None
+    port = documented_port_or_another() if given.stay else None
     try:
         with private_service({**fit, **of_immediate(_TARGET)}, port) as service:
             scored = _play(
@@ -84,7 +84,7 @@ def _require_evaluated_hours(hours: int, window_hours: int) -> None:
         )
 
 
-def _port() -> int:
+def documented_port_or_another() -> int:
     """The port that is documented, or another where that one is taken."""
     if is_free(HOST, _DEFAULT_PORT):
         return _DEFAULT_PORT

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.cli.main import LazyCommands
+from app.cli.main import COMMANDS, LazyCommands
 
 UNNEEDED = {
     "evaluation",
@@ -47,6 +47,33 @@ def test_every_command_is_the_function_of_its_module() -> None:
     for name, command in LazyCommands().items():
         assert command.name == name
         assert command.callback is not None
+
+
+def test_the_help_lists_what_the_docstrings_say() -> None:
+    for name, command in LazyCommands().items():
+        assert command.help is not None
+        assert COMMANDS[name].about == " ".join(command.help.split("\n\n")[0].split())
+
+
+HELP = """
+import sys
+from app.cli.main import main
+sys.argv = ["sirocco", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    print("imported:", *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["backtest", "--help"], ["evaluate", "--bogus"]])
+def test_help_and_option_errors_import_nothing_that_computes(arguments: list[str]) -> None:
+    command = [sys.executable, "-c", HELP, *arguments]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    imported = set(done.stdout.rpartition("imported: ")[2].split())
+
+    assert "typer" in imported
+    assert not imported & (UNNEEDED - {"rich"} | {"numpy", "pydantic", "redis", "fastapi"})
 
 
 def test_a_name_that_is_no_command_is_none() -> None:
