@@ -8,8 +8,7 @@ from typing import Any
 from app.cli.behaviours import BehaviourOptions
 from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
 from app.datasets.behaviours import read_behaviour_log
-from app.reports.behaviour_picture import draw_rates
-from app.reports.pictures import check_picture
+from app.reports.pictures import check_picture, draw_rates
 from evaluation import BehaviourStudy, QuantileRates
 
 Rates = Mapping[str, QuantileRates]

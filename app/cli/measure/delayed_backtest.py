@@ -13,8 +13,7 @@ from app.cli.measure.scorecards import print_rows
 from app.cli.serving.playback import SECONDS_PER_HOUR
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.errors import CommandError
-from app.reports.delayed_picture import draw_delayed
-from app.reports.pictures import draw
+from app.reports.pictures import draw, draw_delayed
 from app.results.formatting import Rows, shown
 from app.results.scored_events import ScoredEvents
 from app.settings import SECONDS_PER_DAY, Settings
