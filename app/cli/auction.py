@@ -18,7 +18,7 @@ _Sweep = Annotated[bool, _sweep("--sweep", help="Try other alphas at equal mainl
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnOptions:
+class AuctionColumnOptions:
     """The columns of a log of auctions."""
 
     page: Annotated[str, _column("--page", help="Page (request) of the candidate.")] = "page"
@@ -124,7 +124,7 @@ class AuctionOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoOptions:
+class SyntheticAuctionOptions:
     """A synthetic log in place of a file."""
 
     demo: Annotated[
@@ -155,9 +155,9 @@ def auction(
     report: options.Report = None,
     json: options.Json = False,
     *,
-    columns: ColumnOptions,
+    columns: AuctionColumnOptions,
     how: AuctionOptions,
-    synthetic: DemoOptions,
+    synthetic: SyntheticAuctionOptions,
 ) -> None:
     """Hold a log's ad auctions again with a new model: what would it earn?
 

@@ -50,7 +50,7 @@ class CompareOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnOptions(options.LogColumnOptions):
+class PairedColumnOptions(options.LogColumnOptions):
     """The columns of two logs."""
 
     score_a: Annotated[
@@ -75,7 +75,7 @@ def compare(
     log_a: Annotated[Path, _log("A")],
     log_b: Annotated[Path, _log("B")],
     given: CompareOptions,
-    columns: ColumnOptions,
+    columns: PairedColumnOptions,
 ) -> None:
     """Which of two models is better, on the same impressions?
 
@@ -84,7 +84,7 @@ def compare(
     calibrated (the overall bias of each model taken out), each difference with an
     interval over campaign-days drawn again and again, and a verdict in words.
 
-    Folders hold one log for each training run: then it is told how often a single
+    Folders hold one log for each training run: then it says how often a single
     run puts the better model first, by the plain and by the calibrated metric.
 
     [bold]Examples[/bold]

@@ -21,7 +21,7 @@ from app.errors import CommandError
 INTERRUPTED = 130
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A subcommand: its panel in the help, the module with the function of its name, and the first
     paragraph of that function's docstring."""
 
@@ -31,70 +31,70 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "demo": Entry(
+    "demo": CommandEntry(
         "Look",
         "app.cli.traffic",
         "Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.",
     ),
-    "replay": Entry(
+    "replay": CommandEntry(
         "Look",
         "app.cli.traffic",
         "Play a real log through the real service, hour by hour, and print before and after.",
     ),
-    "backtest": Entry(
+    "backtest": CommandEntry(
         "Measure", "app.cli.backtest", "Compare calibrators on a log, without a service."
     ),
-    "evaluate": Entry(
+    "evaluate": CommandEntry(
         "Measure",
         "app.cli.evaluate",
         "Measure the scores of a log as they are: how far off are they, and where?",
     ),
-    "compare": Entry(
+    "compare": CommandEntry(
         "Measure", "app.cli.compare", "Which of two models is better, on the same impressions?"
     ),
-    "auction": Entry(
+    "auction": CommandEntry(
         "Measure",
         "app.cli.auction",
         "Hold a log's ad auctions again with a new model: what would it earn?",
     ),
-    "simulate": Entry(
+    "simulate": CommandEntry(
         "Measure",
         "app.cli.simulate",
         "Write the log of a synthetic platform, to try the other commands on.",
     ),
-    "behaviours": Entry(
+    "behaviours": CommandEntry(
         "Measure",
         "app.cli.behaviours",
         "Does behaviour after the click foretell conversions? Ask your own log.",
     ),
-    "reproduce": Entry(
+    "reproduce": CommandEntry(
         "Measure",
         "research.reproduction.command",
         "Run the papers' tables again, beside the printed numbers.",
     ),
-    "readout": Entry(
+    "readout": CommandEntry(
         "Measure",
         "app.cli.ab_test",
         "Analyse an A/B test: did the new arm earn more, and is that more than luck?",
     ),
-    "up": Entry(
+    "up": CommandEntry(
         "Run", "app.cli.run", "Run the whole service: Redis, API and worker, until Ctrl-C."
     ),
-    "serve": Entry(
+    "serve": CommandEntry(
         "Run", "app.cli.run", "Run the API: it answers /v1/calibrate and stores events."
     ),
-    "worker": Entry(
+    "worker": CommandEntry(
         "Run",
         "app.cli.run",
         "Run one worker: each hour it evaluates the maps in force, fits new ones and publishes"
         " them.",
     ),
-    "retrain": Entry(
+    "retrain": CommandEntry(
         "Operate",
         "app.cli.operate",
         "Ask a running service for a refit now, and wait for its new version.",
     ),
-    "overrides": Entry(
+    "overrides": CommandEntry(
         "Operate",
         "app.cli.operate",
         "Give single campaigns a calibrator of their own, in a running service.",

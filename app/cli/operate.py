@@ -112,9 +112,6 @@ def _show(answer: dict[str, Any], *, as_json: bool) -> None:
         note(f"in force from the next refit on, at {at:%H:%M:%S} UTC")
 
 
-_RetrainTarget = Annotated[
-    str | None, typer.Option("--target", help="Only this target.", show_default="every target")
-]
 _Campaigns = Annotated[
     list[str] | None,
     typer.Option(
@@ -138,12 +135,12 @@ _Timeout = Annotated[
 ]
 
 _PASSED = "passed"
-_HELD = ("kept", "parent", "bounded")
+_HELD_BACK = ("kept", "parent", "bounded")
 
 
 def retrain(
-    url: options.RunningUrl = "http://127.0.0.1:8080",
-    target: _RetrainTarget = None,
+    url: options.RunningUrl = _URL,
+    target: _OneTarget = None,
     campaign: _Campaigns = None,
     as_of: _AsOf = None,
     pccem: _Pccem = False,
@@ -163,13 +160,13 @@ def retrain(
     """
     if pccem and campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
-    asked = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
-    request = {field: value for field, value in asked.items() if value is not None}
+    given = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
+    request = {field: value for field, value in given.items() if value is not None}
     with ServiceClient(url) as client:
         job = client.train(request) if pccem else client.retrain(request)
         if timeout:
             job = client.finished(job, timeout)
-    _show_retrain(job, as_json=json)
+    _show_job(job, as_json=json)
 
 
 def _time(text: str | None) -> float | str | None:
@@ -180,7 +177,7 @@ def _time(text: str | None) -> float | str | None:
         return text
 
 
-def _show_retrain(job: dict[str, Any], *, as_json: bool) -> None:
+def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(job)
     elif job["status"] != "done":
@@ -199,20 +196,20 @@ def _show_fits(targets: dict[str, dict[str, Any]]) -> None:
             note(f"{target}: {fitted['fitted']:,} maps by {fitted['calibrator']}")
         for calibrator, number in (fitted.get("overridden") or {}).items():
             note(f"{target}: campaigns with {calibrator} of their own: {number:,}")
-        held = _held(fitted.get("guard") or {})
+        held = _held_back(fitted.get("guard") or {})
         if held:
             note(f"{target}: held back by the guard: {held}")
 
 
-def _held(guarded: dict[str, Any]) -> str:
-    told = [f"{guarded[name]:,} {name}" for name in _HELD if guarded.get(name)]
+def _held_back(guarded: dict[str, Any]) -> str:
+    parts = [f"{guarded[name]:,} {name}" for name in _HELD_BACK if guarded.get(name)]
     if guarded.get("target", _PASSED) != _PASSED:
-        told.append(f"and the target's own map {guarded['target']}")
-    return ", ".join(told)
+        parts.append(f"and the target's own map {guarded['target']}")
+    return ", ".join(parts)
 
 
 def _show_models(targets: dict[str, dict[str, Any]]) -> None:
-    """Why there is no new model is told beside what is out all the same."""
+    """What is out, and why there is no new model where there is none."""
     for target, trained in targets.items():
         if trained["version"] is None:
             note(f"{target}: nothing to train on: {trained['refused']}")

@@ -94,7 +94,7 @@ def replay(
 
     For each hour: calibrate its scores over HTTP, then post its outcomes,
     then refit. Every probability is given before its outcome is known. The
-    hours after the first window are judged. Without --url it starts a service
+    hours after the first window are evaluated. Without --url it starts a service
     of its own, and ends it; a service of yours needs SIROCCO_CLOCK=event and
     the log's targets.
 

@@ -213,8 +213,8 @@ def _log(
             "positions": columns.position,
             "clicks": columns.clicked,
         }
-        told = column(named[bad.column])
-        told.refuse(bad.row, told.values[bad.row].as_py(), bad.rule)
+        broken = column(named[bad.column])
+        broken.refuse(bad.row, broken.values[bad.row].as_py(), bad.rule)
 
 
 PAGES_PER_QUERY = 100

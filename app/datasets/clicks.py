@@ -74,8 +74,8 @@ def read_click_log(path: Path, columns: ClickColumns | None = None) -> ClickFile
 
     table = read_table(path, choose, {})
     stream = _stream(path.name, table, named)
-    told = (table.schema.metadata or {}).get(_KNOWN_UNTIL)
-    return ClickFile(stream, _last_time(stream) if told is None else float(told))
+    known_until = (table.schema.metadata or {}).get(_KNOWN_UNTIL)
+    return ClickFile(stream, _last_time(stream) if known_until is None else float(known_until))
 
 
 def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:

@@ -74,10 +74,10 @@ class EvaluateColumns:
     @property
     def _needed(self) -> dict[str, str]:
         needed = {"score": self.log.score, "outcome": self.log.outcome}
-        asked = {"group": self.group, "placement": self.placement}
+        named = {"group": self.group, "placement": self.placement}
         for what, name in self._optional.items():
-            asked[what] = name if name != getattr(_DEFAULTS, what) else None
-        return needed | {what: name for what, name in asked.items() if name is not None}
+            named[what] = name if name != getattr(_DEFAULTS, what) else None
+        return needed | {what: name for what, name in named.items() if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class PresentColumns:
     @property
     def chosen(self) -> list[str]:
         """The columns to read."""
-        asked = self.columns
+        wanted = self.columns
         names = (
-            asked.log.score, asked.log.outcome, self.campaign, self.time, self.bid, *asked.by,
-            asked.group, asked.placement,
+            wanted.log.score, wanted.log.outcome, self.campaign, self.time, self.bid, *wanted.by,
+            wanted.group, wanted.placement,
         )  # fmt: skip
         return [*dict.fromkeys(name for name in names if name is not None)]
 
@@ -194,7 +194,7 @@ def _encoded(column: LogColumn) -> tuple[list[str], NDArray[np.int64]]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         kind = column.values.type
         raise CommandError(
-            f"{column.file}: column {column.name!r} holds {kind}; slices are told by text, numbers"
+            f"{column.file}: column {column.name!r} holds {kind}; slices are named by text, numbers"
             " or truth values"
         ) from error
     indices = np.asarray(pc.fill_null(pc.cast(encoded.indices, pa.int64()), len(values)))
@@ -280,12 +280,12 @@ class BatchReader:
         return np.where(codes == number, 0, LEFT_OUT).astype(np.int32)
 
     def _check_mainline(self) -> None:
-        names, asked = self._placements.names, self.present.columns
-        if asked.mainline not in names:
+        names, wanted = self._placements.names, self.present.columns
+        if wanted.mainline not in names:
             shown = ", ".join(sorted(names)[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
             raise CommandError(
-                f"{self._file}: no row has {asked.placement} = {asked.mainline!r}, so there is no"
-                f" mainline. {asked.placement} is one of: {shown}"
+                f"{self._file}: no row has {wanted.placement} = {wanted.mainline!r}, so there is no"
+                f" mainline. {wanted.placement} is one of: {shown}"
             )
 
     def _column(self, raw: RawBatch, name: str) -> LogColumn:

@@ -50,7 +50,7 @@ def _subtitle(found: Backtested) -> str:
 
 
 def _shown(found: Backtested) -> list[str]:
-    """The scores as they came, what was asked about, and the best where that is another."""
+    """The scores as they came, the reference, and the best where that is another."""
     return list(dict.fromkeys((RAW, found.against, found.best)))
 
 

@@ -1,7 +1,4 @@
-"""The report of a comparison of two models.
-
-The report of several training runs of two models.
-"""
+"""The reports of `sirocco compare`: two models, or training runs of two models."""
 
 from collections.abc import Sequence
 from typing import Final

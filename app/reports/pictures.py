@@ -284,7 +284,7 @@ def draw_delayed(
 
     Left, the share of a click's conversions that has come by each delay up to `attribution`
     seconds. Middle, the conversions that each refit expected of its clicks, and what came of them.
-    Right, predicted over actual conversions of the judged clicks, by hour or day.
+    Right, predicted over actual conversions of the evaluated clicks, by hour or day.
     """
     figure = new_figure(3)
     figure.set_size_inches(_INCHES)

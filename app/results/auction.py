@@ -23,7 +23,7 @@ class AuctionFindings:
     name : of the log.
     comparison : the models at the operating point in force.
     models : by name, the scores, (n,) in the order of the log held by the comparison.
-    sweep : by model, other operating points; empty when none were asked for.
+    sweep : by model, other operating points; empty when none were wanted.
     confidence : coverage of the intervals.
     truth : by metric, the true change of the candidate, where the log is synthetic.
     """

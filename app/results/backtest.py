@@ -122,7 +122,7 @@ class Backtested:
     how : in which way it was evaluated.
     scored : the evaluated impressions and what each calibrator made of their scores.
     cards : the scorecard of each.
-    significance : which of them differ beyond chance; None where that was not asked for.
+    significance : which of them differ beyond chance; None where that was not wanted.
     against : the calibrator that the others are compared with.
     notes : what the reader must know about the log.
     """

@@ -68,7 +68,7 @@ def sample_notes(log: PairedLog, which: str) -> list[str]:
 PLAIN: Final = "log_loss_beside_calibrated"
 CALIBRATED: Final = "calibrated_log_loss"
 LOSSES: Final = (PLAIN, CALIBRATED, "mse_beside_calibrated", "calibrated_quadratic_loss")
-"""The metrics whose accuracy is told, each plain one before its calibrated form."""
+"""The metrics whose accuracy is shown, each plain one before its calibrated form."""
 
 _OTHER: Final = {A: B, B: A}
 

@@ -53,7 +53,7 @@ def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
 
 
 def after(window_hours: int) -> str:
-    """How hours are judged, for a table's title."""
+    """How hours are evaluated, for a table's title."""
     return f"each hour judged by maps of the {window_hours} h before it"
 
 

@@ -117,7 +117,7 @@ def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path: Path, called
     run = called("backtest", write_rows(tmp_path / "two.parquet"), "--delayed")
 
     assert run.returncode == 2
-    assert "two.parquet: no click is left to judge" in run.stderr
+    assert "two.parquet: no click is left to evaluate" in run.stderr
     assert "must span more than 15 days" in run.stderr
 
 
@@ -149,7 +149,7 @@ def test_a_click_is_judged_when_its_attribution_window_is_over() -> None:
 def test_the_first_refit_has_whole_windows() -> None:
     """What was asked for is cut where the first refit would reach back before the log."""
     assert judged(28 * DAY, 1000) == (8, 21)
-    with pytest.raises(CommandError, match="log: no click is left to judge"):
+    with pytest.raises(CommandError, match="log: no click is left to evaluate"):
         judged(15 * DAY)
 
 

@@ -149,7 +149,7 @@ def test_the_table_is_that_of_the_backtest(
     [
         (("--judged", "2d"), "--judged goes with --delayed only"),
         (("--delayed", "--judged", "two days"), "--judged 'two days': give whole hours or days"),
-        (("--delayed",), "no click is left to judge"),
+        (("--delayed",), "no click is left to evaluate"),
         (("--delayed", "--url", "http://127.0.0.1:9", "--bin-size", "9"), "--bin-size is a setti"),
     ],
 )

@@ -58,27 +58,27 @@ def run_ab_test(
     _note_what_is_missing(log)
 
 
-def _show(readout: AbReadout, names: Names, title: str) -> None:
+def _show(analysis: AbReadout, names: Names, title: str) -> None:
     """Print sizes, then a table and a conclusion in words for each metric."""
-    print_table(_sizes(readout, names), title)
-    style = "bold red" if readout.sample_ratio.mismatch else ""
-    print_line(_split_in_words(readout.sample_ratio, names), style)
-    for metric in readout.arms[readout.control].metrics:
+    print_table(_sizes(analysis, names), title)
+    style = "bold red" if analysis.sample_ratio.mismatch else ""
+    print_line(_split_in_words(analysis.sample_ratio, names), style)
+    for metric in analysis.arms[analysis.control].metrics:
         about = _METRICS[metric]
-        print_table(_table_of(readout, names, metric), f"\n{about.heading}: {about.meaning}")
-        for arm in readout.lifts:
-            print_line(_conclusion(readout, names, arm, metric))
+        print_table(_table_of(analysis, names, metric), f"\n{about.heading}: {about.meaning}")
+        for arm in analysis.lifts:
+            print_line(_conclusion(analysis, names, arm, metric))
 
 
-def _document(readout: AbReadout, names: Names) -> dict[str, Any]:
+def _document(analysis: AbReadout, names: Names) -> dict[str, Any]:
     """`{"rows": {arm: {column: number}}, "lifts": ..., "verdicts": ..., "split": ...}`."""
-    check = readout.sample_ratio
+    check = analysis.sample_ratio
     return {
-        "rows": {names[arm]: _row(each) for arm, each in readout.arms.items()},
-        "lifts": {names[arm]: _columns(each) for arm, each in readout.lifts.items()},
+        "rows": {names[arm]: _row(each) for arm, each in analysis.arms.items()},
+        "lifts": {names[arm]: _columns(each) for arm, each in analysis.lifts.items()},
         "verdicts": {
-            names[arm]: {metric: readout.verdict(arm, metric) for metric in lifts}
-            for arm, lifts in readout.lifts.items()
+            names[arm]: {metric: analysis.verdict(arm, metric) for metric in lifts}
+            for arm, lifts in analysis.lifts.items()
         },
         "split": {
             "counted": check.counted,
@@ -101,29 +101,29 @@ def _columns(estimates: Mapping[str, Estimate]) -> dict[str, float]:
     return columns
 
 
-def _sizes(readout: AbReadout, names: Names) -> Table:
+def _sizes(analysis: AbReadout, names: Names) -> Table:
     table = numbers_table("arm", "impressions", "units", "cost", "clicks", "value")
-    for arm, each in readout.arms.items():
+    for arm, each in analysis.arms.items():
         sums = (each.cost, each.clicks, each.value)
         cells = (f"{each.impressions:,}", f"{each.units:,}", *(shown(x, ",.6g") for x in sums))
         table.add_row(Text(names[arm]), *cells)
     return table
 
 
-def _table_of(readout: AbReadout, names: Names, metric: str) -> Table:
+def _table_of(analysis: AbReadout, names: Names, metric: str) -> Table:
     about = _METRICS[metric]
     table = numbers_table("arm", about.heading, "interval", "lift", "interval")
-    for arm, each in readout.arms.items():
-        estimate, lift = each.metrics[metric], readout.lifts.get(arm, {}).get(metric)
+    for arm, each in analysis.arms.items():
+        estimate, lift = each.metrics[metric], analysis.lifts.get(arm, {}).get(metric)
         cells = [shown(estimate.value, about.form), _interval(estimate, about.form)]
         cells += ["", ""] if lift is None else [shown(lift.value, "+.2%"), _interval(lift, "+.2%")]
         table.add_row(Text(names[arm]), *cells)
     return table
 
 
-def _conclusion(readout: AbReadout, names: Names, arm: Hashable, metric: str) -> str:
-    heading, control = _METRICS[metric].heading, names[readout.control]
-    lift, verdict = readout.lifts[arm][metric], readout.verdict(arm, metric)
+def _conclusion(analysis: AbReadout, names: Names, arm: Hashable, metric: str) -> str:
+    heading, control = _METRICS[metric].heading, names[analysis.control]
+    lift, verdict = analysis.lifts[arm][metric], analysis.verdict(arm, metric)
     if verdict == "undefined":
         return (
             f"{names[arm]}: {heading} cannot be compared with {control}: in one of the two nothing"

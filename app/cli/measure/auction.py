@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.cli.auction import AuctionOptions, ColumnOptions, DemoOptions
+from app.cli.auction import AuctionColumnOptions, AuctionOptions, SyntheticAuctionOptions
 from app.cli.console import (
     note,
     note_files,
@@ -54,9 +54,9 @@ from evaluation.auction.simulation import METRICS, Simulator
 
 def run_auction(
     path: Path | None,
-    columns: ColumnOptions,
+    columns: AuctionColumnOptions,
     how: AuctionOptions,
-    synthetic: DemoOptions,
+    synthetic: SyntheticAuctionOptions,
     *,
     sweep: bool,
     report: Path | None,
@@ -81,7 +81,7 @@ def run_auction(
     note_files(report=report)
 
 
-def _check(path: Path | None, how: AuctionOptions, synthetic: DemoOptions) -> None:
+def _check(path: Path | None, how: AuctionOptions, synthetic: SyntheticAuctionOptions) -> None:
     if how.curve not in METHODS:
         raise CommandError(f"--curve {how.curve!r}: must be one of {', '.join(METHODS)}")
     if synthetic.demo == (path is not None):
@@ -108,7 +108,7 @@ def _numbers(option: str, text: str) -> Sequence[float]:
     return numbers
 
 
-def _demo(run: "AuctionRun", synthetic: DemoOptions, *, quiet: bool) -> AuctionFindings:
+def _demo(run: "AuctionRun", synthetic: SyntheticAuctionOptions, *, quiet: bool) -> AuctionFindings:
     drawn, path = drawn_log(synthetic.pages, synthetic.seed), synthetic.write
     if path is not None:
         rows = write_log(drawn, path)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.compare import ColumnOptions, CompareOptions
+from app.cli.compare import CompareOptions, PairedColumnOptions
 from app.cli.console import (
     note,
     note_files,
@@ -47,7 +47,9 @@ from evaluation.comparison.models import A, B, ModelComparison, compare_models, 
 from evaluation.comparison.paired_log import MOST_ROWS, PairedLog, PairedRows
 
 
-def run_compare(log_a: Path, log_b: Path, given: CompareOptions, columns: ColumnOptions) -> None:
+def run_compare(
+    log_a: Path, log_b: Path, given: CompareOptions, columns: PairedColumnOptions
+) -> None:
     """Compare two logs, or two folders of logs, and print what came of it."""
     check_report(given.report)
     if not 0.0 < given.bias_share < 1.0:

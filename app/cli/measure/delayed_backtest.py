@@ -153,7 +153,7 @@ class DelayedRun:
         return ClickWindows(settings.window_hours, settings.post_click_seconds, attribution)
 
     def evaluated_span(self, name: str, file: ClickFile) -> Span:
-        """The last hours whose clicks have had their attribution window, as far back as asked for
+        """The last hours whose clicks have had their attribution window, as far back as wanted
         and as a first refit leaves room; a `CommandError` where there is none."""
         times = file.stream.clicks.clicked_at
         known = file.known_until - self.windows.attribution
@@ -163,7 +163,7 @@ class DelayedRun:
         if first >= until:
             least = (self.windows.longest + self.windows.attribution) / SECONDS_PER_DAY
             raise CommandError(
-                f"{name}: no click is left to judge; clicks and their conversions must span more"
+                f"{name}: no click is left to evaluate; clicks and their conversions must span more"
                 f" than {least:g} days"
             )
         return first, until

@@ -66,9 +66,9 @@ class ServiceClient:
         """Ask for a training of post-click models and get its job."""
         return self._call("POST", "/v1/admin/pccem/train", request)
 
-    def overrides(self, **asked: Any) -> dict[str, Any]:
+    def overrides(self, **wanted: Any) -> dict[str, Any]:
         """A page of the campaigns that have a calibrator of their own."""
-        return self._call("GET", f"{_OVERRIDES}?{urlencode(asked)}")
+        return self._call("GET", f"{_OVERRIDES}?{urlencode(wanted)}")
 
     def set_override(
         self, target: str, campaign: str, calibrator: str, *, retrain: bool
@@ -125,8 +125,8 @@ class ServiceClient:
 
 
 def _override(target: str, campaign: str, retrain: bool) -> str:
-    asked = "?retrain=true" if retrain else ""
-    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{asked}"
+    query = "?retrain=true" if retrain else ""
+    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{query}"
 
 
 def _name(job: Mapping[str, Any]) -> str:

@@ -185,10 +185,10 @@ class DelayedPlayback:
                 self.service.post_events(batch)
 
     def _learn(self, number: int) -> None:
-        asked = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
+        request = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
         if number % _HOURS_PER_DAY == 0:
-            self.service.finished(self.service.train(asked), _TRAINING_SECONDS)
-        refit(self.service, asked)
+            self.service.finished(self.service.train(request), _TRAINING_SECONDS)
+        refit(self.service, request)
 
     def _calibrate(self, stream: ClickStream, chosen: slice) -> Floats:
         clicks = stream.clicks.select(chosen)

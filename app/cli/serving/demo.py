@@ -80,7 +80,7 @@ def _require_evaluated_hours(hours: int, window_hours: int) -> None:
     if hours <= window_hours:
         raise CommandError(
             f"--hours {hours}: a window of {window_hours} h fills first and only the hours after it"
-            f" are judged, so give more than {window_hours}"
+            f" are evaluated, so give more than {window_hours}"
         )
 
 

@@ -98,7 +98,7 @@ class Playback:
     batch: int = 10_000
 
     def play(self, hours: Iterable[Hour]) -> Iterator[tuple[Hour, Floats]]:
-        """Each hour with its probabilities, (n,), asked for before any of its outcomes is known.
+        """Each hour with its probabilities, (n,), given before any of its outcomes is known.
 
         Every hour but the first is served by maps fitted as of its start; a last refit closes the
         last hour.
@@ -138,9 +138,9 @@ def calibrated(
     return np.array(probabilities)
 
 
-def refit(service: ServiceClient, asked: Mapping[str, Any]) -> None:
+def refit(service: ServiceClient, request: Mapping[str, Any]) -> None:
     """Have a refit done, and wait until its maps serve."""
-    finished = service.finished(service.retrain(asked), _REFIT_SECONDS)
+    finished = service.finished(service.retrain(request), _REFIT_SECONDS)
     service.await_version(finished["result"]["version"], _SERVING_SECONDS)
 
 

@@ -101,7 +101,7 @@ def _running(
 
 
 def _refuse_foreign(url: str, fit: Mapping[str, Any]) -> None:
-    """The window is also ours: it says which hours are judged."""
+    """The window is also ours: it says which hours are evaluated."""
     given = [field for field, value in fit.items() if value is not None and field != "window_hours"]
     if given:
         option = given[0].replace("_", "-")

@@ -1,7 +1,4 @@
-"""Values by name: bars where their lengths can be told apart, marks where they cannot.
-
-Differences with their intervals, around zero.
-"""
+"""Charts of values by name: bars, marks where bars would look alike, differences with intervals."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""What came true over what was promised.
-
-How far off the promise is from the lowest scores to the highest, and where the loss is.
-"""
+"""Charts over the score: reliability, and the error of score quantiles beside their loss."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final

@@ -1,9 +1,4 @@
-"""Lines over a number that is swept.
-
-Promised over actual by hour: 1 is right.
-
-Promised over actual by name: 1 is right.
-"""
+"""Lines over a number or over hours, and promised over actual by hour and by name: 1 is right."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
