@@ -83,8 +83,7 @@ class AuctionOptions:
         ),
     ] = None
     curve: Annotated[
-        str,
-        _clicks("--curve", metavar="mle|naive", help="How the click curve is estimated."),
+        str, _clicks("--curve", metavar="mle|naive", help="How the click curve is estimated.")
     ] = "mle"
     shrinkage: Annotated[
         float,
@@ -98,9 +97,7 @@ class AuctionOptions:
     min_impressions: Annotated[
         float,
         _clicks(
-            "--min-impressions",
-            min=1,
-            help="Impressions at a position that its own rate needs.",
+            "--min-impressions", min=1, help="Impressions at a position that its own rate needs."
         ),
     ] = 1.0
     most_unseen: Annotated[

@@ -45,8 +45,7 @@ class BacktestOptions:
     raw_samples: Annotated[
         bool,
         typer.Option(
-            "--raw-samples",
-            help="Fit on every single sample as printed in the paper, not on bins.",
+            "--raw-samples", help="Fit on every single sample as printed in the paper, not on bins."
         ),
     ] = False
     delayed: Annotated[
@@ -146,8 +145,7 @@ class BacktestOptions:
         ),
     ] = None
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, help="Of the resamples.", show_default="0"),
+        int | None, typer.Option("--seed", min=0, help="Of the resamples.", show_default="0")
     ] = None
     report: options.Report = None
     picture: options.OptionalPicture = None

@@ -35,17 +35,13 @@ class EvaluateOptions:
     placement: Annotated[
         str | None,
         _measured(
-            "--placement",
-            metavar="COLUMN",
-            help="Where an impression was shown; with --mainline.",
+            "--placement", metavar="COLUMN", help="Where an impression was shown; with --mainline."
         ),
     ] = None
     mainline: Annotated[
         str | None,
         _measured(
-            "--mainline",
-            metavar="VALUE",
-            help="The placement whose AUC is measured by itself.",
+            "--mainline", metavar="VALUE", help="The placement whose AUC is measured by itself."
         ),
     ] = None
     top: Annotated[

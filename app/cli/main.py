@@ -179,8 +179,7 @@ _Version = Annotated[
 
 @application.callback()
 def _before_any_command(
-    _version: _Version = False,
-    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
+    _version: _Version = False, parent: Annotated[int | None, typer.Option(hidden=True)] = None
 ) -> None:
     if parent is not None:
         end_with(parent)

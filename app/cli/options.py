@@ -164,8 +164,7 @@ class AnyLogColumnOptions(LogColumnOptions):
     converted: Annotated[
         str,
         column(
-            "--converted",
-            help="With --delayed: time of the conversion, empty where none came.",
+            "--converted", help="With --delayed: time of the conversion, empty where none came."
         ),
     ] = "converted_at"
 
@@ -285,8 +284,7 @@ Host = Annotated[
     str | None, _service("--host", help="Address the API listens on.", show_default="127.0.0.1")
 ]
 Port = Annotated[
-    int | None,
-    _service("--port", min=0, max=65535, help="Port of the API.", show_default="8080"),
+    int | None, _service("--port", min=0, max=65535, help="Port of the API.", show_default="8080")
 ]
 RedisUrl = Annotated[
     str | None,
@@ -300,9 +298,7 @@ RedisUrl = Annotated[
 DataDir = Annotated[
     Path | None,
     _service(
-        "--data-dir",
-        help="Where the embedded Redis keeps its data.",
-        show_default="sirocco-data",
+        "--data-dir", help="Where the embedded Redis keeps its data.", show_default="sirocco-data"
     ),
 ]
 AllowPublic = Annotated[

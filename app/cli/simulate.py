@@ -18,8 +18,7 @@ _SECONDS_PER_DAY = 86_400.0
 _CLICKS_PER_HOUR = 2_400
 
 _Log = Annotated[
-    Path,
-    typer.Argument(metavar="PATH", help="Where the log goes: a .parquet.", show_default=False),
+    Path, typer.Argument(metavar="PATH", help="Where the log goes: a .parquet.", show_default=False)
 ]
 _Days = Annotated[int, typer.Option("--days", min=1, help="How many days of events.")]
 _Clicks = Annotated[

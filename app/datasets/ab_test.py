@@ -1,7 +1,7 @@
 """The log of an A/B test: one row for each impression, with its arm and what it cost."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,7 @@ class AbColumns:
 
     def named(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        columns = {
-            "arm": self.arm,
-            "cost": self.cost,
-            "value": self.value,
-            "outcome": self.outcome,
-            "unit": self.unit,
-        }
-        return {what: name for what, name in columns.items() if name is not None}
+        return {what: name for what, name in asdict(self).items() if name is not None}
 
     def in_log(self, names: Sequence[str]) -> dict[str, str]:
         """What -> its column, in a log with columns `names`."""

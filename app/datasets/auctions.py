@@ -1,7 +1,7 @@
 """Logs of auctions in files, read and synthetic: a row for each candidate of each page."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,16 +38,7 @@ class AuctionColumns:
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        names = {
-            "page": self.page,
-            "query": self.query,
-            "ad": self.ad,
-            "position": self.position,
-            "clicked": self.clicked,
-            "bid": self.bid,
-            "score": self.score,
-        }
-        return names if self.candidate is None else {**names, "candidate": self.candidate}
+        return {what: name for what, name in asdict(self).items() if name is not None}
 
     def choose(self, file: str, names: Sequence[str]) -> list[str]:
         """The columns to read from a file with columns `names`, or a `CommandError`."""

@@ -1,7 +1,7 @@
 """Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,7 @@ class ClickColumns:
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return {
-            "time": self.time,
-            "campaign": self.campaign,
-            "score": self.score,
-            "converted": self.converted,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

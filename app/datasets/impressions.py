@@ -6,7 +6,7 @@ together.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -52,12 +52,7 @@ class LogColumns:
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return {
-            "score": self.score,
-            "outcome": self.outcome,
-            "campaign": self.campaign,
-            "time": self.time,
-        }
+        return {what: name for what, name in asdict(self).items() if what != "bid"}
 
     def present(self, names: Sequence[str]) -> list[str]:
         """The columns to read from a log with columns `names`."""

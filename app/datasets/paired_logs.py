@@ -62,18 +62,12 @@ class SideBatch:
     def part(self, chosen: Chosen) -> "SideBatch":
         """Some of the rows; a slice of them begins where it begins."""
         skipped = chosen.start or 0 if isinstance(chosen, slice) else 0
-        campaigns = self.campaigns
-        return SideBatch(
-            self.file,
-            self.first + skipped,
-            self.done,
-            self.scores[chosen],
-            None if campaigns is None else Campaigns(campaigns.names, campaigns.rows[chosen]),
-            None if self.times is None else self.times[chosen],
-            None if self.outcomes is None else self.outcomes[chosen],
-            None if self.bids is None else self.bids[chosen],
-            None if self.ids is None else self.ids[chosen],
-        )
+        found = self.campaigns
+        campaigns = None if found is None else Campaigns(found.names, found.rows[chosen])
+        columns: tuple[Any, ...] = (self.times, self.outcomes, self.bids, self.ids)
+        others = (None if column is None else column[chosen] for column in columns)
+        scores = self.scores[chosen]
+        return SideBatch(self.file, self.first + skipped, self.done, scores, campaigns, *others)
 
     @classmethod
     def joined(cls, parts: Sequence["SideBatch"]) -> Self:

@@ -20,8 +20,8 @@ from app.results.comparison import (
     Compared,
     ComparedRuns,
     about,
-    accuracy_text,
     compared_by,
+    rows_of_runs,
     shown_metrics,
 )
 from app.results.formatting import interval_text, shown, value_text
@@ -191,17 +191,5 @@ def _runs(compared: ComparedRuns, name: str) -> Chart:
 
 
 def _runs_table(compared: ComparedRuns) -> Table:
-    means, spreads = compared.means(), compared.spreads()
-    rows = [
-        (
-            metric.heading.strip(),
-            *(
-                f"{shown(means[side][name], metric.form)} ± {shown(spreads[side][name], '.2g')}"
-                for side in (A, B)
-            ),
-            accuracy_text(compared.accuracy(name)) if name in LOSSES else "",
-        )
-        for name, metric in METRICS.items()
-        if name in means[A] and name in means[B]
-    ]
+    rows = [(heading.strip(), *cells) for heading, *cells in rows_of_runs(compared)]
     return Table(("", "A", "B", "metric accuracy"), rows)

@@ -5,7 +5,14 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Final
 
-from app.results.formatting import Rows, block_warnings, drawn_how_often, interval_text, value_text
+from app.results.formatting import (
+    Rows,
+    block_warnings,
+    drawn_how_often,
+    interval_text,
+    listed,
+    value_text,
+)
 from app.results.scored_events import RAW, ScoredEvents
 from evaluation.comparison.significance import Significance
 
@@ -105,11 +112,6 @@ def _others(found: Significance, others: Sequence[str], against: str) -> list[st
     if groups[0]:
         said.append(f"{listed(groups[0])} cannot be told apart from {against}")
     return ["; ".join(said) + "."] if said else []
-
-
-def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -347,6 +347,23 @@ HOW_TO_READ_RUNS: Final = (
 )
 
 
+def rows_of_runs(compared: ComparedRuns) -> list[tuple[str, ...]]:
+    """The cells of the table of runs: metric, mean and spread of each side, accuracy."""
+    means, spreads = compared.means(), compared.spreads()
+    return [
+        (
+            metric.heading,
+            *(
+                f"{shown(means[side][name], metric.form)} ± {shown(spreads[side][name], '.2g')}"
+                for side in (A, B)
+            ),
+            accuracy_text(compared.accuracy(name)) if name in LOSSES else "",
+        )
+        for name, metric in METRICS.items()
+        if name in means[A] and name in means[B]
+    ]
+
+
 def accuracy_text(accuracy: MetricAccuracy) -> str:
     """The accuracy and its interval in percent."""
     value, lower, upper = (

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import bdtrc
 
-from app.results.formatting import shortened, shown
+from app.results.formatting import listed, shortened, shown
 from calibrators.samples import Floats
 from evaluation.streaming import OVERALL, CompactLog, CutMetrics, LogMetrics
 from evaluation.streaming.group_metrics import BINS, pcoc_interval
@@ -255,14 +255,14 @@ def _ranking(log: CompactLog, metrics: LogMetrics) -> Iterator[str]:
 def _bin_notes(numbers: Mapping[str, float]) -> Iterator[str]:
     infinite = [f"Cal-{n}" for n in BINS if math.isinf(numbers[f"cal_{n}"])]
     if infinite:
-        yield f"{_listed(infinite)}: a score bin without positives makes it infinite."
+        yield f"{listed(infinite)}: a score bin without positives makes it infinite."
     missing = [f"Cal-{n}" for n in BINS if math.isnan(numbers[f"cal_{n}"])]
     if missing:
         verb = "has" if len(missing) == 1 else "have"
-        yield f"{_listed(missing)} {verb} no value (-): too few rows, or no positive."
+        yield f"{listed(missing)} {verb} no value (-): too few rows, or no positive."
     left_out = {n: numbers.get(f"gc_{n}_left_out", 0.0) for n in BINS}
     if max(left_out.values()) > _WORTH_SAYING:
-        shares = _listed([f"{share:.1%}" for share in left_out.values()])
+        shares = listed([f"{share:.1%}" for share in left_out.values()])
         yield (
             f"GC-3, GC-4 and GC-5 leave out {shares} of the rows, whose campaigns have fewer than"
             " 15, 20 and 25 positives."
@@ -282,10 +282,6 @@ def _cells(metrics: LogMetrics) -> Iterator[str]:
         f" most, that of slices by {error:.1g} in the mean; the truth is usually far nearer."
         " PCOC and losses come from sums over all rows and are exact."
     )
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 Numbers = Mapping[str, float]

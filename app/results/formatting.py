@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -125,3 +125,8 @@ def shortened(name: str, most: int) -> str:
         return line
     ends = list(accumulate(_cells_of(character) for character in line))
     return f"{line[: bisect_right(ends, most - 1)].rstrip()}…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names as in: a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

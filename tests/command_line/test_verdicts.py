@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.results.backtest import backtest_conclusion, listed
+from app.results.backtest import backtest_conclusion
 from app.results.comparison import compare_conclusion
-from app.results.formatting import block_warnings, decimals_for, interval_text, value_text
+from app.results.formatting import block_warnings, decimals_for, interval_text, listed, value_text
 from evaluation import Difference
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.comparison.models import ModelComparison

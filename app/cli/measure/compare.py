@@ -35,9 +35,9 @@ from app.results.comparison import (
     Compared,
     ComparedRuns,
     about,
-    accuracy_text,
     compare_conclusion,
     compared_by,
+    rows_of_runs,
     sample_notes,
     shown_metrics,
 )
@@ -160,15 +160,8 @@ def _print_named(names: Mapping[str, str], table: Table) -> None:
 def show_runs(compared: ComparedRuns) -> None:
     """Print the metrics of both over their runs, and the accuracy of each loss."""
     table = numbers_table("", "A", "B", "metric accuracy")
-    means, spreads = compared.means(), compared.spreads()
-    for name, metric in METRICS.items():
-        if name in means[A] and name in means[B]:
-            cells = [
-                f"{shown(means[side][name], metric.form)} ± {shown(spreads[side][name], '.2g')}"
-                for side in (A, B)
-            ]
-            accuracy = accuracy_text(compared.accuracy(name)) if name in LOSSES else ""
-            table.add_row(metric.heading, *cells, accuracy)
+    for row in rows_of_runs(compared):
+        table.add_row(*row)
     _print_named(compared.names, table)
 
 
