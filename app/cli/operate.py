@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli import options
 from app.cli.console import note, print_json, print_line
-from app.cli.serving.client import ServiceClient
 from app.errors import CommandError
+
+if TYPE_CHECKING:
+    from app.cli.serving.client import ServiceClient
 
 overrides = typer.Typer(no_args_is_help=True)
 
@@ -46,7 +48,7 @@ def _list(
     url: options.RunningUrl = _URL, target: _OneTarget = None, json: options.Json = False
 ) -> None:
     """List the campaigns that have a calibrator of their own."""
-    with ServiceClient(url) as client:
+    with _service(url) as client:
         found = list(_overrides(client, target))
     if json:
         print_json({"overrides": found})
@@ -67,7 +69,7 @@ def _set(
     json: options.Json = False,
 ) -> None:
     """Give a campaign a calibrator of its own."""
-    with ServiceClient(url) as client:
+    with _service(url) as client:
         answer = client.set_override(target, campaign, calibrator, retrain=retrain)
     _show(answer, as_json=json)
 
@@ -81,12 +83,12 @@ def _delete(
     json: options.Json = False,
 ) -> None:
     """Leave a campaign to the calibrator of its target again."""
-    with ServiceClient(url) as client:
+    with _service(url) as client:
         answer = client.delete_override(target, campaign, retrain=retrain)
     _show(answer, as_json=json)
 
 
-def _overrides(client: ServiceClient, target: str | None) -> Iterator[dict[str, str]]:
+def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str, str]]:
     """Of one target, or of all that have any."""
     names = [target] if target else list(client.overrides(limit=1)["targets"])
     for name in names:
@@ -162,7 +164,7 @@ def retrain(
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
     given = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
     request = {field: value for field, value in given.items() if value is not None}
-    with ServiceClient(url) as client:
+    with _service(url) as client:
         job = client.train(request) if pccem else client.retrain(request)
         if timeout:
             job = client.finished(job, timeout)
@@ -217,3 +219,9 @@ def _show_models(targets: dict[str, dict[str, Any]]) -> None:
         print_line(f"{target}: {trained['version']} is out, labels from {trained['source']}")
         if trained["refused"]:
             note(f"{target}: no new model: {trained['refused']}")
+
+
+def _service(url: str) -> "ServiceClient":
+    from app.cli.serving.client import ServiceClient
+
+    return ServiceClient(url)

@@ -54,12 +54,12 @@ def test_commands_print_what_the_page_shows(shown: Shown, folder: Path) -> None:
 
 
 def test_every_block_of_output_is_of_a_command_that_is_run() -> None:
-    """A block without a language holds commands only, or begins with the one that printed it."""
-    blocks = code_blocks(README, "")
-    outputs = [block for block in blocks if "──" in block or "PCOC" in block]
+    """But for what `make run` prints, whose traffic is that of the hours before it is started."""
+    outputs = [block for block in code_blocks(README, "") if "──" in block or "PCOC" in block]
+    of_now = [block for block in outputs if block.startswith("20 synthetic campaigns")]
 
-    assert len(outputs) == len(shown_commands()) == 5
-    assert all(block.startswith("$ .venv/bin/sirocco ") for block in outputs)
+    assert len(of_now) == 1
+    assert len(outputs) - len(of_now) == len(shown_commands()) == 4
 
 
 def test_client_example_stays_short() -> None:
