@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the log that the page has written."""
     here: Path = tmp_path_factory.mktemp("readme")
     (simulated,) = re.findall(r"^\.venv/bin/sirocco (simulate log\.parquet .+)$", README, re.M)
-    assert sirocco(simulated, here).endswith("--- exit code None\n")
+    assert sirocco(simulated, here).endswith("--- exit code 0\n")
     return here
 
 
