@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 
-from app.reports.charts.bars import bars_chart
-from app.reports.charts.lines import lines_chart
+from app.reports.charts.by_name import bars_chart
+from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart
 from benchmarks.calibrate_ratios import BATCH, ECHO, FRAMEWORKS, column_of, size_of
 from benchmarks.figures import Cell, Table, middle, transposed

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.cli.main import end_with
+from app.cli.signals import end_with
 from benchmarks.load import HOST, TIMEOUT_SECONDS
 
 ROOT = Path(__file__).parents[1]

@@ -68,7 +68,7 @@ def measure_large() -> Table:
 
 
 def _run(log: Path, *options: str) -> Mapping[str, Cell]:
-    command = [sys.executable, "-m", "app.cli", "evaluate", str(log), *options]
+    command = [sys.executable, "-P", "-m", "app.cli", "evaluate", str(log), *options]
     started = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

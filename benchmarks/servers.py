@@ -18,8 +18,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.api.server.server import server_of
-from app.cli.main import end_with
 from app.cli.serving.settings import free_port
+from app.cli.signals import end_with
 from app.settings import load_settings
 from benchmarks import naive
 from benchmarks.echo import echo

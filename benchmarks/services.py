@@ -33,7 +33,7 @@ def service(redis_url: str) -> Iterator[Started]:
     """A service on the store; it ends with the block, and with this process."""
     port = free_port(HOST)
     options = ["--redis-url", redis_url, "--port", str(port)]
-    command = [sys.executable, "-m", "app.cli", "--parent", str(os.getpid()), "serve"]
+    command = [sys.executable, "-P", "-m", "app.cli", "--parent", str(os.getpid()), "serve"]
     began = time.perf_counter()
     process = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
     http = HTTPConnection(HOST, port)

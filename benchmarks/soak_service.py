@@ -103,7 +103,7 @@ def _hour(names: list[str], rng: np.random.Generator) -> BinsTable:
 def _running(name: str, environment: dict[str, str], folder: Path, core: int) -> Iterator[int]:
     log = folder / f"{name}.log"
     # As `sirocco up` has it.
-    child = Child(name, (name,), environment, log, gives_way=name == "worker")
+    child = Child(name, (name,), environment, log, nice=name == "worker")
     with on_core(core):
         child.start()
     try:

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from app.cli.main import end_with
 from app.cli.serving.client import ServiceClient
+from app.cli.signals import end_with
 from app.storage import Jobs, open_redis
 
 LOOK_SECONDS = 0.1

@@ -1,1 +1,7 @@
-"""The `sirocco` command: one file per command, and what the commands share."""
+"""The command `sirocco`.
+
+`main` lists the commands; `backtest`, `evaluate`, `compare`, `auction`, `behaviours`, `ab_test`,
+`simulate`, `traffic` (demo, replay), `run` (up, serve, worker) and `operate` (retrain, overrides)
+declare their options and import nothing heavy. What the measuring ones do is in `measure`, what
+starts and calls services in `serving`. `options`, `console` and `signals` are shared.
+"""

@@ -1,40 +1,68 @@
-"""Where a command writes: results to stdout, everything else to stderr.
-
-What writes is imported with the first word: a process that serves says none.
-
-Progress bars on stderr.
-A progress bar over a share of the work, on stderr.
-"""
+"""Where a command writes: results to stdout, progress, notes and errors to stderr."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
+import orjson
+from rich import box
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
 
 from app.errors import Advance
 
-if TYPE_CHECKING:
-    from rich.console import Console
+Reached = Callable[[float], None]
 
 
-def results() -> "Console":
+def results() -> Console:
     """The console of tables and answers."""
-    from rich.console import Console
-
     return Console(highlight=False)
 
 
-def messages() -> "Console":
+def messages() -> Console:
     """The console of progress, notes and errors."""
-    from rich.console import Console
-
     return Console(stderr=True, highlight=False)
 
 
 def note(text: str) -> None:
-    """Say one thing that is no result."""
+    """Print one thing that is no result."""
     messages().print(text, soft_wrap=True, markup=False)
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print a line of a result as it is, without markup."""
+    results().print(Text(text, style=style), soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """Print a document in one line; an undefined number is null."""
+    results().out(orjson.dumps(document, default=dict).decode(), highlight=False)
+
+
+def numbers_table(*headings: str) -> Table:
+    """An empty table: names in the first column, numbers aligned on the right in the others."""
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, show_edge=False)
+    for place, heading in enumerate(headings):
+        justify = "right" if place else "left"
+        table.add_column(Text(heading), justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    return table
+
+
+def print_table(table: Table, title: str = "") -> None:
+    """Print a table under its title."""
+    if title:
+        print_line(title, "bold")
+    results().print(table)
+
+
+def note_files(**files: Path | None) -> None:
+    """Say where the files are that were written, by what they are."""
+    for what, path in files.items():
+        if path is not None:
+            note(f"{what.capitalize()}: {path}")
 
 
 @contextmanager
@@ -49,9 +77,6 @@ def progress(what: str, total: int, unit: str, *, shown: bool) -> Iterator[Advan
     with Progress(*columns, console=messages(), disable=not shown, transient=True) as bar:
         task = bar.add_task(what, total=total, standing="")
         yield lambda standing: bar.update(task, advance=1, standing=standing)
-
-
-Reached = Callable[[float], None]
 
 
 @contextmanager

@@ -1,92 +1,116 @@
-"""The command `sirocco`.
+"""The command `sirocco`: which subcommands it has, and how it ends.
 
-A child process ends when the process that started it is gone, however that one ended.
-SIGTERM ends a command as Ctrl-C does: every `with` block is left, every child is stopped.
-The commands by name, each imported when it is asked for: a process that serves should not wait
-for what only an evaluation needs.
+A subcommand's module is imported when it is called, and what its work needs when the work begins:
+neither a help text nor a process that serves waits for what only an evaluation needs.
 """
 
-import ctypes
-import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version
-from types import FrameType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from typer import Typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
 from app.cli.checkout import research
+from app.cli.signals import end_with, terminated_like_ctrl_c
 from app.errors import CommandError
 
-_PR_SET_PDEATHSIG = 1
+INTERRUPTED = 130
 
 
-def end_with(parent: int) -> None:
-    """Ask Linux for SIGTERM at the end of process `parent`; elsewhere only its own stop ends us.
+class CommandEntry(NamedTuple):
+    """A subcommand: its panel in the help, the module with the function of its name, and the first
+    paragraph of that function's docstring."""
 
-    The second look covers a parent that was gone before the request was made.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        raise SystemExit(0)
+    panel: str
+    module: str
+    about: str
 
 
-@contextmanager
-def terminated_like_ctrl_c() -> Iterator[None]:
-    """Inside, SIGTERM raises KeyboardInterrupt in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-_COMMANDS: Final = {
-    "demo": ("Look", "app.cli.serving.demo"),
-    "replay": ("Look", "app.cli.serving.replay"),
-    "backtest": ("Measure", "app.cli.backtest.backtest"),
-    "evaluate": ("Measure", "app.cli.evaluate.evaluate"),
-    "compare": ("Measure", "app.cli.compare.compare"),
-    "auction": ("Measure", "app.cli.auction.auction"),
-    "simulate": ("Measure", "app.cli.backtest.simulate"),
-    "behaviours": ("Measure", "app.cli.evaluate.behaviours"),
-    "reproduce": ("Measure", "research.reproduction.command"),
-    "readout": ("Measure", "app.cli.ab_test.readout"),
-    "up": ("Run", "app.cli.serving.up"),
-    "serve": ("Run", "app.cli.serving.serve"),
-    "worker": ("Run", "app.cli.serving.worker"),
-    "retrain": ("Operate", "app.cli.serving.retrain"),
-    "overrides": ("Operate", "app.cli.serving.overrides"),
+COMMANDS: Final = {
+    "demo": CommandEntry(
+        "Look",
+        "app.cli.traffic",
+        "Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.",
+    ),
+    "replay": CommandEntry(
+        "Look",
+        "app.cli.traffic",
+        "Play a real log through the real service, hour by hour, and print before and after.",
+    ),
+    "backtest": CommandEntry(
+        "Measure", "app.cli.backtest", "Compare calibrators on a log, without a service."
+    ),
+    "evaluate": CommandEntry(
+        "Measure",
+        "app.cli.evaluate",
+        "Measure the scores of a log as they are: how far off are they, and where?",
+    ),
+    "compare": CommandEntry(
+        "Measure", "app.cli.compare", "Which of two models is better, on the same impressions?"
+    ),
+    "auction": CommandEntry(
+        "Measure",
+        "app.cli.auction",
+        "Hold a log's ad auctions again with a new model: what would it earn?",
+    ),
+    "simulate": CommandEntry(
+        "Measure",
+        "app.cli.simulate",
+        "Write the log of a synthetic platform, to try the other commands on.",
+    ),
+    "behaviours": CommandEntry(
+        "Measure",
+        "app.cli.behaviours",
+        "Does behaviour after the click foretell conversions? Ask your own log.",
+    ),
+    "reproduce": CommandEntry(
+        "Measure",
+        "research.reproduction.command",
+        "Run the papers' tables again, beside the printed numbers.",
+    ),
+    "readout": CommandEntry(
+        "Measure",
+        "app.cli.ab_test",
+        "Analyse an A/B test: did the new arm earn more, and is that more than luck?",
+    ),
+    "up": CommandEntry(
+        "Run", "app.cli.run", "Run the whole service: Redis, API and worker, until Ctrl-C."
+    ),
+    "serve": CommandEntry(
+        "Run", "app.cli.run", "Run the API: it answers /v1/calibrate and stores events."
+    ),
+    "worker": CommandEntry(
+        "Run",
+        "app.cli.run",
+        "Run one worker: each hour it evaluates the maps in force, fits new ones and publishes"
+        " them.",
+    ),
+    "retrain": CommandEntry(
+        "Operate",
+        "app.cli.operate",
+        "Ask a running service for a refit now, and wait for its new version.",
+    ),
+    "overrides": CommandEntry(
+        "Operate",
+        "app.cli.operate",
+        "Give single campaigns a calibrator of their own, in a running service.",
+    ),
 }
-"""Where each command is: its panel in the help, and the module with the function of its name."""
 
 
-class LateCommands(Mapping[str, TyperCommand | TyperGroup]):
-    """The commands by name, each imported when it is asked for."""
+class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
+    """The commands by name, each imported when it is looked up."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        panel, module = _COMMANDS[name]
+        panel, module, _ = COMMANDS[name]
         inside = module.partition(".")[2]
         loaded = research(inside) if module.startswith("research.") else import_module(module)
         found = getattr(loaded, name)
-        if isinstance(found, Typer):
+        if isinstance(found, typer.Typer):
             return get_group_from_info(
                 TyperInfo(found, name=name, rich_help_panel=panel),
                 pretty_exceptions_short=True,
@@ -101,27 +125,35 @@ class LateCommands(Mapping[str, TyperCommand | TyperGroup]):
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(COMMANDS)
 
 
-class LateGroup(TyperGroup):
-    """A group of those commands."""
+class LazyGroup(TyperGroup):
+    """A group of those commands, whose help needs none of them."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands = LateCommands()  # type: ignore[assignment]
+        self.commands = LazyCommands()  # type: ignore[assignment]
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the commands as the table above describes them."""
+        loaded = self.commands
+        self.commands = {
+            name: TyperCommand(name, help=about, rich_help_panel=panel)
+            for name, (panel, _, about) in COMMANDS.items()
+        }
+        super().format_help(ctx, formatter)
+        self.commands = loaded
 
-INTERRUPTED = 130
 
 application = typer.Typer(
     name="sirocco",
-    cls=LateGroup,
-    help="Online calibration for ad platforms: predicted click probabilities in,"
-    " probabilities that come true out.",
+    cls=LazyGroup,
+    help="A calibration service for ad platforms: it maps a model's click or conversion scores to"
+    " calibrated probabilities.",
     epilog="Start with: sirocco demo",
     no_args_is_help=True,
     add_completion=False,
@@ -132,6 +164,8 @@ application = typer.Typer(
 
 
 def _print_version(wanted: bool) -> None:
+    from importlib.metadata import version
+
     if wanted:
         typer.echo(f"sirocco {version('sirocco')}")
         raise typer.Exit
@@ -145,8 +179,7 @@ _Version = Annotated[
 
 @application.callback()
 def _before_any_command(
-    _version: _Version = False,
-    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
+    _version: _Version = False, parent: Annotated[int | None, typer.Option(hidden=True)] = None
 ) -> None:
     if parent is not None:
         end_with(parent)
@@ -158,13 +191,13 @@ def main() -> None:
         with terminated_like_ctrl_c():
             application()
     except CommandError as error:
-        _say(error)
+        _print_error(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
-def _say(error: CommandError) -> None:
+def _print_error(error: CommandError) -> None:
     # Imported for what goes wrong only: a process that serves prints nothing.
     from rich.text import Text
 

@@ -1,28 +1,72 @@
-"""Options that several commands share, each described once.
-
-Durations and moments as people type them.
-Options that do not go together.
-"""
+"""Options that several commands share, each described once, and groups of them as dataclasses."""
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from app.datasets.epoch_times import EARLIEST, LATEST, epoch_seconds_of, out_of_range
 from app.errors import CommandError
-from app.settings import Settings
 
-EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-LATEST: Final = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
-
+WEEK_HOURS = 7 * 24
+DELAYED = "Delayed conversions"
 _HOURS = {"h": 1, "d": 24}
 _MINUTES = {"m": 1, "h": 60}
 _MINUTES_OF_AN_HOUR = 60
 _PATTERN = re.compile(r"([1-9][0-9]{0,3})([hd])")
 _SHORT_PATTERN = re.compile(r"([1-9][0-9]?)([mh])")
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command for typer: a parameter whose type is a dataclass stands for the options that are
+    its fields, and gets an instance of them."""
+    groups: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in signature(command).parameters.items()
+        if is_dataclass(parameter.annotation)
+    }
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    parameters = [
+        option.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in signature(command).parameters.values()
+        for option in _options_of(parameter)
+    ]
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {option.name: option.annotation for option in parameters}
+    return called
+
+
+def _options_of(parameter: Parameter) -> list[Parameter]:
+    if not is_dataclass(parameter.annotation):
+        return [parameter]
+    types = get_type_hints(parameter.annotation, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=types[field.name],
+        )
+        for field in fields(parameter.annotation)
+    ]
+
+
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """A `CommandError` about the first option that has a value; None is none."""
+    for option, value in given.items():
+        if value is not None:
+            raise CommandError(f"{option} {why}")
 
 
 def hours(text: str, option: str = "--window") -> int:
@@ -69,246 +113,19 @@ def moment(text: str, option: str) -> float:
     return seconds
 
 
-def epoch_seconds_of(text: str) -> float:
-    """Of a number, or of RFC 3339 text (without a zone: UTC); ValueError of anything else."""
-    text = text.strip()
-    try:
-        return float(text)
-    except ValueError:
-        time = datetime.fromisoformat(text)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+def log_argument(what: str, metavar: str = "LOG") -> Any:
+    """The argument that names a log, or several."""
+    about = f"{what}: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow."
+    return typer.Argument(metavar=metavar, help=about, show_default=False)
 
 
-def out_of_range(seconds: float) -> str:
-    """What is wrong with a moment outside of [EARLIEST, LATEST)."""
-    rule = "the year must be from 2000 to 2099"
-    if EARLIEST <= seconds / 1e3 < LATEST:
-        return f"{rule} (these look like milliseconds: divide them by 1000)"
-    return rule
-
-
-_COLUMNS = "Columns of the log"
-_FIT = "How maps are fitted"
-_SERVICE = "Service"
-DELAYED = "Delayed conversions"
-WEEK_HOURS = 7 * 24
-
-Log = Annotated[
-    Path,
-    typer.Argument(
-        metavar="LOG",
-        help="Scored impressions: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow.",
-        show_default=False,
-    ),
-]
-Logs = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="LOG",
-        help="Scored impressions: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow. With"
-        " --delayed, click logs: .parquet, one or several.",
-        show_default=False,
-    ),
-]
-ScoreColumn = Annotated[
-    str, typer.Option("--score", help="Raw probability, in [0, 1].", rich_help_panel=_COLUMNS)
-]
-OutcomeColumn = Annotated[
-    str, typer.Option("--outcome", help="0 or 1, or between.", rich_help_panel=_COLUMNS)
-]
-CampaignColumn = Annotated[
-    str, typer.Option("--campaign", help="Campaign of the impression.", rich_help_panel=_COLUMNS)
-]
-TimeColumn = Annotated[
-    str,
-    typer.Option(
-        "--time", help="Timestamp, RFC 3339 or seconds since 1970.", rich_help_panel=_COLUMNS
-    ),
-]
-ConvertedColumn = Annotated[
-    str,
-    typer.Option(
-        "--converted",
-        help="With --delayed: time of the conversion, empty where none came.",
-        rich_help_panel=_COLUMNS,
-    ),
-]
-BidColumn = Annotated[
-    str, typer.Option("--bid", help="Bid, where the log has one.", rich_help_panel=_COLUMNS)
-]
-
-
-def _window(default: str) -> Any:
-    return typer.Option(
-        "--window",
-        parser=hours,
-        metavar="DURATION",
-        help="Hours of events a refit learns from, such as 6h or 2d; pooled has hours of its"
-        " own, SIROCCO_HISTORY_HOURS.",
-        rich_help_panel=_FIT,
-        show_default=default,
-    )
-
-
-Window = Annotated[int | None, _window("24h")]
-DemoWindow = Annotated[int | None, _window("6h")]
-BinSize = Annotated[
-    int | None,
-    typer.Option(
-        "--bin-size",
-        min=1,
-        help="Samples per bin of sir; fewer for little traffic.",
-        rich_help_panel=_FIT,
-        show_default="1000",
-    ),
-]
-Calibrator = Annotated[
-    str | None,
-    typer.Option(
-        "--calibrator",
-        metavar="NAME",
-        help="pooled, sir, or another monotone calibrator.",
-        rich_help_panel=_FIT,
-        show_default=Settings.model_fields["calibrator"].default,
-    ),
-]
-RefitEvery = Annotated[
-    int | None,
-    typer.Option(
-        "--refit-every",
-        parser=lambda text: minutes_of_an_hour(text, "--refit-every"),
-        metavar="DURATION",
-        help="Time from refit to refit, such as 5m; it must divide an hour.",
-        rich_help_panel=_FIT,
-        show_default="1h",
-    ),
-]
-CampaignGroup = Annotated[
-    str | None,
-    typer.Option(
-        "--group",
-        metavar="REGEX",
-        help="Names the group of a campaign, such as '^([^/]+)/'; pooled lets campaigns of one"
-        " group learn from each other.",
-        rich_help_panel=_FIT,
-        show_default=False,
-    ),
-]
-MinSamples = Annotated[
-    float | None,
-    typer.Option(
-        "--min-samples",
-        min=0,
-        help="Samples in the window below which the target's map serves a campaign.",
-        rich_help_panel=_FIT,
-        show_default="100",
-    ),
-]
-MinPositives = Annotated[
-    float | None,
-    typer.Option(
-        "--min-positives",
-        min=0,
-        help="Positives in the window below which the target's map serves a campaign.",
-        rich_help_panel=_FIT,
-        show_default="10",
-    ),
-]
-
-JudgedHours = Annotated[
-    int | None,
-    typer.Option(
-        "--judged",
-        parser=lambda text: hours(text, "--judged"),
-        metavar="DURATION",
-        help="With --delayed: how much of a log's end is judged, such as 2d. With --compare: how"
-        " many hours of each regime.",
-        show_default="7d; with --compare the regime's own",
-        rich_help_panel=DELAYED,
-    ),
-]
-
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        help="What the outcome is.",
-        show_default="click; with --delayed the first delayed target",
-    ),
-]
-RedisUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--redis-url",
-        metavar="URL",
-        help="redis:// or unix:// address; without one an embedded Redis is started.",
-        rich_help_panel=_SERVICE,
-        show_default=False,
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        help="Where the embedded Redis keeps its data.",
-        rich_help_panel=_SERVICE,
-        show_default="sirocco-data",
-    ),
-]
-Host = Annotated[
-    str | None,
-    typer.Option(
-        "--host",
-        help="Address the API listens on.",
-        rich_help_panel=_SERVICE,
-        show_default="127.0.0.1",
-    ),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(
-        "--port",
-        min=0,
-        max=65535,
-        help="Port of the API.",
-        rich_help_panel=_SERVICE,
-        show_default="8080",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        max=256,
-        help="API processes that share the port; more than cores is waste.",
-        rich_help_panel=_SERVICE,
-        show_default="1",
-    ),
-]
-AllowPublic = Annotated[
-    bool | None,
-    typer.Option(
-        "--allow-public",
-        help="Allow an address that other machines reach. There are no API keys yet.",
-        rich_help_panel=_SERVICE,
-        show_default=False,
-    ),
-]
-Url = Annotated[
-    str | None,
-    typer.Option("--url", help="Address of a running service.", show_default=False),
-]
-RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]
+Log = Annotated[Path, log_argument("Scored impressions")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and notes.")]
-Picture = Annotated[
-    Path, typer.Option("--picture", metavar="PATH", help="Where the reliability picture is saved.")
-]
+_picture = partial(typer.Option, "--picture", metavar="PATH")
+Picture = Annotated[Path, _picture(help="Where the reliability picture is saved.")]
+NoPicture = Annotated[bool, typer.Option("--no-picture", help="Save no picture.")]
 OptionalPicture = Annotated[
-    Path | None,
-    typer.Option(
-        "--picture", metavar="PATH", help="Save a reliability picture there.", show_default=False
-    ),
+    Path | None, _picture(help="Save a reliability picture there.", show_default=False)
 ]
 Report = Annotated[
     Path | None,
@@ -319,11 +136,212 @@ Report = Annotated[
         show_default=False,
     ),
 ]
-NoPicture = Annotated[bool, typer.Option("--no-picture", help="Save no picture.")]
+PlatformSeed = Annotated[
+    int, typer.Option("--seed", min=0, help="Another seed is another platform.")
+]
+Campaigns = Annotated[int, typer.Option("--campaigns", min=1, help="How many campaigns.")]
+
+column = partial(typer.Option, rich_help_panel="Columns of the log")
 
 
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """A `CommandError` about the first option that has a value; None is none."""
-    for option, value in given.items():
-        if value is not None:
-            raise CommandError(f"{option} {why}")
+@dataclass(frozen=True, slots=True)
+class LogColumnOptions:
+    """The columns of a log of impressions."""
+
+    score: Annotated[str, column("--score", help="Raw probability, in [0, 1].")] = "score"
+    outcome: Annotated[str, column("--outcome", help="0 or 1, or between.")] = "outcome"
+    campaign: Annotated[str, column("--campaign", help="Campaign of the impression.")] = "campaign"
+    time: Annotated[str, column("--time", help="Timestamp, RFC 3339 or seconds since 1970.")] = (
+        "time"
+    )
+    bid: Annotated[str, column("--bid", help="Bid, where the log has one.")] = "bid"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyLogColumnOptions(LogColumnOptions):
+    """The columns of a log of impressions, or with --delayed of a click log."""
+
+    converted: Annotated[
+        str,
+        column(
+            "--converted", help="With --delayed: time of the conversion, empty where none came."
+        ),
+    ] = "converted_at"
+
+
+_fit = partial(typer.Option, rich_help_panel="How maps are fitted")
+
+
+def _window(default: str) -> Any:
+    return _fit(
+        "--window",
+        parser=hours,
+        metavar="DURATION",
+        help="Hours of events a refit learns from, such as 6h or 2d; pooled has hours of its"
+        " own, SIROCCO_HISTORY_HOURS.",
+        show_default=default,
+    )
+
+
+Window = Annotated[int | None, _window("24h")]
+DemoWindow = Annotated[int | None, _window("6h")]
+BinSize = Annotated[
+    int | None,
+    _fit(
+        "--bin-size",
+        min=1,
+        help="Samples per bin of sir; fewer for little traffic.",
+        show_default="1000",
+    ),
+]
+Calibrator = Annotated[
+    str | None,
+    _fit(
+        "--calibrator",
+        metavar="NAME",
+        help="pooled, sir, or another monotone calibrator.",
+        show_default="pooled",
+    ),
+]
+RefitEvery = Annotated[
+    int | None,
+    _fit(
+        "--refit-every",
+        parser=lambda text: minutes_of_an_hour(text, "--refit-every"),
+        metavar="DURATION",
+        help="Time from refit to refit, such as 5m; it must divide an hour.",
+        show_default="1h",
+    ),
+]
+CampaignGroup = Annotated[
+    str | None,
+    _fit(
+        "--group",
+        metavar="REGEX",
+        help="Names the group of a campaign, such as '^([^/]+)/'; pooled lets campaigns of one"
+        " group learn from each other.",
+        show_default=False,
+    ),
+]
+
+
+def _least(what: str, default: str) -> Any:
+    about = f"{what} in the window below which the target's map serves a campaign."
+    return _fit(f"--min-{what.lower()}", min=0, help=about, show_default=default)
+
+
+MinSamples = Annotated[float | None, _least("Samples", "100")]
+MinPositives = Annotated[float | None, _least("Positives", "10")]
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """How maps are fitted, named after the settings; None where nothing is given."""
+
+    window_hours: Window = None
+    bin_size: BinSize = None
+    calibrator: Calibrator = None
+    min_samples: MinSamples = None
+    min_positives: MinPositives = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefitOptions:
+    """How a worker refits, named after the settings; None where nothing is given."""
+
+    window_hours: Window = None
+    bin_size: BinSize = None
+    calibrator: Calibrator = None
+    refit_minutes: RefitEvery = None
+    campaign_group: CampaignGroup = None
+    min_samples: MinSamples = None
+    min_positives: MinPositives = None
+
+
+ScoredHours = Annotated[
+    int | None,
+    typer.Option(
+        "--judged",
+        parser=lambda text: hours(text, "--judged"),
+        metavar="DURATION",
+        help="With --delayed: how much of a log's end is evaluated, such as 2d. With --compare:"
+        " how many hours of each regime.",
+        show_default="7d; with --compare the regime's own",
+        rich_help_panel=DELAYED,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="What the outcome is.",
+        show_default="click; with --delayed the first delayed target",
+    ),
+]
+
+_service = partial(typer.Option, rich_help_panel="Service")
+Host = Annotated[
+    str | None, _service("--host", help="Address the API listens on.", show_default="127.0.0.1")
+]
+Port = Annotated[
+    int | None, _service("--port", min=0, max=65535, help="Port of the API.", show_default="8080")
+]
+RedisUrl = Annotated[
+    str | None,
+    _service(
+        "--redis-url",
+        metavar="URL",
+        help="redis:// or unix:// address; without one an embedded Redis is started.",
+        show_default=False,
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    _service(
+        "--data-dir", help="Where the embedded Redis keeps its data.", show_default="sirocco-data"
+    ),
+]
+AllowPublic = Annotated[
+    bool | None,
+    _service(
+        "--allow-public",
+        help="Allow an address that other machines reach. There are no API keys yet.",
+        show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    _service(
+        "--workers",
+        min=1,
+        max=256,
+        help="API processes that share the port; more than cores is waste.",
+        show_default="1",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Which Redis a process works with, named after the settings."""
+
+    redis_url: RedisUrl = None
+    data_dir: DataDir = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Where the API listens and which Redis it works with, named after the settings."""
+
+    host: Host = None
+    port: Port = None
+    redis_url: RedisUrl = None
+    data_dir: DataDir = None
+    allow_public: AllowPublic = None
+    workers: Workers = None
+
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="Address of a running service.", show_default=False)
+]
+RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]

@@ -1,7 +1,7 @@
 """The log of an A/B test: one row for each impression, with its arm and what it cost."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.datasets.tables import LogColumn, read_table
+from app.datasets.tables import LogColumn, read_table, require_columns
 from app.errors import CommandError
 from evaluation import AbReadout, ab_readout
 
@@ -20,7 +20,7 @@ _LARGEST = 1e290
 
 
 @dataclass(frozen=True, slots=True)
-class ReadoutColumns:
+class AbColumns:
     """Which column of the log holds what.
 
     Without a name, `value` and `outcome` are read from columns called so where the log has them;
@@ -35,14 +35,7 @@ class ReadoutColumns:
 
     def named(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        columns = {
-            "arm": self.arm,
-            "cost": self.cost,
-            "value": self.value,
-            "outcome": self.outcome,
-            "unit": self.unit,
-        }
-        return {what: name for what, name in columns.items() if name is not None}
+        return {what: name for what, name in asdict(self).items() if name is not None}
 
     def in_log(self, names: Sequence[str]) -> dict[str, str]:
         """What -> its column, in a log with columns `names`."""
@@ -51,7 +44,7 @@ class ReadoutColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReadoutLog:
+class AbTestLog:
     """n impressions: `rows` and `units` are the arm and the unit of each, as indices, (n,)."""
 
     file: str
@@ -62,8 +55,8 @@ class ReadoutLog:
     clicks: NDArray[np.float64] | None
     units: NDArray[np.int32] | None
 
-    def read_out(self, control: str, split: Mapping[str, float] | None) -> AbReadout:
-        """The readout; its arms are indices into the names here."""
+    def analysed(self, control: str, split: Mapping[str, float] | None) -> AbReadout:
+        """The analysis; its arms are indices into the names here."""
         self._check(control)
         if split is not None and split.keys() != set(self.arms):
             raise CommandError(
@@ -100,12 +93,13 @@ class ReadoutLog:
             )
 
 
-def read_readout_log(path: Path, columns: ReadoutColumns) -> ReadoutLog:
+def read_ab_test(path: Path, columns: AbColumns) -> AbTestLog:
     """The impressions of a test; a `CommandError` names file, row, column, value and rule."""
 
     def choose(names: Sequence[str]) -> list[str]:
-        _require(path, names, columns)
-        return [*dict.fromkeys(columns.in_log(names).values())]
+        wanted = columns.in_log(names)
+        require_columns(path.name, names, wanted)
+        return [*dict.fromkeys(wanted.values())]
 
     table = read_table(path, choose, _types(columns))
     found = {
@@ -113,7 +107,7 @@ def read_readout_log(path: Path, columns: ReadoutColumns) -> ReadoutLog:
         for what, name in columns.in_log(table.column_names).items()
     }
     arms, rows = found["arm"].categories("an arm must have a name")
-    return ReadoutLog(
+    return AbTestLog(
         file=path.name,
         arms=arms,
         rows=rows,
@@ -134,21 +128,10 @@ def _units(column: LogColumn | None) -> NDArray[np.int32] | None:
     return None if column is None else column.categories("a unit must have a name")[1]
 
 
-def _types(columns: ReadoutColumns) -> dict[str, Any]:
+def _types(columns: AbColumns) -> dict[str, Any]:
     numbers = (columns.cost, columns.value or _VALUE, columns.outcome or _OUTCOME)
     texts = (columns.arm, columns.unit)
     return {
         **dict.fromkeys(numbers, pa.float64()),
         **{name: pa.string() for name in texts if name is not None},
     }
-
-
-def _require(path: Path, names: Sequence[str], columns: ReadoutColumns) -> None:
-    for what, name in columns.in_log(names).items():
-        if name not in names:
-            raise CommandError(
-                f"{path.name} has no column {name!r}: name the {what} column with --{what}."
-                f" It has: {', '.join(names)}"
-            )
-        if names.count(name) > 1:
-            raise CommandError(f"{path.name} has {names.count(name)} columns named {name!r}")

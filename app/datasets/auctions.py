@@ -1,22 +1,21 @@
-"""Logs of auctions in files: a row for each candidate of each page.
-
-Which columns a log of auctions has, and what must stand in them.
-"""
+"""Logs of auctions in files, read and synthetic: a row for each candidate of each page."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
 from numpy.typing import NDArray
 
-from app.datasets.tables import LogColumn, is_text, read_table
-from app.errors import CommandError
+from app.datasets.tables import LogColumn, is_text, read_table, require_once
+from app.errors import FAILED, CommandError
 from calibrators.samples import Floats
-from evaluation.auction import BadRow, SearchLog, SlotLayout
+from evaluation.auction import BadRow, DrawnSearchLog, SearchLog, SearchPlatform, SlotLayout
 
 CANDIDATE: Final = "candidate"
 _EMPTY: Final = "every candidate has a page, a query and an ad: their names or numbers"
@@ -39,16 +38,7 @@ class AuctionColumns:
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        names = {
-            "page": self.page,
-            "query": self.query,
-            "ad": self.ad,
-            "position": self.position,
-            "clicked": self.clicked,
-            "bid": self.bid,
-            "score": self.score,
-        }
-        return names if self.candidate is None else {**names, "candidate": self.candidate}
+        return {what: name for what, name in asdict(self).items() if name is not None}
 
     def choose(self, file: str, names: Sequence[str]) -> list[str]:
         """The columns to read from a file with columns `names`, or a `CommandError`."""
@@ -78,8 +68,7 @@ class AuctionColumns:
                 f" It has: {', '.join(names)}"
             )
         for name in self.required.values():
-            if names.count(name) > 1:
-                raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
+            require_once(file, names, name)
 
 
 def codes(column: LogColumn) -> NDArray[np.int32]:
@@ -215,5 +204,54 @@ def _log(
             "positions": columns.position,
             "clicks": columns.clicked,
         }
-        told = column(named[bad.column])
-        told.refuse(bad.row, told.values[bad.row].as_py(), bad.rule)
+        broken = column(named[bad.column])
+        broken.refuse(bad.row, broken.values[bad.row].as_py(), bad.rule)
+
+
+PAGES_PER_QUERY = 100
+DEMO_CANDIDATE = "sharper_head"
+_BASELINE = "baseline"
+_WRITERS = {".parquet": pyarrow.parquet.write_table, ".csv": pyarrow.csv.write_csv}
+
+
+def drawn_log(pages: int, seed: int) -> DrawnSearchLog:
+    """Pages of the synthetic search engine, a query for every hundred."""
+    return SearchPlatform(max(pages // PAGES_PER_QUERY, 1), pages=pages, seed=seed).draw()
+
+
+def demo_models(drawn: DrawnSearchLog) -> AuctionLog:
+    """The log as `sirocco auction` would read it."""
+    models = {"baseline": drawn.scores, "candidate": drawn.models[DEMO_CANDIDATE]}
+    return AuctionLog(drawn.log, models)
+
+
+def check_writable(path: Path) -> None:
+    """A `CommandError` when no log can be written at `path`."""
+    if path.suffix.lower() not in _WRITERS:
+        raise CommandError(f"{path}: --write makes a {' or a '.join(_WRITERS)}")
+    if not path.absolute().parent.is_dir():
+        raise CommandError(f"{path}: there is no folder {path.absolute().parent}")
+
+
+def write_log(drawn: DrawnSearchLog, path: Path) -> int:
+    """Save the log under the default names of columns; returns the number of rows."""
+    log = drawn.log
+    others = {name: scores for name, scores in drawn.models.items() if name != _BASELINE}
+    table = pa.table(
+        {
+            "page": log.pages,
+            "query": log.queries,
+            "ad": log.ads,
+            "position": pa.array(log.positions, mask=log.positions == 0),
+            "clicked": log.clicks.astype(np.int8),
+            "bid": log.bids,
+            "score": drawn.scores,
+            "candidate": others.pop(DEMO_CANDIDATE),
+            **others,
+        }
+    )
+    try:
+        _WRITERS[path.suffix.lower()](table, path)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
+    return int(table.num_rows)

@@ -1,7 +1,4 @@
-"""Logs of clicks with behaviours, features and whether they converted, a row for each click.
-
-Features of clicks from the columns of a log: numbers, sums of columns, or text.
-"""
+"""Logs of clicks with behaviours, features (numbers, sums of columns, text) and conversions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -164,8 +161,8 @@ def read_behaviour_log(
                 f"{path.name} has no column {conversion!r}: name it with --conversion."
                 f" It has: {', '.join(names)}"
             )
-        asked = [*wanted("behaviour", behaviours, names), *wanted("feature", features, names)]
-        return [*dict.fromkeys((conversion, *(name for one in asked for name in one.columns)))]
+        chosen = [*wanted("behaviour", behaviours, names), *wanted("feature", features, names)]
+        return [*dict.fromkeys((conversion, *(name for one in chosen for name in one.columns)))]
 
     table = read_table(path, choose, {})
     names = table.column_names

@@ -1,7 +1,7 @@
 """Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.datasets.behaviours import FeatureColumn
-from app.datasets.tables import LogColumn, epoch_seconds, read_table
+from app.datasets.tables import (
+    LogColumn,
+    epoch_seconds,
+    read_table,
+    require_columns,
+    require_once,
+    require_parquet,
+)
 from app.errors import CommandError
+from app.whole_files import whole_file
 from calibrators.samples import Floats
 from evaluation import ClickStream
 from pccem import Categorical, Clicks, Column, Features
 
-_SUFFIX = ".parquet"
+_WHAT = "a click log"
 _BEHAVIOUR, _FEATURE = "behaviour.", "feature."
 _KNOWN_UNTIL = b"sirocco.known_until"
 
@@ -33,12 +41,7 @@ class ClickColumns:
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return {
-            "time": self.time,
-            "campaign": self.campaign,
-            "score": self.score,
-            "converted": self.converted,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,17 +58,19 @@ def read_click_log(path: Path, columns: ClickColumns | None = None) -> ClickFile
     A log that does not say until when its conversions are known ends with its last time.
     """
     named = columns or ClickColumns()
-    _require_parquet(path)
+    require_parquet(path, _WHAT)
 
     def choose(names: Sequence[str]) -> list[str]:
-        _require(path.name, names, named)
+        require_columns(path.name, names, named.required)
+        for name in names:
+            require_once(path.name, names, name)
         read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))
         return [*dict.fromkeys((*named.required.values(), *read))]
 
     table = read_table(path, choose, {})
     stream = _stream(path.name, table, named)
-    told = (table.schema.metadata or {}).get(_KNOWN_UNTIL)
-    return ClickFile(stream, _last_time(stream) if told is None else float(told))
+    known_until = (table.schema.metadata or {}).get(_KNOWN_UNTIL)
+    return ClickFile(stream, _last_time(stream) if known_until is None else float(known_until))
 
 
 def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:
@@ -73,35 +78,12 @@ def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: flo
 
     The file stands there when all of it does.
     """
-    _require_parquet(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
+    require_parquet(path, _WHAT)
+    with whole_file(path) as unfinished:
         clicks = _write(unfinished, streams, known_until)
         if not clicks:
             raise CommandError(f"{path}: there are no clicks to write")
-        unfinished.replace(path)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
     return clicks
-
-
-def _require_parquet(path: Path) -> None:
-    if path.suffix.lower() != _SUFFIX:
-        raise CommandError(f"{path}: a click log is Parquet, its name ends in {_SUFFIX}")
-
-
-def _require(file: str, names: Sequence[str], columns: ClickColumns) -> None:
-    for what, name in columns.required.items():
-        if name not in names:
-            raise CommandError(
-                f"{file} has no column {name!r}: name the {what} column with --{what}."
-                f" It has: {', '.join(names)}"
-            )
-    for name in names:
-        if names.count(name) > 1:
-            raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
 
 
 def _stream(file: str, table: Any, columns: ClickColumns) -> ClickStream:

@@ -1,9 +1,5 @@
-"""From batches of a file to batches that are measured.
-
-Which columns `sirocco evaluate` reads, and which of them a log may lack.
-The hours of a log, numbered as they come up.
-Slices of a log by the values of a column, numbered as they come up.
-"""
+"""The log that `sirocco evaluate` reads: which columns it may lack, and its hours and slices,
+numbered as they come up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +18,8 @@ from app.datasets.impressions import (
     SCORE_RULE,
     LogColumns,
     RawBatch,
-    require_column,
 )
-from app.datasets.tables import LogColumn, epoch_seconds
+from app.datasets.tables import LogColumn, epoch_seconds, require_columns
 from app.errors import CommandError
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from evaluation.streaming import OVERALL, Groupings, LogBatch
@@ -55,10 +50,9 @@ class EvaluateColumns:
     def present(self, file: str, names: Sequence[str]) -> "PresentColumns":
         """What a file with columns `names` has of them; a `CommandError` when one is missing."""
         found = {what: name for what, name in self._optional.items() if name in names}
-        for what, name in {**self._needed, **found}.items():
-            require_column(file, names, what, name)
+        require_columns(file, names, {**self._needed, **found})
         for name in self.by:
-            require_column(file, names, "by", name)
+            require_columns(file, names, {"by": name})
         return PresentColumns(self, found.get("campaign"), found.get("time"), found.get("bid"))
 
     @property
@@ -80,10 +74,10 @@ class EvaluateColumns:
     @property
     def _needed(self) -> dict[str, str]:
         needed = {"score": self.log.score, "outcome": self.log.outcome}
-        asked = {"group": self.group, "placement": self.placement}
+        named = {"group": self.group, "placement": self.placement}
         for what, name in self._optional.items():
-            asked[what] = name if name != getattr(_DEFAULTS, what) else None
-        return needed | {what: name for what, name in asked.items() if name is not None}
+            named[what] = name if name != getattr(_DEFAULTS, what) else None
+        return needed | {what: name for what, name in named.items() if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +92,10 @@ class PresentColumns:
     @property
     def chosen(self) -> list[str]:
         """The columns to read."""
-        asked = self.columns
+        wanted = self.columns
         names = (
-            asked.log.score, asked.log.outcome, self.campaign, self.time, self.bid, *asked.by,
-            asked.group, asked.placement,
+            wanted.log.score, wanted.log.outcome, self.campaign, self.time, self.bid, *wanted.by,
+            wanted.group, wanted.placement,
         )  # fmt: skip
         return [*dict.fromkeys(name for name in names if name is not None)]
 
@@ -200,7 +194,7 @@ def _encoded(column: LogColumn) -> tuple[list[str], NDArray[np.int64]]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         kind = column.values.type
         raise CommandError(
-            f"{column.file}: column {column.name!r} holds {kind}; slices are told by text, numbers"
+            f"{column.file}: column {column.name!r} holds {kind}; slices are named by text, numbers"
             " or truth values"
         ) from error
     indices = np.asarray(pc.fill_null(pc.cast(encoded.indices, pa.int64()), len(values)))
@@ -286,12 +280,12 @@ class BatchReader:
         return np.where(codes == number, 0, LEFT_OUT).astype(np.int32)
 
     def _check_mainline(self) -> None:
-        names, asked = self._placements.names, self.present.columns
-        if asked.mainline not in names:
+        names, wanted = self._placements.names, self.present.columns
+        if wanted.mainline not in names:
             shown = ", ".join(sorted(names)[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
             raise CommandError(
-                f"{self._file}: no row has {asked.placement} = {asked.mainline!r}, so there is no"
-                f" mainline. {asked.placement} is one of: {shown}"
+                f"{self._file}: no row has {wanted.placement} = {wanted.mainline!r}, so there is no"
+                f" mainline. {wanted.placement} is one of: {shown}"
             )
 
     def _column(self, raw: RawBatch, name: str) -> LogColumn:

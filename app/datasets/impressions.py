@@ -1,12 +1,12 @@
-"""Logs of scored impressions in files: Parquet, CSV and TSV, plain or compressed.
+"""Logs of scored impressions in files, read whole or batch by batch.
 
-Logs in files read batch by batch, so that their length does not matter.
-A log as one table of events, however long it is: beyond a budget, rows are taken together.
+Of a log too long to hold row by row, the rows of one hour, campaign and score cell are taken
+together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from app.cli.console import percent_bar
 from app.datasets.tables import (
     Choose,
     LogColumn,
@@ -26,10 +25,10 @@ from app.datasets.tables import (
     is_text,
     no_rows,
     read_table,
+    require_columns,
     text_columns,
     text_conversion,
 )
-from app.errors import CommandError
 from evaluation import EventTable
 from evaluation.backtest.event_table import EventCells
 
@@ -53,12 +52,7 @@ class LogColumns:
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return {
-            "score": self.score,
-            "outcome": self.outcome,
-            "campaign": self.campaign,
-            "time": self.time,
-        }
+        return {what: name for what, name in asdict(self).items() if what != "bid"}
 
     def present(self, names: Sequence[str]) -> list[str]:
         """The columns to read from a log with columns `names`."""
@@ -71,7 +65,7 @@ class LogColumns:
         missing."""
 
         def choose(names: Sequence[str]) -> list[str]:
-            require_columns(path, names, self.required)
+            require_columns(path.name, names, self.required)
             return self.present(names)
 
         return choose
@@ -111,26 +105,6 @@ def events_of(file: str, table: Any, columns: LogColumns, first: int = 0) -> Eve
         outcomes=column(columns.outcome).truths().within(0, 1, OUTCOME_RULE),
         bids=bids,
     )
-
-
-def require_columns(path: Path, names: Sequence[str], required: Mapping[str, str]) -> None:
-    """A `CommandError` unless a log with columns `names` has each that is required once.
-
-    `required` is what -> column, where --what is the option that names it.
-    """
-    for what, name in required.items():
-        require_column(path.name, names, what, name)
-
-
-def require_column(file: str, names: Sequence[str], what: str, name: str) -> None:
-    """Refuse a file without a column `name`, or with two; the option --`what` names it."""
-    if name not in names:
-        raise CommandError(
-            f"{file} has no column {name!r}: name the {what} column with --{what}."
-            f" It has: {', '.join(names)}"
-        )
-    if names.count(name) > 1:
-        raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
 
 
 BATCH_ROWS = 1 << 19
@@ -275,24 +249,27 @@ def event_batches(path: Path, columns: LogColumns) -> Iterator[tuple[EventTable,
 
 
 def read_events(
-    path: Path, columns: LogColumns, *, quiet: bool, most_rows: int = MOST_ROWS
+    path: Path,
+    columns: LogColumns,
+    reached: Callable[[float], None],
+    most_rows: int = MOST_ROWS,
 ) -> EventTable:
     """All events of a log; of one with more than `most_rows` rows, its cells.
 
-    See `EventCells`: each of its rows then stands for several events.
+    See `EventCells`: each of its rows then stands for several events. `reached` is called with the
+    share of the file that has been read.
     """
     held: list[EventTable] = []
     cells: EventCells | None = None
     rows = 0
-    with percent_bar(f"reading {path.name}", shown=not quiet) as reached:
-        for events, done in event_batches(path, columns):
-            rows += len(events)
-            held.append(events)
-            if cells is None and rows > most_rows:
-                cells = EventCells()
-            if cells is not None:
-                _move(held, cells)
-            reached(done)
+    for events, done in event_batches(path, columns):
+        rows += len(events)
+        held.append(events)
+        if cells is None and rows > most_rows:
+            cells = EventCells()
+        if cells is not None:
+            _move(held, cells)
+        reached(done)
     return EventTable.concatenate(held) if cells is None else cells.table()
 
 

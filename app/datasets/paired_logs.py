@@ -1,9 +1,4 @@
-"""One of two logs that are compared, read batch by batch.
-
-Two logs of the same impressions, joined by an id.
-Two logs of the same impressions, row beside row.
-Whether the rows of two logs are the same impressions.
-"""
+"""Two logs of the same impressions, read batch by batch: row beside row, or joined by an id."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,9 +21,8 @@ from app.datasets.impressions import (
     LogColumns,
     LogFile,
     RawBatch,
-    require_columns,
 )
-from app.datasets.tables import LogColumn, epoch_seconds, no_rows
+from app.datasets.tables import LogColumn, epoch_seconds, no_rows, require_columns
 from app.errors import CommandError
 from calibrators.samples import Floats
 from evaluation import EventTable
@@ -68,18 +62,12 @@ class SideBatch:
     def part(self, chosen: Chosen) -> "SideBatch":
         """Some of the rows; a slice of them begins where it begins."""
         skipped = chosen.start or 0 if isinstance(chosen, slice) else 0
-        campaigns = self.campaigns
-        return SideBatch(
-            self.file,
-            self.first + skipped,
-            self.done,
-            self.scores[chosen],
-            None if campaigns is None else Campaigns(campaigns.names, campaigns.rows[chosen]),
-            None if self.times is None else self.times[chosen],
-            None if self.outcomes is None else self.outcomes[chosen],
-            None if self.bids is None else self.bids[chosen],
-            None if self.ids is None else self.ids[chosen],
-        )
+        found = self.campaigns
+        campaigns = None if found is None else Campaigns(found.names, found.rows[chosen])
+        columns: tuple[Any, ...] = (self.times, self.outcomes, self.bids, self.ids)
+        others = (None if column is None else column[chosen] for column in columns)
+        scores = self.scores[chosen]
+        return SideBatch(self.file, self.first + skipped, self.done, scores, campaigns, *others)
 
     @classmethod
     def joined(cls, parts: Sequence["SideBatch"]) -> Self:
@@ -119,11 +107,11 @@ class SideFile:
         required = {f"score-{self.side}": self.columns.score}
         if self.id is not None:
             required["id"] = self.id
-        require_columns(self.path, names, required)
+        require_columns(self.path.name, names, required)
         columns = self.columns
         others = (columns.campaign, columns.time, columns.outcome, columns.bid)
         present = {name: name for name in others if name in names}
-        require_columns(self.path, names, present)
+        require_columns(self.path.name, names, present)
         return [*dict.fromkeys([*required.values(), *present])]
 
     def _batch(self, batch: RawBatch) -> SideBatch:

@@ -1,6 +1,6 @@
 """The impression log of a synthetic platform: something to try the measuring commands on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet
 from scipy.special import expit, logit
 
+from app.datasets.tables import require_parquet
 from app.errors import Advance, CommandError
+from app.whole_files import whole_file
 from evaluation import Platform, PlatformHour
 
-_SUFFIX = ".parquet"
 _USERS = 30_000
 _NOISE_OF_CANDIDATE, _SPREAD_OF_BIDS, _SPREAD_IN_CAMPAIGN = 0.2, 0.7, 0.2
 _CATEGORY = pa.dictionary(pa.int32(), pa.string())
@@ -38,29 +39,17 @@ def write_impression_log(path: Path, platform: Platform, hours: int, advance: Ad
     noise), bids and costs, and the arms of an A/A test over users. The file stands there when all
     of it does.
     """
-    if path.suffix.lower() != _SUFFIX:
-        raise CommandError(f"{path}: this log is Parquet, its name ends in {_SUFFIX}")
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
+    require_parquet(path, "this log")
+    with whole_file(path) as unfinished:
+        impressions = 0
         with pyarrow.parquet.ParquetWriter(unfinished, SCHEMA) as writer:
-            impressions = sum(map(_writing(writer, advance), _drawn(platform, hours)))
+            for table in _drawn(platform, hours):
+                writer.write_table(table)
+                impressions += int(table.num_rows)
+                advance("")
         if not impressions:
             raise CommandError(f"{path}: there are no impressions to write")
-        unfinished.replace(path)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
     return impressions
-
-
-def _writing(writer: Any, advance: Advance) -> Callable[[Any], int]:
-    def write(table: Any) -> int:
-        writer.write_table(table)
-        advance("")
-        return int(table.num_rows)
-
-    return write
 
 
 def _drawn(platform: Platform, hours: int) -> Iterator[Any]:

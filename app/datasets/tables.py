@@ -1,8 +1,5 @@
-"""Tables in files: Parquet, CSV and TSV, plain or compressed.
-
-One column of a log file, turned into numbers; every error names file, row, column and value.
-The times of a log file: timestamps, RFC 3339 text or seconds since 1970.
-"""
+"""Tables in files (Parquet, CSV and TSV, plain or compressed), and their columns as numbers, names
+and times; every error names file, row, column, value and rule."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,12 +14,13 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from app.cli.options import EARLIEST, LATEST, epoch_seconds_of, out_of_range
+from app.datasets.epoch_times import EARLIEST, LATEST, epoch_seconds_of, out_of_range
 from app.errors import CommandError
 
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = {".parquet", ".pq"}
+_WRITTEN = ".parquet"
 
 Choose = Callable[[Sequence[str]], Sequence[str]]
 """The columns to read from a file with columns so named; raises `CommandError` when one is
@@ -57,6 +55,32 @@ def errors_named(path: Path) -> Iterator[None]:
 def no_rows(path: Path) -> CommandError:
     """The error of a log without a row."""
     return CommandError(f"{path}: the log has no rows")
+
+
+def require_columns(file: str, names: Sequence[str], required: Mapping[str, str]) -> None:
+    """A `CommandError` unless a file with columns `names` has each that is required once.
+
+    `required` is what -> column, where --what is the option that names it.
+    """
+    for what, name in required.items():
+        if name not in names:
+            raise CommandError(
+                f"{file} has no column {name!r}: name the {what} column with --{what}."
+                f" It has: {', '.join(names)}"
+            )
+        require_once(file, names, name)
+
+
+def require_once(file: str, names: Sequence[str], name: str) -> None:
+    """A `CommandError` where a file has several columns of a name."""
+    if names.count(name) > 1:
+        raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
+
+
+def require_parquet(path: Path, what: str) -> None:
+    """A `CommandError` unless the name of the file is one of Parquet."""
+    if path.suffix.lower() != _WRITTEN:
+        raise CommandError(f"{path}: {what} is Parquet, its name ends in {_WRITTEN}")
 
 
 def delimiter_of(path: Path) -> str | None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from app.reports.charts.differences import differences_chart
-from app.reports.charts.lines import lines_chart
-from app.reports.charts.quantiles import quantile_chart
+from app.reports.charts.by_name import differences_chart
+from app.reports.charts.by_score import quantile_chart
+from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.auction import (
     HOW_TO_READ,
@@ -41,7 +41,7 @@ def auction_page(findings: AuctionFindings, footer: str = "") -> Page:
         title=f"Simulated auctions: {findings.name}",
         subtitle=f"{log.n_pages:,} pages, {len(log):,} candidates, {len(log.shown):,} ads shown,"
         f" {int(log.clicks.sum()):,} clicks",
-        verdict=" ".join((findings.verdict, *truth)),
+        verdict=" ".join((findings.conclusion, *truth)),
         tiles=_tiles(findings),
         sections=[
             _models(findings),

@@ -1,8 +1,4 @@
-"""What all charts are painted with: axes, lines with gaps, marks and marks at the edge.
-
-An axis of hours: its labels, and the gaps in what is drawn over it.
-An axis of names: campaigns, calibrators, arms.
-"""
+"""Axes of numbers, hours and names, and what is painted over them: lines, bands and marks."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +21,9 @@ from app.reports.drawing import (
     series_colour,
     series_style,
 )
-from app.reports.labels import shortened, width
+from app.reports.labels import width
 from app.reports.scale import Scale
+from app.results.formatting import shortened
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:

@@ -2,14 +2,12 @@
 
 from typing import Final
 
-from app.reports.charts.bars import bars_chart
-from app.reports.charts.differences import differences_chart
+from app.reports.charts.by_name import bars_chart, differences_chart
 from app.reports.charts.predictions import campaigns_of, hours_of, quantiles_of, reliability_of
 from app.reports.page import Chart, Page, Section, Table, Tile
-from app.results.backtest import Backtested
+from app.results.backtest import HEADINGS, Backtested, about, compared_with, references, warnings
 from app.results.formatting import HOW_TO_READ, shown
 from app.results.scored_events import RAW
-from app.results.significance import HEADINGS, about, compared_with, references, warnings
 from evaluation.comparison.significance import LOWER_IS_BETTER, Significance
 
 _FORMS: Final = {
@@ -33,7 +31,7 @@ def backtest_page(found: Backtested, footer: str) -> Page:
     return Page(
         title=f"Backtest of {found.name}",
         subtitle=_subtitle(found),
-        verdict=found.verdict,
+        verdict=found.conclusion,
         tiles=[_tile(found, column) for column in ("log_loss", "gc_3", "pcoc", "auc")],
         sections=sections,
         warnings=said,
@@ -42,7 +40,7 @@ def backtest_page(found: Backtested, footer: str) -> Page:
 
 
 def _subtitle(found: Backtested) -> str:
-    card, events = found.cards[RAW], found.judged.events
+    card, events = found.cards[RAW], found.scored.events
     campaigns = len(set(events.rows.tolist()))
     hours = len(set(events.hours.tolist()))
     return (
@@ -52,7 +50,7 @@ def _subtitle(found: Backtested) -> str:
 
 
 def _shown(found: Backtested) -> list[str]:
-    """The scores as they came, what was asked about, and the best where that is another."""
+    """The scores as they came, the reference, and the best where that is another."""
     return list(dict.fromkeys((RAW, found.against, found.best)))
 
 
@@ -67,7 +65,7 @@ def _before_and_after(found: Backtested) -> Section:
     return Section(
         "Before and after",
         f"{RAW} is the score as it came.",
-        [reliability_of(found.judged, names), quantiles_of(found.judged, names)],
+        [reliability_of(found.scored, names), quantiles_of(found.scored, names)],
     )
 
 
@@ -77,7 +75,7 @@ def _by_hour_and_campaign(found: Backtested) -> Section:
     return Section(
         "By hour and by campaign",
         "What is right on the whole may be wrong in every hour, or for every campaign.",
-        [hours_of(found.judged, lines), campaigns_of(found.judged, _shown(found))],
+        [hours_of(found.scored, lines), campaigns_of(found.scored, _shown(found))],
     )
 
 

@@ -1,55 +1,51 @@
-"""The report of a comparison of two models.
-
-The report of several training runs of two models.
-"""
+"""The reports of `sirocco compare`: two models, or training runs of two models."""
 
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from app.reports.charts.bars import bars_chart
-from app.reports.charts.differences import differences_chart
-from app.reports.charts.lines import lines_chart
+from app.reports.charts.by_name import bars_chart, differences_chart
+from app.reports.charts.over_time import lines_chart
 from app.reports.charts.predictions import campaigns_of, hours_of, quantiles_of, reliability_of
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.comparison import (
     CALIBRATED,
     HOW_TO_READ,
     HOW_TO_READ_RUNS,
-    JUDGED,
+    LOSSES,
     METRICS,
     PLAIN,
     STARRED,
     Compared,
     ComparedRuns,
     about,
-    accuracy_text,
     compared_by,
+    rows_of_runs,
     shown_metrics,
 )
 from app.results.formatting import interval_text, shown, value_text
-from app.results.scored_events import Judged
+from app.results.scored_events import ScoredEvents
 from evaluation.comparison.models import A, B, ModelComparison
 
 _SIDES: Final = (A, B)
 _TILES: Final = ("log_loss", "calibrated_log_loss", "auc", "pcoc")
 
 
-def compare_page(compared: Compared, verdict: str, footer: str) -> Page:
+def compare_page(compared: Compared, conclusion: str, footer: str) -> Page:
     """The page that `sirocco compare --report` writes."""
     log, found = compared.log, compared.found
-    judged = Judged(log.events, {A: log.events.scores, B: log.scores_b})
+    scored = ScoredEvents(log.events, {A: log.events.scores, B: log.scores_b})
     return Page(
         title="Two models on the same impressions",
         subtitle=_subtitle(compared),
-        verdict=verdict,
+        verdict=conclusion,
         tiles=[_tile(found, name) for name in _TILES],
         sections=[
             Section("By how much is A better?", about(compared), [_lifts(found)]),
             Section("All metrics", HOW_TO_READ, [_table(found)]),
-            _reliability(judged),
-            _by_hour_and_campaign(judged),
+            _reliability(scored),
+            _by_hour_and_campaign(scored),
             _ranking(found),
         ],
         warnings=compared.warnings,
@@ -105,17 +101,17 @@ def _row(found: ModelComparison, name: str) -> Sequence[str]:
     )
 
 
-def _reliability(judged: Judged) -> Section:
+def _reliability(scored: ScoredEvents) -> Section:
     return Section(
         "Promised and actual",
         "A is the first model, B the second.",
-        [reliability_of(judged, _SIDES), quantiles_of(judged, _SIDES)],
+        [reliability_of(scored, _SIDES), quantiles_of(scored, _SIDES)],
     )
 
 
-def _by_hour_and_campaign(judged: Judged) -> Section:
+def _by_hour_and_campaign(scored: ScoredEvents) -> Section:
     return Section(
-        "By hour and by campaign", "", [hours_of(judged, _SIDES), campaigns_of(judged, _SIDES)]
+        "By hour and by campaign", "", [hours_of(scored, _SIDES), campaigns_of(scored, _SIDES)]
     )
 
 
@@ -149,8 +145,8 @@ def runs_page(compared: ComparedRuns, footer: str) -> Page:
     return Page(
         title="Training runs of two models",
         subtitle=models,
-        verdict=compared.verdict,
-        tiles=[Tile(f"accuracy, {_HEADINGS[name]}", _percent(compared, name)) for name in JUDGED],
+        verdict=compared.conclusion,
+        tiles=[Tile(f"accuracy, {_HEADINGS[name]}", _percent(compared, name)) for name in LOSSES],
         sections=[
             Section("How often is a single run right?", HOW_TO_READ_RUNS, [_accuracies(compared)]),
             Section("Every run", "", [_runs(compared, PLAIN), _runs(compared, CALIBRATED)]),
@@ -166,9 +162,9 @@ def _percent(compared: ComparedRuns, name: str) -> str:
 
 
 def _accuracies(compared: ComparedRuns) -> Chart:
-    found = [compared.accuracy(name) for name in JUDGED]
+    found = [compared.accuracy(name) for name in LOSSES]
     return differences_chart(
-        [_HEADINGS[name] for name in JUDGED],
+        [_HEADINGS[name] for name in LOSSES],
         [100.0 * accuracy.value - 50.0 for accuracy in found],
         [100.0 * accuracy.lower - 50.0 for accuracy in found],
         [100.0 * accuracy.upper - 50.0 for accuracy in found],
@@ -195,17 +191,5 @@ def _runs(compared: ComparedRuns, name: str) -> Chart:
 
 
 def _runs_table(compared: ComparedRuns) -> Table:
-    means, spreads = compared.means(), compared.spreads()
-    rows = [
-        (
-            metric.heading.strip(),
-            *(
-                f"{shown(means[side][name], metric.form)} ± {shown(spreads[side][name], '.2g')}"
-                for side in (A, B)
-            ),
-            accuracy_text(compared.accuracy(name)) if name in JUDGED else "",
-        )
-        for name, metric in METRICS.items()
-        if name in means[A] and name in means[B]
-    ]
+    rows = [(heading.strip(), *cells) for heading, *cells in rows_of_runs(compared)]
     return Table(("", "A", "B", "metric accuracy"), rows)

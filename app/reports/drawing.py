@@ -1,9 +1,7 @@
 """From a figure of matplotlib to markup that belongs to a page: its colours, fonts and size.
 
-Colours that are decided where the page is read: by its style, for light, dark and paper.
-
-A chart is drawn in reserved colours; each becomes a variable of the style sheet.
-How a series is told from the others: by colour, and by marker and line without any colour.
+A chart is drawn in reserved colours; each becomes a variable of the style sheet, so that light,
+dark and paper are decided where the page is read.
 """
 
 import io
@@ -17,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from app.reports.labels import clean
+from app.results.formatting import clean
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:
@@ -91,21 +89,21 @@ _NAMES: Final = (
     "card",
     *(f"series-{n + 1}" for n in range(COLOURS)),
 )
-_RESERVED: Final = {name: f"#0102{number:02x}" for number, name in enumerate(_NAMES)}
-INK, MUTED, FAINT, GRID, CARD = (_RESERVED[name] for name in _NAMES[:5])
-VARIABLES: Final = {colour: f"var(--{name})" for name, colour in _RESERVED.items()}
+RESERVED: Final = {name: f"#0102{number:02x}" for number, name in enumerate(_NAMES)}
+INK, MUTED, FAINT, GRID, CARD = (RESERVED[name] for name in _NAMES[:5])
+VARIABLES: Final = {colour: f"var(--{name})" for name, colour in RESERVED.items()}
 
 
 def series_colour(number: int) -> str:
     """The reserved colour of the series colours, counted from 0."""
-    return _RESERVED[f"series-{number + 1}"]
+    return RESERVED[f"series-{number + 1}"]
 
 
 WIDTH: Final = 440.0
 # A phone shows a drawing at four fifths of its size, which leaves ten pixels of this.
 TEXT: Final = 12.5
 _EMPTY_HEIGHT: Final = 90.0
-_POINTS: Final = 72.0
+POINTS: Final = 72.0
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "sirocco",
@@ -127,9 +125,13 @@ _FONT_FAMILY: Final = re.compile(r"\s*font-family:[^;]*;?")
 
 
 def drawn(
-    height: float, title: str, values: Iterable[Floats], paint: Callable[["Figure"], None]
+    height: float,
+    title: str,
+    values: Iterable[Floats],
+    paint: Callable[["Figure"], None],
+    width: float = WIDTH,
 ) -> str:
-    """The SVG of what `paint` paints on a figure of `WIDTH` by `height`, named `title`.
+    """The SVG of what `paint` paints on a figure of `width` by `height`, named `title`.
 
     When none of `values` is a number, there is nothing to paint, and the drawing says so.
     """
@@ -139,7 +141,7 @@ def drawn(
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH / _POINTS, height / _POINTS), facecolor="none")
+        figure = Figure(figsize=(width / POINTS, height / POINTS), facecolor="none")
         canvas: Any = FigureCanvasSVG(figure)
         paint(figure)
         buffer = io.StringIO()
@@ -149,7 +151,7 @@ def drawn(
 
 def new_axes(figure: "Figure", left: float, top: float, right: float, bottom: float) -> "Axes":
     """Axes with these margins inside the figure, in its own units."""
-    wide, high = (size * _POINTS for size in figure.get_size_inches())
+    wide, high = (size * POINTS for size in figure.get_size_inches())
     axes = figure.add_axes(
         (left / wide, bottom / high, (wide - left - right) / wide, (high - top - bottom) / high)
     )

@@ -5,14 +5,12 @@ from typing import Final
 
 import numpy as np
 
-from app.reports.charts.bars import bars_chart
-from app.reports.charts.quantiles import quantile_chart
-from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_chart
-from app.reports.charts.reliability import reliability_chart
+from app.reports.charts.by_name import bars_chart
+from app.reports.charts.by_score import quantile_chart, reliability_chart
+from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
-from app.results.evaluation import EvaluatedLog, SliceTable, summary, verdict
+from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, overview, summary
 from app.results.formatting import shown
-from app.results.overview import overview
 from app.results.scored_events import RAW
 
 _MOST_ROWS: Final = 200
@@ -41,7 +39,7 @@ def evaluate_page(log: EvaluatedLog, footer: str) -> Page:
     return Page(
         title=f"Evaluation of {log.name}",
         subtitle=summary(log),
-        verdict="\n\n".join(verdict(log)),
+        verdict="\n\n".join(conclusions(log)),
         tiles=_tiles(log),
         sections=[
             _by_score(log),

@@ -1,15 +1,11 @@
 """Names and numbers as a chart can show them."""
 
 import math
-import unicodedata
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Final
 
-_REPLACED: Final = "�"
-# They turn the direction of all that follows, outside the name too.
-_TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+from app.results.formatting import cells
+
 # In the widest of the usual fonts.
 _CELL: Final = 0.62
 _BROAD: Final = frozenset("%+=@MWmw∞…")
@@ -19,43 +15,10 @@ UNDEFINED: Final = "-"
 _SHORT_UNIT: Final = 2
 
 
-def clean(text: str) -> str:
-    """The text without what no document may hold: control characters, halves of characters."""
-    return "".join(character if _is_allowed(character) else _REPLACED for character in text)
-
-
-def _is_allowed(character: str) -> bool:
-    if character in "\n\t":
-        return True
-    if character in _TURNING or character in "\ufffe\uffff":
-        return False
-    return unicodedata.category(character) not in ("Cc", "Cs")
-
-
-def cells(text: str) -> int:
-    """Width of a text in characters of the usual width; East Asian ones take two."""
-    return sum(_cells_of(character) for character in text)
-
-
-def _cells_of(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def width(text: str, size: float) -> float:
     """About how wide a text is, in the unit of `size`; rather more than less."""
     broad = sum(character in _BROAD for character in text)
     return ((cells(text) - broad) * _CELL + broad * _BROAD_CELL) * size
-
-
-def shortened(name: str, most: int) -> str:
-    """The name on one line of at most `most` cells; an ellipsis stands for the rest."""
-    line = " ".join(clean(name).split())
-    if cells(line) <= most:
-        return line
-    ends = list(accumulate(_cells_of(character) for character in line))
-    return f"{line[: bisect_right(ends, most - 1)].rstrip()}…"
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -1,9 +1,4 @@
-"""What a report says, and the one HTML file that it becomes.
-
-A report as HTML, every text of it escaped.
-Where the parts of a section stand on a wide screen: two charts side by side, no empty half.
-Which columns of a table are numbers, and so are aligned on the right.
-"""
+"""What a report says, and the one HTML file that it becomes, every text of it escaped."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import FAILED, CommandError
 from app.reports.drawing import series_style
-from app.reports.labels import clean
+from app.results.formatting import clean
+from app.whole_files import whole_file
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -90,8 +86,10 @@ def how_made(command: str, at: datetime) -> str:
     return f"Made by: {command}\n{at:%Y-%m-%d %H:%M %Z}".rstrip()
 
 
-def check_report(path: Path) -> None:
+def check_report(path: Path | None) -> None:
     """A `CommandError`, before any work is done, when no report can be written at `path`."""
+    if path is None:
+        return
     if path.suffix.lower() != ".html":
         raise CommandError(f"{path}: a report's name ends in .html")
     if path.is_dir():
@@ -104,20 +102,9 @@ def check_report(path: Path) -> None:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the report in one step: who reads `path` sees the old file or the whole new one.
-
-    Raises
-    ------
-    CommandError
-        When the file cannot be written.
-    """
-    from app.click_log.folder import write_durably
-
-    document = markup_of(page).encode("utf-8")
-    try:
-        write_durably(path.absolute(), document)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
+    """Write the report in one step; a `CommandError` where it cannot be written."""
+    with whole_file(path, FAILED) as unfinished:
+        unfinished.write_text(markup_of(page), encoding="utf-8")
 
 
 # A drawing so high has two others beside it.

@@ -1,7 +1,4 @@
-"""What `sirocco auction` found on a log, and what its reader must be warned of.
-
-The rows of an auction simulation, as tables and reports show them.
-"""
+"""What `sirocco auction` found on a log: conclusion, warnings, and the rows of its tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +23,7 @@ class AuctionFindings:
     name : of the log.
     comparison : the models at the operating point in force.
     models : by name, the scores, (n,) in the order of the log held by the comparison.
-    sweep : by model, other operating points; empty when none were asked for.
+    sweep : by model, other operating points; empty when none were wanted.
     confidence : coverage of the intervals.
     truth : by metric, the true change of the candidate, where the log is synthetic.
     """
@@ -49,7 +46,7 @@ class AuctionFindings:
         return self.comparison.models.get("candidate")
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """What the simulation says of the candidate, in words."""
         candidate = self.candidate
         if candidate is None or candidate.conclusion is None:

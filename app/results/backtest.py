@@ -1,23 +1,79 @@
-"""What a backtest found, and what it says.
-
-What a backtest says in one or two sentences.
-"""
+"""What a backtest found: which calibrators differ beyond chance, in words and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan
-from typing import Final
+from typing import Any, Final
 
-from app.results.formatting import Rows, interval_text, value_text
-from app.results.scored_events import RAW, Judged
-from app.results.significance import compared_with
+from app.results.formatting import (
+    Rows,
+    block_warnings,
+    drawn_how_often,
+    interval_text,
+    listed,
+    value_text,
+)
+from app.results.scored_events import RAW, ScoredEvents
 from evaluation.comparison.significance import Significance
+
+HEADINGS: Final = {"log_loss": "log loss", "gc_3": "GC-3", "auc": "AUC"}
+WORDS: Final = {1: "better", 0: "", -1: "worse"}
+
+
+def compared_with(found: Significance, reference: str) -> list[str]:
+    """The names that were compared with `reference`."""
+    return [a for a, b in found.differences if b == reference]
+
+
+def references(found: Significance) -> list[str]:
+    """The names that others were compared with."""
+    return list(dict.fromkeys(b for _, b in found.differences))
+
+
+def about(found: Significance) -> str:
+    """How the intervals were made, and how to read them."""
+    draws = found.draws
+    return drawn_how_often(
+        found.blocks, found.unit, draws["log_loss"], draws["gc_3"], "GC-3 and AUC"
+    )
+
+
+def warnings(found: Significance) -> list[str]:
+    """What makes the intervals less than they seem."""
+    return block_warnings(found.blocks, found.unit, found.effective)
+
+
+def differences_json(found: Significance, conclusion: str) -> dict[str, Any]:
+    """The differences for programs: `against` -> reference -> name -> metric -> numbers."""
+    against: dict[str, dict[str, Any]] = {reference: {} for reference in references(found)}
+    for (name, reference), metrics in found.differences.items():
+        against[reference][name] = {
+            metric: {**asdict(difference), "verdict": word(found, (name, reference), metric)}
+            for metric, difference in metrics.items()
+        }
+    return {
+        "verdict": conclusion,
+        "warnings": warnings(found),
+        "unit": found.unit,
+        "blocks": found.blocks,
+        "effective_blocks": found.effective,
+        "draws": dict(found.draws),
+        "seed": found.seed,
+        "confidence": 0.95,
+        "against": against,
+    }
+
+
+def word(found: Significance, pair: tuple[str, str], metric: str) -> str:
+    """better, worse, or unclear."""
+    return WORDS[found.better(pair, metric)] or "unclear"
+
 
 _DECIDES: Final = "log_loss"
 _CALIBRATION: Final = "gc_3"
 
 
-def backtest_verdict(found: Significance, raw: str, against: str) -> str:
+def backtest_conclusion(found: Significance, raw: str, against: str) -> str:
     """Whether `against` beats the raw scores, and how the others compare with it.
 
     The log loss decides, because only the true probabilities make it least; where GC-3 is
@@ -58,40 +114,35 @@ def _others(found: Significance, others: Sequence[str], against: str) -> list[st
     return ["; ".join(said) + "."] if said else []
 
 
-def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Backtested:
-    """A log judged hour by hour under several calibrators.
+    """A log evaluated hour by hour under several calibrators.
 
     Attributes
     ----------
     name : of the log.
-    how : in which way it was judged.
-    judged : the judged impressions and what each calibrator made of their scores.
+    how : in which way it was evaluated.
+    scored : the evaluated impressions and what each calibrator made of their scores.
     cards : the scorecard of each.
-    significance : which of them differ beyond chance; None where that was not asked for.
+    significance : which of them differ beyond chance; None where that was not wanted.
     against : the calibrator that the others are compared with.
     notes : what the reader must know about the log.
     """
 
     name: str
     how: str
-    judged: Judged
+    scored: ScoredEvents
     cards: Rows
     significance: Significance | None
     against: str
     notes: Sequence[str] = ()
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """One or two sentences; empty without significance."""
         if self.significance is None:
             return ""
-        return backtest_verdict(self.significance, RAW, self.against)
+        return backtest_conclusion(self.significance, RAW, self.against)
 
     @property
     def best(self) -> str:

@@ -1,9 +1,4 @@
-"""What a comparison of two models found, and what the reader must know about it.
-
-What several training runs of two models say about both.
-Which of two models is better, in words that need no statistics.
-What tables and reports of a comparison say: metrics, headings, how to read them.
-"""
+"""What a comparison of two models, or of their training runs, found: numbers and conclusion."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,15 +67,15 @@ def sample_notes(log: PairedLog, which: str) -> list[str]:
 
 PLAIN: Final = "log_loss_beside_calibrated"
 CALIBRATED: Final = "calibrated_log_loss"
-JUDGED: Final = (PLAIN, CALIBRATED, "mse_beside_calibrated", "calibrated_quadratic_loss")
-"""The metrics whose accuracy is told, each plain one before its calibrated form."""
+LOSSES: Final = (PLAIN, CALIBRATED, "mse_beside_calibrated", "calibrated_quadratic_loss")
+"""The metrics whose accuracy is shown, each plain one before its calibrated form."""
 
 _OTHER: Final = {A: B, B: A}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedRuns:
-    """Training runs of two models, all judged on the same impressions.
+    """Training runs of two models, all evaluated on the same impressions.
 
     Attributes
     ----------
@@ -141,7 +136,7 @@ class ComparedRuns:
         return [*next(iter(self.runs[side].values()))]
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """Who is better, and whether the calibrated metric tells it with fewer runs."""
         better = self.better
         if better is None:
@@ -180,8 +175,8 @@ _CALIBRATED: Final = "calibrated_log_loss"
 _MOST_TIMES: Final = 100.0
 
 
-def compare_verdict(compared: Compared) -> str:
-    """The verdict, without intervals only what can be said without."""
+def compare_conclusion(compared: Compared) -> str:
+    """The conclusion, without intervals only what can be said without."""
     found = compared.found
     if compared.log.identical:
         return _identical(compared)
@@ -350,6 +345,23 @@ HOW_TO_READ_RUNS: Final = (
     " one; 50 % is a coin. It is that of this one set of impressions: on others it varies by"
     " several points more."
 )
+
+
+def rows_of_runs(compared: ComparedRuns) -> list[tuple[str, ...]]:
+    """The cells of the table of runs: metric, mean and spread of each side, accuracy."""
+    means, spreads = compared.means(), compared.spreads()
+    return [
+        (
+            metric.heading,
+            *(
+                f"{shown(means[side][name], metric.form)} ± {shown(spreads[side][name], '.2g')}"
+                for side in (A, B)
+            ),
+            accuracy_text(compared.accuracy(name)) if name in LOSSES else "",
+        )
+        for name, metric in METRICS.items()
+        if name in means[A] and name in means[B]
+    ]
 
 
 def accuracy_text(accuracy: MetricAccuracy) -> str:

@@ -1,8 +1,4 @@
-"""What `sirocco evaluate` found out about a log.
-
-What the metrics of a log say, in a few sentences.
-What a reader of the metrics must know: what is undefined and why, what is not exact.
-"""
+"""What `sirocco evaluate` found out about a log: slices, conclusions, notes, all metrics."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import bdtrc
 
-from app.reports.labels import shortened
-from app.results.formatting import shown
+from app.results.formatting import listed, shortened, shown
 from calibrators.samples import Floats
 from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
 from evaluation.streaming.group_metrics import BINS, pcoc_interval
@@ -128,7 +123,7 @@ _BEYOND_FLOOR = 1.5
 _LONGEST_NAME = 40
 
 
-def verdict(log: EvaluatedLog) -> list[str]:
+def conclusions(log: EvaluatedLog) -> list[str]:
     """Sentences, the most important first."""
     return [*_total(log), *_bins(log), *_information(log), *_slices(log)]
 
@@ -260,14 +255,14 @@ def _ranking(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
 def _bin_notes(numbers: Mapping[str, float]) -> Iterator[str]:
     infinite = [f"Cal-{n}" for n in BINS if math.isinf(numbers[f"cal_{n}"])]
     if infinite:
-        yield f"{_listed(infinite)}: a score bin without positives makes it infinite."
+        yield f"{listed(infinite)}: a score bin without positives makes it infinite."
     missing = [f"Cal-{n}" for n in BINS if math.isnan(numbers[f"cal_{n}"])]
     if missing:
         verb = "has" if len(missing) == 1 else "have"
-        yield f"{_listed(missing)} {verb} no value (-): too few rows, or no positive."
+        yield f"{listed(missing)} {verb} no value (-): too few rows, or no positive."
     left_out = {n: numbers.get(f"gc_{n}_left_out", 0.0) for n in BINS}
     if max(left_out.values()) > _WORTH_SAYING:
-        shares = _listed([f"{share:.1%}" for share in left_out.values()])
+        shares = listed([f"{share:.1%}" for share in left_out.values()])
         yield (
             f"GC-3, GC-4 and GC-5 leave out {shares} of the rows, whose campaigns have fewer than"
             " 15, 20 and 25 positives."
@@ -289,5 +284,113 @@ def _cells(metrics: LogMetrics) -> Iterator[str]:
     )
 
 
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+Numbers = Mapping[str, float]
+_FLOOR = "that much, by chance alone"
+_TOP = "top 10 % of negatives; 0.05 random"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A metric, its value as text, and how to read it."""
+
+    name: str
+    value: str
+    reading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Metrics that tell of the same thing."""
+
+    title: str
+    question: str
+    lines: Sequence[Line]
+
+
+def overview(log: EvaluatedLog) -> list[Part]:
+    """All metrics of a log that it has the columns for."""
+    parts = [
+        Part("Calibration", "do promises come true?", _calibration(log)),
+        Part("Loss", "what do wrong probabilities cost?", _loss(log.overall)),
+        Part("Ranking", "do positives come first?", _ranking_overview(log)),
+        Part("Revenue", "and by what they pay?", _revenue(log)),
+    ]
+    return [part for part in parts if part.lines]
+
+
+def _calibration(log: EvaluatedLog) -> list[Line]:
+    numbers = log.overall
+    lines = [
+        Line("PCOC", _with_interval(numbers), "promised over actual: 1 is right"),
+        Line("COPC", shown(numbers["copc"], ".3f"), "actual over promised"),
+        Line("prediction error", shown(numbers["prediction_error"], "+.1%"), "PCOC less 1"),
+        Line("Cal-3, -4, -5", _triple(numbers, "cal_{}"), "error in score bins: 0.2 is 20 %"),
+        Line("  truth would have", _triple(numbers, "cal_{}_floor"), _FLOOR),
+    ]
+    if _has_several(log, log.metrics.campaigns):
+        lines += [
+            Line("GC-3, -4, -5", _triple(numbers, "gc_{}"), "the same inside each campaign"),
+            Line("  truth would have", _triple(numbers, "gc_{}_floor"), _FLOOR),
+        ]
+    return lines
+
+
+def _loss(numbers: Numbers) -> list[Line]:
+    return [
+        Line("log loss", shown(numbers["log_loss"], ".5f"), "lower is better, on the same rows"),
+        _calibrated(numbers, "calibrated_log_loss", "log_loss_beside_calibrated", ".5f"),
+        Line("RIG", shown(numbers["rig"], ".4f"), "0: no better than the mean rate"),
+        Line("MSE", shown(numbers["mse"], ".6f"), "mean square error"),
+        _calibrated(numbers, "calibrated_quadratic_loss", "mse_beside_calibrated", ".6f"),
+        Line("NMSE", shown(numbers["nmse"], ".4f"), "1: no better than the mean rate"),
+        Line("MAE", shown(numbers["mae"], ".6f"), "no fair judge: promising 0 wins"),
+    ]
+
+
+def _ranking_overview(log: EvaluatedLog) -> list[Line]:
+    numbers = log.overall
+    lines = [
+        Line("AUC", shown(numbers["auc"], ".4f"), "1 is best, 0.5 random"),
+        Line("AUC at the top", shown(numbers["partial_auc"], ".4f"), _TOP),
+    ]
+    if "mainline_auc" in numbers:
+        lines.append(Line("mainline AUC", shown(numbers["mainline_auc"], ".4f"), "its rows only"))
+    if _has_several(log, log.metrics.groups):
+        reading = f"AUC inside each {log.group}"
+        lines.append(Line("GAUC", shown(numbers["gauc"], ".4f"), reading))
+    return lines
+
+
+def _revenue(log: EvaluatedLog) -> list[Line]:
+    numbers = log.overall
+    if not numbers["bids"]:
+        return []
+    lines = [Line("ROPR", shown(numbers["ropr"], ".3f"), "actual over promised: 1 is right")]
+    if "cs_auc" in numbers:
+        random = shown((1.0 + numbers["cs_auc_worst"]) / 2.0, ".2f")
+        reading = f"AUC in money: 1 is best, {random} random"
+        lines.append(Line("csAUC", shown(numbers["cs_auc"], ".4f"), reading))
+    if "cs_auc" in numbers and _has_several(log, log.metrics.groups):
+        reading = f"csAUC inside each {log.group}"
+        lines.append(Line("gcsAUC", shown(numbers["gcs_auc"], ".4f"), reading))
+    return lines
+
+
+def _has_several(log: EvaluatedLog, cut: str | None) -> bool:
+    """Whether a mean over the slices of a cut tells anything else than the whole log does."""
+    return cut is not None and len(log.metrics.groupings[cut].columns["n"]) > 1
+
+
+def _with_interval(numbers: Numbers) -> str:
+    lower, upper = (shown(numbers[f"pcoc_{end}"], ".3f") for end in ("lower", "upper"))
+    return f"{shown(numbers['pcoc'], '.3f')} ({lower}-{upper})"
+
+
+def _triple(numbers: Numbers, name: str) -> str:
+    return "  ".join(shown(numbers[name.format(n)], ".3f") for n in BINS)
+
+
+def _calibrated(numbers: Numbers, name: str, plain: str, form: str) -> Line:
+    reading = f"with the bias: {shown(numbers[plain], form)}, same rows"
+    words = name.replace("_", " ").removesuffix(" loss" if "quadratic" in name else "")
+    return Line(words, shown(numbers[name], form), reading)

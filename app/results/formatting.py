@@ -1,11 +1,11 @@
-"""Numbers as tables and reports show them.
-
-A difference and its interval, written with as many decimals as the interval is worth.
-How far intervals over drawn blocks can be trusted, in words.
-"""
+"""Numbers, intervals and names as tables and reports show them."""
 
 import math
-from collections.abc import Mapping
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Final
 
 from evaluation.bootstrap.blocks import LEAST_BLOCKS
 from evaluation.bootstrap.paired import Difference
@@ -15,6 +15,11 @@ HOW_TO_READ = (
     "PCOC is promised over actual clicks: 1 is right, 1.2 promises 20 % too many."
     " GC-N is how far off the promise is inside a campaign's N score bins: 0 is right."
 )
+
+
+_REPLACED: Final = "�"
+# They turn the direction of all that follows, outside the name too.
+_TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def shown(value: float, form: str) -> str:
@@ -87,3 +92,41 @@ def drawn_how_often(blocks: int, unit: str, draws: int, few: int, which: str) ->
         " difference is beyond chance on these campaigns; of 20 equal pairs, one shows it"
         " nevertheless."
     )
+
+
+def clean(text: str) -> str:
+    """The text without what no document may hold: control characters, halves of characters."""
+    return "".join(character if _is_allowed(character) else _REPLACED for character in text)
+
+
+def _is_allowed(character: str) -> bool:
+    if character in "\n\t":
+        return True
+    if character in _TURNING or character in "\ufffe\uffff":
+        return False
+    return unicodedata.category(character) not in ("Cc", "Cs")
+
+
+def cells(text: str) -> int:
+    """Width of a text in characters of the usual width; East Asian ones take two."""
+    return sum(_cells_of(character) for character in text)
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shortened(name: str, most: int) -> str:
+    """The name on one line of at most `most` cells; an ellipsis stands for the rest."""
+    line = " ".join(clean(name).split())
+    if cells(line) <= most:
+        return line
+    ends = list(accumulate(_cells_of(character) for character in line))
+    return f"{line[: bisect_right(ends, most - 1)].rstrip()}…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names as in: a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

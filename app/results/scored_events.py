@@ -1,7 +1,4 @@
-"""Predictions beside what happened: what every table and picture of the command line shows.
-
-Which hours of a log are judged: those with a whole window before them.
-"""
+"""Predictions beside what happened, and which hours of a log are evaluated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +11,7 @@ from evaluation import EventTable, grouped_cal_n, scorecard
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class ScoredEvents:
     """Events and, by name, the probability that each of them was given, (n,).
 
     An event that stands for several counts as so many.
@@ -44,7 +41,7 @@ class Judged:
 RAW = "raw"
 
 
-def first_judged_hour(events: EventTable, window_hours: int) -> int:
+def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
     """The first hour after the first window; a `CommandError` when the log ends before it."""
     first, last = int(events.hours.min()), int(events.hours.max())
     if last < first + window_hours:
@@ -56,7 +53,7 @@ def first_judged_hour(events: EventTable, window_hours: int) -> int:
 
 
 def after(window_hours: int) -> str:
-    """How hours are judged, for a table's title."""
+    """How hours are evaluated, for a table's title."""
     return f"each hour judged by maps of the {window_hours} h before it"
 
 

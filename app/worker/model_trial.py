@@ -26,7 +26,7 @@ def try_model(data: bytes, seconds: float = SECONDS, memory_bytes: int = MEMORY_
 
     Raises TrialFailed; whatever the bytes do, they do it there.
     """
-    command = [sys.executable, "-m", __name__, str(seconds), str(memory_bytes)]
+    command = [sys.executable, "-P", "-m", __name__, str(seconds), str(memory_bytes)]
     try:
         trial = subprocess.run(
             command,

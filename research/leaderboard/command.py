@@ -12,10 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from app.cli.console import percent_bar
 from app.cli.options import refuse
 from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
 from app.errors import CommandError, invocation
-from app.results.scored_events import first_judged_hour
+from app.results.scored_events import first_evaluated_hour
 from research.leaderboard import CONTENDERS, REGIMES, Distortions, DriftingPlatform, play
 from research.leaderboard.report import Outlets, report_contest
 from research.leaderboard.result import (
@@ -144,8 +145,9 @@ class Contest:
 
     def of_log(self, log: Path, columns: LogColumns, terms: Terms) -> ContestResult:
         """The hours of a log that have a whole window before them."""
-        events = read_events(log, columns, quiet=self.quiet, most_rows=MOST_ROWS)
-        first_judged_hour(events, terms.hours)
+        with percent_bar(f"reading {log.name}", shown=not self.quiet) as reached:
+            events = read_events(log, columns, reached, most_rows=MOST_ROWS)
+        first_evaluated_hour(events, terms.hours)
         task = LogTask(log.name, events, self.contenders, terms)
         done = run_tasks([task], 1, shown=not self.quiet)
         about = f"windows of {terms.hours} h, bins of {terms.bin_size:,}"

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from app.reports.charts.differences import differences_chart
-from app.reports.charts.lines import lines_chart
+from app.reports.charts.by_name import differences_chart
+from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.formatting import shown
 from research.leaderboard.picture import contest_chart

@@ -1,17 +1,17 @@
-"""The picture of a contest: how far from the truth each method stays, regime by regime.
-
-Pictures put together from plain marks, as SVG for light and dark pages or for matplotlib.
-"""
+"""The picture of the leaderboard: how far from the truth each method stays, regime by regime."""
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.reports.labels import clean, number, shortened, width
+import numpy as np
+
+from app.reports.drawing import POINTS, RESERVED, drawn
+from app.reports.labels import number, width
+from app.results.formatting import clean, shortened
 from research.leaderboard.result import EXCESS, GC_3_TRUE, Contested, ContestResult, Ends
 from research.leaderboard.targets import (
     HERO,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif"
 _VARIABLES: Final = re.compile(r"(?<=:root )\{[^}]*\}")
 _VARIABLE: Final = re.compile(r"--([\w-]+): (#\w+);")
-_POINTS: Final = 72.0
-_ANCHORS: Final = {"left": "start", "right": "end", "center": "middle"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,38 +90,37 @@ class Drawing:
 
     def svg(self) -> str:
         """A file of its own, which takes the colours of the page that shows it."""
-        body = "\n".join(map(_markup, self.marks))
-        name = escape(clean(self.title), quote=True)
+        opening, _, body = self.inline().partition(">")
+        size = f' width="{self.width:g}" height="{self.height:g}" font-family="{FONT}"'
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g}'
-            f' {self.height:g}" width="{self.width:g}" height="{self.height:g}" role="img"'
-            f' aria-label="{name}" font-family="{FONT}">\n<style>{_style()}</style>\n'
+            f"{opening}{size}>\n<style>{_style()}</style>\n"
             f'<rect x=".5" y=".5" width="{self.width - 1:g}" height="{self.height - 1:g}" rx="6"'
-            f' fill="var(--card)" stroke="var(--edge)"/>\n{body}\n</svg>\n'
+            f' fill="var(--card)" stroke="var(--edge)"/>\n{body}\n'
         )
 
     def inline(self) -> str:
         """For a page of the reports, which has the colours and the card."""
-        name = escape(clean(self.title), quote=True)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g}'
-            f' {self.height:g}" role="img" aria-label="{name}">{"".join(map(_markup, self.marks))}'
-            "</svg>"
+        marks = [np.arange(len(self.marks), dtype=float)]
+        return drawn(
+            self.height, self.title, marks, lambda figure: self._paint(figure, RESERVED), self.width
         )
 
     def figure(self) -> "Figure":
-        """The same for matplotlib, in light colours."""
+        """The same for a file of pixels, in light colours."""
         from matplotlib.figure import Figure
 
         colours = dict(_VARIABLE.findall(_sheets()[0]))
-        size = (self.width / _POINTS, self.height / _POINTS)
+        size = (self.width / POINTS, self.height / POINTS)
         figure = Figure(figsize=size, facecolor=colours["card"])
+        self._paint(figure, colours)
+        return figure
+
+    def _paint(self, figure: "Figure", colours: Mapping[str, str]) -> None:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set(xlim=(0, self.width), ylim=(self.height, 0))
         axes.axis("off")
         for mark in self.marks:
             _paint(axes, mark, colours)
-        return figure
 
 
 def _sheets() -> list[str]:
@@ -138,40 +135,17 @@ def _style() -> str:
     return " ".join(rules.split())
 
 
-def _markup(mark: Mark) -> str:
-    if isinstance(mark, Words):
-        weight = ' font-weight="600"' if mark.bold else ""
-        return (
-            f'<text x="{mark.x:.1f}" y="{mark.y:.1f}" font-size="{mark.size:g}"{weight}'
-            f' text-anchor="{_ANCHORS[mark.align]}" fill="var(--{mark.colour})">'
-            f"{escape(clean(mark.text))}</text>"
-        )
-    if isinstance(mark, Stroke):
-        dashes = f' stroke-dasharray="{" ".join(map(str, mark.dashes))}"' if mark.dashes else ""
-        return (
-            f'<path d="M{mark.x:.1f} {mark.y:.1f}L{mark.to_x:.1f} {mark.to_y:.1f}" fill="none"'
-            f' stroke="var(--{mark.colour})" stroke-width="{mark.width:g}"{dashes}/>'
-        )
-    look = (
-        f'fill="var(--{mark.fill})" stroke="var(--{mark.edge})" stroke-width="{mark.edge_width:g}"'
-    )
-    if not mark.corners:
-        return f'<circle cx="{mark.x:.1f}" cy="{mark.y:.1f}" r="{mark.radius:g}" {look}/>'
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _corners(mark))
-    return f'<polygon points="{points}" stroke-linejoin="round" {look}/>'
-
-
 def _corners(dot: Dot) -> list[tuple[float, float]]:
     return [(dot.x + dot.radius * x, dot.y + dot.radius * y) for x, y in dot.corners]
 
 
-def _paint(axes: "Axes", mark: Mark, colours: dict[str, str]) -> None:
+def _paint(axes: "Axes", mark: Mark, colours: Mapping[str, str]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle, Polygon
 
     if isinstance(mark, Words):
         axes.text(
-            mark.x, mark.y, clean(mark.text), fontsize=0.9 * mark.size, ha=mark.align,
+            mark.x, mark.y, clean(mark.text), fontsize=mark.size, ha=mark.align,
             va="baseline", color=colours[mark.colour], parse_math=False,
             fontweight="bold" if mark.bold else "normal",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from app.worker.loop import Worker
 from tests.api.running_service import serving
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "app.cli"]
+COMMAND = [sys.executable, "-P", "-m", "app.cli"]
 SECONDS = 90
 
 Sirocco = Callable[..., subprocess.CompletedProcess[str]]

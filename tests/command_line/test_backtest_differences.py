@@ -57,14 +57,14 @@ def test_every_calibrator_against_raw_and_against_sir(
 def test_pooled_is_one_of_those_that_are_compared(
     tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:
-    """By default too; the others are compared with sir."""
+    """By default too; the others are compared with the method of the settings, which it is."""
     log = write_log(tmp_path / "log.parquet", days)
 
     some = answer(called, log, *QUICK, "--calibrators", "pooled,sir")
     hour = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 8)))
     every = answer(called, hour, *QUICK, "--draws", "0")
 
-    assert list(some["differences"]["against"]) == ["raw", "sir"]
+    assert list(some["differences"]["against"]) == ["raw", "pooled"]
     assert some["rows"]["pooled"]["log_loss"] < some["rows"]["raw"]["log_loss"]
     assert list(every["rows"])[:3] == ["raw", "pooled", "sir"]
 
@@ -207,7 +207,7 @@ def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
     log = write_log(tmp_path / "log.parquet", days)
 
     whole, together = (
-        read_events(log, LogColumns(), quiet=True, most_rows=most) for most in (10**6, 1_000)
+        read_events(log, LogColumns(), lambda done: None, most_rows=most) for most in (10**6, 1_000)
     )
 
     assert whole.weights is None
@@ -224,7 +224,7 @@ def test_a_long_log_says_so(
     log = write_log(tmp_path / "log.parquet", days)
     backtest = (log, *QUICK, "--calibrators", "sir")
     exact = answer(called, *backtest)["rows"]["sir"]
-    monkeypatch.setattr("app.cli.backtest.backtest.MOST_ROWS", 1_000)
+    monkeypatch.setattr("app.cli.measure.backtest.MOST_ROWS", 1_000)
 
     run = called("backtest", *backtest, "--picture", "picture.png")
     found = answer(called, *backtest)["rows"]["sir"]
@@ -239,7 +239,7 @@ def test_single_samples_need_single_rows(
     tmp_path: Path, called: Sirocco, days: EventTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log.parquet", days)
-    monkeypatch.setattr("app.cli.backtest.backtest.MOST_ROWS", 1_000)
+    monkeypatch.setattr("app.cli.measure.backtest.MOST_ROWS", 1_000)
 
     run = called("backtest", log, *QUICK, "--calibrators", "sir", "--raw-samples")
 
@@ -251,7 +251,7 @@ def test_hours_of_a_log_are_in_any_order(tmp_path: Path, days: EventTable) -> No
     """Times of cells are those of their hours."""
     log = write_log(tmp_path / "log.parquet", days)
 
-    table = read_events(log, LogColumns(), quiet=True, most_rows=10)
+    table = read_events(log, LogColumns(), lambda done: None, most_rows=10)
 
     assert set(table.hours.tolist()) == set(days.hours.tolist())
     assert np.all(table.times % 3600 == 0)

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 import pytest
 
-from app.cli.compare.compare import CompareRun, compare_runs
+from app.cli.measure.compare import CompareRun, compare_runs
 from app.datasets.impressions import LogColumns
 from app.results.comparison import CALIBRATED, PLAIN, ComparedRuns
 from evaluation import calibrated_losses, log_loss, metric_accuracy
@@ -140,7 +140,7 @@ def test_the_plain_metric_decides_who_is_better() -> None:
     assert runs.better == "A"
     assert runs.accuracy(CALIBRATED).value == 0.0
     assert "The calibrated log loss disagrees: it puts B first, in 100.0% of the pairs." in (
-        runs.verdict
+        runs.conclusion
     )
 
 
@@ -153,23 +153,23 @@ def test_accuracy_is_that_of_the_better_model() -> None:
     assert (accuracy.value, accuracy.lower, accuracy.upper) == pytest.approx(
         (1 - turned.value, 1 - turned.upper, 1 - turned.lower)
     )
-    assert runs.verdict.startswith("B is better, as far as these runs tell")
-    assert "no more often" in runs.verdict
+    assert runs.conclusion.startswith("B is better, as far as these runs tell")
+    assert "no more often" in runs.conclusion
 
 
 def test_a_draw_is_a_draw() -> None:
     runs = runs_of([1.0, 4.0], [2.0, 3.0], ([1.0, 1.0], [1.0, 1.0]))
 
     assert runs.better is None
-    assert runs.verdict.startswith("A and B cannot be told apart")
+    assert runs.conclusion.startswith("A and B cannot be told apart")
 
 
 def test_an_undefined_calibrated_metric_is_told() -> None:
     runs = runs_of([1.0] * 9, [2.0] * 9, ([np.nan] * 9, [1.0] * 9))
 
     assert np.isnan(runs.accuracy(CALIBRATED).value)
-    assert "The calibrated log loss is undefined: give a larger --bias-share." in runs.verdict
-    assert runs.verdict.startswith("A is better: a run of it has the lower log loss in 100.0%")
+    assert "The calibrated log loss is undefined: give a larger --bias-share." in runs.conclusion
+    assert runs.conclusion.startswith("A is better: a run of it has the lower log loss in 100.0%")
 
 
 def test_tables_and_page(tmp_path: Path, called: Sirocco) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from app.cli.backtest.delayed import DelayedRun, simulated
+from app.cli.measure.delayed_backtest import DelayedRun, simulated
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickFile
 from app.errors import CommandError
@@ -91,7 +91,7 @@ def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--delayed",), "--delayed: give click logs, or --seeds, not both"),
+        (("--delayed",), "--delayed: no click log is given: name one, or give --seeds"),
         (("a.parquet", "--delayed", "--seeds", 2), "give click logs, or --seeds, not both"),
         (("a.parquet", "--calibrator", "sir"), "--calibrator goes with --delayed only"),
         (("--seeds", 2), "--seeds goes with --delayed or --compare only"),
@@ -117,7 +117,7 @@ def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path: Path, called
     run = called("backtest", write_rows(tmp_path / "two.parquet"), "--delayed")
 
     assert run.returncode == 2
-    assert "two.parquet: no click is left to judge" in run.stderr
+    assert "two.parquet: no click is left to evaluate" in run.stderr
     assert "must span more than 15 days" in run.stderr
 
 
@@ -129,7 +129,7 @@ def judged(known_until: float, judged_hours: int = 168) -> tuple[float, float]:
     """Days of the platform that are judged in 21, counted from its start."""
     platform = ClickPlatform(campaigns=1, clicks_per_hour=5)
     file = ClickFile(platform.hours(0, 21 * 24).stream, platform.start + known_until)
-    first, until = run_of(judged_hours).judged("log", file)
+    first, until = run_of(judged_hours).evaluated_span("log", file)
     return (first - platform.start) / DAY, (until - platform.start) / DAY
 
 
@@ -149,7 +149,7 @@ def test_a_click_is_judged_when_its_attribution_window_is_over() -> None:
 def test_the_first_refit_has_whole_windows() -> None:
     """What was asked for is cut where the first refit would reach back before the log."""
     assert judged(28 * DAY, 1000) == (8, 21)
-    with pytest.raises(CommandError, match="log: no click is left to judge"):
+    with pytest.raises(CommandError, match="log: no click is left to evaluate"):
         judged(15 * DAY)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.reports.delayed_picture import draw_delayed
+from app.reports.pictures import draw_delayed
 from evaluation import ClickPlatform, ClickStream, DelayedBacktest
 
 PNG = b"\x89PNG"

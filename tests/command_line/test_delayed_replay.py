@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 import pytest
 
-from app.cli.backtest.delayed import DelayedRun
+from app.cli.measure.delayed_backtest import DelayedRun
 from app.cli.serving.delayed_replay import DelayedReplay
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
-from app.results.scored_events import Judged
+from app.results.scored_events import ScoredEvents
 from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
 from tests.command_line.conftest import ROOT, Sirocco
 
@@ -49,9 +49,9 @@ def test_the_service_and_the_backtest_are_one_code(tmp_path: Path) -> None:
     log = written(tmp_path / "clicks.parquet", drawn(36))
 
     fit = {**FIT, "calibrator": "sir", "guard": False}
-    online = DelayedReplay(None, fit, judged_hours=8).run(log, ClickColumns(), quiet=True)
+    online = DelayedReplay(None, fit, scored_hours=8).run(log, ClickColumns(), quiet=True)
 
-    run = DelayedRun(settings_with(fit), judged_hours=8)
+    run = DelayedRun(settings_with(fit), scored_hours=8)
     offline = run.backtest(log.name, read_click_log(log), quiet=True)
     assert offline.sources == {"delays": 4, "model": 4}
     assert list(online.predictions) == ["raw", "pccem_posterior"]
@@ -125,7 +125,7 @@ def test_the_table_is_that_of_the_backtest(
     clicks, outcomes = stream.clicks, stream.outcomes(4 * HOUR)
     events = EventTable(clicks.clicked_at, clicks.campaigns, clicks.rows, clicks.scores, outcomes)
     served = {"raw": clicks.scores, "pccem_posterior": clicks.scores / 5}
-    monkeypatch.setattr(DelayedReplay, "run", lambda *_, **__: Judged(events, served))
+    monkeypatch.setattr(DelayedReplay, "run", lambda *_, **__: ScoredEvents(events, served))
 
     run = called("replay", "clicks.parquet", "--delayed", "--picture", "after.png")
 
@@ -150,7 +150,7 @@ def test_the_table_is_that_of_the_backtest(
     [
         (("--judged", "2d"), "--judged goes with --delayed only"),
         (("--delayed", "--judged", "two days"), "--judged 'two days': give whole hours or days"),
-        (("--delayed",), "no click is left to judge"),
+        (("--delayed",), "no click is left to evaluate"),
         (("--delayed", "--url", "http://127.0.0.1:9", "--bin-size", "9"), "--bin-size is a setti"),
     ],
 )

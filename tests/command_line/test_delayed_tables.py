@@ -3,7 +3,7 @@ import math
 import orjson
 import pytest
 
-from app.cli.backtest.delayed import mean_of, print_delayed_json, show_delayed, spread_of
+from app.cli.measure.delayed_backtest import mean_of, print_delayed_json, show_delayed, spread_of
 
 Card = dict[str, float]
 

@@ -8,6 +8,7 @@ import httpx
 import orjson
 import pytest
 
+from app.cli.serving.demo import documented_port_or_another
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 
 SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
@@ -46,3 +47,14 @@ def test_a_demo_shorter_than_its_window_is_refused(called: Sirocco) -> None:
 
     assert run.returncode == 2
     assert "give more than 6" in run.stderr
+
+
+def test_a_port_that_is_taken_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.cli.serving.demo.is_free", lambda host, port: False)
+
+    port = documented_port_or_another()
+
+    assert port != 8080
+    assert capsys.readouterr().err == f"port 8080 is taken: the service listens on {port}\n"

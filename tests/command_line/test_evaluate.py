@@ -10,7 +10,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.evaluate import evaluate
+from app.cli.measure import evaluate
 from evaluation import EventTable, Platform, auc, cs_auc, gauc, gc_n, gcs_auc, pcoc, ropr, scorecard
 from evaluation.streaming import RowLimits
 from tests.command_line.conftest import Sirocco

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.evaluate import evaluate
+from app.cli.measure import evaluate
 from app.datasets import evaluation_log
 from evaluation import auc, pcoc
 from tests.command_line.conftest import Sirocco
@@ -340,7 +340,7 @@ def test_columns_of_every_type_say_the_same(measured: Callable[..., Any], kind: 
 def test_a_column_of_lists_is_no_cut(tmp_path: Path, refused: Callable[..., str]) -> None:
     path = write(tmp_path / "log.parquet", {**good(), "tags": [["x"]] * SIZE})
 
-    assert "column 'tags' holds list<element: string>; slices are told by" in refused(
+    assert "column 'tags' holds list<element: string>; slices are named by" in refused(
         path, "--by", "tags"
     )
 

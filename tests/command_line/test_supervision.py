@@ -14,7 +14,7 @@ class Ending:
 
     codes: list[int | None]
     name: str = "test"
-    last_words: str = ""
+    last_output: str = ""
     events: list[str] = field(default_factory=list)
     exit_code: int | None = None
 
@@ -52,7 +52,7 @@ def test_pauses_double_while_a_process_keeps_dying(capsys: pytest.CaptureFixture
     with Supervision() as supervision:
         process = supervision.add(Ending([1, -9, BAD_INPUT]))
         with pytest.raises(CommandError, match="the test process ended with code 2") as ended:
-            supervision.tend()
+            supervision.watch()
 
     assert ended.value.exit_code == BAD_INPUT
     assert process.events == [*["start test"] * 3, "stop test"]
@@ -67,7 +67,7 @@ def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) ->
     with Supervision() as supervision:
         supervision.add(Ending([None]))
         supervision.check()
-        supervision.add(Ending([code], last_words="no room"))
+        supervision.add(Ending([code], last_output="no room"))
         with pytest.raises(CommandError, match=r":\nno room$") as ended:
             supervision.check()
 

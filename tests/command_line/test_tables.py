@@ -4,7 +4,7 @@ import re
 import orjson
 import pytest
 
-from app.cli.tables import print_json, show_scorecards
+from app.cli.measure.scorecards import print_rows, show_scorecards
 
 
 def card(**changes: float) -> dict[str, float]:
@@ -15,7 +15,7 @@ def card(**changes: float) -> dict[str, float]:
 def test_json_is_rows_of_columns_and_the_undefined_is_null(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_json({"raw": card(auc=math.nan, gc_3=math.inf), "sir": card()})
+    print_rows({"raw": card(auc=math.nan, gc_3=math.inf), "sir": card()})
 
     printed = orjson.loads(capsys.readouterr().out)
     assert list(printed) == ["rows"]
@@ -27,7 +27,7 @@ def test_json_is_rows_of_columns_and_the_undefined_is_null(
 
 
 def test_json_keeps_every_digit(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"raw": card(pcoc=0.1 + 0.2)})
+    print_rows({"raw": card(pcoc=0.1 + 0.2)})
 
     assert orjson.loads(capsys.readouterr().out)["rows"]["raw"]["pcoc"] == 0.1 + 0.2
 

@@ -103,6 +103,10 @@ def test_what_was_learnt_survives_a_restart(
 
 @pytest.mark.slow
 def test_a_child_that_dies_is_started_again(tmp_path: Path, started: Started) -> None:
+    """Also in a folder that holds packages of the names of ours."""
+    for name in ("app", "evaluation"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
     process, url = up(started, tmp_path / "data")
 
     for name in NAMES:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.results.backtest import backtest_verdict, listed
-from app.results.comparison import compare_verdict
-from app.results.formatting import block_warnings, decimals_for, interval_text, value_text
+from app.results.backtest import backtest_conclusion
+from app.results.comparison import compare_conclusion
+from app.results.formatting import block_warnings, decimals_for, interval_text, listed, value_text
 from evaluation import Difference
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.comparison.models import ModelComparison
@@ -40,7 +40,9 @@ def significance(**pairs: tuple[Difference, Difference]) -> Significance:
 )
 def test_a_pair(log_loss: Difference, gc_3: Difference, said: str) -> None:
     """The log loss decides; GC-3 is mentioned where it is beyond chance the other way."""
-    assert backtest_verdict(significance(sir_raw=(log_loss, gc_3)), "raw", "sir").startswith(said)
+    assert backtest_conclusion(significance(sir_raw=(log_loss, gc_3)), "raw", "sir").startswith(
+        said
+    )
 
 
 def test_the_others_stand_in_groups() -> None:
@@ -52,7 +54,7 @@ def test_the_others_stand_in_groups() -> None:
         bbq_sir=(UNCLEAR, BETTER),
     )
 
-    assert backtest_verdict(found, "raw", "sir").endswith(
+    assert backtest_conclusion(found, "raw", "sir").endswith(
         "beta and platt are better, isotonic is worse than sir; bbq cannot be told apart from sir."
     )
 
@@ -129,4 +131,4 @@ def compared(log_loss: Difference, blocks: int = 40) -> Any:
 )
 def test_what_it_would_take_to_see_a_difference(difference: Difference, said: str) -> None:
     """(2.8 standard errors / difference)^2 times as many, to two digits."""
-    assert said in compare_verdict(compared(difference))
+    assert said in compare_conclusion(compared(difference))

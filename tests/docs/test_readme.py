@@ -1,6 +1,7 @@
 """The first page must hold what it promises."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from benchmarks.calibrate_ratios import FRAMEWORKS, column_of
 from benchmarks.figures import middle
 from benchmarks.results import saved
 from tests.docs.pages import ROOT, code_blocks, text_of
+from tests.docs.shown_commands import Shown, shown_commands
+from tests.recorded.commands import sirocco
 
 README = text_of("README.md")
 _SHOWN_URL = "http://127.0.0.1:8080"
@@ -28,6 +31,35 @@ def test_client_example_prints_what_it_shows(
     names["sirocco"].close()
 
     assert capsys.readouterr().out == shown
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the log that the page has written."""
+    here: Path = tmp_path_factory.mktemp("readme")
+    (simulated,) = re.findall(r"^\.venv/bin/sirocco (simulate log\.parquet .+)$", README, re.M)
+    assert sirocco(simulated, here).endswith("--- exit code 0\n")
+    return here
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shown", shown_commands(), ids=lambda shown: shown.line.split()[0])
+def test_commands_print_what_the_page_shows(shown: Shown, folder: Path) -> None:
+    """The page may end before the output does."""
+    printed = sirocco(shown.line, folder).partition("\n--- stderr\n")[0].split()
+
+    assert len(shown.words) > 20
+    assert printed[: len(shown.words)] == shown.words
+
+
+def test_every_block_of_output_is_of_a_command_that_is_run() -> None:
+    """But for what `make run` prints, whose traffic is that of the hours before it is started."""
+    outputs = [block for block in code_blocks(README, "") if "──" in block or "PCOC" in block]
+    of_now = [block for block in outputs if block.startswith("20 synthetic campaigns")]
+
+    assert len(of_now) == 1
+    assert len(outputs) - len(of_now) == len(shown_commands()) == 4
 
 
 def test_client_example_stays_short() -> None:

@@ -6,12 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from app.reports.charts.bars import bars_chart
-from app.reports.charts.differences import differences_chart
-from app.reports.charts.lines import lines_chart
-from app.reports.charts.quantiles import quantile_chart
-from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_chart
-from app.reports.charts.reliability import reliability_chart
+from app.reports.charts.by_name import bars_chart, differences_chart
+from app.reports.charts.by_score import quantile_chart, reliability_chart
+from app.reports.charts.over_time import lines_chart, ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart, Page, Section, Table, Tile, how_made
 from evaluation import reliability_diagram
 from evaluation.metrics.reliability import score_quantiles

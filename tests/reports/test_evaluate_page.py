@@ -5,7 +5,7 @@ import pytest
 
 from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
-from app.results.evaluation import EvaluatedLog, SliceTable, off_by, summary, verdict
+from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, off_by, summary
 from evaluation.streaming import OVERALL, Groupings, LogBatch, StreamedLog, log_metrics
 
 SIZE = 6_000
@@ -96,7 +96,7 @@ def test_a_long_table_is_cut_and_says_so() -> None:
 def test_promises_that_come_true_are_said_to() -> None:
     right = log()
 
-    said = verdict(right)
+    said = conclusions(right)
     assert said[0].startswith("In total, promises come true within chance: PCOC ")
     assert said[1].startswith("By score, fifths of the rows show no more error than chance: ")
     assert said[2].startswith("The scores take away ")
@@ -107,7 +107,7 @@ def test_promises_that_come_true_are_said_to() -> None:
 def test_promises_that_do_not_come_true_are_said_not_to() -> None:
     wrong = log(bias=2.5)
 
-    said = verdict(wrong)
+    said = conclusions(wrong)
     assert said[0].startswith("In total, ")
     assert "too many positives are promised: PCOC 1." in said[0]
     assert "chance explains" in said[1]
@@ -118,8 +118,8 @@ def test_promises_that_do_not_come_true_are_said_not_to() -> None:
 def test_a_log_without_positives_is_said_to_have_none() -> None:
     none = log(rate=1e-9)
 
-    assert verdict(none)[0].startswith("No positive came, and ")
-    assert verdict(none)[1].startswith("0 of 5 campaigns")
+    assert conclusions(none)[0].startswith("No positive came, and ")
+    assert conclusions(none)[1].startswith("0 of 5 campaigns")
     assert "0 positives (0 %)" in summary(none)
     assert evaluate_page(none, "").tiles[0].value == "∞"
 
@@ -134,5 +134,5 @@ def test_a_ratio_in_words(ratio: float, words: str) -> None:
 
 def test_scores_worse_than_the_mean_rate_are_said_to_be() -> None:
     """All campaigns are promised four times too much."""
-    assert any("Giving every row the mean rate would cost less" in s for s in verdict(log(
+    assert any("Giving every row the mean rate would cost less" in s for s in conclusions(log(
         bias=6.0, campaigns=1)))  # fmt: skip

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reports.labels import alike, cells, clean, fixed, number, percent, percents, shortened
+from app.reports.labels import alike, fixed, number, percent, percents
+from app.results.formatting import cells, clean, shortened
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
 
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr("app.click_log.folder.os.replace", refuse)
+    monkeypatch.setattr("pathlib.Path.replace", refuse)
 
     with pytest.raises(CommandError, match="No space left") as error:
         write_page(PLAIN, path)

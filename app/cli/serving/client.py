@@ -3,7 +3,6 @@
 import ipaddress
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
@@ -32,12 +31,7 @@ class ServiceClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._http.close()
 
     def calibrate(
@@ -66,9 +60,9 @@ class ServiceClient:
         """Ask for a training of post-click models and get its job."""
         return self._call("POST", "/v1/admin/pccem/train", request)
 
-    def overrides(self, **asked: Any) -> dict[str, Any]:
+    def overrides(self, **wanted: Any) -> dict[str, Any]:
         """A page of the campaigns that have a calibrator of their own."""
-        return self._call("GET", f"{_OVERRIDES}?{urlencode(asked)}")
+        return self._call("GET", f"{_OVERRIDES}?{urlencode(wanted)}")
 
     def set_override(
         self, target: str, campaign: str, calibrator: str, *, retrain: bool
@@ -125,8 +119,8 @@ class ServiceClient:
 
 
 def _override(target: str, campaign: str, retrain: bool) -> str:
-    asked = "?retrain=true" if retrain else ""
-    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{asked}"
+    query = "?retrain=true" if retrain else ""
+    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{query}"
 
 
 def _name(job: Mapping[str, Any]) -> str:

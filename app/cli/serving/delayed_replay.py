@@ -1,8 +1,4 @@
-"""`sirocco replay --delayed`: which clicks are judged, and how the service is set up for them.
-
-Clicks played through a running service in event time, their conversions as they come.
-Clicks, behaviours and conversions of a stream, as the systems of an ad platform send them.
-"""
+"""`sirocco replay --delayed`: clicks played through a service, their conversions as they come."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.backtest.delayed import DelayedRun
 from app.cli.console import progress
+from app.cli.measure.delayed_backtest import DelayedRun
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.playback import (
     SECONDS_PER_HOUR,
@@ -28,7 +24,7 @@ from app.cli.serving.playback import (
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log
 from app.errors import Advance
-from app.results.scored_events import RAW, Judged
+from app.results.scored_events import RAW, ScoredEvents
 from app.settings import Settings
 from calibrators.samples import Floats, Integers
 from evaluation import ClickStream, EventTable
@@ -189,10 +185,10 @@ class DelayedPlayback:
                 self.service.post_events(batch)
 
     def _learn(self, number: int) -> None:
-        asked = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
+        request = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
         if number % _HOURS_PER_DAY == 0:
-            self.service.finished(self.service.train(asked), _TRAINING_SECONDS)
-        refit(self.service, asked)
+            self.service.finished(self.service.train(request), _TRAINING_SECONDS)
+        refit(self.service, request)
 
     def _calibrate(self, stream: ClickStream, chosen: slice) -> Floats:
         clicks = stream.clicks.select(chosen)
@@ -201,29 +197,28 @@ class DelayedPlayback:
 
 
 _CALIBRATED = "calibrated"
-_BEHAVIOUR_PREFIX = "behaviour."
 
 
 @dataclass(frozen=True, slots=True)
 class DelayedReplay:
     """A click log played through a service for one delayed target.
 
-    `given` are the settings that were given; `judged_hours` of the log's end are judged. Without a
-    `url` the service is one of its own.
+    `given` are the settings that were given; the last `scored_hours` of the log are evaluated.
+    Without a `url` the service is one of its own.
     """
 
     target: str | None
     given: Mapping[str, Any]
-    judged_hours: int
+    scored_hours: int
     url: str | None = None
 
-    def run(self, path: Path, columns: ClickColumns, *, quiet: bool) -> Judged:
-        """Play the log, and judge by its final conversions the raw scores and the probabilities
-        that the service gave: under the backtest's name for them where the service is our own."""
+    def run(self, path: Path, columns: ClickColumns, *, quiet: bool) -> ScoredEvents:
+        """Play the log; gives the raw scores and the probabilities of the service, under the
+        backtest's name for them where the service is our own, beside the final conversions."""
         file = read_click_log(path, columns)
         options, settings = self._settings(file.stream)
         target = settings.delayed_targets[0]
-        first, until = DelayedRun(settings, self.judged_hours).judged(path.name, file)
+        first, until = DelayedRun(settings, self.scored_hours).evaluated_span(path.name, file)
         start = file.stream.clicks.clicked_at[0] // SECONDS_PER_HOUR
         total = int(until // SECONDS_PER_HOUR - start)
         with (
@@ -231,7 +226,7 @@ class DelayedReplay:
             progress("replaying", total, "hours", shown=not quiet) as advance,
         ):
             played = DelayedPlayback(service, target).play(file.stream, until)
-            kept = [*_judged(played, first, advance)]
+            kept = [*_scored(played, first, advance)]
         return _found(file.stream, settings.attribution_seconds(target), kept, name)
 
     @contextmanager
@@ -264,19 +259,19 @@ class DelayedReplay:
 
 def _behaviours(stream: ClickStream) -> tuple[str, ...]:
     names = stream.clicks.features.columns
-    return tuple(
-        n.removeprefix(_BEHAVIOUR_PREFIX) for n in names if n.startswith(_BEHAVIOUR_PREFIX)
-    )
+    return tuple(n.removeprefix(_BEHAVIOUR) for n in names if n.startswith(_BEHAVIOUR))
 
 
-def _judged(played: Iterator[PlayedHour], first: float, advance: Advance) -> Iterator[PlayedHour]:
+def _scored(played: Iterator[PlayedHour], first: float, advance: Advance) -> Iterator[PlayedHour]:
     for hour in played:
         if hour.number * SECONDS_PER_HOUR >= first:
             yield hour
         advance("")
 
 
-def _found(stream: ClickStream, window: float, hours: Sequence[PlayedHour], name: str) -> Judged:
+def _found(
+    stream: ClickStream, window: float, hours: Sequence[PlayedHour], name: str
+) -> ScoredEvents:
     chosen = slice(hours[0].chosen.start, hours[-1].chosen.stop)
     clicks = stream.clicks.select(chosen)
     events = EventTable(
@@ -287,4 +282,4 @@ def _found(stream: ClickStream, window: float, hours: Sequence[PlayedHour], name
         stream.outcomes(window)[chosen],
     )
     served: Floats = np.concatenate([hour.probabilities for hour in hours])
-    return Judged(events, {RAW: clicks.scores, name: served})
+    return ScoredEvents(events, {RAW: clicks.scores, name: served})

@@ -1,8 +1,4 @@
-"""Traffic played through a running service in event time, hour by hour.
-
-Events of a table as the systems of an ad platform send them.
-A whole service for the length of one command: nothing shared, nothing left behind.
-"""
+"""Impressions played through a running service in event time, hour by hour."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,9 +11,9 @@ import numpy as np
 
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.settings import free_port
-from app.cli.serving.up import WholeService, whole_service
+from app.cli.serving.whole_service import WholeService, whole_service
 from app.errors import Advance
-from app.results.scored_events import RAW, Judged
+from app.results.scored_events import RAW, ScoredEvents
 from calibrators.samples import Floats
 from evaluation import EventTable
 
@@ -102,7 +98,7 @@ class Playback:
     batch: int = 10_000
 
     def play(self, hours: Iterable[Hour]) -> Iterator[tuple[Hour, Floats]]:
-        """Each hour with its probabilities, (n,), asked for before any of its outcomes is known.
+        """Each hour with its probabilities, (n,), given before any of its outcomes is known.
 
         Every hour but the first is served by maps fitted as of its start; a last refit closes the
         last hour.
@@ -142,9 +138,9 @@ def calibrated(
     return np.array(probabilities)
 
 
-def refit(service: ServiceClient, asked: Mapping[str, Any]) -> None:
+def refit(service: ServiceClient, request: Mapping[str, Any]) -> None:
     """Have a refit done, and wait until its maps serve."""
-    finished = service.finished(service.retrain(asked), _REFIT_SECONDS)
+    finished = service.finished(service.retrain(request), _REFIT_SECONDS)
     service.await_version(finished["result"]["version"], _SERVING_SECONDS)
 
 
@@ -165,10 +161,10 @@ def hours_of(events: EventTable) -> list[Hour]:
     ]
 
 
-def play_and_judge(
+def play_and_score(
     playback: Playback, hours: Sequence[Hour], first: int, name: str, advance: Advance
-) -> Judged:
-    """Play every hour; from hour `first` on, judge the scores and the probabilities, called `name`,
+) -> ScoredEvents:
+    """Play every hour; from hour `first` on, take the scores and the probabilities, called `name`,
     that the service gave them."""
     events: list[EventTable] = []
     served: list[Floats] = []
@@ -178,7 +174,7 @@ def play_and_judge(
             served.append(probabilities)
         advance(_so_far(events, served))
     played = EventTable.concatenate(events)
-    return Judged(played, {RAW: played.scores, name: np.concatenate(served)})
+    return ScoredEvents(played, {RAW: played.scores, name: np.concatenate(served)})
 
 
 def _so_far(events: Sequence[EventTable], served: Sequence[Floats]) -> str:

@@ -1,8 +1,4 @@
-"""The processes of a running service: started in order, again when they die, stopped in reverse.
-
-A `sirocco` command in a process of its own.
-Which processes come first where several share a core.
-"""
+"""The processes of a running service: started in order, again when they die, stopped in reverse."""
 
 import os
 import signal
@@ -13,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Protocol, Self, TypeVar
 
 from app.cli.console import note
@@ -36,7 +31,7 @@ class Supervised(Protocol):
         """How it ended; None while it runs."""
 
     @property
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of what it wrote, where that is not on the screen already."""
 
     def start(self) -> None:
@@ -79,12 +74,7 @@ class Supervision:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for watch in reversed(self._watches):
             watch.process.stop()
 
@@ -100,14 +90,14 @@ class Supervision:
         self._watches[self._watches.index(watch)] = _Watch(new, time.monotonic())
 
     def check(self) -> None:
-        """A `CommandError` with its last words when a process has ended."""
+        """A `CommandError` with the end of its output when a process has ended."""
         for watch in self._watches:
             code = watch.process.exit_code
             if code is not None:
                 exit_code = BAD_INPUT if code == BAD_INPUT else FAILED
-                raise CommandError(_obituary(watch.process), exit_code)
+                raise CommandError(_how_it_ended(watch.process), exit_code)
 
-    def tend(self) -> None:
+    def watch(self) -> None:
         """Start again whatever dies, until Ctrl-C or SIGTERM."""
         while True:
             self.look()
@@ -115,27 +105,27 @@ class Supervision:
     def look(self) -> None:
         """Start again what has died and may run again by now, then wait a moment."""
         for watch in self._watches:
-            _revive(watch, time.monotonic())
+            _restart_if_due(watch, time.monotonic())
         time.sleep(_LOOK_SECONDS)
 
 
-def _revive(watch: _Watch, now: float) -> None:
+def _restart_if_due(watch: _Watch, now: float) -> None:
     code = watch.process.exit_code
     if code is None:
         return
     if code == BAD_INPUT:
-        raise CommandError(_obituary(watch.process))
+        raise CommandError(_how_it_ended(watch.process))
     if watch.due is None:
         pause = watch.schedule(now)
-        note(f"{_obituary(watch.process)}; it starts again in {pause:g} s")
+        note(f"{_how_it_ended(watch.process)}; it starts again in {pause:g} s")
     elif now >= watch.due:
         watch.start()
 
 
-def _obituary(process: Supervised) -> str:
+def _how_it_ended(process: Supervised) -> str:
     code = process.exit_code or 0
     how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-    said = f":\n{process.last_words}" if process.last_words else ""
+    said = f":\n{process.last_output}" if process.last_output else ""
     return f"the {process.name} process {how}{said}"
 
 
@@ -143,8 +133,8 @@ _STEP: Final = 10
 _LOWEST: Final = 19
 
 
-def give_way(process_id: int) -> None:
-    """Have the process, which leads a session, give way to ours: it gets a tenth of what others do.
+def lower_priority(process_id: int) -> None:
+    """Have the process, which leads a session, get a tenth of the CPU that ours gets.
 
     What it starts from then on inherits that. Nothing is lost where the machine has nothing else to
     do.
@@ -166,8 +156,8 @@ class Child:
     """`sirocco` with `arguments`, under our environment and `environment`.
 
     Its output goes into the file `log`, or where ours goes. It has our open files of `inherited`
-    under the same numbers, and `stop_seconds` to end when it is told to. One that `gives_way` runs
-    at a lower priority than we do.
+    under the same numbers, and `stop_seconds` to end when it is told to. A `nice` one runs at a
+    lower priority than we do.
     """
 
     name: str
@@ -176,13 +166,14 @@ class Child:
     log: Path | None = None
     inherited: tuple[int, ...] = ()
     stop_seconds: float = STOP_SECONDS
-    gives_way: bool = False
-    _asked_at: float | None = None
+    nice: bool = False
+    _stopping_since: float | None = None
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it in a session of its own: Ctrl-C reaches only us, and we stop it in its turn."""
-        command = [sys.executable, "-m", "app.cli", "--parent", str(os.getpid())]
+        # -P: the folder that we run in may hold a package of the name of one of ours.
+        command = [sys.executable, "-P", "-m", "app.cli", "--parent", str(os.getpid())]
         output = self._open_log()
         self._process = subprocess.Popen(
             [*command, *self.arguments],
@@ -193,9 +184,9 @@ class Child:
             start_new_session=True,
             pass_fds=self.inherited,
         )
-        self._asked_at = None
-        if self.gives_way:
-            give_way(self._process.pid)
+        self._stopping_since = None
+        if self.nice:
+            lower_priority(self._process.pid)
         if output is not None:
             output.close()
 
@@ -216,23 +207,25 @@ class Child:
 
     def ask_to_end(self) -> None:
         """Tell it once to end, without waiting until it has."""
-        if self._process is not None and self._asked_at is None:
-            self._asked_at = time.monotonic()
+        if self._process is not None and self._stopping_since is None:
+            self._stopping_since = time.monotonic()
             self._process.terminate()
 
     def stop(self) -> None:
         """Ask it to end, and end it when it has had its time and does not."""
         self.ask_to_end()
-        if self._process is None or self._asked_at is None:
+        if self._process is None or self._stopping_since is None:
             return
         try:
-            self._process.wait(max(0.0, self._asked_at + self.stop_seconds - time.monotonic()))
+            self._process.wait(
+                max(0.0, self._stopping_since + self.stop_seconds - time.monotonic())
+            )
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
     @property
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of its log."""
         if self.log is None or not self.log.exists():
             return ""

@@ -15,9 +15,9 @@ from app.api.metrics.workers import WorkerTable, new_file
 from app.api.server.server import refuse_public_address
 from app.cli.console import note
 from app.cli.serving.processes import STOP_SECONDS, Child, Supervision
-from app.cli.serving.serve import Reload, hang_ups
 from app.cli.serving.settings import environment_of, listener
 from app.cli.serving.store import EmbeddedStore
+from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.settings import Settings
 
@@ -148,7 +148,11 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
     """
     refuse_public_address(settings)
     reload = Reload()
-    with hang_ups(reload.ask), _listening(settings) as listening, Supervision() as supervision:
+    with (
+        reloaded_by_sighup(reload.request),
+        _listening(settings) as listening,
+        Supervision() as supervision,
+    ):
         store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
         environment = environment_of({**options, "redis_url": store_url})
         workers = ApiWorkers(supervision, settings.workers, listening, environment)

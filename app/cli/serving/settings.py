@@ -1,7 +1,5 @@
-"""Settings given as options: checked here, handed to children as environment variables.
-
-Ports to listen on and the addresses a person opens.
-"""
+"""Settings given as options, checked here and handed to children as environment variables; ports
+and the addresses that a person opens."""
 
 import socket
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ class EmbeddedStore:
     """The embedded Redis of a data directory, as something to supervise."""
 
     name = "Redis"
-    last_words = ""
+    last_output = ""
 
     def __init__(self, data_dir: Path) -> None:
         self._redis = EmbeddedRedis(data_dir)

@@ -5,11 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from app.reports.charts.quantiles import quantile_chart
-from app.reports.charts.ratios import ratios_by_name_chart, ratios_over_time_chart
-from app.reports.charts.reliability import reliability_chart
+from app.reports.charts.by_score import quantile_chart, reliability_chart
+from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart
-from app.results.scored_events import Judged
+from app.results.scored_events import ScoredEvents
 from calibrators.samples import Floats, Integers
 from evaluation import ReliabilityDiagram, reliability_diagram, score_quantiles
 from evaluation.metrics.reliability import wilson_interval
@@ -25,44 +24,44 @@ _FEW_LEFT_OUT: Final = (
 )
 
 
-def reliability_of(judged: Judged, names: Sequence[str]) -> Chart:
+def reliability_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     """What came true beside what was promised, in groups of equal size."""
-    return reliability_chart({name: diagram_of(judged, name) for name in names})
+    return reliability_chart({name: diagram_of(scored, name) for name in names})
 
 
-def diagram_of(judged: Judged, name: str) -> ReliabilityDiagram:
+def diagram_of(scored: ScoredEvents, name: str) -> ReliabilityDiagram:
     """The diagram of one prediction, with as many groups as its positives allow."""
-    events = judged.events
+    events = scored.events
     bins = float(events.positives.sum()) / _POSITIVES_PER_BIN
     return reliability_diagram(
-        judged.predictions[name],
+        scored.predictions[name],
         events.outcomes,
         int(np.clip(bins, _FEWEST_BINS, _MOST_BINS)),
         sample_weight=events.weights,
     )
 
 
-def quantiles_of(judged: Judged, names: Sequence[str]) -> Chart:
+def quantiles_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     """The error from low scores to high, and where the loss is."""
-    events = judged.events
+    events = scored.events
     bins = int(np.clip(events.positives.sum() / _POSITIVES_PER_BIN, _FEWEST_BINS, _QUANTILES))
     return quantile_chart(
         {
             name: score_quantiles(
-                judged.predictions[name], events.outcomes, bins, sample_weight=events.weights
+                scored.predictions[name], events.outcomes, bins, sample_weight=events.weights
             )
             for name in names
         }
     )
 
 
-def hours_of(judged: Judged, names: Sequence[str]) -> Chart:
+def hours_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     """PCOC hour by hour; a band of what chance explains around the last of them."""
-    events = judged.events
+    events = scored.events
     hours, places = np.unique(events.hours, return_inverse=True)
     actual = sum_at(places, events.positives, len(hours))
     counts = sum_at(places, events.counts, len(hours))
-    promised = {name: _promised(judged, name, places, len(hours)) for name in names}
+    promised = {name: _promised(scored, name, places, len(hours)) for name in names}
     ratios = {name: _ratios(sums, actual) for name, sums in promised.items()}
     last = names[-1]
     low, high = wilson_interval(np.minimum(actual / counts, 1.0), counts, _CONFIDENCE)
@@ -74,9 +73,9 @@ def hours_of(judged: Judged, names: Sequence[str]) -> Chart:
     )
 
 
-def campaigns_of(judged: Judged, names: Sequence[str]) -> Chart:
+def campaigns_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     """PCOC of the campaigns that have enough positives."""
-    events, size = judged.events, len(judged.events.campaigns)
+    events, size = scored.events, len(scored.events.campaigns)
     rows = events.rows.astype(np.int64)
     actual = sum_at(rows, events.positives, size)
     traffic = sum_at(rows, events.counts, size)
@@ -84,7 +83,7 @@ def campaigns_of(judged: Judged, names: Sequence[str]) -> Chart:
         [row for row in np.argsort(-traffic, kind="stable") if actual[row] >= _LEAST_POSITIVES],
         dtype=np.int64,
     )
-    ratios = {name: _ratios(_promised(judged, name, rows, size), actual) for name in names}
+    ratios = {name: _ratios(_promised(scored, name, rows, size), actual) for name in names}
     return ratios_by_name_chart(
         [events.campaigns[row] for row in shown],
         {name: found[shown] for name, found in ratios.items()},
@@ -92,8 +91,8 @@ def campaigns_of(judged: Judged, names: Sequence[str]) -> Chart:
     )
 
 
-def _promised(judged: Judged, name: str, places: Integers, size: int) -> Floats:
-    weighted = judged.events.counts * judged.predictions[name]
+def _promised(scored: ScoredEvents, name: str, places: Integers, size: int) -> Floats:
+    weighted = scored.events.counts * scored.predictions[name]
     return sum_at(places, weighted, size)
 
 

@@ -1,1 +1,0 @@
-"""`sirocco auction`."""

@@ -1,1 +1,0 @@
-"""`sirocco backtest` and `sirocco simulate`."""

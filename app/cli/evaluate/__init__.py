@@ -1,1 +1,0 @@
-"""`sirocco evaluate` and `sirocco behaviours`."""

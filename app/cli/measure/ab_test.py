@@ -1,0 +1,193 @@
+"""What `sirocco readout` prints of an A/B test: tables, conclusions in words, JSON."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.ab_test import ArmColumnOptions
+from app.cli.console import note, numbers_table, print_json, print_line, print_table
+from app.datasets.ab_test import AbColumns, AbTestLog, read_ab_test
+from app.errors import CommandError
+from app.results.formatting import shown
+from evaluation import AbReadout, ArmReadout, Estimate, SampleRatio
+
+Names = Mapping[Hashable, str]
+HOW_TO_READ = (
+    "Intervals are of 95 %, each on its own: of twenty, one misses. A lift is clear when its"
+    " interval leaves out 0."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    heading: str
+    meaning: str
+    form: str
+
+
+_METRICS = {
+    "rpm": _Metric("RPM", "what the platform earns with 1,000 impressions", ",.4g"),
+    "ctr": _Metric("CTR", "clicks for each impression", ".3%"),
+    "roi": _Metric("ROI", "what advertisers get for what they pay", ",.4g"),
+}
+
+
+def run_ab_test(
+    path: Path,
+    control: str,
+    split: Sequence[str],
+    columns: ArmColumnOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Analyse the log of a test, and print what came of it."""
+    shares = _shares(split)
+    log = read_ab_test(path, AbColumns(**asdict(columns)))
+    found = log.analysed(control, shares)
+    names: dict[Hashable, str] = dict(enumerate(log.arms))
+    if as_json:
+        print_json(_document(found, names))
+        return
+    _show(found, names, f"{path.name}: arms against {control}")
+    note(f"\n{HOW_TO_READ}")
+    _note_what_is_missing(log)
+
+
+def _show(analysis: AbReadout, names: Names, title: str) -> None:
+    """Print sizes, then a table and a conclusion in words for each metric."""
+    print_table(_sizes(analysis, names), title)
+    style = "bold red" if analysis.sample_ratio.mismatch else ""
+    print_line(_split_in_words(analysis.sample_ratio, names), style)
+    for metric in analysis.arms[analysis.control].metrics:
+        about = _METRICS[metric]
+        print_table(_table_of(analysis, names, metric), f"\n{about.heading}: {about.meaning}")
+        for arm in analysis.lifts:
+            print_line(_conclusion(analysis, names, arm, metric))
+
+
+def _document(analysis: AbReadout, names: Names) -> dict[str, Any]:
+    """`{"rows": {arm: {column: number}}, "lifts": ..., "verdicts": ..., "split": ...}`."""
+    check = analysis.sample_ratio
+    return {
+        "rows": {names[arm]: _row(each) for arm, each in analysis.arms.items()},
+        "lifts": {names[arm]: _columns(each) for arm, each in analysis.lifts.items()},
+        "verdicts": {
+            names[arm]: {metric: analysis.verdict(arm, metric) for metric in lifts}
+            for arm, lifts in analysis.lifts.items()
+        },
+        "split": {
+            "counted": check.counted,
+            "expected": {names[arm]: size for arm, size in check.expected.items()},
+            "p_value": check.p_value,
+            "mismatch": check.mismatch,
+        },
+    }
+
+
+def _row(arm: ArmReadout) -> dict[str, float]:
+    totals = {"n": arm.impressions, "units": arm.units, "cost": arm.cost}
+    return {**totals, "positives": arm.clicks, "value": arm.value, **_columns(arm.metrics)}
+
+
+def _columns(estimates: Mapping[str, Estimate]) -> dict[str, float]:
+    columns: dict[str, float] = {}
+    for name, each in estimates.items():
+        columns |= {name: each.value, f"{name}_lower": each.lower, f"{name}_upper": each.upper}
+    return columns
+
+
+def _sizes(analysis: AbReadout, names: Names) -> Table:
+    table = numbers_table("arm", "impressions", "units", "cost", "clicks", "value")
+    for arm, each in analysis.arms.items():
+        sums = (each.cost, each.clicks, each.value)
+        cells = (f"{each.impressions:,}", f"{each.units:,}", *(shown(x, ",.6g") for x in sums))
+        table.add_row(Text(names[arm]), *cells)
+    return table
+
+
+def _table_of(analysis: AbReadout, names: Names, metric: str) -> Table:
+    about = _METRICS[metric]
+    table = numbers_table("arm", about.heading, "interval", "lift", "interval")
+    for arm, each in analysis.arms.items():
+        estimate, lift = each.metrics[metric], analysis.lifts.get(arm, {}).get(metric)
+        cells = [shown(estimate.value, about.form), _interval(estimate, about.form)]
+        cells += ["", ""] if lift is None else [shown(lift.value, "+.2%"), _interval(lift, "+.2%")]
+        table.add_row(Text(names[arm]), *cells)
+    return table
+
+
+def _conclusion(analysis: AbReadout, names: Names, arm: Hashable, metric: str) -> str:
+    heading, control = _METRICS[metric].heading, names[analysis.control]
+    lift, verdict = analysis.lifts[arm][metric], analysis.verdict(arm, metric)
+    if verdict == "undefined":
+        return (
+            f"{names[arm]}: {heading} cannot be compared with {control}: in one of the two nothing"
+            " counts for it, or there is one unit only."
+        )
+    interval = _interval(lift, "+.2%")
+    if verdict == "no clear difference":
+        return f"{names[arm]}: no clear difference in {heading} from {control} ({interval})."
+    size = shown(abs(lift.value), ".2%")
+    return f"{names[arm]}: {heading} is {verdict} than {control}'s by {size} ({interval})."
+
+
+def _split_in_words(check: SampleRatio, names: Names) -> str:
+    sizes = ", ".join(
+        f"{names[arm]} {size:,} of {check.expected[arm]:,.0f}"
+        for arm, size in check.observed.items()
+    )
+    said = (
+        f"Split by {check.counted}, found of expected: {sizes} (p {_probability(check.p_value)})."
+    )
+    if not check.mismatch:
+        return said
+    return f"{said} THE SPLIT IS WRONG: believe nothing below until you know why."
+
+
+def _probability(p: float) -> str:
+    return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"
+
+
+def _interval(estimate: Estimate, form: str) -> str:
+    if math.isnan(estimate.lower):
+        return "-"
+    return f"{shown(estimate.lower, form)} to {shown(estimate.upper, form)}"
+
+
+def _shares(split: Sequence[str]) -> dict[str, float] | None:
+    if not split:
+        return None
+    shares: dict[str, float] = {}
+    for text in split:
+        arm, _, share = text.rpartition("=")
+        if not arm or arm in shares:
+            raise CommandError(f"--split {text!r}: give ARM=SHARE, once for each arm")
+        shares[arm] = _share(text, share)
+    return shares
+
+
+def _share(text: str, share: str) -> float:
+    try:
+        number = float(share)
+    except ValueError:
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise CommandError(f"--split {text!r}: a share is a number above 0, such as 9 or 0.1")
+    return number
+
+
+def _note_what_is_missing(test: AbTestLog) -> None:
+    if test.units is None:
+        note(
+            "Impressions are taken as independent; where one user sees many, name the user with"
+            " --unit."
+        )
+    if test.clicks is None:
+        note("No CTR: the log has no column 'outcome'; name the clicks with --outcome.")
+    if test.values is None:
+        note("No ROI: the log has no column 'value'; name the advertisers' value with --value.")

@@ -1,0 +1,226 @@
+"""`sirocco backtest`: which backtest the options ask for, and the one of a log of impressions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+import evaluation
+from app.cli.backtest import BacktestOptions
+from app.cli.checkout import research
+from app.cli.console import percent_bar, progress
+from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, simulated
+from app.cli.measure.methods import Methods, chosen_methods
+from app.cli.measure.scorecards import report_backtest
+from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, refuse
+from app.cli.serving.settings import settings_with
+from app.datasets.clicks import ClickColumns
+from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
+from app.errors import CommandError
+from app.reports.page import check_report
+from app.reports.pictures import check_picture
+from app.results.backtest import Backtested
+from app.results.formatting import Rows
+from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour
+from app.settings import Settings
+from calibrators import Sufficiency
+from evaluation import EventTable
+from evaluation.comparison.significance import Significance, significance
+
+_DRAWS = 1000
+_PUBLISHED = "sir"
+
+
+def run_backtest(
+    logs: Sequence[Path], given: BacktestOptions, fit: FitOptions, columns: AnyLogColumnOptions
+) -> None:
+    """Run the backtest of the options, and print, draw and write what came of it."""
+    if given.compare:
+        _run_leaderboard(logs, given, fit, _log_columns(columns))
+        return
+    refuse(_of_leaderboard(given), "goes with --compare only")
+    settings = settings_with(asdict(fit))
+    check_picture(given.picture)
+    check_report(given.report)
+    if given.delayed:
+        _run_delayed(logs, given, settings, columns)
+        return
+    refuse(
+        {"--seeds": given.seeds, "--judged": given.scored_hours},
+        "goes with --delayed or --compare only",
+    )
+    refuse({"--calibrator": fit.calibrator}, "goes with --delayed only: give --calibrators")
+    _run_log(_one_log(logs), given, settings, _log_columns(columns))
+
+
+def _run_log(log: Path, given: BacktestOptions, settings: Settings, columns: LogColumns) -> None:
+    methods = chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
+    run = LogBacktest(
+        settings,
+        methods,
+        raw_samples=given.raw_samples,
+        against=_reference(given.against, methods),
+        draws=_DRAWS if given.draws is None else given.draws,
+        seed=given.seed or 0,
+        quiet=given.json,
+    )
+    found = run.run(log, columns)
+    report_backtest(found, picture=given.picture, page=given.report, as_json=given.json)
+
+
+def _run_delayed(
+    logs: Sequence[Path], given: BacktestOptions, settings: Settings, columns: AnyLogColumnOptions
+) -> None:
+    labels = {"--raw-samples": given.raw_samples or None, "--calibrators": given.calibrators}
+    refuse(labels, "does not go with --delayed: its rows differ in their labels")
+    plain = {"--against": given.against, "--seed": given.seed, "--draws": given.draws}
+    refuse(plain | {"--report": given.report}, "does not go with --delayed")
+    names = ClickColumns(columns.time, columns.campaign, columns.score, columns.converted)
+    run = DelayedRun(settings, given.scored_hours or WEEK_HOURS)
+    run.run(_clicks(logs, given.seeds, names), picture=given.picture, as_json=given.json)
+
+
+def _run_leaderboard(
+    logs: Sequence[Path], given: BacktestOptions, fit: FitOptions, columns: LogColumns
+) -> None:
+    others = {
+        "--delayed": given.delayed or None, "--raw-samples": given.raw_samples or None,
+        "--against": given.against, "--seed": given.seed, "--calibrators": given.calibrators,
+        "--min-samples": fit.min_samples, "--min-positives": fit.min_positives,
+        "--calibrator": fit.calibrator,
+    }  # fmt: skip
+    refuse(others, "does not go with --compare")
+    leaderboard = research("leaderboard.command")
+    leaderboard.run_contest(
+        leaderboard.Asked(
+            logs, given.regimes, given.seeds, given.methods, given.scored_hours, given.drift,
+            given.processes, given.saved or [], fit.window_hours, fit.bin_size, given.draws,
+        ),
+        columns,
+        leaderboard.Outlets(given.picture, given.report, given.write, given.json),
+    )  # fmt: skip
+
+
+def _of_leaderboard(given: BacktestOptions) -> Mapping[str, object]:
+    return {
+        "--regimes": given.regimes, "--contenders": given.methods, "--drift": given.drift or None,
+        "--processes": given.processes, "--from": given.saved, "--write": given.write,
+    }  # fmt: skip
+
+
+def _log_columns(given: AnyLogColumnOptions) -> LogColumns:
+    return LogColumns(given.score, given.outcome, given.campaign, given.time, given.bid)
+
+
+def _reference(against: str | None, chosen: Methods) -> str | None:
+    if against is None or against in (RAW, *chosen):
+        return against
+    raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
+
+
+def _one_log(logs: Sequence[Path]) -> Path:
+    if len(logs) != 1:
+        raise CommandError(f"{len(logs)} logs are given: give one (several go with --delayed)")
+    return logs[0]
+
+
+def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> dict[str, Read]:
+    if logs and seeds is not None:
+        raise CommandError("--delayed: give click logs, or --seeds, not both")
+    if not logs and seeds is None:
+        raise CommandError(
+            "--delayed: no click log is given: name one, or give --seeds for synthetic ones"
+        )
+    return files_of(logs, columns) if seeds is None else simulated(seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class LogBacktest:
+    """How a log is backtested and its calibrators are compared.
+
+    Attributes
+    ----------
+    settings : of the service whose refits are repeated.
+    calibrators : by name.
+    raw_samples : whether maps are fitted on every single row.
+    against : what the calibrators are compared with, besides the raw scores; None for the
+        method of the settings, else sir, else the best.
+    draws : resamples of campaign-days; 0 for no intervals.
+    seed : of the draws.
+    quiet : whether no progress is shown.
+    """
+
+    settings: Settings
+    calibrators: Methods
+    raw_samples: bool
+    against: str | None
+    draws: int
+    seed: int
+    quiet: bool
+
+    def run(self, log: Path, columns: LogColumns) -> Backtested:
+        """Read, evaluate hour by hour, compare."""
+        with percent_bar(f"reading {log.name}", shown=not self.quiet) as reached:
+            events = read_events(log, columns, reached, most_rows=MOST_ROWS)
+        notes = _notes(events)
+        if notes and self.raw_samples:
+            raise CommandError(f"--raw-samples: the {notes[0].removeprefix('The ')}")
+        scored, cards = self._evaluate(events)
+        # The hours of the first window are needed no more.
+        del events
+        against = self._against(cards)
+        found = None
+        if self.draws:
+            found = self._compare(scored, cards, against)
+        return Backtested(
+            log.name, after(self.settings.window_hours), scored, cards, found, against,
+            notes,
+        )  # fmt: skip
+
+    def _evaluate(self, events: EventTable) -> tuple[ScoredEvents, Rows]:
+        settings = self.settings
+        first = first_evaluated_hour(events, settings.window_hours)
+        total = len(np.unique(events.hours[events.hours >= first]))
+        with progress("fitting and judging", total, "hours", shown=not self.quiet) as advance:
+            found = evaluation.backtest(
+                events,
+                self.calibrators,
+                window_hours=settings.window_hours,
+                sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
+                raw_samples=self.raw_samples,
+                progress=lambda done, of: advance(""),
+            )
+        return ScoredEvents(events.select(found.rows), found.probabilities), found.scorecards
+
+    def _against(self, cards: Rows) -> str:
+        if self.against is not None:
+            return self.against
+        for choice in (self.settings.calibrator, _PUBLISHED):
+            if choice in self.calibrators:
+                return choice
+        return min(self.calibrators, key=lambda name: cards[name]["log_loss"])
+
+    def _compare(self, scored: ScoredEvents, cards: Rows, against: str) -> Significance:
+        pairs = [(name, RAW) for name in self.calibrators]
+        pairs += [(name, against) for name in self.calibrators if against not in (name, RAW)]
+        with percent_bar("drawing campaign-days", shown=not self.quiet) as reached:
+            return significance(
+                scored.events,
+                scored.predictions,
+                cards,
+                pairs,
+                draws=self.draws,
+                seed=self.seed,
+                progress=lambda done, of: reached(done / of),
+            )
+
+
+def _notes(events: EventTable) -> list[str]:
+    if events.weights is None:
+        return []
+    return [
+        f"The log has {events.counts.sum():,.0f} rows, more than {MOST_ROWS:,}: rows of one hour,"
+        " campaign and cell of scores (0.8 % wide) were taken together and judged at their mean"
+        " score."
+    ]

@@ -1,0 +1,291 @@
+"""What `sirocco compare` reads and prints: two models, or training runs of two models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.compare import CompareOptions, PairedColumnOptions
+from app.cli.console import (
+    note,
+    note_files,
+    numbers_table,
+    percent_bar,
+    print_json,
+    print_line,
+    print_table,
+    results,
+)
+from app.datasets.impressions import LogColumns
+from app.datasets.paired_logs import SideFile, joined_batches, paired_batches
+from app.datasets.tables import delimiter_of
+from app.errors import CommandError, invocation
+from app.reports.comparison import compare_page, runs_page
+from app.reports.page import check_report, how_made, write_page
+from app.results.comparison import (
+    HOW_TO_READ,
+    HOW_TO_READ_RUNS,
+    LOSSES,
+    METRICS,
+    STARRED,
+    Compared,
+    ComparedRuns,
+    about,
+    compare_conclusion,
+    compared_by,
+    rows_of_runs,
+    sample_notes,
+    shown_metrics,
+)
+from app.results.formatting import interval_text, shown, value_text
+from evaluation.bootstrap.paired import Difference
+from evaluation.comparison.models import A, B, ModelComparison, compare_models, compared_models
+from evaluation.comparison.paired_log import MOST_ROWS, PairedLog, PairedRows
+
+
+def run_compare(
+    log_a: Path, log_b: Path, given: CompareOptions, columns: PairedColumnOptions
+) -> None:
+    """Compare two logs, or two folders of logs, and print what came of it."""
+    check_report(given.report)
+    if not 0.0 < given.bias_share < 1.0:
+        raise CommandError(f"--bias-share {given.bias_share:g}: must be above 0 and below 1")
+    score = columns.score
+    run = CompareRun(
+        LogColumns(score, columns.outcome, columns.campaign, columns.time, columns.bid),
+        (columns.score_a or score, columns.score_b or score),
+        columns.row_id,
+        draws=given.draws,
+        bias_share=given.bias_share,
+        seed=given.seed,
+        quiet=given.json,
+    )
+    if log_a.is_dir() or log_b.is_dir():
+        _report_runs(compare_runs(run, log_a, log_b), given)
+    else:
+        _report(run.compare(log_a, log_b), given)
+
+
+def _report(compared: Compared, given: CompareOptions) -> None:
+    conclusion = compare_conclusion(compared)
+    if given.report is not None:
+        footer = how_made(invocation(), datetime.now(UTC))
+        write_page(compare_page(compared, conclusion, footer), given.report)
+    if given.json:
+        print_json(comparison_json(compared, conclusion))
+        return
+    show_comparison(compared)
+    print_line(f"\n{conclusion}")
+    for line in (f"\n{HOW_TO_READ}", f"\n{STARRED} {about(compared)}", *compared.warnings):
+        note(line)
+    note_files(report=given.report)
+
+
+def _report_runs(compared: ComparedRuns, given: CompareOptions) -> None:
+    if given.report is not None:
+        write_page(runs_page(compared, how_made(invocation(), datetime.now(UTC))), given.report)
+    if given.json:
+        print_json(runs_json(compared))
+        return
+    show_runs(compared)
+    print_line(f"\n{compared.conclusion}")
+    for line in (f"\n{HOW_TO_READ_RUNS}", *compared.warnings):
+        note(line)
+    note_files(report=given.report)
+
+
+def show_comparison(compared: Compared) -> None:
+    """Print the metrics of both, their difference and its interval."""
+    found = compared.found
+    table = numbers_table("", "A", "B", "A less B", "better")
+    for name in shown_metrics(found):
+        table.add_row(*_cells(found, name))
+    _print_named(compared.names, table)
+
+
+def _cells(found: ModelComparison, name: str) -> list[Text]:
+    metric, key = METRICS[name], compared_by(name)
+    difference, better = found.differences[key], found.better(key)
+    values = [shown(found.metrics[side][name], metric.form) for side in (A, B)]
+    mark = " *" if metric.difference else ""
+    return [
+        Text(metric.heading),
+        *(Text(value) for value in values),
+        Text.assemble(
+            f"{value_text(difference)}{mark}", (_below(found, difference), "dim"), justify="right"
+        ),
+        Text(better or "", style="bold green"),
+    ]
+
+
+def _below(found: ModelComparison, difference: Difference) -> str:
+    return f"\n{interval_text(difference)}" if found.draws[0] else ""
+
+
+def comparison_json(compared: Compared, conclusion: str) -> dict[str, Any]:
+    """The comparison for programs."""
+    found, blocks = compared.found, compared.log.blocks
+    return {
+        "rows": found.metrics,
+        "names": dict(compared.names),
+        "verdict": conclusion,
+        "warnings": compared.warnings,
+        "differences": {
+            name: {**asdict(difference), "better": found.better(name)}
+            for name, difference in found.differences.items()
+        },
+        "lifts": {name: asdict(lift) for name, lift in found.lifts.items()},
+        "unit": blocks.unit,
+        "blocks": blocks.count,
+        "effective_blocks": found.effective,
+        "draws": {"sums": found.draws[0], "rows": found.draws[1]},
+        "confidence": 0.95,
+        "seed": compared.seed,
+        "bias_share": compared.bias_share,
+        "rows_in_log": compared.log.rows,
+        "rows_held": len(compared.log.events),
+    }
+
+
+def _print_named(names: Mapping[str, str], table: Table) -> None:
+    for side, what in names.items():
+        results().print(Text.assemble((f"{side}: ", "bold"), what), soft_wrap=True)
+    print_table(table)
+
+
+def show_runs(compared: ComparedRuns) -> None:
+    """Print the metrics of both over their runs, and the accuracy of each loss."""
+    table = numbers_table("", "A", "B", "metric accuracy")
+    for row in rows_of_runs(compared):
+        table.add_row(*row)
+    _print_named(compared.names, table)
+
+
+def runs_json(compared: ComparedRuns) -> dict[str, Any]:
+    """The runs for programs."""
+    return {
+        "rows": compared.means(),
+        "spread": compared.spreads(),
+        "runs": {side: dict(runs) for side, runs in compared.runs.items()},
+        "names": dict(compared.names),
+        "verdict": compared.conclusion,
+        "warnings": [*compared.warnings],
+        "better": compared.better,
+        "metric_accuracy": {name: asdict(compared.accuracy(name)) for name in LOSSES},
+        "seed": compared.seed,
+        "bias_share": compared.bias_share,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRun:
+    """How two models are compared.
+
+    Attributes
+    ----------
+    columns : of both logs; the score is named by `scores`.
+    scores : score column of A and of B.
+    id : column that rows are joined by; None where they stand in the same order.
+    draws : of campaign-days; 0 for no intervals.
+    bias_share : share of the rows that the bias of calibrated losses is fitted on.
+    seed : of the draws, of the bias rows and of a sample of rows.
+    quiet : whether no progress is shown.
+    most_rows : rows that are held; of longer logs a sample is.
+    """
+
+    columns: LogColumns
+    scores: tuple[str, str]
+    id: str | None
+    draws: int
+    bias_share: float
+    seed: int
+    quiet: bool
+    most_rows: int = MOST_ROWS
+
+    def compare(self, a: Path, b: Path) -> Compared:
+        """Two logs, one of each model."""
+        ours, theirs = self.file(a, A), self.file(b, B)
+        log = self.read(ours, theirs)
+        models = compared_models(log, bias_share=self.bias_share, seed=self.seed)
+        with percent_bar(f"drawing {log.blocks.unit}", shown=not self.quiet) as reached:
+            found = compare_models(
+                models,
+                draws=self.draws,
+                seed=self.seed,
+                progress=lambda done, of: reached(done / of),
+            )
+        names = {A: _named(ours), B: _named(theirs)}
+        return Compared(names, log, found, self.seed, self.bias_share)
+
+    def file(self, path: Path, side: str) -> SideFile:
+        """A log of one side."""
+        score = self.scores[0 if side == A else 1]
+        return SideFile(path, replace(self.columns, score=score), side.lower(), self.id)
+
+    def read(self, a: SideFile, b: SideFile) -> PairedLog:
+        """The rows of both logs; a `CommandError` where they are not the same impressions."""
+        rows = PairedRows(self.most_rows, self.seed)
+        batches = paired_batches(a, b) if self.id is None else joined_batches(a, b)
+        with percent_bar(f"reading {a.path.name}, {b.path.name}", shown=not self.quiet) as reached:
+            for batch in batches:
+                rows.add(batch.events, batch.scores_b)
+                reached(batch.done)
+        log = rows.log()
+        _check_classes(log, a.path)
+        return log
+
+
+def _named(file: SideFile) -> str:
+    return f"{file.path}, {file.columns.score}"
+
+
+def _check_classes(log: PairedLog, path: Path) -> None:
+    positives, weight = log.sums_a.positives.sum(), log.sums_a.weights.sum()
+    if positives in (0.0, weight):
+        outcome = int(positives == weight)
+        raise CommandError(
+            f"{path}: the outcomes of all {log.rows:,} rows are {outcome}: nothing can be ranked or"
+            " calibrated with one outcome only"
+        )
+
+
+def runs_of(path: Path) -> list[Path]:
+    """The logs of a folder by name, or the one log; a `CommandError` for a folder without any."""
+    if not path.is_dir():
+        return [path]
+    logs = [file for file in sorted(path.iterdir()) if file.is_file() and _is_log(file)]
+    if not logs:
+        raise CommandError(f"{path}: the folder holds no log (.parquet, .csv or .tsv)")
+    return logs
+
+
+def compare_runs(run: CompareRun, a: Path, b: Path) -> ComparedRuns:
+    """Every run of both models, each on the rows of the first run of A."""
+    paths = {A: runs_of(a), B: runs_of(b)}
+    reference = paths[A][0]
+    warnings: list[str] = []
+    metrics: dict[str, dict[str, Mapping[str, float]]] = {A: {}, B: {}}
+    for side, files in paths.items():
+        for file in files:
+            log = run.read(run.file(reference, A), run.file(file, side))
+            models = compared_models(log, bias_share=run.bias_share, seed=run.seed)
+            metrics[side][file.name] = models[B].metrics
+            warnings = sample_notes(log, "logs have")
+    names = {A: _run_name(a, paths[A]), B: _run_name(b, paths[B])}
+    return ComparedRuns(names, metrics, run.seed, run.bias_share, warnings)
+
+
+def _run_name(path: Path, runs: Sequence[Path]) -> str:
+    return f"{path}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+
+
+def _is_log(path: Path) -> bool:
+    try:
+        delimiter_of(path)
+    except CommandError:
+        return False
+    return not path.name.startswith(".")

@@ -1,0 +1,245 @@
+"""`sirocco backtest --delayed`: which clicks are evaluated, and the paper's Table 2 of them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from app.cli.console import note, note_files, numbers_table, print_json, print_table, progress
+from app.cli.measure.methods import method_of
+from app.cli.measure.scorecards import print_rows
+from app.cli.serving.playback import SECONDS_PER_HOUR
+from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
+from app.errors import CommandError
+from app.reports.pictures import draw, draw_delayed
+from app.results.formatting import Rows, shown
+from app.results.scored_events import ScoredEvents
+from app.settings import SECONDS_PER_DAY, Settings
+from calibrators import Sufficiency
+from calibrators.samples import Floats
+from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, delayed_backtest
+from evaluation.backtest.delayed import ORACLE
+from pccem import LabelRules, TrainingRules
+
+Card = dict[str, float]
+
+HOW_TO_READ = (
+    "PCOC is promised over actual conversions: 1 is right. GC-N is how far off the promise is"
+    " inside a campaign's N score bins: 0 is right; in brackets, how much lower (-) or higher (+)"
+    " than without calibration."
+)
+ABOUT_ORACLE = f"The row {ORACLE} learns from conversions that nobody can know yet."
+_COLUMNS = {"pcoc": "PCOC", "gc_3": "GC-3", "gc_4": "GC-4", "gc_5": "GC-5"}
+
+
+def show_delayed(logs: Mapping[str, Rows], title: str) -> None:
+    """Print the rows of a log; of several, their mean and then their standard deviation."""
+    listed = [*logs.values()]
+    means = mean_of(listed)
+    _show(title, means, lambda row, column: _compared(means, row, column))
+    if len(listed) > 1:
+        spreads = spread_of(listed)
+        about = f"Standard deviation over the {len(listed)} logs"
+        _show(about, spreads, lambda row, column: shown(spreads[row][column], ".3f"))
+
+
+def print_delayed_json(logs: Mapping[str, Rows]) -> None:
+    """Print `{"rows": ...}`, as of any table. Of several logs that is the mean; then their standard
+    deviation is `spread`, and the rows of each log are `logs`."""
+    listed = [*logs.values()]
+    if len(listed) == 1:
+        print_rows(listed[0])
+        return
+    print_json({"rows": mean_of(listed), "spread": spread_of(listed), "logs": dict(logs)})
+
+
+def mean_of(logs: Sequence[Rows]) -> dict[str, Card]:
+    """The mean of each number over the logs."""
+    return _over(logs, lambda values: float(values.mean()))
+
+
+def spread_of(logs: Sequence[Rows]) -> dict[str, Card]:
+    """The standard deviation of each number over the logs; nan of a single one."""
+    return _over(logs, _deviation)
+
+
+def _over(logs: Sequence[Rows], of: Callable[[Floats], float]) -> dict[str, Card]:
+    return {
+        row: {column: of(np.array([log[row][column] for log in logs])) for column in card}
+        for row, card in logs[0].items()
+    }
+
+
+def _deviation(values: Floats) -> float:
+    if len(values) < 2 or not np.isfinite(values).all():
+        return float("nan")
+    return float(values.std(ddof=1))
+
+
+def _show(title: str, rows: Rows, cell: Callable[[str, str], str]) -> None:
+    table = numbers_table("", *_COLUMNS.values())
+    for row in rows:
+        cells = [cell(row, column) for column in _COLUMNS]
+        table.add_row(row, *cells, style="dim" if row == ORACLE else "")
+    print_table(table, title)
+
+
+def _compared(rows: Rows, row: str, column: str) -> str:
+    """The number, and for GC-N by how much it differs from the first row, no calibration."""
+    raw = next(iter(rows))
+    value, before = rows[row][column], rows[raw][column]
+    text = shown(value, ".3f")
+    if column == "pcoc" or row == raw or not 0 < before < np.inf or not np.isfinite(value):
+        return text
+    change = 100 * (value / before - 1)
+    return f"{text} ({change:+.{0 if change >= 100 else 1}f}%)"
+
+
+def report_delayed(scored: ScoredEvents, name: str, *, picture: Path | None, as_json: bool) -> None:
+    """Print the scorecards of replayed clicks in the shape of a delayed backtest."""
+    if picture is not None:
+        draw(scored, tuple(scored.predictions)[:2], name, picture)
+    cards = scored.scorecards()
+    if as_json:
+        print_rows(cards)
+        return
+    show_delayed({name: cards}, _title(name, len(scored.events)))
+    note(f"\n{HOW_TO_READ}")
+    note_files(picture=picture)
+
+
+Span = tuple[float, float]
+Read = Callable[[], ClickFile]
+
+_SIMULATED_DAYS = 21
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedRun:
+    """How logs are backtested: as a service with these settings would treat the first delayed
+    target, the last `scored_hours` of each log evaluated."""
+
+    settings: Settings
+    scored_hours: int
+
+    def run(self, logs: Mapping[str, Read], *, picture: Path | None, as_json: bool) -> None:
+        """Backtest each log and print what came of it; the picture is that of the first."""
+        found: dict[str, DelayedBacktest] = {}
+        for name, read in logs.items():
+            file = read()
+            found[name] = self.backtest(name, file, quiet=as_json)
+            if picture is not None and len(found) == 1:
+                draw_delayed(file.stream, found[name], self.windows.attribution, name, picture)
+        cards = {name: backtest.scorecards for name, backtest in found.items()}
+        if as_json:
+            print_delayed_json(cards)
+            return
+        clicks = sum(len(backtest.rows) for backtest in found.values())
+        what = next(iter(found)) if len(found) == 1 else f"mean of {len(found)} logs"
+        show_delayed(cards, _title(what, clicks))
+        note(f"\n{HOW_TO_READ} {ABOUT_ORACLE}")
+        for line in _remarks(found):
+            note(line)
+
+    @property
+    def windows(self) -> ClickWindows:
+        """Those of the first delayed target."""
+        settings = self.settings
+        if not settings.delayed_targets:
+            raise CommandError("SIROCCO_DELAYED_TARGETS is empty: there is no delayed target")
+        attribution = settings.attribution_seconds(settings.delayed_targets[0])
+        return ClickWindows(settings.window_hours, settings.post_click_seconds, attribution)
+
+    def evaluated_span(self, name: str, file: ClickFile) -> Span:
+        """The last hours whose clicks have had their attribution window, as far back as wanted
+        and as a first refit leaves room; a `CommandError` where there is none."""
+        times = file.stream.clicks.clicked_at
+        known = file.known_until - self.windows.attribution
+        until = _whole(min(known, times[-1] + SECONDS_PER_HOUR))
+        earliest = _whole(times[0] + self.windows.longest)
+        first = max(until - self.scored_hours * SECONDS_PER_HOUR, earliest)
+        if first >= until:
+            least = (self.windows.longest + self.windows.attribution) / SECONDS_PER_DAY
+            raise CommandError(
+                f"{name}: no click is left to evaluate; clicks and their conversions must span more"
+                f" than {least:g} days"
+            )
+        return first, until
+
+    def backtest(self, name: str, file: ClickFile, *, quiet: bool) -> DelayedBacktest:
+        """What each row would have served in the evaluated hours."""
+        first, until = self.evaluated_span(name, file)
+        hours = round((until - first) / SECONDS_PER_HOUR)
+        settings = self.settings
+        with progress(f"backtesting {name}", hours, "hours", shown=not quiet) as advance:
+            return delayed_backtest(
+                file.stream,
+                method_of(settings.calibrator_of(settings.delayed_targets[0]), settings),
+                judged_from=first,
+                judged_until=until,
+                windows=self.windows,
+                pccem={
+                    "pccem": LabelRules("paper", drift_correction=False),
+                    "pccem_posterior": LabelRules("posterior", settings.drift_correction),
+                },
+                training=training_rules(settings),
+                sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
+                progress=lambda done, of: advance(""),
+            )
+
+
+def _whole(moment: float) -> float:
+    """The start of the hour of a moment."""
+    return float(moment // SECONDS_PER_HOUR * SECONDS_PER_HOUR)
+
+
+def training_rules(settings: Settings) -> TrainingRules:
+    """How the service trains a post-click model."""
+    return TrainingRules(
+        days=settings.training_days,
+        min_clicks=settings.min_training_clicks,
+        min_conversions=settings.min_training_conversions,
+        max_clicks=settings.training_clicks,
+        num_threads=settings.training_threads,
+    )
+
+
+def files_of(paths: Sequence[Path], columns: ClickColumns) -> dict[str, Read]:
+    """Logs in files, by name."""
+
+    def reader(path: Path) -> Read:
+        return lambda: read_click_log(path, columns)
+
+    names = [path.name for path in paths]
+    distinct = len({*names}) == len(names)
+    return {path.name if distinct else str(path): reader(path) for path in paths}
+
+
+def simulated(seeds: int) -> dict[str, Read]:
+    """Logs of the synthetic platform, as `sirocco simulate` writes them."""
+
+    def drawer(seed: int) -> Read:
+        return lambda: _draw(ClickPlatform(seed=seed))
+
+    return {f"seed {seed}": drawer(seed) for seed in range(seeds)}
+
+
+def _draw(platform: ClickPlatform) -> ClickFile:
+    stream = platform.hours(0, _SIMULATED_DAYS * 24).stream
+    return ClickFile(stream, float("inf"))
+
+
+def _title(what: str, clicks: int) -> str:
+    return f"{what}: {clicks:,} clicks judged by their final conversions"
+
+
+def _remarks(found: Mapping[str, DelayedBacktest]) -> Iterator[str]:
+    for name, backtest in found.items():
+        others = {s: hours for s, hours in backtest.sources.items() if s != "model"}
+        for source, hours in others.items():
+            yield f"{name}: {hours} h without a post-click model; labels came from: {source}."
+        for day, reason in backtest.refusals.items():
+            at = datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC)
+            yield f"{name}: no new model on {at:%Y-%m-%d}: {reason}."

@@ -1,0 +1,350 @@
+"""What `sirocco evaluate` measures of a log and prints: all metrics, the worst slices, JSON."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.console import (
+    messages,
+    note,
+    note_files,
+    percent_bar,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+    results,
+)
+from app.cli.evaluate import EvaluateOptions
+from app.cli.options import LogColumnOptions
+from app.datasets.evaluation_log import HOURS, MAINLINE, BatchReader, EvaluateColumns, column_cut
+from app.datasets.impressions import LogColumns, LogFile, RawBatch
+from app.datasets.tables import no_rows
+from app.errors import CommandError, invocation
+from app.reports.evaluation import evaluate_page
+from app.reports.page import check_report, how_made, write_page
+from app.reports.pictures import check_picture, draw_evaluated
+from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
+from app.results.formatting import shortened, shown
+from app.results.scored_events import RAW
+from evaluation.streaming import OVERALL, LogMetrics, RowLimits, StreamedLog, log_metrics
+
+
+def run_evaluate(path: Path, given: EvaluateOptions, columns: LogColumnOptions) -> None:
+    """Measure the log, and print, draw and write what came of it."""
+    check_picture(given.picture)
+    check_report(given.report)
+    if (given.placement is None) != (given.mainline is None):
+        raise CommandError("--placement and --mainline go together: a column and one of its values")
+    wanted = EvaluateColumns(
+        LogColumns(**asdict(columns)),
+        tuple(dict.fromkeys(given.by or ())),
+        given.group,
+        given.placement,
+        given.mainline,
+    )
+    log = evaluate_log(path, wanted, quiet=given.json)
+    if given.picture is not None:
+        draw_evaluated(log, given.picture)
+    if given.report is not None:
+        write_page(evaluate_page(log, how_made(invocation(), datetime.now(UTC))), given.report)
+    if given.json:
+        print_json(evaluated_json(log))
+    else:
+        _show(log, given.top)
+        note_files(picture=given.picture, report=given.report)
+
+
+def _show(log: EvaluatedLog, top: int) -> None:
+    print_line(f"{log.name}: {summary(log)}", "bold")
+    for sentence in conclusions(log):
+        print_line(sentence)
+    _show_overview(log)
+    _show_quantiles(log)
+    _show_slices(log, top)
+    if log.notes:
+        note("")
+    for text in log.notes:
+        note(text)
+
+
+def _show_overview(log: EvaluatedLog) -> None:
+    """Print all metrics of the log."""
+    console = results()
+    for part in overview(log):
+        console.print(Text.assemble("\n", (part.title, "bold"), f": {part.question}"))
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+        for style, width in (("", 20), ("bold", 22), ("dim", 36)):
+            table.add_column(style=style, width=width)
+        for line in part.lines:
+            table.add_row(Text(line.name), Text(line.value), Text(line.reading))
+        console.print(table)
+
+
+_ALWAYS = (
+    "n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5", "gauc", "cs_auc", "gcs_auc"
+)  # fmt: skip
+
+
+def evaluated_json(log: EvaluatedLog) -> dict[str, Any]:
+    """The answer as values of JSON, but for nan and infinities, which are printed as null."""
+    return {
+        "rows": {RAW: dict.fromkeys(_ALWAYS, math.nan) | dict(log.overall)},
+        "campaigns": _slices_json(log.campaigns),
+        "hours": _slices_json(log.hours),
+        "by": {column: _slices_json(table) for column, table in log.by.items()},
+        "quantiles": quantile_rows(log),
+        "score_cells_per_octave": log.fewest_cells,
+        "precision": _precision(log),
+        "notes": [*log.notes],
+    }
+
+
+def quantile_rows(log: EvaluatedLog) -> list[dict[str, float]]:
+    """The score quantiles, lowest scores first, with the metrics of each."""
+    found = log.metrics.quantiles
+    total = log.overall["log_loss"] * log.overall["n"]
+    columns = {
+        "n": found.weights,
+        "positives": found.weights * found.rates,
+        "probability": found.probabilities,
+        "rate": found.rates,
+        "rate_lower": found.lower,
+        "rate_upper": found.upper,
+        "prediction_error": found.prediction_errors,
+        "log_loss": found.loss_shares * total / found.weights,
+        "log_loss_share": found.loss_shares,
+    }
+    lists = {name: column.tolist() for name, column in columns.items()}
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def _slices_json(table: SliceTable | None) -> Mapping[str, Mapping[str, float]]:
+    if table is None:
+        return {}
+    lists = {name: column.tolist() for name, column in table.columns.items()}
+    rows = zip(*lists.values(), strict=True)
+    return {
+        name: dict(zip(lists, row, strict=True))
+        for name, row in zip(table.names, rows, strict=True)
+    }
+
+
+def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
+    tables = {"campaigns": log.campaigns, "hours": log.hours} | {
+        f"by {column}": table for column, table in log.by.items()
+    }
+    cuts = {RAW: log.metrics.groupings[OVERALL]}
+    cuts |= {name: table.metrics for name, table in tables.items() if table is not None}
+    return {
+        name: {
+            "score_cells_per_octave": cut.cells_per_octave,
+            "auc_error_at_most": cut.auc_error,
+        }
+        for name, cut in cuts.items()
+    }
+
+
+_HOURS_OF_A_DAY = 24
+_LONGEST_NAME = 18
+_QUANTILE_HEADINGS = (
+    "part", "positives", "promised", "came true", "by chance", "error", "of log loss"
+)  # fmt: skip
+_OFF, _FAR_OFF = "yellow", "bold red"
+_FAR = 0.2
+"""A slice is far off when its PCOC is, by more than this in logarithms, beyond chance."""
+
+
+def _show_slices(log: EvaluatedLog, top: int) -> None:
+    """Print the slices of every cut, at most `top` of each."""
+    if log.campaigns is not None and len(log.campaigns) > 1:
+        _show_worst(log.campaigns, "campaigns", "campaign", top)
+    for column, table in log.by.items():
+        _show_worst(table, f"values of {column}", column, top)
+    if log.hours is not None and len(log.hours) > 1:
+        _show_hours(log.hours, top)
+
+
+def _show_quantiles(log: EvaluatedLog) -> None:
+    """Print the score quantiles, lowest scores first."""
+    rows = quantile_rows(log)
+    table = _table(_QUANTILE_HEADINGS)
+    for place, row in enumerate(rows, 1):
+        inside = row["rate_lower"] <= row["probability"] <= row["rate_upper"]
+        table.add_row(
+            f"{place}",
+            shown(row["positives"], ",.0f"),
+            _percent(row["probability"]),
+            _percent(row["rate"]),
+            f"{_percent(row['rate_lower'])} to {_percent(row['rate_upper'])}",
+            Text(shown(row["prediction_error"], "+.0%"), style="" if inside else _OFF),
+            shown(row["log_loss_share"], ".0%"),
+        )
+    size = log.overall["n"] / len(rows)
+    _print(f"By score: {len(rows)} parts of about {size:,.0f} rows, lowest scores first", table)
+
+
+def _show_hours(hours: SliceTable, top: int) -> None:
+    if len(hours) <= max(_HOURS_OF_A_DAY, top):
+        _print(_title(hours, "hours"), _slices(hours, "hour, UTC", range(len(hours))))
+    else:
+        _show_worst(hours, "hours", "hour, UTC", top)
+
+
+def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:
+    rows = table.worst_first[:top]
+    more = len(table) - len(rows)
+    others = f"and {more:,} more: --top shows more of them, --json has all" if more else ""
+    _print(_title(table, what), _slices(table, heading, rows), others)
+
+
+def _title(table: SliceTable, what: str) -> str:
+    chance = table.off_by_chance
+    expected = f"about {chance:,.0f}" if chance > 0.5 else "hardly any"
+    return (
+        f"{table.off:,} of {len(table):,} {what} are off by more than chance"
+        f" (if all were right, {expected} would seem so)"
+    )
+
+
+def _slices(table: SliceTable, heading: str, rows: Iterable[int]) -> Table:
+    ranked = "cs_auc" in table.columns
+    headings = [heading, "rows", "positives", "PCOC", "by chance", "log loss", "AUC"]
+    shown_table = _table([*headings, "csAUC"] if ranked else headings)
+    for i in rows:
+        row = table.row(i)
+        cells: list[Text | str] = [
+            Text(shortened(table.names[i], _LONGEST_NAME)),
+            shown(row["n"], ",.0f"),
+            shown(row["positives"], ",.0f"),
+            Text(shown(row["pcoc"], ".2f"), style=_style(float(table.beyond_chance[i]))),
+            f"{shown(row['pcoc_lower'], '.2f')}-{shown(row['pcoc_upper'], '.2f')}",
+            shown(row["log_loss"], ".4f"),
+            shown(row["auc"], ".3f"),
+        ]
+        if ranked:
+            cells.append(shown(row["cs_auc"], ".3f"))
+        shown_table.add_row(*cells)
+    return shown_table
+
+
+def _style(beyond_chance: float) -> str:
+    if not beyond_chance:
+        return ""
+    return _FAR_OFF if beyond_chance > _FAR else _OFF
+
+
+def _percent(share: float) -> str:
+    """A share with three digits, such as 0.0691 %."""
+    return shown(100.0 * share, ".2g" if share < 0.1 else ".3g") + " %"
+
+
+def _table(headings: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    for place, heading in enumerate(headings):
+        # A blank more, so that numbers stand apart.
+        table.add_column(
+            f" {heading}" if place else heading, justify="right" if place else "left", no_wrap=True
+        )
+    return table
+
+
+def _print(title: str, table: Table, more: str = "") -> None:
+    print_table(table, f"\n{title}")
+    if more:
+        print_line(more, "dim")
+
+
+BATCH_ROWS, BLOCK_BYTES = 1 << 17, 1 << 23
+"""Rows of Parquet and bytes of text that are read at a time."""
+ROOM = RowLimits()
+TABLE_ROWS = 12_000_000
+"""Rows of all tables together, of a log that is not held."""
+_WORKERS = 2
+"""Cuts measured at a time; each takes some 35 bytes a row."""
+
+
+def evaluate_log(path: Path, columns: EvaluateColumns, *, quiet: bool) -> EvaluatedLog:
+    """Every metric of a log of any length; a `CommandError` says what is wrong with it."""
+    run = LogRun(path, columns)
+    shown = not quiet and messages().is_terminal
+    with percent_bar(f"reading {path.name}", shown=shown) as reached:
+        for done in run.read():
+            reached(done)
+    steps = len(run.log.groupings) + len(run.log.ranked_groupings)
+    with progress("measuring", steps, "cuts", shown=shown) as advance:
+        metrics = log_metrics(
+            run.log, run.reader.sizes(), advance=lambda _: advance(""), workers=_WORKERS
+        )
+    return run.evaluated(metrics)
+
+
+class LogRun:
+    """One log, read and then measured; what is measured is settled when its columns are known."""
+
+    reader: BatchReader
+    log: StreamedLog
+
+    def __init__(self, path: Path, columns: EvaluateColumns) -> None:
+        self._path, self._columns = path, columns
+
+    def read(self) -> Iterator[float]:
+        """Read all rows; gives the share that is done."""
+        file = LogFile(self._path, self._choose, self._columns.types, self._columns.words)
+        for raw in _read_ahead(file.batches(BATCH_ROWS, BLOCK_BYTES)):
+            self.log.add(self.reader.batch(raw))
+            yield raw.done
+        if not len(self.log):
+            raise no_rows(self._path)
+
+    def evaluated(self, metrics: LogMetrics) -> EvaluatedLog:
+        """What has been measured, with the names of the slices."""
+        present = self.reader.present
+        by = {name: self._values(metrics, name) for name in present.columns.by}
+        campaign = present.campaign
+        return EvaluatedLog(
+            name=self._path.name,
+            metrics=metrics,
+            campaigns=None if campaign is None else self._values(metrics, campaign),
+            hours=None if present.time is None else self._hours(metrics),
+            by=by,
+            campaign_numbers=("",) if campaign is None else self.reader.names(campaign),
+            epoch_hours=sorted(self.reader.hours.hours),
+            group=present.group,
+            notes=[*present.notes(self._path.name), *notes(self.log, metrics)],
+        )
+
+    def _choose(self, names: Sequence[str]) -> list[str]:
+        present = self._columns.present(self._path.name, names)
+        self.reader = BatchReader(self._path.name, present)
+        cuts = self.reader.cuts
+        ranked = [cut for cut in cuts if cut != MAINLINE]
+        tables = len(cuts) + len(ranked)
+        room = replace(ROOM, table_rows=min(ROOM.table_rows, TABLE_ROWS // tables))
+        self.log = StreamedLog(cuts, ranked, room)
+        return present.chosen
+
+    def _values(self, metrics: LogMetrics, column: str) -> SliceTable:
+        return SliceTable.of(self.reader.names(column), metrics.groupings[column_cut(column)])
+
+    def _hours(self, metrics: LogMetrics) -> SliceTable:
+        times = (datetime.fromtimestamp(hour * 3600, UTC) for hour in self.reader.hours.hours)
+        names = [f"{time:%Y-%m-%dT%H:00Z}" for time in times]
+        return SliceTable.of(names, metrics.groupings[HOURS])
+
+
+def _read_ahead(batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+    """The batches, the next of which is read while one is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = reader.submit(next, batches, None)
+            yield batch

@@ -1,0 +1,227 @@
+"""`sirocco overrides` and `sirocco retrain`: requests to a running service."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import options
+from app.cli.console import note, print_json, print_line
+from app.errors import CommandError
+
+if TYPE_CHECKING:
+    from app.cli.serving.client import ServiceClient
+
+overrides = typer.Typer(no_args_is_help=True)
+
+_URL = "http://127.0.0.1:8080"
+_PAGE = 1000
+_Target = Annotated[str, typer.Argument(help="Target, such as click.", show_default=False)]
+_Campaign = Annotated[str, typer.Argument(help="Campaign.", show_default=False)]
+_Calibrator = Annotated[
+    str, typer.Argument(help="pooled, sir, or another monotone calibrator.", show_default=False)
+]
+_OneTarget = Annotated[
+    str | None, typer.Option("--target", help="Only this target.", show_default="every target")
+]
+_Retrain = Annotated[bool, typer.Option("--retrain", help="Refit the campaign at once.")]
+
+
+@overrides.callback()
+def _about() -> None:
+    """Give single campaigns a calibrator of their own, in a running service.
+
+    It is used from the campaign's next refit on, in place of that of its target
+    (SIROCCO_CALIBRATOR, SIROCCO_TARGET_CALIBRATORS).
+
+    [bold]Examples[/bold]
+
+      sirocco overrides list
+      sirocco overrides set click shoes sir
+      sirocco overrides delete click shoes --retrain
+    """
+
+
+@overrides.command("list")
+def _list(
+    url: options.RunningUrl = _URL, target: _OneTarget = None, json: options.Json = False
+) -> None:
+    """List the campaigns that have a calibrator of their own."""
+    with _service(url) as client:
+        found = list(_overrides(client, target))
+    if json:
+        print_json({"overrides": found})
+        return
+    for row in found:
+        print_line(f"{row['target']}  {row['campaign']}  {row['calibrator']}")
+    if not found:
+        note("no campaign has a calibrator of its own")
+
+
+@overrides.command("set")
+def _set(
+    target: _Target,
+    campaign: _Campaign,
+    calibrator: _Calibrator,
+    retrain: _Retrain = False,
+    url: options.RunningUrl = _URL,
+    json: options.Json = False,
+) -> None:
+    """Give a campaign a calibrator of its own."""
+    with _service(url) as client:
+        answer = client.set_override(target, campaign, calibrator, retrain=retrain)
+    _show(answer, as_json=json)
+
+
+@overrides.command("delete")
+def _delete(
+    target: _Target,
+    campaign: _Campaign,
+    retrain: _Retrain = False,
+    url: options.RunningUrl = _URL,
+    json: options.Json = False,
+) -> None:
+    """Leave a campaign to the calibrator of its target again."""
+    with _service(url) as client:
+        answer = client.delete_override(target, campaign, retrain=retrain)
+    _show(answer, as_json=json)
+
+
+def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str, str]]:
+    """Of one target, or of all that have any."""
+    names = [target] if target else list(client.overrides(limit=1)["targets"])
+    for name in names:
+        after: str | None = ""
+        while after is not None:
+            page = client.overrides(target=name, limit=_PAGE, after=after)
+            yield from ({"target": name, **row} for row in page["overrides"])
+            after = page["next"]
+
+
+def _show(answer: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+        return
+    fitted_by = answer["calibrator"] or "nothing: the service has no such target any more"
+    print_line(f"{answer['target']}  {answer['campaign']}  {fitted_by}")
+    if "job" in answer:
+        note(f"the refit is job {answer['job']['id']}")
+    elif answer["next_refit_at"] is None:
+        note("in force from the next refit on; by the events' clock that is a job")
+    else:
+        at = datetime.fromtimestamp(answer["next_refit_at"], UTC)
+        note(f"in force from the next refit on, at {at:%H:%M:%S} UTC")
+
+
+_Campaigns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--campaign", help="Only this campaign; may be repeated.", show_default="every campaign"
+    ),
+]
+_AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="Learn from the window that ends then: RFC 3339 or seconds since 1970.",
+        show_default="now",
+    ),
+]
+_Pccem = Annotated[
+    bool, typer.Option("--pccem", help="Train the post-click models of delayed targets instead.")
+]
+_Timeout = Annotated[
+    float, typer.Option("--timeout", min=0, help="Seconds to wait for it; 0 does not wait.")
+]
+
+_PASSED = "passed"
+_HELD_BACK = ("kept", "parent", "bounded")
+
+
+def retrain(
+    url: options.RunningUrl = _URL,
+    target: _OneTarget = None,
+    campaign: _Campaigns = None,
+    as_of: _AsOf = None,
+    pccem: _Pccem = False,
+    timeout: _Timeout = 300.0,
+    json: options.Json = False,
+) -> None:
+    """Ask a running service for a refit now, and wait for its new version.
+
+    The service also refits by itself, soon after every full hour, and trains the
+    post-click models of delayed targets soon after every midnight (UTC).
+
+    [bold]Examples[/bold]
+
+      sirocco retrain
+      sirocco retrain --target click --as-of 2026-03-01T12:00:00Z
+      sirocco retrain --pccem --target conversion
+    """
+    if pccem and campaign:
+        raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
+    given = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
+    request = {field: value for field, value in given.items() if value is not None}
+    with _service(url) as client:
+        job = client.train(request) if pccem else client.retrain(request)
+        if timeout:
+            job = client.finished(job, timeout)
+    _show_job(job, as_json=json)
+
+
+def _time(text: str | None) -> float | str | None:
+    """Seconds as a number; RFC 3339 is for the service to read."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+    elif job["status"] != "done":
+        note(f"job {job['id']} is {job['status']}")
+    elif job["kind"] == "train":
+        _show_models(job["result"]["targets"])
+    else:
+        print_line(f"version {job['result']['version']} is out")
+        _show_fits(job["result"]["targets"])
+
+
+def _show_fits(targets: dict[str, dict[str, Any]]) -> None:
+    """What made the maps of each target, and what the guard held back of them."""
+    for target, fitted in targets.items():
+        if "calibrator" in fitted:
+            note(f"{target}: {fitted['fitted']:,} maps by {fitted['calibrator']}")
+        for calibrator, number in (fitted.get("overridden") or {}).items():
+            note(f"{target}: campaigns with {calibrator} of their own: {number:,}")
+        held = _held_back(fitted.get("guard") or {})
+        if held:
+            note(f"{target}: held back by the guard: {held}")
+
+
+def _held_back(guarded: dict[str, Any]) -> str:
+    parts = [f"{guarded[name]:,} {name}" for name in _HELD_BACK if guarded.get(name)]
+    if guarded.get("target", _PASSED) != _PASSED:
+        parts.append(f"and the target's own map {guarded['target']}")
+    return ", ".join(parts)
+
+
+def _show_models(targets: dict[str, dict[str, Any]]) -> None:
+    """What is out, and why there is no new model where there is none."""
+    for target, trained in targets.items():
+        if trained["version"] is None:
+            note(f"{target}: nothing to train on: {trained['refused']}")
+            continue
+        print_line(f"{target}: {trained['version']} is out, labels from {trained['source']}")
+        if trained["refused"]:
+            note(f"{target}: no new model: {trained['refused']}")
+
+
+def _service(url: str) -> "ServiceClient":
+    from app.cli.serving.client import ServiceClient
+
+    return ServiceClient(url)

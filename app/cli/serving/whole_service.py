@@ -1,0 +1,111 @@
+"""Redis, API and worker together, as supervised processes."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.cli.console import note, print_json
+from app.cli.serving.client import ServiceClient
+from app.cli.serving.processes import Child, Supervision
+from app.cli.serving.serve_workers import seconds_to_end
+from app.cli.serving.settings import (
+    addresses,
+    environment_of,
+    free_port,
+    is_free,
+    settings_with,
+    show_addresses,
+    url_of,
+)
+from app.cli.serving.store import EmbeddedStore
+from app.cli.signals import Reload, reloaded_by_sighup
+from app.errors import FAILED, CommandError
+
+_READY_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class WholeService:
+    """A service that answers at `url`."""
+
+    url: str
+    supervision: Supervision
+    worker: Child
+    api: Child
+
+    def reload(self) -> None:
+        """Pass a SIGHUP on to the API, and end the worker, which the supervision starts again."""
+        self.api.ask_to_reload()
+        self.worker.ask_to_end()
+
+
+@contextmanager
+def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Iterator[WholeService]:
+    """Run everything inside the block; `options` are fields of `Settings`, None for not given.
+
+    The children write into files in the folder `logs`, or where this process writes.
+    """
+    settings = settings_with(options)
+    port = settings.port or free_port(settings.host)
+    _require_free(settings.host, port)
+    url = url_of(settings.host, port)
+    with Supervision() as supervision:
+        store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
+        environment = environment_of({**options, "port": port, "redis_url": store_url})
+        # A refit has minutes, and a caller milliseconds: on the core they may share, the API first.
+        worker = Child("worker", ("worker",), environment, _log(logs, "worker"), nice=True)
+        seconds = seconds_to_end(settings)
+        api = Child("API", ("serve",), environment, _log(logs, "serve"), stop_seconds=seconds)
+        for child in (worker, api):
+            supervision.add(child)
+        _await_ready(url, supervision)
+        yield WholeService(url, supervision, worker, api)
+
+
+def _require_free(host: str, port: int) -> None:
+    if not is_free(host, port):
+        raise CommandError(f"cannot listen on port {port} of {host}: choose another with --port")
+
+
+def _log(logs: Path | None, command: str) -> Path | None:
+    return logs / f"{command}.log" if logs is not None else None
+
+
+def _await_ready(url: str, supervision: Supervision) -> None:
+    end = time.monotonic() + _READY_SECONDS
+    with ServiceClient(url) as client:
+        while not client.is_ready():
+            supervision.check()
+            if time.monotonic() > end:
+                raise CommandError(f"{url} is not ready after {_READY_SECONDS:g} s", FAILED)
+            time.sleep(_LOOK_SECONDS)
+
+
+def run_until_ctrl_c(given: Mapping[str, Any], *, as_json: bool) -> None:
+    """Run everything with the settings that were given; SIGHUP reloads, Ctrl-C and SIGTERM end."""
+    reload = Reload()
+    try:
+        with reloaded_by_sighup(reload.request), whole_service(given) as service:
+            _announce(service.url, as_json=as_json)
+            _watch(service, reload)
+    except KeyboardInterrupt:
+        note("sirocco is down")
+
+
+def _watch(service: WholeService, reload: Reload) -> None:
+    while True:
+        service.supervision.look()
+        if reload.taken():
+            service.reload()
+
+
+def _announce(url: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(addresses(url))
+        return
+    note("sirocco is up; Ctrl-C ends it")
+    show_addresses(url)

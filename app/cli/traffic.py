@@ -1,0 +1,114 @@
+"""`sirocco demo` and `sirocco replay`: their options."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli import options
+from app.cli.options import moment
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The synthetic platform of a demo, and how it is calibrated."""
+
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Keep the service up afterwards, until Ctrl-C.")
+    ] = False
+    campaigns: options.Campaigns = 20
+    hours: Annotated[int, typer.Option("--hours", min=2, help="How many hours of traffic.")] = 36
+    impressions: Annotated[
+        int, typer.Option("--impressions", min=1, help="Impressions of an average hour.")
+    ] = 20_000
+    seed: options.PlatformSeed = 0
+    start: Annotated[
+        float | None,
+        typer.Option(
+            "--start",
+            parser=lambda text: moment(text, "--start"),
+            metavar="TIME",
+            help="The moment to start at: the traffic is that of the whole hours before it."
+            " RFC 3339 or seconds since 1970.",
+            show_default="now",
+        ),
+    ] = None
+    picture: options.Picture = Path("reliability.png")
+    no_picture: options.NoPicture = False
+    json: options.Json = False
+    window_hours: options.DemoWindow = None
+    bin_size: options.BinSize = None
+    calibrator: options.Calibrator = None
+
+
+@options.grouped
+def demo(given: DemoOptions) -> None:
+    """Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.
+
+    Starts Redis, API and worker; sends the impressions and clicks of
+    campaigns whose scores are wrong, each in its own drifting way; refits
+    every hour; prints before and after. The row [italic]truth[/italic] is what the
+    clicks were drawn from: nothing can do better.
+
+    [bold]Examples[/bold]
+
+      sirocco demo
+      sirocco demo --stay
+      sirocco demo --campaigns 100 --hours 48 --window 12h --seed 7
+      sirocco demo --start 2026-01-01T00:30:00Z
+    """
+    from app.cli.serving.demo import run_demo
+
+    run_demo(given)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What of a log is replayed through which service, and what is written."""
+
+    target: options.Target = None
+    url: options.Url = None
+    delayed: Annotated[
+        bool,
+        typer.Option(
+            "--delayed",
+            help="The log holds clicks, whose conversions came late.",
+            rich_help_panel=options.DELAYED,
+        ),
+    ] = False
+    scored_hours: options.ScoredHours = None
+    picture: options.Picture = Path("reliability.png")
+    no_picture: options.NoPicture = False
+    json: options.Json = False
+
+
+@options.grouped
+def replay(
+    log: options.Log,
+    given: ReplayOptions,
+    fit: options.FitOptions,
+    columns: options.AnyLogColumnOptions,
+) -> None:
+    """Play a real log through the real service, hour by hour, and print before and after.
+
+    For each hour: calibrate its scores over HTTP, then post its outcomes,
+    then refit. Every probability is given before its outcome is known. The
+    hours after the first window are evaluated. Without --url it starts a service
+    of its own, and ends it; a service of yours needs SIROCCO_CLOCK=event and
+    the log's targets.
+
+    With --delayed the log is a click log. Each hour its clicks, behaviours and
+    the conversions of that hour are posted; at midnight a model is trained.
+    The result is the row of the service's labels in `sirocco backtest --delayed`.
+
+    [bold]Examples[/bold]
+
+      sirocco replay log.parquet --window 6h
+      sirocco replay clicks.csv.gz --score pctr --outcome click --bin-size 200
+      sirocco replay log.parquet --url http://127.0.0.1:8080
+      sirocco replay clicks.parquet --delayed --judged 2d
+    """
+    from app.cli.serving.replay import run_replay
+
+    run_replay(log, given, fit, columns)

@@ -1,0 +1,247 @@
+"""Charts over the score: reliability, and the error of score quantiles beside their loss."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.reports.axes import (
+    edge_note,
+    left_margin,
+    look,
+    name_axes,
+    paint_edges,
+    paint_line,
+    reference_line,
+    right_margin,
+    set_x,
+    set_y,
+)
+from app.reports.drawing import (
+    MUTED,
+    TEXT,
+    SeriesStyle,
+    drawn,
+    new_axes,
+    series_colour,
+    series_style,
+    style_numbers,
+)
+from app.reports.labels import number, percent, percents
+from app.reports.page import Chart, Table
+from app.reports.scale import Scale, linear_scale, log_scale, ratio_scale, within_reach
+from calibrators.samples import Floats
+from evaluation import ReliabilityDiagram
+from evaluation.metrics.reliability import ScoreQuantiles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HEIGHT: Final = 400.0
+_REACH: Final = 1.3
+# Whiskers of more series hide each other.
+_MOST_WHISKERS: Final = 3
+_COLUMNS: Final = ("group", "count", "promised", "came true", "from", "to")
+_CAPTION: Final = (
+    "Each mark is a group of similar scores. On the line, as many came true as were promised;"
+    " below it, too many were promised."
+)
+_WHISKERS: Final = " A whisker is the range that chance explains."
+
+
+def reliability_chart(
+    series: Mapping[str, ReliabilityDiagram],
+    title: str = "What was promised, and what came true",
+    caption: str = "",
+) -> Chart:
+    """Diagrams by the name of their predictions, on logarithmic axes."""
+    rates = [diagram.rates for diagram in series.values()]
+    scale = _scale(series)
+    numbers = style_numbers(series)
+    whiskers = len(series) <= _MOST_WHISKERS
+
+    def paint(figure: "Figure") -> None:
+        axes = new_axes(figure, left_margin(scale.labels), 28, right_margin(scale.labels), 44)
+        _frame(axes, scale)
+        for name, diagram in series.items():
+            _paint(axes, series_style(numbers[name]), diagram, scale, whiskers=whiskers)
+
+    how = caption or _CAPTION + (_WHISKERS if whiskers else "")
+    svg = drawn(_HEIGHT, title, rates, paint)
+    return Chart(title, how + edge_note(scale, rates), svg, _table(series), list(numbers.items()))
+
+
+def _scale(series: Mapping[str, ReliabilityDiagram]) -> Scale:
+    held = [values for d in series.values() for values in (d.probabilities, d.rates)]
+    ends = [end for d in series.values() for end in (d.lower, d.upper)]
+    near = within_reach(ends, held, _REACH)
+    return log_scale([*held, *near], most_high=1.0, form=percent)
+
+
+def _frame(axes: "Axes", scale: Scale) -> None:
+    set_x(axes, scale)
+    set_y(axes, scale)
+    ends = (scale.low, scale.high)
+    axes.plot(ends, ends, color=MUTED, linewidth=1.2, zorder=1.5)
+    name_axes(axes, "promised: mean probability of the group", "came true: share of positives")
+
+
+def _paint(
+    axes: "Axes", style: SeriesStyle, diagram: ReliabilityDiagram, scale: Scale, *, whiskers: bool
+) -> None:
+    x = np.clip(diagram.probabilities, scale.low, scale.high)
+    if whiskers:
+        low, high = (np.clip(end, scale.low, scale.high) for end in (diagram.lower, diagram.upper))
+        axes.vlines(x, low, high, color=series_colour(style.colour), linewidth=1.1, alpha=0.7)
+    shown = np.where(scale.inside(diagram.rates), diagram.rates, np.nan)
+    axes.plot(x, shown, linewidth=1.6, dashes=style.dashes or (None, None), **look(style))
+    paint_edges(axes, style, x, diagram.rates, scale)
+
+
+def _table(series: Mapping[str, ReliabilityDiagram]) -> Table:
+    rows = [
+        (f"{name}, {row + 1}", number(float(d.weights[row]), 12), *_shares(d, row))
+        for name, d in series.items()
+        for row in range(len(d.rates))
+    ]
+    return Table(_COLUMNS, rows)
+
+
+def _shares(diagram: ReliabilityDiagram, row: int) -> list[str]:
+    columns = (diagram.probabilities, diagram.rates, diagram.lower, diagram.upper)
+    return [percent(float(column[row]), 4) for column in columns]
+
+
+_HEIGHT_QUANTILES: Final = 430.0
+_REACH_QUANTILES: Final = 1.6
+_TOP, _RIGHT, _BOTTOM = 28.0, 14.0, 44.0
+_LOSS_TOP, _ERROR_BOTTOM = 304.0, 176.0
+_MOST_TICKS: Final = 12
+# Whiskers of more series hide each other.
+_APART: Final = 0.14
+_COLUMNS_QUANTILES: Final = (
+    "group",
+    "count",
+    "promised",
+    "came true",
+    "error",
+    "from",
+    "to",
+    "loss share",
+)
+_CAPTION_QUANTILES: Final = (
+    "Groups of about the same size, from the lowest scores on the left to the highest. Above the"
+    " line too much was promised. Below: where the log loss comes from."
+)
+
+Series = Mapping[str, ScoreQuantiles]
+
+
+def quantile_chart(
+    series: Series, title: str = "Error from low scores to high", caption: str = ""
+) -> Chart:
+    """Score quantiles by the name of their predictions: the error, and the share of the loss."""
+    ratios = {name: 1.0 + found.prediction_errors for name, found in series.items()}
+    scale = _scale_quantiles(ratios.values(), series)
+    how = caption or _CAPTION_QUANTILES + (_WHISKERS if len(series) <= _MOST_WHISKERS else "")
+    svg = _drawn(series, title, scale)
+    numbers = list(style_numbers(series).items())
+    return Chart(
+        title, how + edge_note(scale, ratios.values()), svg, _table_quantiles(series), numbers
+    )
+
+
+def _scale_quantiles(ratios: Iterable[Floats], series: Series) -> Scale:
+    held = list(ratios)
+    ends = [1.0 + end for found in series.values() for end in _interval(found)]
+    return ratio_scale([*held, *within_reach(ends, held, _REACH_QUANTILES)], form=_signed)
+
+
+def _signed(ratio: float) -> str:
+    return _signed_error(round(ratio - 1.0, 9))
+
+
+def _signed_error(error: float) -> str:
+    return f"{'+' if error > 0 else ''}{percent(error)}"
+
+
+def _drawn(series: Series, title: str, scale: Scale) -> str:
+    shares = [found.loss_shares for found in series.values()]
+    loss = linear_scale(shares, include=(0.0,), form=percents, most=4)
+    left = left_margin([*scale.labels, *loss.labels])
+
+    def paint(figure: "Figure") -> None:
+        above = new_axes(figure, left, _TOP, _RIGHT, _ERROR_BOTTOM)
+        below = new_axes(figure, left, _LOSS_TOP, _RIGHT, _BOTTOM)
+        groups = max(len(found.rates) for found in series.values())
+        _frame_error(above, scale, groups)
+        _frame_loss(below, loss, groups)
+        for place, (name, style_number) in enumerate(style_numbers(series).items()):
+            style, found = series_style(style_number), series[name]
+            x = 1.0 + np.arange(len(found.rates), dtype=float)
+            paint_line(below, style, x, found.loss_shares, loss)
+            if len(series) <= _MOST_WHISKERS:
+                # Beside each other, so that no whisker hides another.
+                x += _APART * (place - (len(series) - 1) / 2)
+                _paint_whiskers(above, style, x, found, scale)
+            paint_line(above, style, x, 1.0 + found.prediction_errors, scale)
+
+    return drawn(_HEIGHT_QUANTILES, title, [found.rates for found in series.values()], paint)
+
+
+def _frame_error(axes: "Axes", scale: Scale, groups: int) -> None:
+    set_y(axes, scale)
+    _set_groups(axes, groups)
+    reference_line(axes, 1.0, horizontal=True)
+    name_axes(axes, "", "promised too much (+) or too little (-)")
+
+
+def _frame_loss(axes: "Axes", scale: Scale, groups: int) -> None:
+    set_y(axes, scale)
+    _set_groups(axes, groups)
+    name_axes(axes, "group of scores, lowest first")
+    axes.annotate(
+        "share of the log loss", (0.0, 1.0), (0.0, 9.0), textcoords="offset points",
+        xycoords=("figure fraction", "axes fraction"), color=MUTED, fontsize=TEXT, va="bottom",
+    )  # fmt: skip
+
+
+def _set_groups(axes: "Axes", groups: int) -> None:
+    ticks = range(1, groups + 1, -(-groups // _MOST_TICKS))
+    axes.set_xlim(0.5, groups + 0.5)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.grid(visible=False, axis="x")
+
+
+def _paint_whiskers(
+    axes: "Axes", style: SeriesStyle, x: Floats, found: ScoreQuantiles, scale: Scale
+) -> None:
+    low, high = (np.clip(1.0 + end, scale.low, scale.high) for end in _interval(found))
+    axes.vlines(x, low, high, color=series_colour(style.colour), linewidth=1.1, alpha=0.75)
+
+
+def _interval(found: ScoreQuantiles) -> tuple[Floats, Floats]:
+    """The error if the rate were at the upper, and at the lower end of its interval."""
+    with np.errstate(all="ignore"):
+        return found.probabilities / found.upper - 1.0, found.probabilities / found.lower - 1.0
+
+
+def _table_quantiles(series: Series) -> Table:
+    rows = [
+        (f"{name}, {row + 1}", number(float(found.weights[row]), 12), *_cells(found, row))
+        for name, found in series.items()
+        for row in range(len(found.rates))
+    ]
+    return Table(_COLUMNS_QUANTILES, rows)
+
+
+def _cells(found: ScoreQuantiles, row: int) -> list[str]:
+    low, high = _interval(found)
+    errors = (found.prediction_errors, low, high)
+    return [
+        percent(float(found.probabilities[row]), 4),
+        percent(float(found.rates[row]), 4),
+        *(_signed_error(float(error[row])) for error in errors),
+        percent(float(found.loss_shares[row])),
+    ]

@@ -1,0 +1,200 @@
+"""Lines over a number or over hours, and promised over actual by hour and by name: 1 is right."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from app.reports.axes import (
+    MOST_NAMES,
+    Hours,
+    edge_note,
+    height_of,
+    left_margin,
+    left_out_note,
+    name_axes,
+    named_axes,
+    paint_band,
+    paint_dumbbells,
+    paint_line,
+    placed,
+    reference_line,
+    right_margin,
+    said,
+    set_hours,
+    set_x,
+    set_y,
+    span,
+    with_gaps,
+)
+from app.reports.drawing import drawn, new_axes, series_style, style_numbers
+from app.reports.labels import fixed, number
+from app.reports.page import Chart, Table
+from app.reports.scale import Scale, drawable, linear_scale, log_scale, ratio_scale, within_reach
+from calibrators.samples import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HEIGHT: Final = 320.0
+# From this ratio on a linear axis would press most values against its beginning.
+_FAR_APART: Final = 50.0
+
+
+def lines_chart(
+    x: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    title: str,
+    caption: str,
+    x_label: str,
+    y_label: str,
+) -> Chart:
+    """Series over `x`, (k,) each; an axis whose values are far apart is logarithmic."""
+    given = np.asarray(x, float)
+    order = np.argsort(given, kind="stable")
+    places = given[order]
+    lines = {name: np.asarray(values, float)[order] for name, values in series.items()}
+    numbers = style_numbers(lines)
+    across, up = _scale([places]), _scale(list(lines.values()))
+
+    def paint(figure: "Figure") -> None:
+        axes = new_axes(figure, left_margin(up.labels), 28, right_margin(across.labels), 44)
+        set_x(axes, across)
+        set_y(axes, up)
+        name_axes(axes, x_label, y_label)
+        for name, values in lines.items():
+            paint_line(axes, series_style(numbers[name]), places, values, up)
+
+    how = caption + edge_note(up, lines.values())
+    rows = [
+        (number(place, 12), *(number(float(values[row])) for values in lines.values()))
+        for row, place in enumerate(places.tolist())
+    ]
+    svg = drawn(_HEIGHT, title, lines.values(), paint)
+    return Chart(title, how, svg, Table((x_label, *lines), rows), list(numbers.items()))
+
+
+def _scale(values: Sequence[Floats]) -> Scale:
+    known = drawable(values)
+    if len(known) and known.min() > 0 and known.max() >= _FAR_APART * known.min():
+        return log_scale([known])
+    # Positions and counts have nothing between them.
+    whole = bool((known == np.rint(known)).all())
+    return linear_scale([known], least_step=1.0 if whole else 0.0)
+
+
+_REACH: Final = 1.3
+_CAPTION: Final = "Above 1 more was promised than came true, below 1 less."
+_BANDS: Final = " A shaded band is the range that chance explains."
+
+Lines = Mapping[str, Floats]
+
+
+def ratios_over_time_chart(
+    hours: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    lower: Mapping[str, ArrayLike] | None = None,
+    upper: Mapping[str, ArrayLike] | None = None,
+    title: str = "Promised over actual, hour by hour",
+    caption: str = "",
+) -> Chart:
+    """Ratios at hours since the epoch, (k,) each; a band for the series in `lower` and `upper`.
+
+    A line has a gap where an hour is missing or its ratio is undefined.
+    """
+    given: Hours = np.asarray(hours, np.int64)
+    places = with_gaps(given)
+    lines, low, high = (_placed(some, given, places) for some in (series, lower, upper))
+    ends = within_reach([*low.values(), *high.values()], lines.values(), _REACH)
+    scale = ratio_scale([*lines.values(), *ends])
+    numbers = style_numbers(lines)
+
+    def paint(figure: "Figure") -> None:
+        axes = new_axes(figure, left_margin(scale.labels), 26, 18, 44)
+        _frame(axes, scale, places)
+        for name, look in numbers.items():
+            style = series_style(look)
+            if name in low and name in high:
+                paint_band(axes, style, places.astype(float), low[name], high[name], scale)
+            paint_line(axes, style, places.astype(float), lines[name], scale)
+
+    how = caption or _CAPTION + (_BANDS if low and high else "")
+    edge = edge_note(scale, lines.values())
+    table = _table(given, series, lower or {}, upper or {})
+    svg = drawn(_HEIGHT, title, lines.values(), paint)
+    return Chart(title, how + edge, svg, table, list(numbers.items()))
+
+
+def _placed(series: Mapping[str, ArrayLike] | None, hours: Hours, places: Hours) -> Lines:
+    return {name: placed(values, hours, places) for name, values in (series or {}).items()}
+
+
+def _frame(axes: "Axes", scale: Scale, hours: Hours) -> None:
+    set_y(axes, scale)
+    set_hours(axes, hours)
+    name_axes(axes, span(hours), "promised / actual")
+    reference_line(axes, 1.0, horizontal=True)
+
+
+def _table(
+    hours: Hours,
+    series: Mapping[str, ArrayLike],
+    lower: Mapping[str, ArrayLike],
+    upper: Mapping[str, ArrayLike],
+) -> Table:
+    columns: dict[str, Floats] = {}
+    for name, values in series.items():
+        sides = {name: values}
+        if name in lower and name in upper:
+            sides |= {f"{name}, from": lower[name], f"{name}, to": upper[name]}
+        columns |= {column: np.asarray(found, float) for column, found in sides.items()}
+    rows = [
+        (said(int(hours[row])), *(fixed(float(values[row]), ".3f") for values in columns.values()))
+        for row in np.argsort(hours, kind="stable")
+    ]
+    return Table(("hour, UTC", *columns), rows)
+
+
+_LABEL: Final = "promised / actual"
+_BY_NAME_CAPTION: Final = (
+    "Right of the line at 1 more was promised than came true, left of it less. The closer a mark is"
+    " to the line, the better."
+)
+
+
+def ratios_by_name_chart(
+    names: Sequence[str],
+    series: Mapping[str, ArrayLike],
+    title: str = "Promised over actual, by campaign",
+    caption: str = "",
+    heading: str = "campaign",
+) -> Chart:
+    """Ratios of each name, (k,) for each series, in the order that is given.
+
+    `heading` says in the table what the names are.
+    """
+    values = {name: np.asarray(found, float) for name, found in series.items()}
+    shown = names[:MOST_NAMES]
+    points = {name: found[:MOST_NAMES] for name, found in values.items()}
+    scale = ratio_scale(points.values())
+    numbers = style_numbers(points)
+
+    def paint(figure: "Figure") -> None:
+        axes = named_axes(figure, shown, scale, label=_LABEL)
+        name_axes(axes, _LABEL)
+        reference_line(axes, 1.0, horizontal=False)
+        paint_dumbbells(axes, points, numbers, scale)
+
+    how = (
+        (caption or _BY_NAME_CAPTION)
+        + left_out_note(len(names))
+        + edge_note(scale, points.values())
+    )
+    rows = [
+        (name, *(fixed(float(found[row]), ".3f") for found in values.values()))
+        for row, name in enumerate(names)
+    ]
+    svg = drawn(height_of(len(shown), label=_LABEL), title, points.values(), paint)
+    return Chart(title, how, svg, Table((heading, *values), rows), list(numbers.items()))
