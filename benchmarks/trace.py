@@ -26,7 +26,7 @@ from typing import Any
 
 from app.api.server.server import server_of
 from app.settings import Settings, load_settings
-from app.storage import Batch, BinsStore, EventLog, Lease, Versions, open_async_redis
+from app.storage import BinsStore, EventBatch, EventLog, Lease, Versions, open_async_redis
 from app.worker.refit import Refitter, Request
 from benchmarks.store import Store, private_store
 from evaluation import Platform
@@ -57,7 +57,8 @@ class Tracer:
     @contextmanager
     def counting(self) -> Iterator[Calls]:
         """Inside, calls are added to what is given."""
-        self._calls = calls = {}
+        calls: dict[str, int] = {}
+        self._calls = calls
         self.active = True
         try:
             yield calls
@@ -90,7 +91,7 @@ def traces() -> dict[str, Calls]:
 def _service(store: Store) -> Iterator[tuple[Tracer, HTTPConnection]]:
     """A service in a thread that is traced, and a connection to it."""
     tracer = Tracer()
-    server = server_of(Settings(port=0), store.url)
+    server = server_of(load_settings(port=0), store.url)
 
     def run() -> None:
         tracer.watch()
@@ -151,7 +152,7 @@ def _refit(store: Store) -> Calls:
 
 async def _post(store: Store, settings: Settings, platform: Platform, hour: int) -> None:
     """Append an hour of events of both targets."""
-    events, batch = platform.hour(hour).events, Batch()
+    events, batch = platform.hour(hour).events, EventBatch()
     columns = (events.hours, events.rows, events.scores, events.outcomes)
     for number, row, score, outcome in zip(*(each.tolist() for each in columns), strict=True):
         for target in TARGETS:
@@ -178,12 +179,14 @@ def main() -> None:
     found = traces()
     sums = {way: {"files": len(c), "calls": sum(c.values())} for way, c in found.items()}
     if given.json:
-        print(json.dumps(sums))
+        sys.stdout.write(json.dumps(sums) + "\n")
         return
     for way, calls in found.items():
-        print(f"{way:<10} {sums[way]['files']:>3} files {sums[way]['calls']:>7,} calls")
+        sys.stdout.write(
+            f"{way:<10} {sums[way]['files']:>3} files {sums[way]['calls']:>7,} calls\n"
+        )
         for name in calls if given.verbose else ():
-            print(f"    {Path(name).relative_to(ROOT)} {calls[name]:,}")
+            sys.stdout.write(f"    {Path(name).relative_to(ROOT)} {calls[name]:,}\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from app.storage import Batch
+from app.storage import EventBatch
 from app.storage.event_columns import EventColumns
 from app.storage.keys import SHARDS, shard_of
 from benchmarks.maps import campaign_names
@@ -73,18 +73,18 @@ class Platform:
             events.outcomes[rows],
         )
 
-    def requests(self, hour: int) -> Iterator[Batch]:
+    def requests(self, hour: int) -> Iterator[EventBatch]:
         """The same events as requests bring them: campaigns mixed."""
         events = Hour.of(self._traffic, hour)
         order = np.random.default_rng(SEED).permutation(len(events.rows))
         for start in range(0, len(order), EVENTS_OF_A_REQUEST):
             yield self._batch(events, hour, order[start : start + EVENTS_OF_A_REQUEST])
 
-    def _batch(self, events: Hour, hour: int, chosen: Integers) -> Batch:
+    def _batch(self, events: Hour, hour: int, chosen: Integers) -> EventBatch:
         held, rows = np.unique(events.rows[chosen], return_inverse=True)
         names = [self._campaigns[row] for row in held.tolist()]
         hours = np.full(len(chosen), hour)
-        batch = Batch()
+        batch = EventBatch()
         columns = (events.scores[chosen], events.outcomes[chosen])
         batch.add_columns(TARGET, EventColumns(names, rows, hours, *columns))
         return batch

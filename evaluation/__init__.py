@@ -1,6 +1,6 @@
 """How good probabilities are: calibration metrics, the hourly backtest, a synthetic platform."""
 
-from evaluation.ab_test.analysis import AbReadout, ArmReadout, SampleRatio, ab_readout
+from evaluation.ab_test.analysis import AbAnalysis, ArmAnalysis, SampleRatio, ab_analysis
 from evaluation.ab_test.arm_log import Estimate
 from evaluation.auction import (
     AuctionComparison,
@@ -62,8 +62,8 @@ from evaluation.simulation.ad_platform import Platform, PlatformHour
 from evaluation.simulation.click_platform import ClickHour, ClickPlatform
 
 __all__ = [
-    "AbReadout",
-    "ArmReadout",
+    "AbAnalysis",
+    "ArmAnalysis",
     "AuctionComparison",
     "Backtest",
     "BehaviourStudy",
@@ -94,7 +94,7 @@ __all__ = [
     "SearchLog",
     "SearchPlatform",
     "SlotLayout",
-    "ab_readout",
+    "ab_analysis",
     "auc",
     "backtest",
     "behaviour_study",

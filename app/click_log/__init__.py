@@ -3,8 +3,8 @@
 from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.errors import ClickLogError, ClickLogUnavailable
 from app.click_log.log import ClickLog, DatasetSize
+from app.click_log.maintenance import UnattributedConversions
 from app.click_log.rows import ClosedClick
-from app.click_log.settling import Strays
 
 __all__ = [
     "ClickLog",
@@ -14,5 +14,5 @@ __all__ = [
     "DatasetSize",
     "LoggedClicks",
     "LoggedConversions",
-    "Strays",
+    "UnattributedConversions",
 ]

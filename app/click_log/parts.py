@@ -93,10 +93,10 @@ def partitions_between(dataset: str, first: float, behind: float) -> list[Partit
     return [Partition(dataset, hour) for hour in hours]
 
 
-SETTLED = "settled"
+FINAL = "settled"
 COMPACT = "compact"
 PART = "part"
-KINDS = (SETTLED, COMPACT, PART)
+KINDS = (FINAL, COMPACT, PART)
 """In reading order: of two rows of one click, that in the first part counts."""
 
 _DIGITS = 32

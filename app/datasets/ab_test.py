@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.datasets.tables import LogColumn, read_table
 from app.errors import CommandError
-from evaluation import AbReadout, ab_readout
+from evaluation import AbAnalysis, ab_analysis
 
 _MOST_ARMS = 50
 _VALUE, _OUTCOME = "value", "outcome"
@@ -62,7 +62,7 @@ class ReadoutLog:
     clicks: NDArray[np.float64] | None
     units: NDArray[np.int32] | None
 
-    def read_out(self, control: str, split: Mapping[str, float] | None) -> AbReadout:
+    def read_out(self, control: str, split: Mapping[str, float] | None) -> AbAnalysis:
         """The readout; its arms are indices into the names here."""
         self._check(control)
         if split is not None and split.keys() != set(self.arms):
@@ -73,7 +73,7 @@ class ReadoutLog:
         shares: dict[Hashable, float] | None = (
             None if split is None else {code_of[name]: split[name] for name in split}
         )
-        return ab_readout(
+        return ab_analysis(
             self.rows,
             self.costs,
             self.values,

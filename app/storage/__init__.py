@@ -1,6 +1,6 @@
 """What sirocco keeps in Redis."""
 
-from app.storage.batch import Batch
+from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.errors import (
     CorruptBins,
@@ -23,11 +23,11 @@ from app.storage.versions import Published, Versions
 
 __all__ = [
     "Appended",
-    "Batch",
     "BinsStore",
     "CorruptBins",
     "CorruptVersion",
     "EmbeddedRedis",
+    "EventBatch",
     "EventLog",
     "Heartbeat",
     "IdempotencyConflict",

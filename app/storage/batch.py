@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.storage.blocks import LARGEST_WEIGHT, Conversion, PackedRows
+from app.storage.blocks import LARGEST_WEIGHT, ClickConversion, PackedRows
 from app.storage.clicks import ClickEvents, OpenClick
-from app.storage.event_columns import Entry, EventColumns, stored_id
+from app.storage.event_columns import EventColumns, LogEntry, stored_id
 from app.storage.keys import TargetHour, shard_of
 
 _ZERO: Final = struct.pack("<d", 0.0)
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
     score: float
 
 
-class Batch:
+class EventBatch:
     """Events of one request.
 
     An event with an id counts once within its target, hour and campaign's shard, one without an id
@@ -38,7 +38,7 @@ class Batch:
     def __init__(self) -> None:
         self.click_events = ClickEvents()
         self._columns: dict[tuple[int, str, int, bool], _Columns] = {}
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._repeats = 0
         self._size = 0
 
@@ -113,11 +113,11 @@ class Batch:
         """Add what was done after a click; the same at the same time is a duplicate."""
         self.click_events.add_behaviour(place, click_id, name, occurred_at, value)
 
-    def add_conversion(self, place: int, conversion: Conversion) -> None:
+    def add_conversion(self, place: int, conversion: ClickConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         self.click_events.add_conversion(place, conversion)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LogEntry]:
         """A block per log, but one more where only some of its events have ids, and for columns."""
         left = dict(self._columns)
         for entry in self._entries:
@@ -130,7 +130,7 @@ class Batch:
                 yield clicks.behind(entry)
         for (shard, target, hour, _), columns in left.items():
             log = TargetHour(shard, target, hour)
-            yield Entry(log, list(columns.ids), columns.block(), columns.numbers)
+            yield LogEntry(log, list(columns.ids), columns.block(), columns.numbers)
 
 
 class _Columns:
@@ -185,7 +185,7 @@ class _Columns:
             _values(self.positives) + _ONE * clicks,
         )
 
-    def behind(self, entry: Entry) -> Entry:
+    def behind(self, entry: LogEntry) -> LogEntry:
         """The entry, all rows of which have ids, with our clicks behind them."""
         names, rows, scores, counts, positives = entry.block
         places = {name: place for place, name in enumerate(names)}
@@ -198,7 +198,7 @@ class _Columns:
             counts + _ZERO * clicks,
             positives + _ONE * clicks,
         )
-        return Entry(entry.log, entry.ids, joined, self.numbers)
+        return LogEntry(entry.log, entry.ids, joined, self.numbers)
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:

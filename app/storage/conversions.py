@@ -12,15 +12,13 @@ from dataclasses import dataclass
 import redis
 
 from app.storage import keys
-from app.storage.blocks import Conversion, decode_conversions
+from app.storage.blocks import ClickConversion, decode_conversions
 from app.storage.errors import reaching_the_store
 from app.storage.keys import ConversionHour
 from app.storage.redis.client import lua
 
 BYTES_AT_ONCE = 1024 * 1024
 DAMAGED_SECONDS = 7 * 24 * 3600
-
-__all__ = ["Conversion", "ConversionHour", "ConversionLog", "ReadMark"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +54,7 @@ class ConversionLog:
         ]
 
     @reaching_the_store()
-    def read(self, log: ConversionHour) -> tuple[ReadMark, list[Conversion]]:
+    def read(self, log: ConversionHour) -> tuple[ReadMark, list[ClickConversion]]:
         """The conversions at the head of a log, and the mark that drops them.
 
         About a megabyte of them: read and drop until the mark says 0 blocks. A block that cannot be
@@ -78,8 +76,10 @@ class ConversionLog:
         return bool(self._drop(keys=names, args=arguments))
 
 
-def _decoded(log: ConversionHour, blocks: Sequence[bytes]) -> tuple[list[Conversion], list[bytes]]:
-    conversions: list[Conversion] = []
+def _decoded(
+    log: ConversionHour, blocks: Sequence[bytes]
+) -> tuple[list[ClickConversion], list[bytes]]:
+    conversions: list[ClickConversion] = []
     damaged: list[bytes] = []
     for data in blocks:
         try:

@@ -64,7 +64,7 @@ Integers = NDArray[np.int64]
 _ONE: Final = struct.pack("<d", 1.0)
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One block on its way to its log.
 
     No row has an id and there are no numbers, or the first rows have ids, and each of the others
@@ -122,7 +122,7 @@ class EventColumns:
             ids=[self.ids[place] for place in kept.tolist()],
         )
 
-    def entries(self, target: str) -> Iterator[Entry]:
+    def entries(self, target: str) -> Iterator[LogEntry]:
         """A block per log; rows come in the order of their campaigns."""
         if not len(self):
             return
@@ -135,7 +135,7 @@ class EventColumns:
 
     def _cut(
         self, target: str, order: Integers, begins: Integers, firsts: Integers
-    ) -> Iterator[Entry]:
+    ) -> Iterator[LogEntry]:
         """order (n,) sorts by log and campaign; begins: where each campaign of a log starts in it;
         firsts: which of those is the first of its log.
         """
@@ -157,7 +157,7 @@ class EventColumns:
                 positives[values],
             )
             log = TargetHour(shard_of(some[0]), target, hour)
-            yield Entry(log, ids[start:stop] if ids else (), block, ())
+            yield LogEntry(log, ids[start:stop] if ids else (), block, ())
 
     def _logs(self) -> Integers:
         """Numbers (n,) of the logs of the events, by hour and shard."""

@@ -14,9 +14,9 @@ import numpy as np
 import redis.asyncio
 
 from app.storage import keys
-from app.storage.batch import Batch
+from app.storage.batch import EventBatch
 from app.storage.blocks import encode_block
-from app.storage.clicks import ClickRules, Refusal, Refused
+from app.storage.clicks import ClickRules, Refusal, RefusedEvent
 from app.storage.errors import IdempotencyConflict, reaching_the_store
 from app.storage.event_columns import pack_ids
 from app.storage.keys import TargetHour
@@ -43,7 +43,7 @@ class Appended:
 
     accepted: int
     duplicates: int
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedEvent, ...] = ()
 
 
 class EventLog:
@@ -60,7 +60,7 @@ class EventLog:
         self._append = client.register_script(lua("append"))
 
     async def append(
-        self, batch: Batch, idempotency_key: str | None = None, fingerprint: str = ""
+        self, batch: EventBatch, idempotency_key: str | None = None, fingerprint: str = ""
     ) -> Appended:
         """Store the whole batch, or nothing of it.
 
@@ -88,7 +88,7 @@ class EventLog:
         return Appended(len(batch) - duplicates - len(told), duplicates, told)
 
     def _request(
-        self, batch: Batch, idempotency_key: str | None, fingerprint: str
+        self, batch: EventBatch, idempotency_key: str | None, fingerprint: str
     ) -> tuple[list[str], _Arguments]:
         """Keys and arguments of append.lua."""
         names = [keys.request(idempotency_key or "")]
@@ -99,13 +99,13 @@ class EventLog:
         _add_conversions(batch, names, arguments)
         return names, arguments
 
-    def _packed_clicks(self, batch: Batch) -> bytes:
+    def _packed_clicks(self, batch: EventBatch) -> bytes:
         if not len(batch.click_events):
             return b""
         return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
 
 
-def _add_blocks(batch: Batch, names: list[str], arguments: _Arguments) -> None:
+def _add_blocks(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
     counted = len(arguments)
     arguments.append(0)
     for number, (log, ids, block, clicks) in enumerate(batch.entries(), start=1):
@@ -120,7 +120,7 @@ def _keys_of(log: TargetHour) -> tuple[str, ...]:
     return log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard)
 
 
-def _add_conversions(batch: Batch, names: list[str], arguments: _Arguments) -> None:
+def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
     for log, numbers, block in batch.click_events.conversion_entries():
         names += (log.log, keys.conversion_logs(log.shard))
         arguments += (log.member, block, _packed(numbers))
@@ -132,11 +132,13 @@ def _packed(numbers: Sequence[int]) -> bytes:
     return np.array(numbers, "<u4").tobytes()
 
 
-def _refused(batch: Batch, refused: Sequence[tuple[int, int, bytes]]) -> tuple[Refused, ...]:
+def _refused(
+    batch: EventBatch, refused: Sequence[tuple[int, int, bytes]]
+) -> tuple[RefusedEvent, ...]:
     """What the script refused; of a request that is sent again, what is still in the batch."""
     places = batch.click_events.places()
     return tuple(
-        Refused(place, Refusal(reason), detail.decode())
+        RefusedEvent(place, Refusal(reason), detail.decode())
         for place, reason, detail in refused
         if place in places
     )

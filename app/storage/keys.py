@@ -121,7 +121,7 @@ class TargetHour(NamedTuple):
         return f"{_shard(self.shard)}:bins:{self.member}"
 
     @property
-    def judged(self) -> str:
+    def calibrated(self) -> str:
         """Key of the bins of calibrated probabilities."""
         return f"{_shard(self.shard)}:judged:{self.member}"
 

@@ -42,7 +42,7 @@ NEWEST_KEPT = 3
 _HOUR_SECONDS = 3600.0
 
 
-def superseded(history: Sequence[Mapping[str, Any]]) -> list[str]:
+def beyond_retention(history: Sequence[Mapping[str, Any]]) -> list[str]:
     """Ids of the versions behind which another one became the last of its hour, oldest first.
 
     An hour is judged by the newest version whose as_of is not after its beginning: of all as_of
@@ -163,7 +163,7 @@ class Versions:
         for target, data in atlases.items():
             for place, chunk in enumerate(self._chunks(data)):
                 self._stage(version, f"{target}:{place}", chunk)
-        dropped_first = superseded([manifest, *self.history()])
+        dropped_first = beyond_retention([manifest, *self.history()])
         self._bring_into_force(lease_token, version, dropped_first)
         return version
 

@@ -222,7 +222,7 @@ PASSED = "passed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class RefitTask:
     """What to refit, and beside what.
 
     Attributes
@@ -244,10 +244,10 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RefitOutcome:
     """What goes out, and the report's part about it."""
 
-    order: Order
+    order: RefitTask
     calibrator: str
     candidate: Candidate
     atlas: Atlas
@@ -293,20 +293,20 @@ class Outcome:
         return PASSED if self.guarded is None else self.guarded.decisions.get(campaign, PASSED)
 
 
-def refit_target(fitting: Fitting, order: Order, history: History) -> Outcome:
+def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitOutcome:
     """Fit the candidate and let the guard choose on the newest hour of the history."""
     calibrator = fitting.settings.calibrator_of(order.target)
     if order.campaigns is None:
         candidate = fitting.whole(order.target, history, order.own)
         guarded = _guarded(candidate, order.compared, history)
         atlas = candidate.atlas if guarded is None else guarded.atlas
-        return Outcome(order, calibrator, candidate, atlas, guarded)
+        return RefitOutcome(order, calibrator, candidate, atlas, guarded)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = replaced(in_force, chosen, order.campaigns)
-    return Outcome(order, calibrator, candidate, atlas, guarded)
+    return RefitOutcome(order, calibrator, candidate, atlas, guarded)
 
 
 def _guarded(candidate: Candidate, compared: Atlas | None, history: History) -> Guarded | None:

@@ -11,9 +11,9 @@ from app.click_log import ClickLog
 from app.settings import Settings
 from app.storage.bins import HourBlocks
 from app.worker.hours import SECONDS
-from app.worker.model_cache import ShelvedModel
+from app.worker.model_cache import CachedModel
 from app.worker.monitoring import RawScores, RawWindow
-from app.worker.relabelling import Relabelled, relabelled, spans
+from app.worker.relabelling import RelabelledClicks, relabelled, spans
 from calibrators import BinsTable
 from calibrators.bins.history import History, HourTables, sums_of_block
 
@@ -88,12 +88,12 @@ class LabelHistory:
     """
 
     log: ClickLog
-    shelved: ShelvedModel | None
+    cached: CachedModel | None
     target: str
     as_of: float
     settings: Settings
 
-    def of(self, hours: int) -> tuple[Relabelled, History] | None:
+    def of(self, hours: int) -> tuple[RelabelledClicks, History] | None:
         """The newest window, and so many hours by hour; None where `relabelled` gives None.
 
         Clicks older than a window have their own correction for drift.
@@ -111,5 +111,5 @@ class LabelHistory:
         tables |= recent.by_hour(last)
         return recent, History(float(last + 1), [tables])
 
-    def _relabelled(self, span: tuple[float, float]) -> Relabelled | None:
-        return relabelled(self.log, self.shelved, self.target, self.as_of, self.settings, span)
+    def _relabelled(self, span: tuple[float, float]) -> RelabelledClicks | None:
+        return relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)

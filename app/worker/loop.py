@@ -97,17 +97,17 @@ class Worker:
         self._holder = holder
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
         self._bins = BinsStore(
-            client, settings.ttl_seconds, judged_seconds=settings.event_ttl_seconds
+            client, settings.ttl_seconds, calibrated_seconds=settings.event_ttl_seconds
         )
         self._jobs = Jobs(client)
         self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
         versions = Versions(client, settings.versions_kept)
         overrides = Overrides(client)
         refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
-        self._delayed = DelayedTargets(settings, client, versions, refitter.shelf)
+        self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
-        self._schedule = Schedule(settings, versions, refitter.shelf, now)
-        self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.shelf, now)
+        self._schedule = Schedule(settings, versions, refitter.cache, now)
+        self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
         self._folded_at = 0.0
         self._state: dict[str, Any] = {
             "holder": holder,
@@ -186,7 +186,7 @@ class Worker:
     def _run_scheduled_training(self, target: str, as_of: float) -> None:
         try:
             self._train(target, as_of)
-            self._delayed.settle(as_of)
+            self._delayed.finalise(as_of)
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception:
@@ -198,7 +198,7 @@ class Worker:
     def _train_all(self, request: Request) -> dict[str, Any]:
         chosen = [request.target] if request.target else self._settings.delayed_targets
         trained = {target: self._train(target, request.as_of) for target in chosen}
-        self._delayed.settle(request.as_of)
+        self._delayed.finalise(request.as_of)
         return {"as_of": request.as_of, "targets": trained}
 
     def _train(self, target: str, as_of: float) -> dict[str, Any]:

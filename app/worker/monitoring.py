@@ -14,7 +14,7 @@ import numpy as np
 
 from app.settings import Settings
 from app.storage.bins import BinsStore
-from app.worker.atlas_cache import AtlasShelf
+from app.worker.atlas_cache import AtlasCache
 from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
 from evaluation.metrics.cal_n import cal_n_of
@@ -25,7 +25,7 @@ from evaluation.metrics.scorecard import GC_N, pooled_scores
 Row = Mapping[str, float | None]
 
 
-class Judgement:
+class BinnedScorecard:
     """Scorecard of binned probabilities, with Cal-3 and Cal-5 of all campaigns together.
 
     A cell counts as its mean probability, and what pools the campaigns is taken from their pooled
@@ -60,12 +60,12 @@ class Judgement:
 
 def quality(table: BinsTable) -> Row:
     """The judgement of one table."""
-    return judged([table])
+    return scorecard_of([table])
 
 
-def judged(tables: Iterable[BinsTable]) -> Row:
+def scorecard_of(tables: Iterable[BinsTable]) -> Row:
     """The judgement of tables, each asked for when the one before is done with."""
-    judgement = Judgement()
+    judgement = BinnedScorecard()
     for table in tables:
         judgement.add(table)
     return judgement.row()
@@ -121,13 +121,13 @@ _JUDGED_HOURS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedHours:
+class PrequentialEvaluation:
     """Hours of immediate targets, each judged by maps fitted on hours before it; `history` are
     the manifests of the versions kept, newest first."""
 
     settings: Settings
     bins: BinsStore
-    shelf: AtlasShelf
+    cache: AtlasCache
     history: Sequence[Mapping[str, Any]]
 
     def judge(self, closed: int, again: bool) -> None:
@@ -136,15 +136,15 @@ class JudgedHours:
         first = closed - self.settings.window_hours
         for target in self.settings.targets:
             settled = closed - _JUDGED_HOURS if again else closed
-            judged = self.bins.judged_hours(target, first, settled)
+            judged = self.bins.calibrated_hours(target, first, settled)
             for hour in sorted(set(range(first, closed)) - judged):
-                in_force = self.shelf.serving(hour, self.history, self.settings.versions_kept)
+                in_force = self.cache.serving(hour, self.history, self.settings.versions_kept)
                 if in_force is not None:
                     self._judge(target, hour, in_force.atlases.get(target, Atlas.empty()))
 
     def _judge(self, target: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.shards_of_hour(target, hour)
-        self.bins.write_judged(target, hour, (table.calibrated(in_force) for table in served))
+        self.bins.write_calibrated(target, hour, (table.calibrated(in_force) for table in served))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class RawScores:
     """Quality of the scores, and the top campaigns; tables have no campaign in common."""
 
     top: TopCampaigns
-    quality: Judgement = field(default_factory=Judgement)
+    quality: BinnedScorecard = field(default_factory=BinnedScorecard)
 
     @classmethod
     def of(cls, tables: Iterable[BinsTable], count: int) -> Self:
@@ -217,16 +217,16 @@ class TargetReport:
         return {
             "judged_until": closed * SECONDS,
             "hour": {
-                "raw": judged(self.bins.window_blocks(target, closed - 1, closed)),
-                "calibrated": judged(self.bins.judged_blocks(target, closed - 1, closed)),
+                "raw": scorecard_of(self.bins.window_blocks(target, closed - 1, closed)),
+                "calibrated": scorecard_of(self.bins.calibrated_blocks(target, closed - 1, closed)),
             },
-            **_window(raw, self.bins.judged_blocks(target, first, closed)),
+            **_window(raw, self.bins.calibrated_blocks(target, first, closed)),
         }
 
 
 def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
     """Quality and top campaigns of a window, whose tables come one after the other."""
-    after = Judgement()
+    after = BinnedScorecard()
     for table in calibrated:
         after.add(table)
         raw.top.add_calibrated(table)
@@ -234,7 +234,7 @@ def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
     return {"window": window, "top": raw.top.entries}
 
 
-def repeated(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
+def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
     """The same as an earlier report has it, if that is of the same hours."""
     if before.get("judged_until") != closed * SECONDS:
         return None

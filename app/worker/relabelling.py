@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from app.click_log import ClickLog, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
 from app.worker.hours import SECONDS
-from app.worker.model_cache import ShelvedModel
+from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
 from calibrators import BinsTable
 from calibrators.bins.history import HourTables
@@ -51,20 +51,20 @@ class LabelSource:
     rules: LabelRules
 
 
-def label_source(shelved: ShelvedModel | None, clicks: Clicks, settings: Settings) -> LabelSource:
+def label_source(cached: CachedModel | None, clicks: Clicks, settings: Settings) -> LabelSource:
     """The best source that there is for these clicks.
 
     Before a first model the score itself stands in, corrected by the conversions seen so far,
     whatever the settings say; before a delay distribution there is none.
     """
-    scored = _scored(shelved, clicks, settings.training_threads)
-    delays = None if shelved is None else shelved.delays
-    if shelved is None or scored is None:
+    scored = _scored(cached, clicks, settings.training_threads)
+    delays = None if cached is None else cached.delays
+    if cached is None or scored is None:
         rules = LabelRules("posterior", drift_correction=True)
         return LabelSource("none" if delays is None else "delays", clicks.scores, rules)
-    rules = LabelRules(settings.labels, settings.drift_correction, shelved.post_click)
+    rules = LabelRules(settings.labels, settings.drift_correction, cached.post_click)
     if delays is None:
-        rules = LabelRules("paper", drift_correction=False, post_click=shelved.post_click)
+        rules = LabelRules("paper", drift_correction=False, post_click=cached.post_click)
     return LabelSource("model", scored, rules)
 
 
@@ -80,14 +80,14 @@ def score(model: PostClickModel, clicks: Clicks, num_threads: int = 0) -> NDArra
 
 
 def _scored(
-    shelved: ShelvedModel | None, clicks: Clicks, num_threads: int
+    cached: CachedModel | None, clicks: Clicks, num_threads: int
 ) -> NDArray[np.float64] | None:
-    if shelved is None or shelved.model is None:
+    if cached is None or cached.model is None:
         return None
     try:
-        return score(shelved.model, clicks, num_threads)
+        return score(cached.model, clicks, num_threads)
     except ValueError as error:
-        _log.error("model %s cannot score the clicks: %s", shelved.version, error)
+        _log.error("model %s cannot score the clicks: %s", cached.version, error)
         return None
 
 
@@ -97,7 +97,7 @@ def _missing(kind: str, n: int) -> Column:
     return Categorical(np.full(n, -1, np.int32), ())
 
 
-SHOWN = 7
+DAYS_SHOWN = 7
 """Days whose expected and observed conversions are told."""
 
 Span = tuple[float, float]
@@ -174,13 +174,13 @@ Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Relabelled:
+class RelabelledClicks:
     """Clicks of a span whose post-click window is over, and what each counts, (n,)."""
 
     span: Span
     clicks: LoggedClicks
     attribution: Attribution
-    shelved: ShelvedModel
+    cached: CachedModel
     source: LabelSource
     labels: Floats
 
@@ -224,7 +224,7 @@ class Relabelled:
 
     def _due(self) -> float | None:
         """Conversions that the uncorrected probabilities let expect by now."""
-        delays = self.shelved.delays
+        delays = self.cached.delays
         if delays is None:
             return None
         clicks, known, source = self.clicks.clicks, self.attribution, self.source
@@ -260,27 +260,27 @@ def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:
 
 def relabelled(
     log: ClickLog,
-    shelved: ShelvedModel | None,
+    cached: CachedModel | None,
     target: str,
     as_of: float,
     settings: Settings,
     span: Span | None = None,
-) -> Relabelled | None:
+) -> RelabelledClicks | None:
     """A span's clicks of a delayed target as of a moment, those of the newest window unless said;
     None while labels have no source.
 
     None, too, without clicks: an hour of silence, or a folder that is not mounted, must not put the
     identity in the place of the maps in force.
     """
-    if shelved is None or (shelved.model is None and shelved.delays is None):
+    if cached is None or (cached.model is None and cached.delays is None):
         return None
     chosen = span or spans(settings, as_of, settings.window_hours)[0]
     window = settings.attribution_seconds(target)
     logged, known = log.known(target, *chosen, window=window, as_of=as_of)
     clicks = logged.clicks
-    source = label_source(shelved, clicks, settings)
+    source = label_source(cached, clicks, settings)
     if source.source == "none" or not len(clicks):
         return None
     p, rules = source.probabilities, source.rules
-    labels = label(p, known, shelved.delays, clicks.rows, clicks.campaigns, rules)
-    return Relabelled(chosen, logged, known, shelved, source, labels)
+    labels = label(p, known, cached.delays, clicks.rows, clicks.campaigns, rules)
+    return RelabelledClicks(chosen, logged, known, cached, source, labels)

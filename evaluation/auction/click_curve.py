@@ -19,7 +19,7 @@ TOLERANCE, MOST_STEPS = 1e-9, 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TellingPairs:
+class IdentifiablePairs:
     """Pairs clicked at least once and shown in two positions or more.
 
     Any factors fit a pair that was seen in one position only, and a pair without clicks has rate 0
@@ -212,7 +212,7 @@ def curve_of(
     factors = naive.naive_factors
     if method == "naive":
         return ClickCurve(factors, naive.linked, shown, clicked)
-    grid = TellingPairs.of(pairs, places, impressions, clicks, n)
+    grid = IdentifiablePairs.of(pairs, places, impressions, clicks, n)
     parts = grid.parts()
     first = int(np.argmax(clicked > 0.0))
     factors, steps, converged = grid.maximise(factors, parts, first)

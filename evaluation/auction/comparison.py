@@ -132,7 +132,7 @@ def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JudgedModel:
+class ComparedModel:
     """One model on a log.
 
     Attributes
@@ -162,12 +162,12 @@ class AuctionComparison:
     simulator : the log and its click history, for further simulations.
     """
 
-    models: Mapping[str, JudgedModel]
+    models: Mapping[str, ComparedModel]
     agreement: float
     simulator: Simulator
 
     @property
-    def baseline(self) -> JudgedModel:
+    def baseline(self) -> ComparedModel:
         """The model in force."""
         return next(iter(self.models.values()))
 
@@ -239,7 +239,7 @@ def compared(
     progress: Progress | None = None,
 ) -> AuctionComparison:
     """`compare_auctions` of arranged scores."""
-    log, models = simulator.log, dict[str, JudgedModel]()
+    log, models = simulator.log, dict[str, ComparedModel]()
     for name, each in scores.items():
         ranking = log.ranking(each, 1.0 if point is None else point.alpha)
         point = point or point_in_force(log, ranking)
@@ -259,10 +259,10 @@ def _judged(
     offline: Mapping[str, float],
     confidence: float,
     most_unseen: float,
-) -> JudgedModel:
+) -> ComparedModel:
     if before is None:
-        return JudgedModel(after, offline, {}, None)
+        return ComparedModel(after, offline, {}, None)
     changes = {
         name: relative_change(before, after, name, confidence=confidence) for name in METRICS
     }
-    return JudgedModel(after, offline, changes, conclusion(before, after, changes, most_unseen))
+    return ComparedModel(after, offline, changes, conclusion(before, after, changes, most_unseen))

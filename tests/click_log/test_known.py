@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.click_log import ClickLog, ClosedClick
-from app.storage.blocks import Conversion
+from app.storage.blocks import ClickConversion
 from tests.click_log.rows import (
     DAY,
     START,
@@ -34,7 +34,7 @@ step = st.sampled_from(["clicks", "conversions", "compact", "settle", "repeat"])
 
 
 def oracle(
-    clicks: list[ClosedClick], conversions: list[Conversion], as_of: float
+    clicks: list[ClosedClick], conversions: list[ClickConversion], as_of: float
 ) -> dict[str, float | None]:
     """Click id -> delay of the first conversion that counts, in plain loops."""
     delays: dict[str, float | None] = {}
@@ -58,7 +58,7 @@ def oracle(
 )
 def test_any_history_of_the_log_gives_what_plain_loops_give(
     batches: list[list[ClosedClick]],
-    conversions: list[list[Conversion]],
+    conversions: list[list[ClickConversion]],
     steps: list[str],
     as_of: float,
 ) -> None:
@@ -82,7 +82,7 @@ def _take(
     done: str,
     batches: list[list[ClosedClick]],
     written: int,
-    conversions: list[list[Conversion]],
+    conversions: list[list[ClickConversion]],
 ) -> list[list[ClosedClick]]:
     """One step of the history; returns the batches that it wrote."""
     match done:
@@ -94,7 +94,7 @@ def _take(
         case "compact":
             log.compact(START + DAY)
         case "settle":
-            log.settle({TARGET: SHORT, "install": WINDOW}, START + DAY)
+            log.finalise({TARGET: SHORT, "install": WINDOW}, START + DAY)
         case "repeat":
             log.write_clicks(batches[0])
     return []
@@ -129,11 +129,11 @@ def test_a_conversion_that_is_heard_of_after_settling_counts(log: ClickLog) -> N
     """And one of the two readings of the same conversion is no repeat."""
     log.write_clicks([click("a", 100.0), click("b", 100.0)])
     log.write_conversions([conversion("a", 400.25)])
-    log.settle({TARGET: WINDOW}, START + 30 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 30 * DAY)
     log.write_conversions([conversion("b", 300.0), conversion("a", 200.0)])
     clicks, known = log.known(TARGET, START, START + 3600.0, START + 30 * DAY, WINDOW)
 
-    assert len(clicks.settled) == 1
+    assert len(clicks.final) == 1
     assert known.delay.tolist() == [100.0, 200.0]
     assert known.repeats == 1
 
@@ -141,7 +141,7 @@ def test_a_conversion_that_is_heard_of_after_settling_counts(log: ClickLog) -> N
 def test_settled_rows_know_their_conversions_without_the_others(log: ClickLog, root: Path) -> None:
     log.write_clicks([click("a", 100.0), click("b", 100.0)])
     log.write_conversions([conversion("a", 400.25), conversion("a", 300.0)])
-    log.settle({TARGET: WINDOW}, START + 30 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 30 * DAY)
     for part in (root / "conversions").rglob("*.parquet"):
         part.unlink()
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from app.storage import Appended, Batch, EventLog, open_async_redis
+from app.storage import Appended, EventBatch, EventLog, open_async_redis
 from app.storage.batch import Cell
-from app.storage.blocks import Conversion
+from app.storage.blocks import ClickConversion
 from app.storage.clicks import ClickRules, OpenClick
 from tests.storage.conftest import HOUR, TTL_SECONDS
 
@@ -31,9 +31,9 @@ def click(click_id: str = "1", campaign: str = "a", at: float = AT, **more: Any)
 
 def conversion(
     at: float, click_id: str = "1", target: str = "conversion", value: float | None = None
-) -> Conversion:
+) -> ClickConversion:
     """A conversion of the click."""
-    return Conversion(click_id, target, at, value)
+    return ClickConversion(click_id, target, at, value)
 
 
 def behaviour(at: float, name: str = "page_views", value: float = 1.0) -> tuple[str, float, float]:
@@ -41,16 +41,16 @@ def behaviour(at: float, name: str = "page_views", value: float = 1.0) -> tuple[
     return name, at, value
 
 
-Sent = OpenClick | Conversion | tuple[str, str, float, float]
+Sent = OpenClick | ClickConversion | tuple[str, str, float, float]
 
 
-def of(*events: Sent, cell: Cell | None = None, opens: bool = True) -> Batch:
+def of(*events: Sent, cell: Cell | None = None, opens: bool = True) -> EventBatch:
     """A request of these events; a tuple is a behaviour: click id, name, time, value."""
-    batch = Batch()
+    batch = EventBatch()
     for place, event in enumerate(events):
         if isinstance(event, OpenClick):
             batch.add_click(place, event, opens=opens, cell=cell)
-        elif isinstance(event, Conversion):
+        elif isinstance(event, ClickConversion):
             batch.add_conversion(place, event)
         else:
             batch.add_behaviour(place, *event)
@@ -64,7 +64,7 @@ def did(
     return click_id, name, at, value
 
 
-def append_by(url: str, rules: ClickRules, batch: Batch, *key: str) -> Appended:
+def append_by(url: str, rules: ClickRules, batch: EventBatch, *key: str) -> Appended:
     """Append as a service with these rules does."""
 
     async def run() -> Appended:

@@ -7,7 +7,7 @@ from typing import Protocol
 import pytest
 import redis
 
-from app.storage import Appended, Batch, BinsStore, EventLog, open_async_redis
+from app.storage import Appended, BinsStore, EventBatch, EventLog, open_async_redis
 
 TTL_SECONDS = 3600
 HOUR = 500_000
@@ -17,14 +17,14 @@ class Append(Protocol):
     """Appends a batch as a request does."""
 
     def __call__(
-        self, batch: Batch, idempotency_key: str | None = None, fingerprint: str = ""
+        self, batch: EventBatch, idempotency_key: str | None = None, fingerprint: str = ""
     ) -> Appended: ...
 
 
 class Impressions(Protocol):
     """Makes a batch of impressions of many campaigns, with ids that begin with `ids`."""
 
-    def __call__(self, count: int, ids: str | None = None) -> Batch: ...
+    def __call__(self, count: int, ids: str | None = None) -> EventBatch: ...
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def store(redis_client: redis.Redis) -> BinsStore:
 def impressions() -> Impressions:
     """Batches of any size."""
 
-    def make(count: int, ids: str | None = None) -> Batch:
-        batch = Batch()
+    def make(count: int, ids: str | None = None) -> EventBatch:
+        batch = EventBatch()
         for number in range(count):
             event_id = None if ids is None else f"{ids}{number}"
             score = number % 100 / 100

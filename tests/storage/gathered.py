@@ -2,14 +2,14 @@
 
 from itertools import chain, repeat
 
-from app.storage import Batch
+from app.storage import EventBatch
 from app.storage.keys import TargetHour
 from tests.storage.packing import unpacked
 
 Row = tuple[str, float, float, float, bytes | int | None]
 
 
-def rows_by_log(batch: Batch) -> dict[TargetHour, list[Row]]:
+def rows_by_log(batch: EventBatch) -> dict[TargetHour, list[Row]]:
     """Of each log the sorted rows: campaign, score, count, positive, and id, number or neither."""
     found: dict[TargetHour, list[Row]] = {}
     for entry in batch.entries():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage import Batch
+from app.storage import EventBatch
 from app.storage.batch import Cell
 from app.storage.blocks import LARGEST_WEIGHT
 from app.storage.clicks import OpenClick
@@ -18,12 +18,12 @@ from tests.storage.packing import unpacked
 HOUR = 500_000
 
 
-def rows_of(batch: Batch) -> int:
+def rows_of(batch: EventBatch) -> int:
     return sum(len(unpacked(entry.block)) for entry in batch.entries())
 
 
 def test_events_of_one_log_share_a_block() -> None:
-    batch = Batch()
+    batch = EventBatch()
     for score in (0.1, 0.2, 0.1):
         batch.add("click", HOUR, "a", score, 1.0, 0.0)
 
@@ -39,7 +39,7 @@ def test_events_of_one_log_share_a_block() -> None:
 
 def test_events_with_and_without_ids_are_kept_apart() -> None:
     """Either every row of a block has an id or none has: the script marks rows by their ids."""
-    batch = Batch()
+    batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0)
     batch.add("click", HOUR, "a", 0.2, 1.0, 0.0, "e1")
     batch.add("click", HOUR, "a", 0.3, 1.0, 0.0, "e2")
@@ -51,7 +51,7 @@ def test_events_with_and_without_ids_are_kept_apart() -> None:
 
 
 def test_an_id_that_repeats_within_the_request_counts_once() -> None:
-    batch = Batch()
+    batch = EventBatch()
     for _ in range(3):
         batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
 
@@ -59,7 +59,7 @@ def test_an_id_that_repeats_within_the_request_counts_once() -> None:
 
 
 def test_an_impression_and_its_click_may_share_an_id() -> None:
-    batch = Batch()
+    batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
     batch.add("click", HOUR, "a", 0.1, 0.0, 1.0, "e1")
 
@@ -68,7 +68,7 @@ def test_an_impression_and_its_click_may_share_an_id() -> None:
 
 @pytest.mark.parametrize("other", [("view", HOUR), ("click", HOUR + 1)], ids=["target", "hour"])
 def test_an_id_counts_once_per_target_and_hour(other: tuple[str, int]) -> None:
-    batch = Batch()
+    batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
     batch.add(*other, "a", 0.1, 1.0, 0.0, "e1")
 
@@ -76,7 +76,7 @@ def test_an_id_counts_once_per_target_and_hour(other: tuple[str, int]) -> None:
 
 
 def test_long_ids_are_told_apart_though_only_their_digest_is_stored() -> None:
-    batch = Batch()
+    batch = EventBatch()
     long = "x" * (LONGEST_ID + 1)
     for event_id in ("x" * LONGEST_ID, long, long + "y", long):
         batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, event_id)
@@ -104,7 +104,7 @@ def test_long_ids_are_told_apart_though_only_their_digest_is_stored() -> None:
 def test_a_value_out_of_range_is_refused_and_not_gathered(
     values: tuple[float, float, float], rule: str
 ) -> None:
-    batch = Batch()
+    batch = EventBatch()
 
     with pytest.raises(ValueError, match=rule):
         batch.add("click", HOUR, "a", *values)
@@ -115,7 +115,7 @@ def test_a_value_out_of_range_is_refused_and_not_gathered(
 
 def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events() -> None:
     """Whatever their cells are; a click that counts in no bins still has its number."""
-    batch = Batch()
+    batch = EventBatch()
     cell = Cell("click", HOUR, 0.5)
     batch.add_click(0, OpenClick("1", "a", 5.0), opens=True)
     batch.add_click(1, OpenClick("2", "b", 5.0), opens=False, cell=cell)
@@ -137,7 +137,7 @@ def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events() -> None
 
 @pytest.mark.parametrize("score", [-0.1, 1.5, nan])
 def test_a_click_of_an_impossible_score_is_not_gathered(score: float) -> None:
-    batch = Batch()
+    batch = EventBatch()
 
     with pytest.raises(ValueError, match="a score must be in"):
         batch.add_click(0, OpenClick("1", "a", 5.0), opens=True, cell=Cell("click", HOUR, score))
@@ -160,7 +160,7 @@ def test_a_click_of_an_impossible_score_is_not_gathered(score: float) -> None:
 def test_every_event_but_repeats_lands_in_the_log_of_its_campaign(
     events: list[tuple[str, int, str, float, str | None]],
 ) -> None:
-    batch = Batch()
+    batch = EventBatch()
     expected: Counter[tuple[TargetHour, str]] = Counter()
     seen = set()
     for target, hour, campaign, count, event_id in events:

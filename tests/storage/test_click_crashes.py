@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.storage import Batch, EmbeddedRedis, open_redis
+from app.storage import EmbeddedRedis, EventBatch, open_redis
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from tests.storage.clicks import AT, behaviour, click, conversion, did, of
@@ -16,7 +16,7 @@ KILLS = 2
 LATER = AT + 7200
 
 
-def request(number: int) -> Batch:
+def request(number: int) -> EventBatch:
     """Clicks of many shards; half of the behaviours come before their click."""
     name = f"{number}"
     return of(

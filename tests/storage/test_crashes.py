@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import (
-    Batch,
-    BinsStore,
-    EmbeddedRedis,
-    Lease,
-    Versions,
-    open_redis,
-)
+from app.storage import BinsStore, EmbeddedRedis, EventBatch, Lease, Versions, open_redis
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.traffic import Traffic, kill_at_work
@@ -30,9 +23,9 @@ def campaigns(number: int) -> list[str]:
     return [f"{number}/{event}" for event in range(EVENTS)]
 
 
-def request(number: int) -> Batch:
+def request(number: int) -> EventBatch:
     """Events of many shards and of two hours."""
-    batch = Batch()
+    batch = EventBatch()
     for event, campaign in enumerate(campaigns(number)):
         batch.add("click", HOUR + event % 2, campaign, 0.5, 1.0, 0.0)
     return batch

@@ -8,7 +8,7 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage import Appended, Batch, BinsStore
+from app.storage import Appended, BinsStore, EventBatch
 from app.storage.batch import Cell
 from app.storage.blocks import LARGEST_WEIGHT
 from app.storage.clicks import OpenClick
@@ -45,7 +45,7 @@ def test_columns_are_the_same_as_their_events_one_by_one(
     events: list[Event], with_ids: bool, clicked: list[str]
 ) -> None:
     """Of those that share an id the first counts; clicks of the same logs stay with their rows."""
-    fast, slow = Batch(), Batch()
+    fast, slow = EventBatch(), EventBatch()
     fast.add_columns("click", columns_of(events, with_ids=with_ids))
     for campaign, hour, score, positive, event_id in events:
         known = event_id if with_ids else None
@@ -64,7 +64,7 @@ def test_columns_and_single_events_with_ids_may_share_a_log(
     append: Append, store: BinsStore
 ) -> None:
     """Then the store finds the repeats; nothing counts twice."""
-    batch = Batch()
+    batch = EventBatch()
     for number in range(3):
         batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"e{number}")
     same = [("a", HOUR, 0.25, 0.0, f"e{number}") for number in range(1, 6)]
@@ -80,7 +80,7 @@ def test_columns_and_single_events_with_ids_may_share_a_log(
 
 @pytest.mark.parametrize("score", [-0.1, 1.5, nan])
 def test_columns_with_an_impossible_score_are_not_gathered(score: float) -> None:
-    batch = Batch()
+    batch = EventBatch()
 
     with pytest.raises(ValueError, match="a score must be in"):
         batch.add_columns("click", columns_of([("a", HOUR, score, 0.0, "1")], with_ids=False))
@@ -90,7 +90,7 @@ def test_columns_with_an_impossible_score_are_not_gathered(score: float) -> None
 
 @pytest.mark.parametrize("positive", [-1.0, nan, 2 * LARGEST_WEIGHT])
 def test_columns_with_an_impossible_positive_are_not_gathered(positive: float) -> None:
-    batch = Batch()
+    batch = EventBatch()
 
     with pytest.raises(ValueError, match="a positive must be in"):
         batch.add_columns("click", columns_of([("a", HOUR, 0.5, positive, "1")], with_ids=False))

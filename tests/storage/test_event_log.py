@@ -5,20 +5,27 @@ import asyncio
 import pytest
 import redis
 
-from app.storage import Appended, Batch, BinsStore, EventLog, IdempotencyConflict, open_async_redis
+from app.storage import (
+    Appended,
+    BinsStore,
+    EventBatch,
+    EventLog,
+    IdempotencyConflict,
+    open_async_redis,
+)
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
 
 
-def of_one(event_id: str | None = None, campaign: str = "a", count: float = 1.0) -> Batch:
-    batch = Batch()
+def of_one(event_id: str | None = None, campaign: str = "a", count: float = 1.0) -> EventBatch:
+    batch = EventBatch()
     batch.add("click", HOUR, campaign, 0.25, count, 1.0 - count, event_id)
     return batch
 
 
 def test_events_of_many_logs_are_stored_by_one_request(append: Append, store: BinsStore) -> None:
-    batch = Batch()
+    batch = EventBatch()
     for number in range(100):
         batch.add(("click", "view")[number % 2], HOUR + number % 3, f"c{number}", 0.5, 1.0, 0.0)
 
@@ -37,7 +44,7 @@ def test_without_ids_and_key_equal_requests_are_all_stored(
 
 
 def test_a_request_of_no_events_stores_nothing(append: Append, redis_client: redis.Redis) -> None:
-    assert append(Batch(), "key", "print") == Appended(0, 0)
+    assert append(EventBatch(), "key", "print") == Appended(0, 0)
     assert contents(redis_client) == {}
 
 
@@ -97,7 +104,7 @@ def test_an_event_id_counts_once_over_requests(append: Append, store: BinsStore)
 
 
 def test_an_event_id_counts_once_within_a_request(append: Append, store: BinsStore) -> None:
-    batch = Batch()
+    batch = EventBatch()
     for _ in range(3):
         batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, "e1")
 
@@ -115,7 +122,7 @@ def test_of_a_request_that_is_half_known_the_other_half_is_stored(
     append: Append, store: BinsStore
 ) -> None:
     """With known and new ids mixed, and more of one log than a Lua stack holds."""
-    batch, again = Batch(), Batch()
+    batch, again = EventBatch(), EventBatch()
     for number in range(9000):
         if number % 3:
             batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"e{number}")

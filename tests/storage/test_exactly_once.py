@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.storage import Batch, BinsStore, open_redis
+from app.storage import BinsStore, EventBatch, open_redis
 from app.storage.keys import shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append
@@ -132,8 +132,8 @@ class History:
         self._send_next()
 
 
-def batch(sent: list[Event]) -> Batch:
-    gathered = Batch()
+def batch(sent: list[Event]) -> EventBatch:
+    gathered = EventBatch()
     for event in sent:
         gathered.add(
             "click",

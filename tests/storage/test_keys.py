@@ -32,7 +32,9 @@ def test_a_member_names_its_log_of_conversions(place: TargetHour) -> None:
 
 @given(st.lists(places, unique=True, max_size=10))
 def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
-    names = [name for place in held for name in (place.log, place.seen, place.bins, place.judged)]
+    names = [
+        name for place in held for name in (place.log, place.seen, place.bins, place.calibrated)
+    ]
     assert len(set(names)) == len(names)
 
 

@@ -10,8 +10,8 @@ from threading import Timer
 import redis
 
 from app.storage import (
-    Batch,
     EmbeddedRedis,
+    EventBatch,
     EventLog,
     StorageUnavailable,
     open_async_redis,
@@ -25,7 +25,7 @@ CLIENTS = 8
 class Traffic:
     """Requests that are told apart by their numbers."""
 
-    def __init__(self, request: Callable[[int], Batch]) -> None:
+    def __init__(self, request: Callable[[int], EventBatch]) -> None:
         self._request = request
         self.acknowledged: set[int] = set()
         self.unanswered: set[int] = set()

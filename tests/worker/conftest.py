@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from app.settings import Settings
-from app.storage import Batch, EventLog, open_async_redis
+from app.storage import EventBatch, EventLog, open_async_redis
 from app.worker.hours import SECONDS
 from evaluation import EventTable
 
 HOUR = 400_000
-Append = Callable[[Batch], None]
+Append = Callable[[EventBatch], None]
 
 
 @dataclass
@@ -79,7 +79,7 @@ def append_log(append: Append) -> Callable[[EventTable], None]:
     """Appends a log as one request of outcomes."""
 
     def append_all(log: EventTable) -> None:
-        batch = Batch()
+        batch = EventBatch()
         columns = (log.hours, log.rows, log.scores, log.outcomes)
         for hour, row, score, outcome in zip(*columns, strict=True):
             campaign = log.campaigns[row]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from app.cli.console import results
 from app.results.formatting import shown
-from evaluation import AbReadout, ArmReadout, Estimate, SampleRatio
+from evaluation import AbAnalysis, ArmAnalysis, Estimate, SampleRatio
 
 Names = Mapping[Hashable, str]
 HOW_TO_READ = (
@@ -35,7 +35,7 @@ _METRICS = {
 }
 
 
-def show_readout(readout: AbReadout, names: Names, title: str) -> None:
+def show_readout(readout: AbAnalysis, names: Names, title: str) -> None:
     """Print sizes, then a table and a verdict in words for each metric.
 
     `names` are what the readout's arms are called.
@@ -53,14 +53,14 @@ def show_readout(readout: AbReadout, names: Names, title: str) -> None:
             console.print(Text(_verdict(readout, names, arm, metric)), soft_wrap=True)
 
 
-def print_readout(readout: AbReadout, names: Names) -> None:
+def print_readout(readout: AbAnalysis, names: Names) -> None:
     """Print `{"rows": {arm: {column: number}}, "lifts": ..., "verdicts": ..., "split": ...}`."""
     check = readout.sample_ratio
     found: dict[str, Any] = {
         "rows": {names[arm]: _row(each) for arm, each in readout.arms.items()},
         "lifts": {names[arm]: _columns(each) for arm, each in readout.lifts.items()},
         "verdicts": {
-            names[arm]: {metric: readout.verdict(arm, metric) for metric in lifts}
+            names[arm]: {metric: readout.conclusion(arm, metric) for metric in lifts}
             for arm, lifts in readout.lifts.items()
         },
         "split": {
@@ -73,7 +73,7 @@ def print_readout(readout: AbReadout, names: Names) -> None:
     results().out(orjson.dumps(found).decode(), highlight=False)
 
 
-def _row(arm: ArmReadout) -> dict[str, float]:
+def _row(arm: ArmAnalysis) -> dict[str, float]:
     totals = {"n": arm.impressions, "units": arm.units, "cost": arm.cost}
     return {**totals, "positives": arm.clicks, "value": arm.value, **_columns(arm.metrics)}
 
@@ -85,7 +85,7 @@ def _columns(estimates: Mapping[str, Estimate]) -> dict[str, float]:
     return columns
 
 
-def _sizes(readout: AbReadout, names: Names) -> Table:
+def _sizes(readout: AbAnalysis, names: Names) -> Table:
     table = _table("arm", "impressions", "units", "cost", "clicks", "value")
     for arm, each in readout.arms.items():
         sums = (each.cost, each.clicks, each.value)
@@ -94,7 +94,7 @@ def _sizes(readout: AbReadout, names: Names) -> Table:
     return table
 
 
-def _table_of(readout: AbReadout, names: Names, metric: str) -> Table:
+def _table_of(readout: AbAnalysis, names: Names, metric: str) -> Table:
     about = _METRICS[metric]
     table = _table("arm", about.heading, "interval", "lift", "interval")
     for arm, each in readout.arms.items():
@@ -113,9 +113,9 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _verdict(readout: AbReadout, names: Names, arm: Hashable, metric: str) -> str:
+def _verdict(readout: AbAnalysis, names: Names, arm: Hashable, metric: str) -> str:
     heading, control = _METRICS[metric].heading, names[readout.control]
-    lift, verdict = readout.lifts[arm][metric], readout.verdict(arm, metric)
+    lift, verdict = readout.lifts[arm][metric], readout.conclusion(arm, metric)
     if verdict == "undefined":
         return (
             f"{names[arm]}: {heading} cannot be compared with {control}: in one of the two nothing"

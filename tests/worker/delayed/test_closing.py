@@ -3,12 +3,12 @@
 import pytest
 
 from app.click_log import ClickLog, ClickLogUnavailable
-from app.storage import Batch, Versions
-from app.storage.blocks import Conversion
+from app.storage import EventBatch, Versions
+from app.storage.blocks import ClickConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
-from app.worker.atlas_cache import AtlasShelf
-from app.worker.delayed_targets import Closing, served
+from app.worker.atlas_cache import AtlasCache
+from app.worker.delayed_targets import ClickCloser, served
 from calibrators import Atlas, CalibrationMap
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.worker.delayed.click_world import MIDNIGHT, TARGET
@@ -24,7 +24,7 @@ def closing_on(settings):
     def make(client):
         versions = Versions(client, settings.versions_kept)
         clicks, conversions = OpenClicks(client), ConversionLog(client)
-        return Closing(settings, clicks, conversions, versions, AtlasShelf(versions))
+        return ClickCloser(settings, clicks, conversions, versions, AtlasCache(versions))
 
     return make
 
@@ -39,14 +39,14 @@ def post(append):
     """Clicks at these seconds after midnight, their first page view, and a conversion each."""
 
     def add(*seconds, campaign="big"):
-        batch = Batch()
+        batch = EventBatch()
         for second in seconds:
             at, name = MIDNIGHT + second, f"click-{second}"
             click = OpenClick(name, campaign, at, {TARGET: 0.2}, {"age": 30.0, "device": "app"})
             batch.add_click(len(batch), click, opens=True)
             batch.add_behaviour(len(batch), name, "page_views", at + 60, 2.0)
             batch.add_behaviour(len(batch), name, "page_views", at + 90, 3.0)
-            batch.add_conversion(len(batch), Conversion(name, TARGET, at + 1000, 9.5))
+            batch.add_conversion(len(batch), ClickConversion(name, TARGET, at + 1000, 9.5))
         append(batch)
 
     return add
@@ -168,7 +168,7 @@ def test_each_target_has_its_own_probability(closing):
 
 
 def test_behaviours_without_a_click_are_forgotten_in_time(closing, append, log):
-    batch = Batch()
+    batch = EventBatch()
     batch.add_behaviour(0, "nobody", "page_views", MIDNIGHT, 1.0)
     append(batch)
     waiting = closing.clicks.counts()["waiting"]

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.storage import Batch, Heartbeat, Jobs, Versions
+from app.storage import EventBatch, Heartbeat, Jobs, Versions
 from app.storage.clicks import OpenClick
 from app.worker.hours import SECONDS
 from app.worker.loop import Worker
@@ -25,7 +25,7 @@ def worker(redis_client, settings, clock, monkeypatch):
 def started(client, settings, clock):
     worker = Worker(settings, client, clock, "test")
     assert worker._lease.acquire()
-    worker._delayed.shelf._trial = lambda data: None
+    worker._delayed.cache._trial = lambda data: None
     return worker
 
 
@@ -156,7 +156,7 @@ def test_workers_that_find_too_little_give_nothing_up(redis_client, settings, cl
 
 
 def new_schedule(settings, models, worker, clock):
-    return TrainingSchedule(settings, models, worker._delayed.shelf, clock)
+    return TrainingSchedule(settings, models, worker._delayed.cache, clock)
 
 
 def test_in_event_time_nothing_is_trained(redis_client, settings, clock, models, logged):
@@ -211,7 +211,7 @@ def test_a_job_refits_a_delayed_target(redis_client, settings, clock, logged):
 
 def test_clicks_are_closed_with_every_fold(worker, append, clock, log, redis_client):
     worker.step()
-    batch = Batch()
+    batch = EventBatch()
     at = AS_OF - SECONDS
     batch.add_click(0, OpenClick("a", "big", at, {TARGET: 0.2}), opens=True)
     append(batch)
@@ -228,7 +228,7 @@ def test_clicks_are_closed_with_every_fold(worker, append, clock, log, redis_cli
 
 def test_in_event_time_clicks_are_closed_by_jobs_only(redis_client, settings, clock, append, log):
     worker = started(redis_client, settings.model_copy(update={"clock": "event"}), clock)
-    batch = Batch()
+    batch = EventBatch()
     at = AS_OF - SECONDS
     batch.add_click(0, OpenClick("a", "big", at, {TARGET: 0.2}), opens=True)
     append(batch)
