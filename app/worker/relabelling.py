@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import floor
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from app.worker.monitoring import quality, top_campaigns
 from calibrators import BinsTable
 from calibrators.bins.history import HourTables
 from calibrators.samples import Floats
+from evaluation.backtest.click_history import LabelSource, label_rule
 from pccem import (
     Attribution,
     Categorical,
@@ -38,34 +39,24 @@ from pccem import (
 
 _log = logging.getLogger(__name__)
 
-Source = Literal["model", "delays", "none"]
-SOURCES: tuple[Source, ...] = ("model", "delays", "none")
+SOURCES: tuple[LabelSource, ...] = ("model", "delays", "none")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelSource:
+class LabelInputs:
     """Probabilities of a conversion, (n,), where they come from, and how they become labels."""
 
-    source: Source
+    source: LabelSource
     probabilities: NDArray[np.float64]
     rules: LabelRules
 
 
-def label_source(cached: CachedModel | None, clicks: Clicks, settings: Settings) -> LabelSource:
-    """The best source that there is for these clicks.
-
-    Before a first model the score itself stands in, corrected by the conversions seen so far,
-    whatever the settings say; before a delay distribution there is none.
-    """
+def label_inputs(cached: CachedModel, clicks: Clicks, settings: Settings) -> LabelInputs:
+    """The best that there is for these clicks: a model that cannot score them is none."""
     scored = _scored(cached, clicks, settings.training_threads)
-    delays = None if cached is None else cached.delays
-    if cached is None or scored is None:
-        rules = LabelRules("posterior", drift_correction=True)
-        return LabelSource("none" if delays is None else "delays", clicks.scores, rules)
-    rules = LabelRules(settings.labels, settings.drift_correction, cached.post_click)
-    if delays is None:
-        rules = LabelRules("paper", drift_correction=False, post_click=cached.post_click)
-    return LabelSource("model", scored, rules)
+    wanted = LabelRules(settings.labels, settings.drift_correction, cached.post_click)
+    source, rules = label_rule(scored is not None, cached.delays, wanted)
+    return LabelInputs(source, clicks.scores if scored is None else scored, rules)
 
 
 def score(model: PostClickModel, clicks: Clicks, num_threads: int = 0) -> NDArray[np.float64]:
@@ -79,10 +70,8 @@ def score(model: PostClickModel, clicks: Clicks, num_threads: int = 0) -> NDArra
     return model.score(Features(columns, len(clicks)), num_threads)
 
 
-def _scored(
-    cached: CachedModel | None, clicks: Clicks, num_threads: int
-) -> NDArray[np.float64] | None:
-    if cached is None or cached.model is None:
+def _scored(cached: CachedModel, clicks: Clicks, num_threads: int) -> NDArray[np.float64] | None:
+    if cached.model is None:
         return None
     try:
         return score(cached.model, clicks, num_threads)
@@ -181,7 +170,7 @@ class RelabelledClicks:
     clicks: LoggedClicks
     attribution: Attribution
     cached: CachedModel
-    source: LabelSource
+    source: LabelInputs
     labels: Floats
 
     @property
@@ -278,7 +267,7 @@ def relabelled(
     window = settings.attribution_seconds(target)
     logged, known = log.known(target, *chosen, window=window, as_of=as_of)
     clicks = logged.clicks
-    source = label_source(cached, clicks, settings)
+    source = label_inputs(cached, clicks, settings)
     if source.source == "none" or not len(clicks):
         return None
     p, rules = source.probabilities, source.rules

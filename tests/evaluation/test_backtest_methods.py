@@ -68,8 +68,8 @@ def test_a_method_does_not_learn_from_raw_samples() -> None:
 def stream_and_options():
     platform = ClickPlatform(campaigns=2, clicks_per_hour=60, cvr=0.2, seed=1)
     options = {
-        "judged_from": platform.start + 9 * DAY,
-        "judged_until": platform.start + 9 * DAY + 3 * 3600.0,
+        "evaluated_from": platform.start + 9 * DAY,
+        "evaluated_until": platform.start + 9 * DAY + 3 * 3600.0,
         "training": TrainingRules(num_threads=1),
     }
     return platform.hours(0, 10 * 24).stream, options
@@ -81,7 +81,7 @@ def test_delayed_rows_show_a_method_their_labelled_clicks(stream_and_options) ->
     watched = Watched()
     found = delayed_backtest(stream, watched, pccem={}, **options)
 
-    first = int(options["judged_from"] // 3600)
+    first = int(options["evaluated_from"] // 3600)
     rows = [watched.shown[place : place + 3] for place in range(0, 9, 3)]
     for step, shown in enumerate(rows):
         assert [as_of for as_of, _, _ in shown] == [

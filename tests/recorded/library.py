@@ -267,8 +267,8 @@ def _with_other_arguments() -> dict[str, Callable[[], Any]]:
         "delayed_backtest": lambda: evaluation.delayed_backtest(
             clicks.stream,
             make_method("pooled"),
-            judged_from=START + 10.5 * DAY,
-            judged_until=START + 11 * DAY,
+            evaluated_from=START + 10.5 * DAY,
+            evaluated_until=START + 11 * DAY,
             training=TrainingRules(min_clicks=200, min_conversions=20, num_threads=1),
         ),
         "gsp_auction": lambda: evaluation.gsp_auction(

@@ -10,7 +10,7 @@ from app.storage import BinsStore, Versions
 from app.storage.models import Trained
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
-from app.worker.relabelling import label_source, relabelled, score
+from app.worker.relabelling import label_inputs, relabelled, score
 from app.worker.training import NothingToTrain
 from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_calibrator, refit
 from evaluation.backtest.click_history import ClickWindows, PostClickHistory
@@ -230,7 +230,7 @@ def test_a_feature_that_changed_its_kind_leaves_the_delays(world, logged, stream
     text = stream.clicks.features.columns["feature.device"].select(slice(0, 50))
     changed = with_features(stream, {"feature.age": text})
 
-    source = label_source(shelved, changed, world.settings)
+    source = label_inputs(shelved, changed, world.settings)
 
     assert source.source == "delays"
     assert source.rules == LabelRules("posterior", True)
@@ -241,7 +241,7 @@ def test_a_model_without_delays_labels_as_the_paper_does(world, logged, stream):
     world.train(AS_OF)
     shelved = replace(world.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
 
-    source = label_source(shelved, stream.clicks, world.settings)
+    source = label_inputs(shelved, stream.clicks, world.settings)
 
     assert (source.source, source.rules) == ("model", LabelRules("paper", False, 3600.0))
 
