@@ -94,8 +94,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(reason(report) for report in reports)
     for why, tests in reasons.most_common():
         terminalreporter.write_line(f"skipped {tests}: {why}", yellow=True)
+    for note in notes(terminalreporter):
+        terminalreporter.write_line(note, yellow=True)
     if reasons and os.environ.get("CI") == "true":
         terminalreporter.write_line("a skip fails the run, because CI=true", red=True)
+
+
+def notes(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """What tests record as `note`: what they could not look at here."""
+    reports = terminalreporter.stats.get("passed", [])
+    return [
+        str(text) for report in reports for name, text in report.user_properties if name == "note"
+    ]
 
 
 def reason(report: pytest.TestReport | pytest.CollectReport) -> str:

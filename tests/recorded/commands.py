@@ -48,7 +48,8 @@ SLOW_RUNS = {
     " identity,sir,pooled",
     "backtest delayed seeds": "backtest --delayed --seeds 1 --judged 6h",
     "replay": "replay morning.parquet --window 6h --bin-size 200 --no-picture",
-    "demo": "demo --campaigns 4 --hours 8 --window 3h --impressions 2000 --no-picture",
+    "demo": "demo --campaigns 4 --hours 8 --window 3h --impressions 2000 --no-picture"
+    " --start 2026-03-02T12:00:00Z",
 }
 TABLES_ONLY = {"reproduce curve": "reproduce rate_curve"}
 REFUSED = {

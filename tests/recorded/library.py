@@ -275,7 +275,6 @@ def _with_other_arguments() -> dict[str, Callable[[], Any]]:
             BIDS[:60], EVENTS.scores[:60], np.repeat(np.arange(6), 10)
         ),
         "metric_accuracy": lambda: evaluation.metric_accuracy([0.1, 0.3, 0.2], [0.2, 0.1, 0.4]),
-        "search_experiment": lambda: evaluation.search_experiment(seed=1, pages=1_500, queries=40),
         "simulate_auction": lambda: evaluation.simulate_auction(
             drawn.log, drawn.models["less_noise"], point=OperatingPoint(alpha=0.8)
         ),
