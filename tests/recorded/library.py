@@ -242,7 +242,7 @@ def _with_other_arguments() -> dict[str, Callable[[], Any]]:
     drawn = SearchPlatform(queries=40, ads=8, pages=1_500, seed=2).draw()
     clicks = ClickPlatform(campaigns=3, clicks_per_hour=40, cvr=0.2, seed=4).hours(0, 11 * 24)
     return {
-        "ab_readout": lambda: evaluation.ab_analysis(
+        "ab_analysis": lambda: evaluation.ab_analysis(
             ["control" if row % 3 else "new" for row in range(len(EVENTS))],
             BIDS,
             clicks=EVENTS.outcomes,
