@@ -1,7 +1,4 @@
-"""Closed clicks of one target as arrays.
-
-Conversions of one target as the click log knows them.
-"""
+"""Closed clicks and conversions of one target as arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

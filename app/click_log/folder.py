@@ -1,7 +1,4 @@
-"""A folder of files on this machine or in an object store, through pyarrow.fs.
-
-Files of this machine that are there whole, and for good, or not at all.
-"""
+"""A folder of files on this machine or in an object store, through pyarrow.fs: whole files only."""
 
 import os
 import re

@@ -1,10 +1,7 @@
 """The click log: closed clicks and conversions in Parquet, on this machine or in an object store.
 
-Any number of processes may read. One writes, compacts, settles and expires at a time, as the
+Any number of processes may read. One writes, compacts, finalises and expires at a time, as the
 worker's lease has it; should two do so for a moment, rows may stand twice, and are read once.
-
-What is known of logged clicks at a moment: the join with their conversions.
-Expiry: partitions of an age go as a whole, those in quarantine too.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
-"""Settling: once nothing can change any more, click rows are told when they converted.
+"""Upkeep of the click log: finalise rows, make one part of many, count what was never attributed.
 
-Conversions that count for no click: orphans, early and late ones.
-Compaction: the many parts of an hour that is over become one.
+Once the attribution window of an hour's last click is over, its rows get the time of their first
+conversion: they are final, and their conversions need not be read any more.
 """
 
 import json

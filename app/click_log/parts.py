@@ -1,7 +1,7 @@
-"""Parts: the files of a partition, named by what is in them.
+"""Parts: the Parquet files of the click log, named by what is in them.
 
-Where the rows of one hour are kept: <dataset>/date=YYYY-MM-DD/hour=HH, in UTC.
-The bytes of a part: Parquet, the same for the same rows.
+The rows of one hour (UTC) are in <dataset>/date=YYYY-MM-DD/hour=HH. The same rows make the same
+bytes.
 """
 
 import math

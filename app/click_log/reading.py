@@ -1,7 +1,7 @@
-"""Reading clicks and conversions of one target from the parts of many hours.
+"""Reading one target's clicks and conversions from the parts of many hours.
 
-The order in which rows are read, and which of several rows of one click counts.
-A uniform sample of bounded size from rows that come in pieces.
+Which of several rows of one click counts, and a uniform sample of bounded size where there are too
+many.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What sirocco keeps in Redis."""
+"""What sirocco keeps in Redis; `keys` lists every key."""
 
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore

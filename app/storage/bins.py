@@ -1,6 +1,6 @@
-"""Bins by target and hour, kept in Redis as one table per shard.
+"""Bins by target and hour in Redis, one table for each of 16 shards: folding, reading, writing.
 
-Tables of one shard by hour, unpacked a block of campaigns at a time.
+A refit reads many hours of a shard and unpacks them a block of campaigns at a time.
 """
 
 from bisect import bisect_left

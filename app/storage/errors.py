@@ -1,15 +1,4 @@
-"""What storage raises.
-
-StorageError
-├── StorageUnavailable    the store is away, frozen, full or refuses writes
-├── IdempotencyConflict   one idempotency key, two different requests
-├── LeaseLost             the lease is not, or no longer, held
-├── UnknownVersion        no such version is kept
-├── CorruptVersion        a stored version's bytes are not what was published
-├── CorruptBins           stored bins are not readable
-├── QueueFull             too many jobs are waiting
-└── TooManyOverrides      too many campaigns have calibrators of their own
-"""
+"""What storage raises."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,11 +1,7 @@
-"""Events of one target as columns, and the blocks that they become: one per log.
+"""Events of one target as columns, cut into blocks, one per log, over all of them at once.
 
-What an event at a time takes some dozen Python calls is done here over all of them at once.
-
-Ids of events as the store keeps them, and how append.lua is given them: as one argument.
-
-That argument is a MessagePack array of raw strings; an argument an id would cost the client, the
-protocol and the script more than the checking of the ids itself.
+Ids go to append.lua as one argument, a MessagePack array of raw strings: an argument an id would
+cost client, protocol and script more than the checking of the ids itself.
 """
 
 import struct

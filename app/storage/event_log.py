@@ -122,7 +122,7 @@ def _keys_of(log: TargetHour) -> tuple[str, ...]:
 
 def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
     for log, numbers, block in batch.click_events.conversion_entries():
-        names += (log.log, keys.conversion_logs(log.shard))
+        names += (log.conversions, keys.conversion_logs(log.shard))
         arguments += (log.member, block, _packed(numbers))
 
 

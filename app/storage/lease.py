@@ -1,7 +1,4 @@
-"""Leases: one holder at a time, with a fencing number that grows with every grant.
-
-The worker's sign of life.
-"""
+"""Leases with fencing numbers that grow with every grant, and the worker's heartbeat."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -19,18 +19,18 @@ from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.blocks import ClickConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
-from app.storage.keys import ConversionHour
+from app.storage.keys import TargetHour
 from app.storage.lease import LeaseToken
 from app.storage.models import Models
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.fitting import Fitting, RefitTask, refit_target
-from app.worker.history import LabelHistory
 from app.worker.hours import closed_hours
 from app.worker.model_cache import CachedModel, ModelCache, signing_key
 from app.worker.relabelling import (
     DAYS_SHOWN,
     DayRecord,
+    LabelHistory,
     RelabelledClicks,
     labelled_days,
     merged_days,
@@ -78,7 +78,7 @@ class ClickCloser:
             for pending, mark, _ in read:
                 self.conversions.drop(pending, mark)
 
-    def _read_conversions(self) -> Iterator[tuple[ConversionHour, ReadMark, list[ClickConversion]]]:
+    def _read_conversions(self) -> Iterator[tuple[TargetHour, ReadMark, list[ClickConversion]]]:
         """The heads of the logs that hold anything, until there are enough for one write."""
         conversions = 0
         for pending in self.conversions.pending():

@@ -1,16 +1,13 @@
-"""Relabelling: what the clicks of the recent window count as, with everything known by a moment.
+"""Relabelling: what young clicks of a delayed target count as, with all that is known by a moment.
 
-What labels of young clicks come from: a model, the delay distribution alone, or nothing.
-Expected conversions by click day, kept until it is known what was observed.
-
-A day's record is of the refit that had most of the day in its window: it says which clicks it
-counted, by their time, and what their labels added up to when they were used.
+From the click log to the history that a refit learns from, and the report's numbers of it: where
+labels came from, and by click day what was expected and, once mature, observed.
 """
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -22,7 +19,7 @@ from app.worker.hours import SECONDS
 from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
 from calibrators import BinsTable
-from calibrators.bins.history import HourTables
+from calibrators.bins.history import History, HourTables
 from calibrators.samples import Floats
 from evaluation.backtest.click_history import LabelSource, label_rule
 from pccem import (
@@ -273,3 +270,39 @@ def relabelled(
     p, rules = source.probabilities, source.rules
     labels = label(p, known, cached.delays, clicks.rows, clicks.campaigns, rules)
     return RelabelledClicks(chosen, logged, known, cached, source, labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelHistory:
+    """What clicks count as with everything known as of a moment, hours before it.
+
+    Hours are counted back from the end of the newest click's post-click window, so each is whole
+    whatever the post-click window is.
+    """
+
+    log: ClickLog
+    cached: CachedModel | None
+    target: str
+    as_of: float
+    settings: Settings
+
+    def of(self, hours: int) -> tuple[RelabelledClicks, History] | None:
+        """The newest window, and so many hours by hour; None where `relabelled` gives None.
+
+        Clicks older than a window have their own correction for drift.
+        """
+        newest, *older = spans(self.settings, self.as_of, max(hours, self.settings.window_hours))
+        last = ceil(newest[1] / SECONDS) - 1
+        tables: dict[int, BinsTable] = {}
+        for span in reversed(older):
+            found = self._relabelled(span)
+            if found is not None:
+                tables |= found.by_hour(last - round((newest[1] - span[1]) / SECONDS))
+        recent = self._relabelled(newest)
+        if recent is None:
+            return None
+        tables |= recent.by_hour(last)
+        return recent, History(float(last + 1), [tables])
+
+    def _relabelled(self, span: tuple[float, float]) -> RelabelledClicks | None:
+        return relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)

@@ -666,8 +666,8 @@ _STORAGE = (
     ),
     Mutant(
         "version-half-written-stays",
-        "pipeline.expire(keys.version(version), STAGED_SECONDS)",
-        "pipeline.persist(keys.version(version))",
+        "pipeline.expire(key, STAGED_SECONDS)",
+        "pipeline.persist(key)",
         "storage/**/test_versions.py storage/**/test_crashes.py",
     ),
     Mutant(

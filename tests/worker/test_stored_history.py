@@ -5,8 +5,8 @@ import pytest
 
 from app.storage import BinsStore
 from app.storage.keys import SHARDS, TargetHour, shard_of
-from app.worker.history import ReadBlocks, StoredHistory
 from app.worker.monitoring import BinnedScorecard, RawScores, RawWindow, TopCampaigns
+from app.worker.refit import ReadBlocks, StoredHistory
 from calibrators import BinsTable
 from calibrators.bins.history import History
 

@@ -5,9 +5,8 @@ import pytest
 
 from app.storage import BinsStore, Versions
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.history import LabelHistory
 from app.worker.refit import Refitter, Request
-from app.worker.relabelling import relabelled, spans
+from app.worker.relabelling import LabelHistory, relabelled, spans
 from calibrators import Atlas, BinsTable
 from calibrators.pooled import Pooled
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, WINDOW, delayed_settings
