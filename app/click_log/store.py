@@ -1,4 +1,4 @@
-"""The store of all parts: write, list and read them, and put damaged ones aside."""
+"""The parts in a folder: write, list and read them, and put damaged ones aside."""
 
 import logging
 from collections import defaultdict

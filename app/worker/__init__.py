@@ -1,1 +1,1 @@
-"""The worker: folds events into bins, judges, refits, publishes."""
+"""The worker: folds events into bins, evaluates, refits, publishes, trains."""

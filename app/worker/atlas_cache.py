@@ -1,4 +1,4 @@
-"""Published versions as the worker needs them: atlases unpacked, the last few kept in memory."""
+"""The last few published versions in memory, atlases unpacked, and which of them served when."""
 
 import logging
 import math

@@ -1,9 +1,8 @@
-"""Delayed targets as the worker's loop sees them: close, relabel and refit, train.
+"""Delayed targets as the worker's loop sees them: close clicks, relabel and refit, train.
 
-Closing: what Redis has gathered of clicks and conversions moves into the click log.
-
-Every step is write, then remove, so that a worker that dies in between repeats it; the click log
-counts a repeated click or conversion once.
+Closing moves what Redis has gathered of clicks and conversions into the click log. Every step is
+write, then remove, so that a worker that dies in between repeats it; the click log counts a
+repeated click or conversion once.
 """
 
 import logging

@@ -1,8 +1,6 @@
-"""Candidates: a target's maps by its method, and campaigns' maps by calibrators of their own.
+"""The refit of one target: the candidate by its method, what the guard makes of it, the report.
 
-The refit of one target: its candidate, what the guard makes of it, and what to report.
-The methods that the settings name, and what each remembers of a target from refit to refit.
-Atlases of some campaigns out of those of all.
+Campaigns may have calibrators of their own, and a refit may be of some campaigns only.
 """
 
 from collections import defaultdict

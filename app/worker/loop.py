@@ -1,7 +1,4 @@
-"""The worker's loop: hold the lease, fold, run jobs, refit on schedule, give signs of life.
-
-Keeps the worker's lease alive while a long refit runs.
-"""
+"""The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat."""
 
 import logging
 import os

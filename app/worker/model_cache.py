@@ -1,6 +1,6 @@
-"""Trained models as the worker needs them: checked, tried elsewhere first, unpacked once.
+"""Trained models as the worker needs them: signature checked, loaded elsewhere first, kept.
 
-The secret that post-click models are signed with: a setting, or a file of the data directory.
+The key that they are signed with is a setting, or a file of the data directory.
 """
 
 import logging

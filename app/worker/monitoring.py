@@ -1,8 +1,6 @@
-"""How well did the probabilities of closed hours come true? Numbers of the report.
+"""The numbers of the report: out-of-sample quality of the last hour and of the window.
 
-Judging: closed hours binned by the probabilities that served them.
-How well the closed hours of an immediate target came true, for the report of its refit.
-What a report tells of a window's scores, gathered while a refit reads the same bins.
+Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
 
 import math

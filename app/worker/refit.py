@@ -1,4 +1,4 @@
-"""One refit of the service: fold, judge the hours just closed, fit, publish one version."""
+"""One refit of the service: fold, evaluate the hours just closed, fit, publish one version."""
 
 import logging
 from collections import Counter

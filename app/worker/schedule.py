@@ -1,7 +1,4 @@
-"""The schedule: which refits are due now, and a pause after what failed.
-
-The daily schedule: which trainings are due, and a pause after what failed.
-"""
+"""When to refit (hourly) and to train (daily), and how long to leave alone what failed."""
 
 import logging
 from collections.abc import Callable, Iterator

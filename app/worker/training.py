@@ -1,7 +1,7 @@
-"""Training: a delayed target's delay distribution and post-click model, as of a moment.
+"""The daily training of a delayed target: delay distribution, post-click model, and their quality.
 
-The delay distribution of clicks of every age, read a day at a time.
-Maturity: how well probabilities came true on clicks whose attribution window is now over.
+Quality is measured on matured clicks, those whose attribution window is over, by a model that has
+not seen them.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""The click curve: how much less an ad is clicked further down the page.
-
-The pairs of query and ad that tell one position from another, and what they tell.
-"""
+"""The click curve: how much less an ad is clicked further down the page."""
 
 from dataclasses import dataclass
 from typing import Any, Self

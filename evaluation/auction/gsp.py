@@ -1,9 +1,4 @@
-"""The generalised second price auction of one page or of a whole log.
-
-The best ads of every page in the order of their rank scores.
-The slots of a results page: a mainline and a sidebar.
-The settings of an auction that an ad platform can turn without a new model.
-"""
+"""The generalised second price auction of one page or of a whole log."""
 
 import math
 from collections.abc import Iterator

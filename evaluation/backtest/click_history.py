@@ -1,8 +1,7 @@
-"""The post-click models and delay distributions of a stream, day by day, as a service has them.
+"""Clicks with late conversions: what a service would have known of them, day by day.
 
-Clicks with the labels that are known of them, as a history that methods learn from.
-Which clicks a refit of a delayed target learns from.
-Clicks with the delays of their conversions: what delayed backtests read.
+A stream of clicks, the windows that a refit of a delayed target learns from, the post-click models
+and delay distributions of each day, and the rule of where labels come from.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,7 @@
-"""A log of scored impressions as columns: what backtests read and the platform writes.
+"""A log of scored impressions as columns: what backtests read and platforms write.
 
-Impressions taken together by hour, campaign and cell of scores: a long log in little memory.
+`EventCells` takes impressions together by hour, campaign and cell of scores: a long log in little
+memory.
 """
 
 from collections.abc import Sequence

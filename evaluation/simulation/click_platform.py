@@ -1,7 +1,4 @@
-"""A synthetic platform of clicks whose conversions come days late.
-
-What users of the synthetic platform are like before a click, and do in the hour after it.
-"""
+"""A synthetic platform of clicks with behaviours, whose conversions come days late."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
