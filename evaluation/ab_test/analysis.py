@@ -1,7 +1,4 @@
-"""The analysis of an A/B test: RPM, CTR and ROI of each arm, and the lift over the control.
-
-Sample ratio: did the arms of a test get the shares of the traffic that they were meant to?
-"""
+"""The analysis of an A/B test: sample ratio, RPM, CTR, ROI of each arm, lifts over the control."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
