@@ -18,6 +18,7 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -36,8 +37,7 @@ PRODUCT = tuple(f"{ROOT}/{name}/" for name in ("app", "calibrators", "pccem", "e
 CLIENTS = f"{ROOT}/clients/"
 TARGETS = ("click", "install")
 HOUR_SECONDS = 3600
-REQUESTS, REFITS = 5, 3
-HOURS = 6
+REQUESTS, HOURS, FIRST_REFITS = 5, 6, 3
 
 Calls = Mapping[str, int]
 """Calls by file, in the order of the first call of each."""
@@ -121,7 +121,12 @@ def _request(
         answer.read()
 
     send()
-    return _fewest(tracer, send, REQUESTS)
+    found = []
+    for _ in range(REQUESTS):
+        with tracer.counting() as calls:
+            send()
+        found.append(calls)
+    return min(found, key=_total)
 
 
 def _refit(store: Store) -> Calls:
@@ -133,21 +138,16 @@ def _refit(store: Store) -> Calls:
     token.acquire()
     tracer, platform = Tracer(), Platform(campaigns=4, impressions_per_hour=400, ctr=0.1, seed=1)
     first = int(platform.start) // HOUR_SECONDS
-    hours = iter(range(HOURS))
-
-    def refit() -> None:
-        asked = Request(float((first + next(hours) + 1) * HOUR_SECONDS))
-        refitter.run(asked, token.token, lambda: asked.as_of)
-
+    found = []
     for hour in range(HOURS):
         asyncio.run(_post(store, settings, platform, hour))
-    for _ in range(HOURS - REFITS):
-        refit()
-    tracer.watch()
-    try:
-        return _fewest(tracer, refit, REFITS)
-    finally:
+        request = Request(float((first + hour + 1) * HOUR_SECONDS))
+        tracer.watch()
+        with tracer.counting() as calls:
+            refitter.run(request, token.token, partial(float, request.as_of))
         sys.setprofile(None)
+        found.append(calls)
+    return min(found[FIRST_REFITS:], key=_total)
 
 
 async def _post(store: Store, settings: Settings, platform: Platform, hour: int) -> None:
@@ -161,13 +161,8 @@ async def _post(store: Store, settings: Settings, platform: Platform, hour: int)
         await EventLog(client, settings.ttl_seconds).append(batch)
 
 
-def _fewest(tracer: Tracer, run: Callable[[], None], times: int) -> Calls:
-    found = []
-    for _ in range(times):
-        with tracer.counting() as calls:
-            run()
-        found.append(calls)
-    return min(found, key=lambda calls: sum(calls.values()))
+def _total(calls: Calls) -> int:
+    return sum(calls.values())
 
 
 def main() -> None:
@@ -177,14 +172,12 @@ def main() -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="list the files")
     given = parser.parse_args()
     found = traces()
-    sums = {way: {"files": len(c), "calls": sum(c.values())} for way, c in found.items()}
+    sums = {way: {"files": len(calls), "calls": _total(calls)} for way, calls in found.items()}
     if given.json:
         sys.stdout.write(json.dumps(sums) + "\n")
         return
     for way, calls in found.items():
-        sys.stdout.write(
-            f"{way:<10} {sums[way]['files']:>3} files {sums[way]['calls']:>7,} calls\n"
-        )
+        sys.stdout.write(f"{way:<10} {len(calls):>3} files {_total(calls):>7,} calls\n")
         for name in calls if given.verbose else ():
             sys.stdout.write(f"    {Path(name).relative_to(ROOT)} {calls[name]:,}\n")
 
