@@ -36,7 +36,7 @@ class EventBatch:
     __slots__ = ("_columns", "_entries", "_repeats", "_size", "click_events")
 
     def __init__(self) -> None:
-        self.click_events = ClickEvents()
+        self.click_events: ClickEvents | None = None
         self._columns: dict[tuple[int, str, int, bool], _Columns] = {}
         self._entries: list[LogEntry] = []
         self._repeats = 0
@@ -44,7 +44,7 @@ class EventBatch:
 
     def __len__(self) -> int:
         """Number of events, those that repeat an id of the batch included."""
-        return self._size + len(self.click_events)
+        return self._size + (0 if self.click_events is None else len(self.click_events))
 
     @property
     def repeats(self) -> int:
@@ -101,7 +101,7 @@ class EventBatch:
         """
         if cell is not None and not 0.0 <= cell.score <= 1.0:
             raise ValueError(_complaint(cell.score, 0.0, 1.0))
-        number = self.click_events.add_click(place, click, opens)
+        number = self._of_clicks().add_click(place, click, opens)
         if cell is not None:
             key = (shard_of(click.campaign), cell.target, cell.hour, False)
             columns = self._columns.setdefault(key, _Columns())
@@ -111,11 +111,16 @@ class EventBatch:
         self, place: int, click_id: str, name: str, occurred_at: float, value: float
     ) -> None:
         """Add what was done after a click; the same at the same time is a duplicate."""
-        self.click_events.add_behaviour(place, click_id, name, occurred_at, value)
+        self._of_clicks().add_behaviour(place, click_id, name, occurred_at, value)
 
     def add_conversion(self, place: int, conversion: ClickConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
-        self.click_events.add_conversion(place, conversion)
+        self._of_clicks().add_conversion(place, conversion)
+
+    def _of_clicks(self) -> ClickEvents:
+        if self.click_events is None:
+            self.click_events = ClickEvents()
+        return self.click_events
 
     def entries(self) -> Iterator[LogEntry]:
         """A block per log, but one more where only some of its events have ids, and for columns."""

@@ -11,9 +11,10 @@ import numpy as np
 import redis
 
 from app.storage import keys
-from app.storage.errors import CorruptBins, reaching_the_store
+from app.storage.errors import CorruptBins
 from app.storage.folding import BYTES_AT_ONCE, Folding
 from app.storage.keys import TargetHour
+from app.storage.redis.client import reaching_the_store
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable

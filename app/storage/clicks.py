@@ -41,9 +41,8 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import ClickConversion, encode_conversions
-from app.storage.errors import reaching_the_store
 from app.storage.keys import TargetHour, shard_of
-from app.storage.redis.client import as_text, lua
+from app.storage.redis.client import as_text, lua, reaching_the_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import ClickConversion, decode_conversions
-from app.storage.errors import reaching_the_store
 from app.storage.keys import TargetHour
-from app.storage.redis.client import lua
+from app.storage.redis.client import lua, reaching_the_store
 
 BYTES_AT_ONCE = 1024 * 1024
 DAMAGED_SECONDS = 7 * 24 * 3600

@@ -1,10 +1,5 @@
 """What storage raises."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from redis.exceptions import RedisError
-
 
 class StorageError(Exception):
     """Any failure of storage."""
@@ -61,12 +56,3 @@ class TooManyOverrides(StorageError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} campaigns have calibrators of their own, the most there may be")
-
-
-@contextmanager
-def reaching_the_store() -> Iterator[None]:
-    """Turns whatever a call to Redis raises into StorageUnavailable; also a decorator."""
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise StorageUnavailable(f"the store failed: {error}") from error

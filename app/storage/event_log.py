@@ -17,10 +17,10 @@ from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.blocks import encode_block
 from app.storage.clicks import ClickRules, Refusal, RefusedEvent
-from app.storage.errors import IdempotencyConflict, reaching_the_store
+from app.storage.errors import IdempotencyConflict
 from app.storage.event_columns import pack_ids
 from app.storage.keys import TargetHour
-from app.storage.redis.client import lua
+from app.storage.redis.client import lua, reaching_the_store
 
 LONGEST_IDEMPOTENCY_KEY = 255
 
@@ -100,7 +100,7 @@ class EventLog:
         return names, arguments
 
     def _packed_clicks(self, batch: EventBatch) -> bytes:
-        if not len(batch.click_events):
+        if batch.click_events is None:
             return b""
         return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
 
@@ -121,6 +121,8 @@ def _keys_of(log: TargetHour) -> tuple[str, ...]:
 
 
 def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
+    if batch.click_events is None:
+        return
     for log, numbers, block in batch.click_events.conversion_entries():
         names += (log.conversions, keys.conversion_logs(log.shard))
         arguments += (log.member, block, _packed(numbers))
@@ -136,7 +138,7 @@ def _refused(
     batch: EventBatch, refused: Sequence[tuple[int, int, bytes]]
 ) -> tuple[RefusedEvent, ...]:
     """What the script refused; of a request that is sent again, what is still in the batch."""
-    places = batch.click_events.places()
+    places = set() if batch.click_events is None else batch.click_events.places()
     return tuple(
         RefusedEvent(place, Refusal(reason), detail.decode())
         for place, reason, detail in refused

@@ -8,8 +8,8 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import LeaseLost, reaching_the_store
-from app.storage.redis.client import lua
+from app.storage.errors import LeaseLost
+from app.storage.redis.client import lua, reaching_the_store
 
 
 @dataclass(frozen=True, slots=True)

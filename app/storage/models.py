@@ -2,7 +2,8 @@
 
 A model is one hash: `manifest` (schema_version, version, target, window, as_of, trained_at, source,
 SHA-256 of the contents, and bytes, chunks and SHA-256 of the model), `contents` (JSON: report,
-delays, features), and the sealed model in chunks `model:<number>`; see `manifests`.
+delays, features), and the sealed model in chunks `model:<number>`, stored as `versions` stores
+versions of maps.
 """
 
 import logging
@@ -15,9 +16,10 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import CorruptVersion, UnknownVersion, reaching_the_store
+from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.lease import LeaseToken
-from app.storage.manifests import (
+from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
+from app.storage.versions import (
     check_digest,
     check_published,
     chunks_of,
@@ -26,7 +28,6 @@ from app.storage.manifests import (
     stage,
     unpack_manifest,
 )
-from app.storage.redis.client import as_bytes, as_text, lua
 
 SCHEMA_VERSION = 1
 KEPT = 3

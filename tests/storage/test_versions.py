@@ -18,7 +18,7 @@ from app.storage import (
 from app.storage.keys import CURRENT, HISTORY
 from app.storage.keys import lease as lease_key
 from app.storage.keys import version as key_of
-from app.storage.manifests import STAGED_SECONDS
+from app.storage.versions import STAGED_SECONDS
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 
