@@ -49,7 +49,7 @@ class UnattributedConversions:
 def count_unattributed(
     store: PartStore, target: str, first: float, behind: float, *, window: float, reach: float
 ) -> UnattributedConversions:
-    """Judge the target's conversions with occurred_at in [first, behind).
+    """Look at the target's conversions with occurred_at in [first, behind).
 
     Clicks are looked for from `reach` seconds before the first of them. A click without a score
     for the target is none. One hour of clicks at a time is in memory.
@@ -77,7 +77,7 @@ def count_unattributed(
 def compact(store: PartStore, before: float) -> int:
     """Compact every partition that is over `before` (epoch seconds); returns how many were.
 
-    Partitions with a settled part are left to the settling, which rewrites them anyway.
+    Partitions with a final part are left to `finalise`, which rewrites them anyway.
     """
     listings = [store.list(dataset) for dataset in DATASETS]
     scattered = [
@@ -109,15 +109,15 @@ Windows = Mapping[str, float]
 """Target -> attribution window in seconds."""
 
 _AT_ONCE = 24
-"""Hours settled from one reading of the conversions."""
+"""Hours finalised from one reading of the conversions."""
 _MARK_DIGITS = 8
 
 
 def finalise(store: PartStore, windows: Windows, as_of: float) -> int:
-    """Settle what is due at `as_of` and is not settled yet; returns the number of partitions.
+    """Finalise what is due at `as_of` and is not final yet; returns the number of partitions.
 
     A partition is due for a target when the attribution window of its last click is over. Parts
-    that come later are settled the next time.
+    that come later are finalised the next time.
     """
     due = {
         partition: parts
@@ -182,7 +182,7 @@ def _is_final(parts: Sequence[Part], over: Windows) -> bool:
 
 
 def _mark(windows: Windows) -> str:
-    """What tells a settled part from one settled for other targets or windows."""
+    """What tells a final part from one made for other targets or windows."""
     text = json.dumps(sorted((target, float(window)) for target, window in windows.items()))
     return sha256(text.encode()).hexdigest()[:_MARK_DIGITS]
 

@@ -105,7 +105,7 @@ _NAME = re.compile(r"(settled|compact|part)-([0-9a-f]{32})-(\d+)(?:-([0-9a-f]{8}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file: `digest` begins the SHA-256 of its bytes, `mark` says what a settled part holds.
+    """One file: `digest` begins the SHA-256 of its bytes, `mark` says what a final part holds.
 
     The name follows from the content, so that writing the same rows again changes nothing, and
     any damage shows.

@@ -169,7 +169,7 @@ class BinsStore:
 
     @reaching_the_store()
     def calibrated_hours(self, target: str, first_hour: int, last_hour_exclusive: int) -> set[int]:
-        """Those of first_hour <= hour < last_hour_exclusive that were judged."""
+        """Those of first_hour <= hour < last_hour_exclusive that were evaluated."""
         hours = range(first_hour, last_hour_exclusive)
         pipeline = self._client.pipeline(transaction=False)
         for hour in hours:
@@ -180,7 +180,7 @@ class BinsStore:
     def calibrated_window(
         self, target: str, first_hour: int, last_hour_exclusive: int
     ) -> BinsTable:
-        """The sum of the judged bins of first_hour <= hour < last_hour_exclusive."""
+        """The same of the bins of calibrated probabilities."""
         return BinsTable.merge(self.calibrated_blocks(target, first_hour, last_hour_exclusive))
 
     def calibrated_blocks(

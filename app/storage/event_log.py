@@ -81,11 +81,11 @@ class EventLog:
             status, duplicates, refused = await self._append(keys=names, args=arguments)
         if status == _CONFLICT:
             raise IdempotencyConflict(idempotency_key or "")
-        told = _refused(batch, refused) if refused else ()
+        refusals = _refused(batch, refused) if refused else ()
         if status == _REPLAYED:
-            return Appended(0, len(batch) - len(told), told)
+            return Appended(0, len(batch) - len(refusals), refusals)
         duplicates += batch.repeats
-        return Appended(len(batch) - duplicates - len(told), duplicates, told)
+        return Appended(len(batch) - duplicates - len(refusals), duplicates, refusals)
 
     def _request(
         self, batch: EventBatch, idempotency_key: str | None, fingerprint: str

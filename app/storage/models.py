@@ -124,7 +124,7 @@ class Models:
     def attempt(self, target: str, as_of: float) -> int:
         """Count one more training of the target as of a moment; returns how many there were.
 
-        A training that takes the whole process down is told by this count alone.
+        A training that takes the whole process down is known by this count alone.
         """
         key = keys.training(target, as_of)
         attempts = self._client.incr(key)

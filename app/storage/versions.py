@@ -316,7 +316,7 @@ class Notices:
     def wait(self, seconds: float) -> None:
         """Returns at a notice, after so many seconds, or soon after `close`.
 
-        Returns at once when it has just subscribed: what was published before was not told.
+        Returns at once when it has just subscribed: there was no notice of what came before.
         """
         deadline = time.monotonic() + seconds
         try:

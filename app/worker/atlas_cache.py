@@ -65,7 +65,7 @@ class AtlasCache:
     def serving(
         self, hour: int, history: Sequence[Mapping[str, Any]], kept: int
     ) -> CachedVersion | None:
-        """What an hour is judged by: `before` its beginning."""
+        """What an hour is evaluated with: `before` its beginning."""
         return self.before(hour * SECONDS, history, kept)
 
     def put(self, version: str, cached: CachedVersion) -> None:

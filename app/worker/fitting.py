@@ -266,7 +266,7 @@ class RefitOutcome:
             "calibrator": self.calibrator,
             "overridden": counted(self.order.own.values()),
             "overrides": dict(self.order.own),
-            "guard": None if self.guarded is None else _told(self.guarded),
+            "guard": None if self.guarded is None else _guard_counts(self.guarded),
             "method": dict(self.candidate.notes),
         }
 
@@ -327,5 +327,5 @@ def _guarded_of(
     return guard(atlas, trial, None if compared is None else only(compared, campaigns), newest)
 
 
-def _told(guarded: Guarded) -> dict[str, Any]:
+def _guard_counts(guarded: Guarded) -> dict[str, Any]:
     return {**guarded.counts, "target": guarded.target_decision}

@@ -243,9 +243,9 @@ class Worker:
         self._state["consecutive_failures"] = 0
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
-        told = summary(report)
-        _log.info("published %s as of %s: %s", report["version"], request.as_of, told["targets"])
-        return told
+        result = summary(report)
+        _log.info("published %s as of %s: %s", report["version"], request.as_of, result["targets"])
+        return result
 
     def _fold_now_and_then(self) -> None:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
@@ -274,9 +274,9 @@ class Worker:
 def summary(report: dict[str, Any]) -> dict[str, Any]:
     """What a job's result tells: the version, and per target what was fitted and skipped, by which
     calibrators, what the guard held back, and what labels came from where conversions come late."""
-    told = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
+    shown = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
     targets = {
-        name: {field: target[field] for field in told if field in target}
+        name: {field: target[field] for field in shown if field in target}
         for name, target in report["targets"].items()
     }
     kept = {name: report[name] for name in ("version", "as_of", "refit_seconds")}
@@ -286,5 +286,5 @@ def summary(report: dict[str, Any]) -> dict[str, Any]:
 def training_summary(report: dict[str, Any]) -> dict[str, Any]:
     """What a job's result tells of a training."""
     training = report["training"]
-    told = {name: training[name] for name in ("clicks", "conversions", "refused")}
-    return {**{name: report[name] for name in ("version", "source", "seconds")}, **told}
+    counts = {name: training[name] for name in ("clicks", "conversions", "refused")}
+    return {**{name: report[name] for name in ("version", "source", "seconds")}, **counts}

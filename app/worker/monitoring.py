@@ -57,16 +57,16 @@ class BinnedScorecard:
 
 
 def quality(table: BinsTable) -> Row:
-    """The judgement of one table."""
+    """The scorecard of one table."""
     return scorecard_of([table])
 
 
 def scorecard_of(tables: Iterable[BinsTable]) -> Row:
-    """The judgement of tables, each asked for when the one before is done with."""
-    judgement = BinnedScorecard()
+    """The scorecard of tables, each asked for when the one before is done with."""
+    scorecard = BinnedScorecard()
     for table in tables:
-        judgement.add(table)
-    return judgement.row()
+        scorecard.add(table)
+    return scorecard.row()
 
 
 def top_campaigns(raw: BinsTable, calibrated: BinsTable, count: int) -> list[dict[str, Any]]:
@@ -114,13 +114,13 @@ def _pcoc(bins: Bins) -> float | None:
     return bins.total_score / bins.total_positives if bins.total_positives > 0 else None
 
 
-# An hour is judged when it closes and once more an hour later, when its late clicks are in.
-_JUDGED_HOURS = 2
+# An hour is evaluated when it closes and once more an hour later, when its late clicks are in.
+_EVALUATED_HOURS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PrequentialEvaluation:
-    """Hours of immediate targets, each judged by maps fitted on hours before it; `history` are
+    """Hours of immediate targets, each evaluated with maps fitted on hours before it; `history` are
     the manifests of the versions kept, newest first."""
 
     settings: Settings
@@ -128,19 +128,19 @@ class PrequentialEvaluation:
     cache: AtlasCache
     history: Sequence[Mapping[str, Any]]
 
-    def judge(self, closed: int, again: bool) -> None:
-        """Judge what was not judged of the window that ends with the hours below `closed`; the
-        newest hours `again`."""
+    def run(self, closed: int, again: bool) -> None:
+        """Evaluate what is not evaluated yet of the window that ends with the hours below
+        `closed`; the newest hours `again`."""
         first = closed - self.settings.window_hours
         for target in self.settings.targets:
-            settled = closed - _JUDGED_HOURS if again else closed
-            judged = self.bins.calibrated_hours(target, first, settled)
-            for hour in sorted(set(range(first, closed)) - judged):
+            complete = closed - _EVALUATED_HOURS if again else closed
+            known = self.bins.calibrated_hours(target, first, complete)
+            for hour in sorted(set(range(first, closed)) - known):
                 in_force = self.cache.serving(hour, self.history, self.settings.versions_kept)
                 if in_force is not None:
-                    self._judge(target, hour, in_force.atlases.get(target, Atlas.empty()))
+                    self._bin(target, hour, in_force.atlases.get(target, Atlas.empty()))
 
-    def _judge(self, target: str, hour: int, in_force: Atlas) -> None:
+    def _bin(self, target: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.shards_of_hour(target, hour)
         self.bins.write_calibrated(target, hour, (table.calibrated(in_force) for table in served))
 
@@ -168,7 +168,7 @@ class RawScores:
 
 @dataclass(slots=True)
 class RawWindow:
-    """The window of a report: its hours, how many top campaigns are told, and what was `found`
+    """The window of a report: its hours, how many top campaigns are listed, and what was `found`
     when all of its bins had gone by, if they did."""
 
     hours: range

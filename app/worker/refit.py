@@ -31,7 +31,7 @@ class Request:
     """What to refit: every target and campaign unless named.
 
     `between_hours` marks a scheduled refit at another moment than a whole hour: of immediate
-    targets only, and hours that were judged once are not judged again.
+    targets only, and hours that were evaluated once are not evaluated again.
     """
 
     as_of: float
@@ -142,12 +142,12 @@ class Refitter:
     ) -> dict[str, Any]:
         """Publish the maps as of a moment; returns the report, with the version.
 
-        Judging comes before fitting, so every number of the report is out of sample. Raises
+        Evaluation comes before fitting, so every number of the report is out of sample. Raises
         LeaseLost when another worker has taken over: nothing is published then.
         """
         started = perf_counter()
         self.bins.fold()
-        self._judge(request)
+        self._evaluate(request)
         in_force = self._in_force()
         present = self._present(request, in_force or CachedVersion())
         request, carried = self._carried_over(request, in_force)
@@ -242,14 +242,14 @@ class Refitter:
             self.left_alone += 1
 
     def _moments_of(self, atlases: Mapping[str, Atlas], targets: Mapping[str, Any]) -> list[float]:
-        """As of when the delayed targets' maps were fitted: judging relies on it that no map of a
-        version has seen anything later than the version says, those left in force included."""
+        """As of when the delayed targets' maps were fitted: evaluation relies on it that no
+        map of a version has seen anything later than the version says, those left in force too."""
         held = (targets.get(name, {}) for name in self.settings.delayed_targets if name in atlases)
         return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
 
-    def _judge(self, request: Request) -> None:
+    def _evaluate(self, request: Request) -> None:
         hours = PrequentialEvaluation(self.settings, self.bins, self.cache, self.versions.history())
-        hours.judge(closed_hours(request.as_of), again=not request.between_hours)
+        hours.run(closed_hours(request.as_of), again=not request.between_hours)
 
     def _in_force(self) -> CachedVersion | None:
         version = self.versions.current()

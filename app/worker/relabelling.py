@@ -84,7 +84,7 @@ def _missing(kind: str, n: int) -> Column:
 
 
 DAYS_SHOWN = 7
-"""Days whose expected and observed conversions are told."""
+"""Days whose expected and observed conversions are shown."""
 
 Span = tuple[float, float]
 """Clicks of [first, behind), epoch seconds."""

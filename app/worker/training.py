@@ -157,7 +157,7 @@ class MaturedClicks:
 
 Report = dict[str, Any]
 
-# A conversion is judged a day after it came: by then its click is closed.
+# A conversion is looked at a day after it came: by then its click is closed.
 _CLOSED_AFTER = SECONDS_PER_DAY
 # How far beyond its attribution window a conversion's click is looked for.
 _REACH_BEYOND = 2 * SECONDS_PER_DAY

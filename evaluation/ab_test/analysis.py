@@ -19,7 +19,7 @@ SUSPICIOUS = 0.001
 
 @dataclass(frozen=True, slots=True)
 class SampleRatio:
-    """Sizes of the arms beside what the split promised.
+    """Sizes of the arms beside what the split says.
 
     Attributes
     ----------

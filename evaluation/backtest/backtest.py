@@ -127,7 +127,7 @@ def _check(
     if raw_samples and methods:
         raise ValueError(f"calibrators: {methods[0]!r} learns from bins, not from raw samples")
     if raw_samples and guarded:
-        raise ValueError("guarded: the guard judges by bins, not by raw samples")
+        raise ValueError("guarded: the guard works on bins, not by raw samples")
 
 
 def method_of(each: Calibrator | Method, sufficiency: Sufficiency, window_hours: int) -> Method:
@@ -177,7 +177,7 @@ class _Hours:
         if not evaluated:
             span = present[-1] - present[0] + 1 if present else 0
             raise ValueError(
-                f"window_hours = {window_hours}: the log spans {span} h, none is left to judge"
+                f"window_hours = {window_hours}: the log spans {span} h, none is left to evaluate"
             )
         return evaluated
 

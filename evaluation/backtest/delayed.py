@@ -233,7 +233,7 @@ def _evaluated_hours(
     hours = [(start, stream.between(start, start + SECONDS_PER_HOUR)) for start in starts]
     evaluated = [(start, rows) for start, rows in hours if rows.start < rows.stop]
     if not evaluated:
-        raise ValueError(f"no click from {evaluated_from} to {evaluated_until}: nothing to judge")
+        raise ValueError(f"no click from {evaluated_from} to {evaluated_until}")
     return evaluated
 
 

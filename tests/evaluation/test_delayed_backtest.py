@@ -291,7 +291,7 @@ def test_a_refused_model_leaves_the_one_before_in_force(stream, monkeypatch):
     ("changes", "message"),
     [
         ({"evaluated_from": PLATFORM.start + 2 * DAY}, "the first refit reaches 194400 s back"),
-        ({"evaluated_until": FROM}, "nothing to judge"),
+        ({"evaluated_until": FROM}, "no click from"),
         ({"pccem": {"stc": LabelRules()}}, "the name 'stc' stands for another row"),
     ],
 )

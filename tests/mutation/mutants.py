@@ -753,8 +753,8 @@ _WORKER = (
     ),
     Mutant(
         "refit-judges-before-folding",
-        "self.bins.fold()\n        self._judge(request)",
-        "self._judge(request)\n        self.bins.fold()",
+        "self.bins.fold()\n        self._evaluate(request)",
+        "self._evaluate(request)\n        self.bins.fold()",
         "worker/**/test_refitting.py worker/**/test_judging.py",
     ),
     Mutant(
@@ -771,8 +771,8 @@ _WORKER = (
     ),
     Mutant(
         "judged-hours-never-again",
-        "settled = closed - _JUDGED_HOURS if again else closed",
-        "settled = closed",
+        "complete = closed - _EVALUATED_HOURS if again else closed",
+        "complete = closed",
         "worker/**/test_refitting.py worker/**/test_refits_between_hours.py",
     ),
     Mutant(

@@ -91,8 +91,8 @@ def test_an_hour_is_judged_by_what_served_when_it_began(
         judged.append((hour - HOUR, len(in_force)))
         original(self, target, hour, in_force)
 
-    original = PrequentialEvaluation._judge
-    monkeypatch.setattr(PrequentialEvaluation, "_judge", judge)
+    original = PrequentialEvaluation._bin
+    monkeypatch.setattr(PrequentialEvaluation, "_bin", judge)
     append_log(outcomes(hours=2))
     for minute in (2, *range(15, 60, 15), 62, *range(75, 120, 15), 122):
         at(clock, minute)
@@ -106,7 +106,7 @@ def test_hours_are_judged_by_the_refits_of_whole_hours(
     worker, clock, append_log, outcomes, monkeypatch
 ):
     """Once when they close and once more an hour later, not every few minutes."""
-    judged, original = [], PrequentialEvaluation._judge
+    judged, original = [], PrequentialEvaluation._bin
 
     def judge(self, target, hour, in_force):
         judged.append(hour - HOUR)
@@ -115,7 +115,7 @@ def test_hours_are_judged_by_the_refits_of_whole_hours(
     append_log(outcomes(hours=2))
     at(clock, 2)
     worker.step()
-    monkeypatch.setattr(PrequentialEvaluation, "_judge", judge)
+    monkeypatch.setattr(PrequentialEvaluation, "_bin", judge)
     for minute in (15, 30, 62, 75, 90, 122, 135):
         at(clock, minute)
         worker.step()
