@@ -45,6 +45,33 @@ def test_a_method_is_shown_all_hours_before_and_what_it_remembered() -> None:
     assert np.allclose(found.probabilities["watched"], 0.5 * found.probabilities["raw"])
 
 
+@dataclass
+class Breaking(Watched):
+    """Leaves the scores as they are; from an hour on a tenth of them."""
+
+    breaks: float = 0.0
+
+    def refit(self, history, *, memory=None, trial=False):
+        self.shown.append(history.as_of)
+        factor = 0.1 if history.as_of >= self.breaks else 1.0
+        served = Atlas.build({}, CalibrationMap.proportional(factor))
+        return Fitted(served, trial=served if trial else None)
+
+
+def test_the_guard_keeps_what_serves_as_in_the_service() -> None:
+    """Refits begin with the second hour: each is compared with what the one before left."""
+    first = int(LOG.hours.min())
+    methods = [Breaking(breaks=first + 28) for _ in range(2)]
+    plain, guarded = (
+        backtest(LOG, {"breaking": method}, window_hours=24, guarded=kept).probabilities
+        for method, kept in zip(methods, (False, True), strict=True)
+    )
+
+    assert [method.shown[0] - first for method in methods] == [24, 1]
+    assert not np.allclose(plain["breaking"], plain["raw"])
+    assert np.allclose(guarded["breaking"], guarded["raw"])
+
+
 def test_a_calibrator_and_the_method_made_of_it_serve_the_same() -> None:
     sir = SmoothedIsotonic(bin_size=200)
     both = {"sir": sir, "method": PerCampaign(sir, SOME, hours=12)}

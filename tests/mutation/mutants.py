@@ -519,8 +519,8 @@ _EVALUATION = (
     ),
     Mutant(
         "backtest-leaks-the-judged-hour",
-        "for hour in range(first, behind) if hour in self.tables)",
-        "for hour in range(first, behind + 1) if hour in self.tables)",
+        "history = _LogHistory(moment, [before])",
+        "history = _LogHistory(moment + 1, [tables])",
         "evaluation/**/test_backtest.py",
     ),
     Mutant(
@@ -531,8 +531,8 @@ _EVALUATION = (
     ),
     Mutant(
         "backtest-method-forgets",
-        "self.memory = fitted.memory\n        return fitted.atlas",
-        "return fitted.atlas",
+        "self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force",
+        "self._in_force, before = fitted.atlas, self._in_force",
         "evaluation/**/test_backtest_methods.py",
     ),
 )
