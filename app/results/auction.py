@@ -13,9 +13,9 @@ from app.results.formatting import shown
 from calibrators.samples import Floats
 from evaluation.auction import (
     AuctionComparison,
-    ComparedModel,
     RelativeChange,
     SearchLog,
+    SimulatedModel,
     SweptPoint,
 )
 
@@ -50,7 +50,7 @@ class AuctionFindings:
         return self.comparison.simulator.log
 
     @property
-    def candidate(self) -> ComparedModel | None:
+    def candidate(self) -> SimulatedModel | None:
         """The model compared with the one in force, where there is one."""
         return self.comparison.models.get("candidate")
 
@@ -62,7 +62,7 @@ class AuctionFindings:
             return "The log has scores of one model: give another with --candidate to compare them."
         return candidate.conclusion.sentence + self._contrast(candidate)
 
-    def _contrast(self, candidate: ComparedModel) -> str:
+    def _contrast(self, candidate: SimulatedModel) -> str:
         """Whether the offline metrics say the opposite."""
         before, after = self.comparison.baseline.offline, candidate.offline
         clicks = candidate.changes["click_yield"]
@@ -143,7 +143,7 @@ def rows_of(findings: AuctionFindings) -> list[list[str]]:
     return rows
 
 
-def _change_cells(candidate: ComparedModel | None, name: str) -> list[str]:
+def _change_cells(candidate: SimulatedModel | None, name: str) -> list[str]:
     return [] if candidate is None else [*change_text(candidate.changes[name])]
 
 
@@ -154,7 +154,7 @@ def change_text(change: RelativeChange) -> tuple[str, str]:
     return f"{change.value:+.1%}", f"{change.lower:+.1%} to {change.upper:+.1%}"
 
 
-def _offline_change(models: Sequence[ComparedModel], name: str) -> str:
+def _offline_change(models: Sequence[SimulatedModel], name: str) -> str:
     before, after = (model.offline[name] for model in models)
     if isnan(before) or isnan(after) or before == 0.0 or name == "pcoc":
         return ""

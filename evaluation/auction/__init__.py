@@ -3,8 +3,8 @@
 from evaluation.auction.click_curve import ClickCurve, click_curve
 from evaluation.auction.comparison import (
     AuctionComparison,
-    ComparedModel,
     Conclusion,
+    SimulatedModel,
     compare_auctions,
 )
 from evaluation.auction.gsp import Auction, OperatingPoint, SlotLayout, gsp_auction
@@ -24,13 +24,13 @@ __all__ = [
     "AuctionComparison",
     "BadRow",
     "ClickCurve",
-    "ComparedModel",
     "Conclusion",
     "DrawnSearchLog",
     "OperatingPoint",
     "RelativeChange",
     "SearchLog",
     "SearchPlatform",
+    "SimulatedModel",
     "Simulation",
     "SlotLayout",
     "SweptPoint",

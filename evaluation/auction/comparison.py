@@ -128,7 +128,7 @@ def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ComparedModel:
+class SimulatedModel:
     """One model on a log.
 
     Attributes
@@ -158,12 +158,12 @@ class AuctionComparison:
     simulator : the log and its click history, for further simulations.
     """
 
-    models: Mapping[str, ComparedModel]
+    models: Mapping[str, SimulatedModel]
     agreement: float
     simulator: Simulator
 
     @property
-    def baseline(self) -> ComparedModel:
+    def baseline(self) -> SimulatedModel:
         """The model in force."""
         return next(iter(self.models.values()))
 
@@ -235,7 +235,7 @@ def compared(
     progress: Progress | None = None,
 ) -> AuctionComparison:
     """`compare_auctions` of arranged scores."""
-    log, models = simulator.log, dict[str, ComparedModel]()
+    log, models = simulator.log, dict[str, SimulatedModel]()
     for name, each in scores.items():
         ranking = log.ranking(each, 1.0 if point is None else point.alpha)
         point = point or point_in_force(log, ranking)
@@ -255,10 +255,10 @@ def _against(
     offline: Mapping[str, float],
     confidence: float,
     most_unseen: float,
-) -> ComparedModel:
+) -> SimulatedModel:
     if before is None:
-        return ComparedModel(after, offline, {}, None)
+        return SimulatedModel(after, offline, {}, None)
     changes = {
         name: relative_change(before, after, name, confidence=confidence) for name in METRICS
     }
-    return ComparedModel(after, offline, changes, conclusion(before, after, changes, most_unseen))
+    return SimulatedModel(after, offline, changes, conclusion(before, after, changes, most_unseen))

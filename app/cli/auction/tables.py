@@ -21,7 +21,7 @@ from app.results.auction import (
     sweep_cells,
     truth_text,
 )
-from evaluation.auction import ComparedModel, RelativeChange, SweptPoint
+from evaluation.auction import RelativeChange, SimulatedModel, SweptPoint
 
 
 def show_models(findings: AuctionFindings) -> None:
@@ -96,7 +96,7 @@ def print_findings(findings: AuctionFindings) -> None:
     results().out(orjson.dumps(document).decode(), highlight=False)
 
 
-def _row(model: ComparedModel) -> dict[str, float]:
+def _row(model: SimulatedModel) -> dict[str, float]:
     levels = {f"level_{n}": share for n, share in enumerate(model.simulation.level_shares, 1)}
     told = {**levels, "guessed_clicks": model.simulation.guessed_share}
     return {**model.offline, **model.simulation.metrics, **told, **_changes(model.changes)}
