@@ -1,5 +1,7 @@
 """Simulated auctions: three levels of what the log knows, and what a page's clicks do to them."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -27,7 +29,7 @@ ONE_SLOT = SlotLayout(1, 0)
 def _impatient():
     """Logs of a few rows often have no likeliest curve: a few steps will do to see that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation.auction.click_curve, "MOST_STEPS", 50)
+        patch.setattr(sys.modules["evaluation.auction.click_curve"], "MOST_STEPS", 50)
         yield
 
 
