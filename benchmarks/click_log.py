@@ -30,7 +30,7 @@ import app.worker.relabelling
 from app.click_log import ClickLog, ClosedClick
 from app.settings import load_settings
 from app.storage import EventBatch, EventLog, Versions, open_async_redis
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.models import Trained
@@ -236,7 +236,7 @@ def _write(log: ClickLog, span: Span, as_of: float) -> None:
     at = stream.clicks.clicked_at + stream.delay
     known = np.flatnonzero(at <= as_of)
     log.write_conversions(
-        ClickConversion(_click_id(number), TARGET, occurred_at, None)
+        StoredConversion(_click_id(number), TARGET, occurred_at, None)
         for number, occurred_at in zip(known.tolist(), at[known].tolist(), strict=True)
     )
 

@@ -19,7 +19,7 @@ from app.click_log.parts import CLICKS, CONVERSIONS, DATASETS, PART, QUARANTINE,
 from app.click_log.reading import Sample, read_clicks, read_conversions
 from app.click_log.rows import ClosedClick, click_rows, conversion_rows
 from app.click_log.store import PartStore
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from pccem import Attribution, attribute
 
 
@@ -96,7 +96,7 @@ class ClickLog:
         """Durable on return. Writing them again, in other batches too, changes nothing."""
         self._write(CLICKS, clicks, lambda click: click.clicked_at, click_rows)
 
-    def write_conversions(self, conversions: Iterable[ClickConversion]) -> None:
+    def write_conversions(self, conversions: Iterable[StoredConversion]) -> None:
         """Durable on return. Writing them again, in other batches too, changes nothing."""
         self._write(CONVERSIONS, conversions, lambda one: one.occurred_at, conversion_rows)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick
 
 
@@ -162,7 +162,7 @@ def _is_known(value: Any) -> bool:
     return value is not None and not isnan(value)
 
 
-def conversion_rows(conversions: Sequence[ClickConversion]) -> Any:
+def conversion_rows(conversions: Sequence[StoredConversion]) -> Any:
     """One row per conversion; the order they came in changes nothing."""
     ordered = sorted(conversions, key=lambda one: (one.occurred_at, one.click_id, one.target))
     columns = {

@@ -31,8 +31,8 @@ from app.events.schema import (
 )
 from app.settings import Settings
 from app.storage.batch import Cell, EventBatch
-from app.storage.blocks import ClickConversion as StoredConversion
-from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, RefusedEvent
+from app.storage.blocks import StoredConversion
+from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, StoreRefusal
 from app.storage.event_columns import EventColumns
 from app.strict_json import BrokenRule
 
@@ -41,14 +41,14 @@ ClickEvent = Click | Behaviour | Conversion
 _REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
 
 
-def rejection_of(event: ClickEvent, refused: RefusedEvent, settings: Settings) -> Rejection:
+def rejection_of(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> Rejection:
     """Why the event is not stored, in words and as a label of a metric."""
     error = _broken_rule(event, refused, settings)
     reason = _REASONS.get(refused.reason, INVALID)
     return Rejection(refused.place, str(error), TYPE_NAMES[type(event)], reason)
 
 
-def _broken_rule(event: ClickEvent, refused: RefusedEvent, settings: Settings) -> BrokenRule:
+def _broken_rule(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> BrokenRule:
     if refused.reason in (Refusal.CHANGED_FEATURE, Refusal.MANY_FEATURES):
         return _about_feature(event, refused, settings)
     if refused.reason in (Refusal.EARLY, Refusal.AFTERWARDS):
@@ -56,7 +56,7 @@ def _broken_rule(event: ClickEvent, refused: RefusedEvent, settings: Settings) -
     return BrokenRule("click_id", _rule_of_click(refused.reason, settings), event.click_id)
 
 
-def _about_feature(event: ClickEvent, refused: RefusedEvent, settings: Settings) -> BrokenRule:
+def _about_feature(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> BrokenRule:
     name = refused.detail
     features = event.features if isinstance(event, Click) else None
     value = (features or {}).get(name)
@@ -68,7 +68,7 @@ def _about_feature(event: ClickEvent, refused: RefusedEvent, settings: Settings)
     return BrokenRule(f"features.{name}", rule, value)
 
 
-def _about_time(event: ClickEvent, refused: RefusedEvent, settings: Settings) -> BrokenRule:
+def _about_time(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> BrokenRule:
     clicked_at = float(refused.detail)
     if refused.reason is Refusal.EARLY:
         rule = f"must not be before its click, which was at {iso(clicked_at)}"
@@ -187,7 +187,7 @@ class Admission:
         self.admitted.subtract(rejection.event_type for rejection in refused)
         return sorted(parsed.rejections + refused, key=lambda rejection: rejection.index)
 
-    def reject_refused(self, refused: Sequence[RefusedEvent]) -> list[Rejection]:
+    def reject_refused(self, refused: Sequence[StoreRefusal]) -> list[Rejection]:
         """The rejections of events that were admitted and that the store then refused."""
         rejections = [
             rejection_of(self._click_events[event.place], event, self._settings)

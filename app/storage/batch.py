@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.storage.blocks import LARGEST_WEIGHT, ClickConversion, PackedRows
+from app.storage.blocks import LARGEST_WEIGHT, StoredConversion, PackedRows
 from app.storage.clicks import ClickEvents, OpenClick
 from app.storage.event_columns import EventColumns, LogEntry, stored_id
 from app.storage.keys import TargetHour, shard_of
@@ -113,7 +113,7 @@ class EventBatch:
         """Add what was done after a click; the same at the same time is a duplicate."""
         self._of_clicks().add_behaviour(place, click_id, name, occurred_at, value)
 
-    def add_conversion(self, place: int, conversion: ClickConversion) -> None:
+    def add_conversion(self, place: int, conversion: StoredConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         self._of_clicks().add_conversion(place, conversion)
 

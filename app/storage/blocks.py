@@ -175,7 +175,7 @@ _BODY = msgspec.msgpack.Decoder(tuple[list[str], list[float], list[float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ClickConversion:
+class StoredConversion:
     """A click converted at that time, epoch seconds; `value` is None where none was sent."""
 
     click_id: str
@@ -184,7 +184,7 @@ class ClickConversion:
     value: float | None = None
 
 
-def encode_conversions(conversions: Sequence[ClickConversion]) -> bytes:
+def encode_conversions(conversions: Sequence[StoredConversion]) -> bytes:
     """The block's bytes; all conversions are of the target that its log is named by."""
     columns = (
         [conversion.click_id for conversion in conversions],
@@ -195,7 +195,7 @@ def encode_conversions(conversions: Sequence[ClickConversion]) -> bytes:
     return framed(_CONVERSION_MAGIC, SCHEMA_VERSION, body)
 
 
-def decode_conversions(data: bytes, target: str) -> list[ClickConversion]:
+def decode_conversions(data: bytes, target: str) -> list[StoredConversion]:
     """The conversions that `encode_conversions` wrote, without those that are marked.
 
     Raises ValueError on bytes of another kind or version, and on any damage.
@@ -208,7 +208,7 @@ def decode_conversions(data: bytes, target: str) -> list[ClickConversion]:
     if not len(ids) == len(times) == len(values) or len(marks) not in (0, len(ids)):
         raise ValueError("the columns of the block are of different lengths")
     rows = zip(ids, times, values, bytes(marks) or bytes(len(ids)), strict=True)
-    return [ClickConversion(i, target, at, value) for i, at, value, mark in rows if not mark]
+    return [StoredConversion(i, target, at, value) for i, at, value, mark in rows if not mark]
 
 
 _LENGTHS = SIZES.size + len(COLUMN_OF_BYTES)

@@ -40,7 +40,7 @@ import msgspec
 import redis
 
 from app.storage import keys
-from app.storage.blocks import ClickConversion, encode_conversions
+from app.storage.blocks import StoredConversion, encode_conversions
 from app.storage.keys import TargetHour, shard_of
 from app.storage.redis.client import as_text, lua, reaching_the_store
 
@@ -262,7 +262,7 @@ class Refusal(IntEnum):
     """The click has no score of a delayed target, so it gathers nothing."""
 
 
-class RefusedEvent(NamedTuple):
+class StoreRefusal(NamedTuple):
     """One event that the store refused; `detail` is the feature's name or the click's time."""
 
     place: int
@@ -301,7 +301,7 @@ class ClickEvents:
         self._clicks: list[tuple[int, int, str, int, str, str, list[str]]] = []
         self._behaviours: list[tuple[int, int, str, int, str, str, str]] = []
         self._conversions: list[tuple[int, int, str, str, str, str]] = []
-        self._logs: dict[TargetHour, list[tuple[int, ClickConversion]]] = {}
+        self._logs: dict[TargetHour, list[tuple[int, StoredConversion]]] = {}
 
     def __len__(self) -> int:
         return len(self._clicks) + len(self._behaviours) + len(self._conversions)
@@ -325,7 +325,7 @@ class ClickEvents:
         row = (place, shard_of(click_id), click_id, hour, at, field, repr(value))
         self._behaviours.append(row)
 
-    def add_conversion(self, place: int, conversion: ClickConversion) -> None:
+    def add_conversion(self, place: int, conversion: StoredConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         at, shard = repr(conversion.occurred_at), shard_of(conversion.click_id)
         hour = int(conversion.occurred_at // _HOUR_SECONDS)

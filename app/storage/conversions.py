@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import redis
 
 from app.storage import keys
-from app.storage.blocks import ClickConversion, decode_conversions
+from app.storage.blocks import StoredConversion, decode_conversions
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 
@@ -52,7 +52,7 @@ class ConversionLog:
         ]
 
     @reaching_the_store()
-    def read(self, log: TargetHour) -> tuple[ReadMark, list[ClickConversion]]:
+    def read(self, log: TargetHour) -> tuple[ReadMark, list[StoredConversion]]:
         """The conversions at the head of a log, and the mark that drops them.
 
         About a megabyte of them: read and drop until the mark says 0 blocks. A block that cannot be
@@ -74,8 +74,8 @@ class ConversionLog:
         return bool(self._drop(keys=names, args=arguments))
 
 
-def _decoded(log: TargetHour, blocks: Sequence[bytes]) -> tuple[list[ClickConversion], list[bytes]]:
-    conversions: list[ClickConversion] = []
+def _decoded(log: TargetHour, blocks: Sequence[bytes]) -> tuple[list[StoredConversion], list[bytes]]:
+    conversions: list[StoredConversion] = []
     damaged: list[bytes] = []
     for data in blocks:
         try:

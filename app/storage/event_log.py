@@ -16,7 +16,7 @@ import redis.asyncio
 from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.blocks import encode_block
-from app.storage.clicks import ClickRules, Refusal, RefusedEvent
+from app.storage.clicks import ClickRules, Refusal, StoreRefusal
 from app.storage.errors import IdempotencyConflict
 from app.storage.event_columns import pack_ids
 from app.storage.keys import TargetHour
@@ -43,7 +43,7 @@ class Appended:
 
     accepted: int
     duplicates: int
-    refused: tuple[RefusedEvent, ...] = ()
+    refused: tuple[StoreRefusal, ...] = ()
 
 
 class EventLog:
@@ -136,11 +136,11 @@ def _packed(numbers: Sequence[int]) -> bytes:
 
 def _refused(
     batch: EventBatch, refused: Sequence[tuple[int, int, bytes]]
-) -> tuple[RefusedEvent, ...]:
+) -> tuple[StoreRefusal, ...]:
     """What the script refused; of a request that is sent again, what is still in the batch."""
     places = set() if batch.click_events is None else batch.click_events.places()
     return tuple(
-        RefusedEvent(place, Refusal(reason), detail.decode())
+        StoreRefusal(place, Refusal(reason), detail.decode())
         for place, reason, detail in refused
         if place in places
     )

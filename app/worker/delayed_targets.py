@@ -15,7 +15,7 @@ import redis
 
 from app.click_log import ClickLog, ClosedClick
 from app.settings import SECONDS_PER_DAY, Settings
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
 from app.storage.keys import TargetHour
@@ -77,7 +77,7 @@ class ClickCloser:
             for pending, mark, _ in read:
                 self.conversions.drop(pending, mark)
 
-    def _read_conversions(self) -> Iterator[tuple[TargetHour, ReadMark, list[ClickConversion]]]:
+    def _read_conversions(self) -> Iterator[tuple[TargetHour, ReadMark, list[StoredConversion]]]:
         """The heads of the logs that hold anything, until there are enough for one write."""
         conversions = 0
         for pending in self.conversions.pending():

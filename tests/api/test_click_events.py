@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
 from tests.api.events import (
@@ -77,7 +77,7 @@ def test_events_of_a_click_come_in_any_order(service, now, order, at_once):
     assert one.scores == {"click": 0.25, "conversion": 0.125}
     assert one.features == {"age": 3.0, "os": "x"}
     assert one.behaviours == [("session_seconds", now - 30, 12.5)]
-    assert conversions(service) == [ClickConversion("1", "conversion", now - 20, 99.0)]
+    assert conversions(service) == [StoredConversion("1", "conversion", now - 20, 99.0)]
     assert positives(service, now - 60) == 1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.click_log import ClickLog, ClosedClick, LoggedClicks
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from pccem import Categorical
 
 HOUR = 500_000
@@ -31,9 +31,9 @@ def click(name: str, seconds: float = 0.0, **changes: Any) -> ClosedClick:
     return replace(usual, **changes)
 
 
-def conversion(name: str, seconds: float, target: str = TARGET) -> ClickConversion:
+def conversion(name: str, seconds: float, target: str = TARGET) -> StoredConversion:
     """A conversion of a click so many seconds after START."""
-    return ClickConversion(click_id=name, target=target, occurred_at=START + seconds, value=1.0)
+    return StoredConversion(click_id=name, target=target, occurred_at=START + seconds, value=1.0)
 
 
 def read_all(log: ClickLog, target: str = TARGET, hours: int = 48) -> LoggedClicks:

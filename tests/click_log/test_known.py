@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.click_log import ClickLog, ClosedClick
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from tests.click_log.rows import (
     DAY,
     START,
@@ -34,7 +34,7 @@ step = st.sampled_from(["clicks", "conversions", "compact", "settle", "repeat"])
 
 
 def oracle(
-    clicks: list[ClosedClick], conversions: list[ClickConversion], as_of: float
+    clicks: list[ClosedClick], conversions: list[StoredConversion], as_of: float
 ) -> dict[str, float | None]:
     """Click id -> delay of the first conversion that counts, in plain loops."""
     delays: dict[str, float | None] = {}
@@ -58,7 +58,7 @@ def oracle(
 )
 def test_any_history_of_the_log_gives_what_plain_loops_give(
     batches: list[list[ClosedClick]],
-    conversions: list[list[ClickConversion]],
+    conversions: list[list[StoredConversion]],
     steps: list[str],
     as_of: float,
 ) -> None:
@@ -82,7 +82,7 @@ def _take(
     done: str,
     batches: list[list[ClosedClick]],
     written: int,
-    conversions: list[list[ClickConversion]],
+    conversions: list[list[StoredConversion]],
 ) -> list[list[ClosedClick]]:
     """One step of the history; returns the batches that it wrote."""
     match done:

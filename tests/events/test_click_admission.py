@@ -8,7 +8,7 @@ from app.events.open_times import OpenTimes, Untimely
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
 from app.storage.blocks import decode_conversions
-from app.storage.clicks import ClickRules, Refusal, RefusedEvent
+from app.storage.clicks import ClickRules, Refusal, StoreRefusal
 from app.strict_json import BrokenRule
 from tests.storage.packing import unpacked
 
@@ -176,7 +176,7 @@ def test_what_the_store_refused_is_not_admitted_any_more():
     admission.admit(Behaviour("1", NOW, "page_views", 1.0), 2)
     admission.admitted["behaviour"] = 1
 
-    (rejection,) = admission.reject_refused([RefusedEvent(2, Refusal.CLOSED, "")])
+    (rejection,) = admission.reject_refused([StoreRefusal(2, Refusal.CLOSED, "")])
 
     assert (rejection.index, rejection.event_type, rejection.reason) == (2, "behaviour", "late")
     assert admission.admitted["behaviour"] == 0

@@ -7,7 +7,7 @@ import pytest
 from app.events.admission import rejection_of
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
-from app.storage.clicks import Refusal, RefusedEvent
+from app.storage.clicks import Refusal, StoreRefusal
 
 AT = 1_767_225_600.5
 SHOWN = "2026-01-01T00:00:00+00:00"
@@ -105,7 +105,7 @@ LATE = Behaviour("1", AT + 600, "page_views", 1.0)
     ],
 )
 def test_every_reason_is_told(event, reason, detail, label, error):
-    rejection = rejection_of(event, RefusedEvent(5, reason, detail), SETTINGS)
+    rejection = rejection_of(event, StoreRefusal(5, reason, detail), SETTINGS)
 
     assert (rejection.index, rejection.reason, rejection.error) == (5, label, error)
     assert rejection.event_type in ("click", "behaviour", "conversion")

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.storage import Appended, EventBatch, EventLog, open_async_redis
 from app.storage.batch import Cell
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import ClickRules, OpenClick
 from tests.storage.conftest import HOUR, TTL_SECONDS
 
@@ -31,9 +31,9 @@ def click(click_id: str = "1", campaign: str = "a", at: float = AT, **more: Any)
 
 def conversion(
     at: float, click_id: str = "1", target: str = "conversion", value: float | None = None
-) -> ClickConversion:
+) -> StoredConversion:
     """A conversion of the click."""
-    return ClickConversion(click_id, target, at, value)
+    return StoredConversion(click_id, target, at, value)
 
 
 def behaviour(at: float, name: str = "page_views", value: float = 1.0) -> tuple[str, float, float]:
@@ -41,7 +41,7 @@ def behaviour(at: float, name: str = "page_views", value: float = 1.0) -> tuple[
     return name, at, value
 
 
-Sent = OpenClick | ClickConversion | tuple[str, str, float, float]
+Sent = OpenClick | StoredConversion | tuple[str, str, float, float]
 
 
 def of(*events: Sent, cell: Cell | None = None, opens: bool = True) -> EventBatch:
@@ -50,7 +50,7 @@ def of(*events: Sent, cell: Cell | None = None, opens: bool = True) -> EventBatc
     for place, event in enumerate(events):
         if isinstance(event, OpenClick):
             batch.add_click(place, event, opens=opens, cell=cell)
-        elif isinstance(event, ClickConversion):
+        elif isinstance(event, StoredConversion):
             batch.add_conversion(place, event)
         else:
             batch.add_behaviour(place, *event)

@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from app.storage import Appended, BinsStore, IdempotencyConflict
-from app.storage.clicks import OpenClicks, Refusal, RefusedEvent
+from app.storage.clicks import OpenClicks, Refusal, StoreRefusal
 from app.storage.conversions import ConversionLog
 from tests.storage.clicks import (
     AT,
@@ -44,7 +44,7 @@ def conversions(redis_client: redis.Redis):
 
 
 def refused(reason: Refusal, detail: str = "", place: int = 0) -> Appended:
-    return Appended(0, 0, (RefusedEvent(place, reason, detail),))
+    return Appended(0, 0, (StoreRefusal(place, reason, detail),))
 
 
 def opened(clicks: OpenClicks):
@@ -123,7 +123,7 @@ def test_a_click_of_immediate_targets_alone_gathers_nothing(append, clicks, redi
 def test_an_id_belongs_to_the_campaign_of_its_first_click(append, clicks, redis_client):
     """Also within one request, and after the click was closed; nothing counts in bins either."""
     answer = append(click(), click(campaign="b"), cell=CELL)
-    assert answer == Appended(1, 0, (RefusedEvent(1, Refusal.REUSED, ""),))
+    assert answer == Appended(1, 0, (StoreRefusal(1, Refusal.REUSED, ""),))
 
     assert append(click(campaign="b"), cell=CELL) == refused(Refusal.REUSED)
     assert append(click(campaign="b", at=AT + 7200)) == refused(Refusal.REUSED)
@@ -146,7 +146,7 @@ def test_what_precedes_its_click_is_refused(event, append, redis_client):
     stored = contents(redis_client)
 
     assert append(event) == refused(Refusal.EARLY, repr(AT))
-    assert append(event, click()) == Appended(0, 1, (RefusedEvent(0, Refusal.EARLY, repr(AT)),))
+    assert append(event, click()) == Appended(0, 1, (StoreRefusal(0, Refusal.EARLY, repr(AT)),))
     assert contents(redis_client) == stored
 
 
@@ -188,7 +188,7 @@ def test_a_click_that_is_closing_or_closed_gathers_nothing_more(append, clicks, 
     assert append(did(AT + 5)) == Appended(0, 1)
     clicks.finish_close(closing, {})
     stored = contents(redis_client)
-    both = (RefusedEvent(0, Refusal.CLOSED, ""), RefusedEvent(1, Refusal.CLOSED, ""))
+    both = (StoreRefusal(0, Refusal.CLOSED, ""), StoreRefusal(1, Refusal.CLOSED, ""))
     assert append(did(AT + 6), did(AT + 3000), click()) == Appended(0, 1, both)
     assert contents(redis_client) == stored
 
@@ -241,7 +241,7 @@ KEY = ("key", "print")
 
 def test_a_retry_is_told_again_what_was_refused(append, redis_client):
     events = [click(), did(AT - 1), did(AT + 5), click(campaign="b")]
-    refusals = (RefusedEvent(3, Refusal.REUSED, ""), RefusedEvent(1, Refusal.EARLY, repr(AT)))
+    refusals = (StoreRefusal(3, Refusal.REUSED, ""), StoreRefusal(1, Refusal.EARLY, repr(AT)))
     assert append(*events, key=KEY) == Appended(2, 0, refusals)
     stored = contents(redis_client)
 

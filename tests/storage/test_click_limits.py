@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from app.storage import Appended
-from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, RefusedEvent
+from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, StoreRefusal
 from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, of
 from tests.storage.contents import contents
 
@@ -21,7 +21,7 @@ def clicks(redis_client: redis.Redis) -> OpenClicks:
 
 
 def refused(reason: Refusal, detail: str = "") -> Appended:
-    return Appended(0, 0, (RefusedEvent(0, reason, detail),))
+    return Appended(0, 0, (StoreRefusal(0, reason, detail),))
 
 
 def test_a_feature_keeps_its_kind(append, clicks, redis_client):
@@ -38,7 +38,7 @@ def test_a_feature_keeps_its_kind(append, clicks, redis_client):
 def test_of_two_kinds_in_one_request_the_first_stays(append, clicks):
     answer = append(click(features={"age": "x"}), click("2", features={"age": 3.0}))
 
-    assert answer == Appended(1, 0, (RefusedEvent(1, Refusal.CHANGED_FEATURE, "age"),))
+    assert answer == Appended(1, 0, (StoreRefusal(1, Refusal.CHANGED_FEATURE, "age"),))
     assert clicks.feature_kinds() == {"age": "categorical"}
 
 
@@ -47,7 +47,7 @@ def test_the_names_of_features_are_bounded_over_all_clicks(append, clicks):
 
     answer = append(click("2", features={"c": 1.0, "d": 1.0}), click("3", features={"c": 1.0}))
 
-    assert answer == Appended(1, 0, (RefusedEvent(0, Refusal.MANY_FEATURES, "d"),))
+    assert answer == Appended(1, 0, (StoreRefusal(0, Refusal.MANY_FEATURES, "d"),))
     assert append(click("4", features={"d": 1.0})) == refused(Refusal.MANY_FEATURES, "d")
     assert sorted(clicks.feature_kinds()) == ["a", "b", "c"]
 
@@ -55,7 +55,7 @@ def test_the_names_of_features_are_bounded_over_all_clicks(append, clicks):
 def test_the_names_of_one_request_are_bounded_together(append, clicks):
     answer = append(click(features={"a": 1.0, "b": 1.0}), click("2", features={"c": 1.0, "d": 1.0}))
 
-    assert answer == Appended(1, 0, (RefusedEvent(1, Refusal.MANY_FEATURES, "d"),))
+    assert answer == Appended(1, 0, (StoreRefusal(1, Refusal.MANY_FEATURES, "d"),))
     assert sorted(clicks.feature_kinds()) == ["a", "b"]
 
 
@@ -63,11 +63,11 @@ def test_as_many_clicks_are_waited_for_as_may_be(append, clicks):
     assert append(did(AT, "1"), did(AT, "2"), did(AT + 1, "2")) == Appended(3, 0)
 
     assert append(did(AT, "3"), did(AT + 1, "1")) == Appended(
-        1, 0, (RefusedEvent(0, Refusal.FULL, ""),)
+        1, 0, (StoreRefusal(0, Refusal.FULL, ""),)
     )
     assert append(click("3"), did(AT, "3"), click("1")) == Appended(3, 0)
     assert append(did(AT, "4"), did(AT, "5")) == Appended(
-        1, 0, (RefusedEvent(1, Refusal.FULL, ""),)
+        1, 0, (StoreRefusal(1, Refusal.FULL, ""),)
     )
     assert clicks.counts()["waiting"] == 2
 

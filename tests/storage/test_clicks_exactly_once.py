@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.storage import open_redis
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import ClickRules, OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from tests.storage.clicks import AT, Sent, append_by, of
@@ -29,7 +29,7 @@ behaviours = st.tuples(
     st.just(1.0),
 )
 conversions = st.builds(
-    lambda click_id, seconds: ClickConversion(click_id, "conversion", AT + seconds),
+    lambda click_id, seconds: StoredConversion(click_id, "conversion", AT + seconds),
     st.sampled_from(IDS),
     st.integers(-3, 15),
 )
@@ -162,7 +162,7 @@ class History:
         self.accepted_conversions |= {
             (event.click_id, event.occurred_at)
             for place, event in enumerate(sent)
-            if isinstance(event, ClickConversion) and place not in refused
+            if isinstance(event, StoredConversion) and place not in refused
         }
         self._sent.append(sent)
         return bool(sent)

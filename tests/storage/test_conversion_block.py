@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.storage.blocks import (
     SCHEMA_VERSION,
-    ClickConversion,
+    StoredConversion,
     decode_conversions,
     encode_conversions,
 )
@@ -18,14 +18,14 @@ from app.storage.blocks import (
 numbers = st.floats(allow_nan=False)
 conversions = st.lists(
     st.builds(
-        ClickConversion,
+        StoredConversion,
         st.text(st.characters(exclude_categories=["Cs"])),
         st.just("conversion"),
         numbers,
         st.none() | numbers,
     )
 )
-TWO = [ClickConversion("1", "conversion", 5.5, None), ClickConversion("é", "conversion", 6.0, 12.5)]
+TWO = [StoredConversion("1", "conversion", 5.5, None), StoredConversion("é", "conversion", 6.0, 12.5)]
 
 
 def block_of(body: bytes, magic: bytes = b"SCNV", version: int = SCHEMA_VERSION) -> bytes:
@@ -33,12 +33,12 @@ def block_of(body: bytes, magic: bytes = b"SCNV", version: int = SCHEMA_VERSION)
 
 
 @given(conversions)
-def test_what_is_encoded_is_decoded(held: list[ClickConversion]) -> None:
+def test_what_is_encoded_is_decoded(held: list[StoredConversion]) -> None:
     assert decode_conversions(encode_conversions(held), "conversion") == held
 
 
 @given(conversions, st.data())
-def test_marked_conversions_are_left_out(held: list[ClickConversion], data: st.DataObject) -> None:
+def test_marked_conversions_are_left_out(held: list[StoredConversion], data: st.DataObject) -> None:
     marks = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(held), max_size=len(held)))
 
     decoded = decode_conversions(encode_conversions(held) + bytes(marks), "conversion")

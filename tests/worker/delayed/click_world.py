@@ -6,7 +6,7 @@ import numpy as np
 
 from app.click_log import ClickLog, ClosedClick
 from app.settings import Settings
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from evaluation.backtest.click_history import ClickStream
 from pccem import Categorical, Clicks, Features
 
@@ -94,6 +94,6 @@ class LoggedStream:
             {} if served is None else {TARGET: score * served},
         )
 
-    def _conversion(self, place: int) -> ClickConversion:
+    def _conversion(self, place: int) -> StoredConversion:
         at = float(self.stream.clicks.clicked_at[place] + self.stream.delay[place])
-        return ClickConversion(f"click-{place}", TARGET, at)
+        return StoredConversion(f"click-{place}", TARGET, at)

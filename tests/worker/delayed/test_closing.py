@@ -4,7 +4,7 @@ import pytest
 
 from app.click_log import ClickLog, ClickLogUnavailable
 from app.storage import EventBatch, Versions
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from app.worker.atlas_cache import AtlasCache
@@ -46,7 +46,7 @@ def post(append):
             batch.add_click(len(batch), click, opens=True)
             batch.add_behaviour(len(batch), name, "page_views", at + 60, 2.0)
             batch.add_behaviour(len(batch), name, "page_views", at + 90, 3.0)
-            batch.add_conversion(len(batch), ClickConversion(name, TARGET, at + 1000, 9.5))
+            batch.add_conversion(len(batch), StoredConversion(name, TARGET, at + 1000, 9.5))
         append(batch)
 
     return add

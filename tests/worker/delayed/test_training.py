@@ -7,7 +7,7 @@ import pytest
 
 from app.click_log import ClickLog
 from app.storage import LeaseLost
-from app.storage.blocks import ClickConversion
+from app.storage.blocks import StoredConversion
 from app.worker.relabelling import score
 from app.worker.training import MaturedClicks, NothingToTrain, Trainer, TrainingTask
 from evaluation import auc, log_loss, pcoc
@@ -206,11 +206,11 @@ def test_strays_are_counted_once_over_all_trainings(run, logged, stream):
     click = float(stream.clicks.clicked_at[0])
     logged.write_conversions(
         [
-            ClickConversion("nobody", TARGET, MIDNIGHT + 2.5 * DAY),
-            ClickConversion("nobody", TARGET, MIDNIGHT + 3.5 * DAY),
-            ClickConversion("nobody", TARGET, MIDNIGHT + 4.5 * DAY),
-            ClickConversion("click-0", TARGET, click + 2.5 * DAY),
-            ClickConversion("click-5600", TARGET, MIDNIGHT + 3.1 * DAY),
+            StoredConversion("nobody", TARGET, MIDNIGHT + 2.5 * DAY),
+            StoredConversion("nobody", TARGET, MIDNIGHT + 3.5 * DAY),
+            StoredConversion("nobody", TARGET, MIDNIGHT + 4.5 * DAY),
+            StoredConversion("click-0", TARGET, click + 2.5 * DAY),
+            StoredConversion("click-5600", TARGET, MIDNIGHT + 3.1 * DAY),
         ]
     )
 
