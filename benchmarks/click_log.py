@@ -34,10 +34,10 @@ from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.models import Trained
-from app.worker.atlas_cache import AtlasShelf
-from app.worker.delayed_targets import Closing
+from app.worker.atlas_cache import AtlasCache
+from app.worker.delayed_targets import ClickCloser
 from app.worker.fitting import Fitting, Methods
-from app.worker.model_cache import ShelvedModel
+from app.worker.model_cache import CachedModel
 from app.worker.relabelling import relabelled
 from benchmarks.clicks import DAY, HOUR, WINDOW, Span
 from benchmarks.figures import Cell, Table, transposed
@@ -95,12 +95,12 @@ def _closing(size: int) -> Row:
         open_bytes = (store.used_bytes - empty) / len(span.stream)
         versions = Versions(store.client, 3)
         _publish_identity(store, versions)
-        closing = Closing(
+        closing = ClickCloser(
             settings,
             OpenClicks(store.client),
             ConversionLog(store.client),
             versions,
-            AtlasShelf(versions),
+            AtlasCache(versions),
         )
         wall, cpu = perf_counter(), _cpu_seconds(store)
         closed = closing.run(ClickLog.open(folder), span.end + DAY, span.end + DAY)
@@ -173,7 +173,7 @@ def _cpu_seconds(store: Store) -> float:
     return process_time() + store.cpu_seconds
 
 
-def _trained(size: int) -> ShelvedModel:
+def _trained(size: int) -> CachedModel:
     """A model and a delay distribution, as a training leaves them."""
     span = Span.of(size, TRAINED_DAYS)
     clicks, as_of = span.clicks, span.end + WINDOW
@@ -184,10 +184,10 @@ def _trained(size: int) -> ShelvedModel:
         known.delay, known.age, clicks.rows, clicks.campaigns, window=WINDOW, min_conversions=1
     )
     trained = Trained(TARGET, WINDOW, as_of, as_of, "model")
-    return ShelvedModel("000001", trained, training.model, delays)
+    return CachedModel("000001", trained, training.model, delays)
 
 
-def _refit(size: int, shelved: ShelvedModel) -> Row:
+def _refit(size: int, shelved: CachedModel) -> Row:
     """The hourly refit of a delayed target as of an hour after the last click."""
     span = Span.of(size, 1)
     as_of = span.end + HOUR
@@ -213,7 +213,7 @@ def _refit(size: int, shelved: ShelvedModel) -> Row:
     }
 
 
-def _relabel_and_fit(log: ClickLog, shelved: ShelvedModel, as_of: float) -> dict[str, float]:
+def _relabel_and_fit(log: ClickLog, shelved: CachedModel, as_of: float) -> dict[str, float]:
     settings = load_settings()
     found = relabelled(log, shelved, TARGET, as_of, settings)
     if found is None:

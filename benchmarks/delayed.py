@@ -74,8 +74,8 @@ def _backtest(sizes: Sizes, seed: int, sight: Sight) -> DelayedBacktest:
     return delayed_backtest(
         platform.hours(0, 24 * sizes.days).stream,
         SmoothedIsotonic(),
-        judged_from=end - sizes.judged * DAY,
-        judged_until=end,
+        evaluated_from=end - sizes.judged * DAY,
+        evaluated_until=end,
         pccem=RULES,
         training=TrainingRules(num_threads=sizes.threads),
         sight=sight,

@@ -42,7 +42,7 @@ Row = dict[str, Cell]
 
 STAGES: Stages = {
     "fold s": (BinsStore, "fold"),
-    "judge s": (Refitter, "_judge"),
+    "judge s": (Refitter, "_evaluate"),
     "read s": (BinsStore, "hour_tables"),
     "fit s": (app.worker.refit, "refit_target"),
     "report s": (TargetReport, "of"),

@@ -5,7 +5,7 @@ logs of any length. `backtest/` replays methods hour by hour, `ab_test/` analyse
 `auction/` runs logged auctions again, `simulation/` makes traffic whose truth is known.
 """
 
-from evaluation.ab_test.analysis import AbReadout, ArmReadout, SampleRatio, ab_readout
+from evaluation.ab_test.analysis import AbAnalysis, ArmAnalysis, SampleRatio, ab_analysis
 from evaluation.ab_test.arm_log import Estimate
 from evaluation.auction import (
     AuctionComparison,
@@ -70,8 +70,8 @@ from evaluation.simulation.ad_platform import Platform, PlatformHour
 from evaluation.simulation.click_platform import ClickHour, ClickPlatform
 
 __all__ = [
-    "AbReadout",
-    "ArmReadout",
+    "AbAnalysis",
+    "ArmAnalysis",
     "AuctionComparison",
     "Backtest",
     "BehaviourStudy",
@@ -102,7 +102,7 @@ __all__ = [
     "SearchLog",
     "SearchPlatform",
     "SlotLayout",
-    "ab_readout",
+    "ab_analysis",
     "auc",
     "backtest",
     "behaviour_study",

@@ -9,8 +9,8 @@ labels.
 from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.errors import ClickLogError, ClickLogUnavailable
 from app.click_log.log import ClickLog, DatasetSize
+from app.click_log.maintenance import UnattributedConversions
 from app.click_log.rows import ClosedClick
-from app.click_log.settling import Strays
 
 __all__ = [
     "ClickLog",
@@ -20,5 +20,5 @@ __all__ = [
     "DatasetSize",
     "LoggedClicks",
     "LoggedConversions",
-    "Strays",
+    "UnattributedConversions",
 ]

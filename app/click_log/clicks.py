@@ -1,7 +1,4 @@
-"""Closed clicks of one target as arrays.
-
-Conversions of one target as the click log knows them.
-"""
+"""Closed clicks and conversions of one target as arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +83,7 @@ class LoggedClicks:
     clicks : the clicks; campaigns and categories are sorted and in use.
     click_ids : (n,) Arrow column of their ids.
     probabilities : (n,) what the atlas in force gave when each was closed; nan if nothing did.
-    settled : the conversions that are written into the clicks' own rows.
+    final : the conversions that are written into the clicks' own rows.
     total : clicks that the log holds; more than n where a sample was asked for.
     repeats : rows that were left out because another says the same.
     conflicts : rows that were left out because their click id belongs to another campaign.
@@ -95,7 +92,7 @@ class LoggedClicks:
     clicks: Clicks
     click_ids: Any
     probabilities: Floats
-    settled: LoggedConversions
+    final: LoggedConversions
     total: int
     repeats: int
     conflicts: int
@@ -108,7 +105,7 @@ class LoggedClicks:
         cls,
         table: Any,
         target: str,
-        settled: LoggedConversions,
+        final: LoggedConversions,
         *,
         total: int,
         repeats: int,
@@ -124,7 +121,7 @@ class LoggedClicks:
             _features(table),
         )
         probabilities = _numbers(table[PROBABILITY + target])
-        return cls(clicks, table[CLICK_ID], probabilities, settled, total, repeats, conflicts)
+        return cls(clicks, table[CLICK_ID], probabilities, final, total, repeats, conflicts)
 
 
 def _features(table: Any) -> Features:

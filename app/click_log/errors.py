@@ -1,10 +1,4 @@
-"""What the click log raises.
-
-ClickLogError
-├── ClickLogUnavailable   the folder or object store is away, full or refuses
-├── NewerPart             a part was written by a newer version of sirocco
-└── DamagedPart           a part's bytes are not what was written
-"""
+"""What the click log raises."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,4 @@
-"""A folder of files on this machine or in an object store, through pyarrow.fs.
-
-Files of this machine that are there whole, and for good, or not at all.
-"""
+"""A folder of files on this machine or in an object store, through pyarrow.fs: whole files only."""
 
 import os
 import re
@@ -59,7 +56,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """A file or folder: its path below the root, and its size; None for a folder."""
 
     path: str
@@ -88,11 +85,11 @@ class Folder:
         except (pa.ArrowInvalid, OSError) as error:
             raise ClickLogUnavailable(f"click log {url!r}: {error}") from error
 
-    def entries(self, path: str) -> Iterator[Entry]:
+    def entries(self, path: str) -> Iterator[FileEntry]:
         """Everything below a folder, by path; nothing where there is no such folder."""
         for found in sorted(self._infos(path), key=lambda info: str(info.path)):
             size = found.size if found.type == pafs.FileType.File else None
-            yield Entry(found.path[len(self._root) + 1 :], size)
+            yield FileEntry(found.path[len(self._root) + 1 :], size)
 
     @reaching_the_click_log()
     def write(self, path: str, data: bytes) -> None:

@@ -1,10 +1,7 @@
 """The click log: closed clicks and conversions in Parquet, on this machine or in an object store.
 
-Any number of processes may read. One writes, compacts, settles and expires at a time, as the
+Any number of processes may read. One writes, compacts, finalises and expires at a time, as the
 worker's lease has it; should two do so for a moment, rows may stand twice, and are read once.
-
-What is known of logged clicks at a moment: the join with their conversions.
-Expiry: partitions of an age go as a whole, those in quarantine too.
 """
 
 from collections import defaultdict
@@ -17,11 +14,11 @@ import numpy as np
 
 from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.folder import Folder
+from app.click_log.maintenance import UnattributedConversions, compact, count_unattributed, finalise
 from app.click_log.parts import CLICKS, CONVERSIONS, DATASETS, PART, QUARANTINE, Partition
 from app.click_log.reading import Sample, read_clicks, read_conversions
 from app.click_log.rows import ClosedClick, click_rows, conversion_rows
-from app.click_log.settling import Strays, compact, count_strays, settle
-from app.click_log.store import Shelf
+from app.click_log.store import PartStore
 from app.storage.blocks import StoredConversion
 from pccem import Attribution, attribute
 
@@ -31,9 +28,9 @@ def attributed(
 ) -> Attribution:
     """One entry per click, from these conversions and those in the clicks' own rows.
 
-    Conversions of clicks that were not read are left out: `orphans` is 0, see `Strays`.
+    Conversions of clicks that were not read are left out: see `UnattributedConversions`.
     """
-    known = conversions.with_others(clicks.settled)
+    known = conversions.with_others(clicks.final)
     rows = known.rows_among(clicks.click_ids)
     met = rows >= 0
     return attribute(
@@ -88,7 +85,7 @@ class ClickLog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._shelf = Shelf(folder)
+        self._store = PartStore(folder)
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -116,11 +113,11 @@ class ClickLog:
 
         Of more than `max_clicks`, a uniform sample: the same in every repeat with this seed.
         """
-        return read_clicks(self._shelf, target, first, behind, Sample(max_clicks, seed))
+        return read_clicks(self._store, target, first, behind, Sample(max_clicks, seed))
 
     def read_conversions(self, target: str, first: float, behind: float) -> LoggedConversions:
         """The target's conversions with occurred_at in [first, behind)."""
-        return read_conversions(self._shelf, target, first, behind, Sample())
+        return read_conversions(self._store, target, first, behind, Sample())
 
     def known(
         self,
@@ -135,30 +132,30 @@ class ClickLog:
     ) -> tuple[LoggedClicks, Attribution]:
         """The clicks of `read_clicks`, and what was known of each at `as_of`."""
         sample = Sample(max_clicks, seed)
-        clicks = read_clicks(self._shelf, target, first, behind, sample)
+        clicks = read_clicks(self._store, target, first, behind, sample)
         until = min(behind + window, nextafter(as_of, inf))
-        conversions = read_conversions(self._shelf, target, first, until, sample)
+        conversions = read_conversions(self._store, target, first, until, sample)
         return clicks, attributed(clicks, conversions, window=window, as_of=as_of)
 
-    def strays(
+    def unattributed(
         self, target: str, first: float, behind: float, *, window: float, reach: float
-    ) -> Strays:
+    ) -> UnattributedConversions:
         """Conversions with occurred_at in [first, behind) that count for no click.
 
         Clicks are looked for from `reach` seconds before the first of them.
         """
-        return count_strays(self._shelf, target, first, behind, window=window, reach=reach)
+        return count_unattributed(self._store, target, first, behind, window=window, reach=reach)
 
     def compact(self, before: float) -> int:
         """Make one part of the many of each hour that is over by then; returns how many hours."""
-        return compact(self._shelf, before)
+        return compact(self._store, before)
 
-    def settle(self, windows: Mapping[str, float], as_of: float) -> int:
+    def finalise(self, windows: Mapping[str, float], as_of: float) -> int:
         """Write conversions into the rows of hours whose attribution windows are over.
 
         `windows` are seconds by target. Returns how many hours were written.
         """
-        return settle(self._shelf, windows, as_of)
+        return finalise(self._store, windows, as_of)
 
     def expire(self, before: float) -> int:
         """Delete every hour that is over by then, quarantined parts too; returns how many."""
@@ -166,7 +163,7 @@ class ClickLog:
 
     def click_hours(self) -> list[int]:
         """The hours that hold clicks, ascending, each as its first second / 3600."""
-        return [partition.hour for partition in self._shelf.list(CLICKS)]
+        return [partition.hour for partition in self._store.list(CLICKS)]
 
     def sizes(self) -> dict[str, DatasetSize]:
         """What is stored of `clicks` and of `conversions`."""
@@ -174,7 +171,7 @@ class ClickLog:
 
     def damaged(self) -> int:
         """How many damaged parts are kept in quarantine."""
-        return self._shelf.quarantined()
+        return self._store.quarantined()
 
     def _write(
         self,
@@ -187,10 +184,10 @@ class ClickLog:
         for row in rows:
             by_hour[Partition.at(dataset, time_of(row))].append(row)
         for partition in sorted(by_hour):
-            self._shelf.write(partition, PART, table_of(by_hour[partition]))
+            self._store.write(partition, PART, table_of(by_hour[partition]))
 
     def _size(self, dataset: str) -> DatasetSize:
-        parts = [part for listed in self._shelf.list(dataset).values() for part in listed]
+        parts = [part for listed in self._store.list(dataset).values() for part in listed]
         return DatasetSize(
             sum(part.rows for part in parts), len(parts), sum(part.size for part in parts)
         )

@@ -1,7 +1,7 @@
-"""Parts: the files of a partition, named by what is in them.
+"""Parts: the Parquet files of the click log, named by what is in them.
 
-Where the rows of one hour are kept: <dataset>/date=YYYY-MM-DD/hour=HH, in UTC.
-The bytes of a part: Parquet, the same for the same rows.
+The rows of one hour (UTC) are in <dataset>/date=YYYY-MM-DD/hour=HH. The same rows make the same
+bytes.
 """
 
 import math
@@ -93,10 +93,10 @@ def partitions_between(dataset: str, first: float, behind: float) -> list[Partit
     return [Partition(dataset, hour) for hour in hours]
 
 
-SETTLED = "settled"
+FINAL = "settled"
 COMPACT = "compact"
 PART = "part"
-KINDS = (SETTLED, COMPACT, PART)
+KINDS = (FINAL, COMPACT, PART)
 """In reading order: of two rows of one click, that in the first part counts."""
 
 _DIGITS = 32
@@ -105,7 +105,7 @@ _NAME = re.compile(r"(settled|compact|part)-([0-9a-f]{32})-(\d+)(?:-([0-9a-f]{8}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file: `digest` begins the SHA-256 of its bytes, `mark` says what a settled part holds.
+    """One file: `digest` begins the SHA-256 of its bytes, `mark` says what a final part holds.
 
     The name follows from the content, so that writing the same rows again changes nothing, and
     any damage shows.

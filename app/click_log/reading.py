@@ -1,7 +1,7 @@
-"""Reading clicks and conversions of one target from the parts of many hours.
+"""Reading one target's clicks and conversions from the parts of many hours.
 
-The order in which rows are read, and which of several rows of one click counts.
-A uniform sample of bounded size from rows that come in pieces.
+Which of several rows of one click counts, and a uniform sample of bounded size where there are too
+many.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ from app.click_log.rows import (
     hash_ids,
     stacked,
 )
-from app.click_log.store import Shelf
+from app.click_log.store import PartStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +182,7 @@ class Sample:
         )
 
 
-def thinned(table: Any, sample: Sample) -> Any:
+def sampled(table: Any, sample: Sample) -> Any:
     """The rows whose click may be in the sample."""
     admitted = sample.admits(table[CLICK_ID])
     return table if admitted.all() else table.filter(admitted)
@@ -194,25 +194,25 @@ def _at_most(table: Any, hashes: Hashes, highest: np.uint64) -> tuple[Any, Hashe
 
 
 def read_clicks(
-    shelf: Shelf, target: str, first: float, behind: float, sample: Sample
+    store: PartStore, target: str, first: float, behind: float, sample: Sample
 ) -> LoggedClicks:
     """The clicks with a score for the target and clicked_at in [first, behind), by hour."""
     empty = _no_clicks(target)
     repeats = conflicts = 0
-    settled = []
-    for tables in _hours(shelf, CLICKS, first, behind, _wanted_of_clicks(target)):
+    final = []
+    for tables in _hours(store, CLICKS, first, behind, _wanted_of_clicks(target)):
         hour = distinct_clicks(
             _scored(stacked([empty, *tables]), target, first, behind), sample.seed
         )
         sample.add(hour.table, hour.hashes)
-        settled += [thinned(settled_conversions(table, target), sample) for table in tables]
+        final += [sampled(final_conversions(table, target), sample) for table in tables]
         repeats, conflicts = repeats + hour.repeats, conflicts + hour.conflicts
     kept, hashes = sample.rows()
     clicks = first_rows(stacked([empty, *kept]), hashes)
     return LoggedClicks.of(
         clicks.table,
         target,
-        LoggedConversions.of([thinned(table, sample) for table in settled]),
+        LoggedConversions.of([sampled(table, sample) for table in final]),
         total=sample.total,
         repeats=repeats + clicks.repeats,
         conflicts=conflicts + clicks.conflicts,
@@ -220,21 +220,21 @@ def read_clicks(
 
 
 def read_conversions(
-    shelf: Shelf, target: str, first: float, behind: float, sample: Sample
+    store: PartStore, target: str, first: float, behind: float, sample: Sample
 ) -> LoggedConversions:
     """The target's conversions with occurred_at in [first, behind), of clicks in the sample."""
-    hours = _hours(shelf, CONVERSIONS, first, behind, {CLICK_ID, TARGET, OCCURRED_AT}.__contains__)
+    hours = _hours(store, CONVERSIONS, first, behind, {CLICK_ID, TARGET, OCCURRED_AT}.__contains__)
     tables = [_converted(table, target, first, behind) for tables in hours for table in tables]
-    return LoggedConversions.of([thinned(table, sample) for table in tables])
+    return LoggedConversions.of([sampled(table, sample) for table in tables])
 
 
 def _hours(
-    shelf: Shelf, dataset: str, first: float, behind: float, wanted: Callable[[str], bool]
+    store: PartStore, dataset: str, first: float, behind: float, wanted: Callable[[str], bool]
 ) -> Iterator[list[Any]]:
     """The tables of each hour; one hour at a time is in memory."""
     partitions = partitions_between(dataset, first, behind)
-    for parts in shelf.list_days(partitions).values():
-        yield shelf.read(parts, wanted).tables
+    for parts in store.list_days(partitions).values():
+        yield store.read(parts, wanted).tables
 
 
 def _wanted_of_clicks(target: str) -> Callable[[str], bool]:
@@ -257,7 +257,7 @@ def _scored(table: Any, target: str, first: float, behind: float) -> Any:
     return _only(table, pc.and_(scored, _within(table[CLICKED_AT], first, behind)))
 
 
-def settled_conversions(table: Any, target: str) -> Any:
+def final_conversions(table: Any, target: str) -> Any:
     """The conversions that a part's own rows tell of, as (click_id, time)."""
     name = CONVERTED_AT + target
     if name not in table.schema.names:

@@ -1,10 +1,4 @@
-"""A click whose post-click window is over, as the click log keeps it.
-
-Closed clicks as the columns of a table.
-Conversions as the columns of a table.
-The columns of clicks and conversions, and tables whose columns differ.
-Numbers that stand for click ids: the same in every process, spread evenly over 64 bits.
-"""
+"""The columns of the click log: closed clicks and conversions as tables; hashes of click ids."""
 
 import logging
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The shelf of all parts: write, list and read them, and put damaged ones aside."""
+"""The parts in a folder: write, list and read them, and put damaged ones aside."""
 
 import logging
 from collections import defaultdict
@@ -34,7 +34,7 @@ class Contents:
     tables: list[Any]
 
 
-class Shelf:
+class PartStore:
     """The parts in a folder. What is returned as written is durable."""
 
     def __init__(self, folder: Folder) -> None:

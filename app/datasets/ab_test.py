@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.datasets.tables import LogColumn, read_table, require_columns
 from app.errors import CommandError
-from evaluation import AbReadout, ab_readout
+from evaluation import AbAnalysis, ab_analysis
 
 _MOST_ARMS = 50
 _VALUE, _OUTCOME = "value", "outcome"
@@ -55,7 +55,7 @@ class AbTestLog:
     clicks: NDArray[np.float64] | None
     units: NDArray[np.int32] | None
 
-    def analysed(self, control: str, split: Mapping[str, float] | None) -> AbReadout:
+    def analysed(self, control: str, split: Mapping[str, float] | None) -> AbAnalysis:
         """The analysis; its arms are indices into the names here."""
         self._check(control)
         if split is not None and split.keys() != set(self.arms):
@@ -66,7 +66,7 @@ class AbTestLog:
         shares: dict[Hashable, float] | None = (
             None if split is None else {code_of[name]: split[name] for name in split}
         )
-        return ab_readout(
+        return ab_analysis(
             self.rows,
             self.costs,
             self.values,

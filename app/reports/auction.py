@@ -20,7 +20,7 @@ from app.results.auction import (
 )
 from app.results.formatting import shown
 from evaluation import score_quantiles
-from evaluation.auction import JudgedModel, SweptPoint
+from evaluation.auction import SimulatedModel, SweptPoint
 from evaluation.auction.comparison import logged_predictions
 
 _PERCENT = 100.0
@@ -75,7 +75,7 @@ def _tiles(findings: AuctionFindings) -> list[Tile]:
     ]
 
 
-def _change_tile(candidate: JudgedModel, name: str) -> Tile:
+def _change_tile(candidate: SimulatedModel, name: str) -> Tile:
     change = candidate.changes[name]
     value, interval = change_text(change)
     return Tile(_NAMES[name], value, interval, change.value > 0.0 if change.is_clear else None)
@@ -93,7 +93,7 @@ def _models(findings: AuctionFindings) -> Section:
     return Section("What the models would bring", "", parts)
 
 
-def _changes(candidate: JudgedModel, confidence: float) -> Chart:
+def _changes(candidate: SimulatedModel, confidence: float) -> Chart:
     changes = [candidate.changes[name] for name in _CHANGED]
     return differences_chart(
         [_NAMES[name] for name in _CHANGED],

@@ -8,7 +8,13 @@ import numpy as np
 
 from app.results.formatting import shown
 from calibrators.samples import Floats
-from evaluation.auction import AuctionComparison, JudgedModel, RelativeChange, SearchLog, SweptPoint
+from evaluation.auction import (
+    AuctionComparison,
+    RelativeChange,
+    SearchLog,
+    SimulatedModel,
+    SweptPoint,
+)
 
 CLEAR_AGREEMENT = 0.9
 _ENOUGH_CLICKS = 100
@@ -41,7 +47,7 @@ class AuctionFindings:
         return self.comparison.simulator.log
 
     @property
-    def candidate(self) -> JudgedModel | None:
+    def candidate(self) -> SimulatedModel | None:
         """The model compared with the one in force, where there is one."""
         return self.comparison.models.get("candidate")
 
@@ -53,7 +59,7 @@ class AuctionFindings:
             return "The log has scores of one model: give another with --candidate to compare them."
         return candidate.conclusion.sentence + self._contrast(candidate)
 
-    def _contrast(self, candidate: JudgedModel) -> str:
+    def _contrast(self, candidate: SimulatedModel) -> str:
         """Whether the offline metrics say the opposite."""
         before, after = self.comparison.baseline.offline, candidate.offline
         clicks = candidate.changes["click_yield"]
@@ -134,7 +140,7 @@ def rows_of(findings: AuctionFindings) -> list[list[str]]:
     return rows
 
 
-def _change_cells(candidate: JudgedModel | None, name: str) -> list[str]:
+def _change_cells(candidate: SimulatedModel | None, name: str) -> list[str]:
     return [] if candidate is None else [*change_text(candidate.changes[name])]
 
 
@@ -145,7 +151,7 @@ def change_text(change: RelativeChange) -> tuple[str, str]:
     return f"{change.value:+.1%}", f"{change.lower:+.1%} to {change.upper:+.1%}"
 
 
-def _offline_change(models: Sequence[JudgedModel], name: str) -> str:
+def _offline_change(models: Sequence[SimulatedModel], name: str) -> str:
     before, after = (model.offline[name] for model in models)
     if isnan(before) or isnan(after) or before == 0.0 or name == "pcoc":
         return ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.storage.blocks import LARGEST_WEIGHT, PackedRows, StoredConversion
 from app.storage.clicks import ClickEvents, OpenClick
-from app.storage.event_columns import Entry, EventColumns, stored_id
+from app.storage.event_columns import EventColumns, LogEntry, stored_id
 from app.storage.keys import TargetHour, shard_of
 
 _ZERO: Final = struct.pack("<d", 0.0)
@@ -36,15 +36,15 @@ class EventBatch:
     __slots__ = ("_columns", "_entries", "_repeats", "_size", "click_events")
 
     def __init__(self) -> None:
-        self.click_events = ClickEvents()
+        self.click_events: ClickEvents | None = None
         self._columns: dict[tuple[int, str, int, bool], _Columns] = {}
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._repeats = 0
         self._size = 0
 
     def __len__(self) -> int:
         """Number of events, those that repeat an id of the batch included."""
-        return self._size + len(self.click_events)
+        return self._size + (0 if self.click_events is None else len(self.click_events))
 
     @property
     def repeats(self) -> int:
@@ -101,7 +101,7 @@ class EventBatch:
         """
         if cell is not None and not 0.0 <= cell.score <= 1.0:
             raise ValueError(_complaint(cell.score, 0.0, 1.0))
-        number = self.click_events.add_click(place, click, opens)
+        number = self._of_clicks().add_click(place, click, opens)
         if cell is not None:
             key = (shard_of(click.campaign), cell.target, cell.hour, False)
             columns = self._columns.setdefault(key, _Columns())
@@ -111,13 +111,18 @@ class EventBatch:
         self, place: int, click_id: str, name: str, occurred_at: float, value: float
     ) -> None:
         """Add what was done after a click; the same at the same time is a duplicate."""
-        self.click_events.add_behaviour(place, click_id, name, occurred_at, value)
+        self._of_clicks().add_behaviour(place, click_id, name, occurred_at, value)
 
     def add_conversion(self, place: int, conversion: StoredConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
-        self.click_events.add_conversion(place, conversion)
+        self._of_clicks().add_conversion(place, conversion)
 
-    def entries(self) -> Iterator[Entry]:
+    def _of_clicks(self) -> ClickEvents:
+        if self.click_events is None:
+            self.click_events = ClickEvents()
+        return self.click_events
+
+    def entries(self) -> Iterator[LogEntry]:
         """A block per log, but one more where only some of its events have ids, and for columns."""
         left = dict(self._columns)
         for entry in self._entries:
@@ -130,7 +135,7 @@ class EventBatch:
                 yield clicks.behind(entry)
         for (shard, target, hour, _), columns in left.items():
             log = TargetHour(shard, target, hour)
-            yield Entry(log, list(columns.ids), columns.block(), columns.numbers)
+            yield LogEntry(log, list(columns.ids), columns.block(), columns.numbers)
 
 
 class _Columns:
@@ -185,7 +190,7 @@ class _Columns:
             _values(self.positives) + _ONE * clicks,
         )
 
-    def behind(self, entry: Entry) -> Entry:
+    def behind(self, entry: LogEntry) -> LogEntry:
         """The entry, all rows of which have ids, with our clicks behind them."""
         names, rows, scores, counts, positives = entry.block
         places = {name: place for place, name in enumerate(names)}
@@ -198,7 +203,7 @@ class _Columns:
             counts + _ZERO * clicks,
             positives + _ONE * clicks,
         )
-        return Entry(entry.log, entry.ids, joined, self.numbers)
+        return LogEntry(entry.log, entry.ids, joined, self.numbers)
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:

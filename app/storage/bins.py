@@ -1,6 +1,6 @@
-"""Bins by target and hour, kept in Redis as one table per shard.
+"""Bins by target and hour in Redis, one table for each of 16 shards: folding, reading, writing.
 
-Tables of one shard by hour, unpacked a block of campaigns at a time.
+A refit reads many hours of a shard and unpacks them a block of campaigns at a time.
 """
 
 from bisect import bisect_left
@@ -11,9 +11,10 @@ import numpy as np
 import redis
 
 from app.storage import keys
-from app.storage.errors import CorruptBins, reaching_the_store
+from app.storage.errors import CorruptBins
 from app.storage.folding import BYTES_AT_ONCE, Folding
 from app.storage.keys import TargetHour
+from app.storage.redis.client import reaching_the_store
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.names import even_spans
 from calibrators.bins.packed_table import PackedTable
@@ -59,17 +60,17 @@ _WRITE_BYTES = 1024 * 1024
 
 class BinsStore:
     """What the worker reads and writes. Every write renews a life of ttl_seconds, and for bins of
-    calibrated probabilities of judged_seconds where given."""
+    calibrated probabilities of calibrated_seconds where given."""
 
     def __init__(
         self,
         client: redis.Redis,
         ttl_seconds: int,
         fold_bytes: int = BYTES_AT_ONCE,
-        judged_seconds: int | None = None,
+        calibrated_seconds: int | None = None,
     ) -> None:
         self._client = client
-        self._judged_seconds = ttl_seconds if judged_seconds is None else judged_seconds
+        self._calibrated_seconds = ttl_seconds if calibrated_seconds is None else calibrated_seconds
         self._folding = Folding(client, ttl_seconds, fold_bytes)
 
     @reaching_the_store()
@@ -117,14 +118,14 @@ class BinsStore:
         first is asked for."""
         hours = range(first_hour, last_hour_exclusive)
         for shard in range(keys.SHARDS):
-            tables = self._tables(shard, target, hours, judged=False)
+            tables = self._tables(shard, target, hours, calibrated=False)
             yield from BinsTable.merge_in_blocks(tables)
 
     def shards_of_hour(self, target: str, hour: int) -> Iterator[BinsTable]:
         """The folded bins of one hour, shard after shard."""
         for shard in range(keys.SHARDS):
             hours = range(hour, hour + 1)
-            yield BinsTable.merge_packed(self._tables(shard, target, hours, judged=False))
+            yield BinsTable.merge_packed(self._tables(shard, target, hours, calibrated=False))
 
     def history(self, target: str, first_hour: int, last_hour_exclusive: int) -> "HourBlocks":
         """The folded bins by hour of first_hour <= hour < last_hour_exclusive, in blocks of
@@ -142,20 +143,24 @@ class BinsStore:
         last = None
         for at in range(0, len(held), TABLES_AT_ONCE):
             places = held[at : at + TABLES_AT_ONCE]
-            for place, (key, data) in zip(places, self._read(places, judged=False), strict=True):
+            for place, (key, data) in zip(
+                places, self._read(places, calibrated=False), strict=True
+            ):
                 if data is not None:
                     last = _table(key, data, last)
                     tables[place.hour] = last
         return tables
 
     @reaching_the_store()
-    def write_judged(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:
+    def write_calibrated(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:
         """Store the bins of calibrated probabilities of one hour, a table for each shard in turn,
-        in the place of older ones. `judged_hours` has the hour once the last of them is stored."""
+        in the place of older ones; `calibrated_hours` has the hour once the last is stored."""
         pipeline, size = self._client.pipeline(transaction=True), 0
         for shard, table in enumerate(blocks):
             data = table.to_bytes()
-            pipeline.set(TargetHour(shard, target, hour).judged, data, ex=self._judged_seconds)
+            pipeline.set(
+                TargetHour(shard, target, hour).calibrated, data, ex=self._calibrated_seconds
+            )
             size += len(data)
             if size > _WRITE_BYTES:
                 pipeline.execute()
@@ -163,60 +168,62 @@ class BinsStore:
         pipeline.execute()
 
     @reaching_the_store()
-    def judged_hours(self, target: str, first_hour: int, last_hour_exclusive: int) -> set[int]:
-        """Those of first_hour <= hour < last_hour_exclusive that were judged."""
+    def calibrated_hours(self, target: str, first_hour: int, last_hour_exclusive: int) -> set[int]:
+        """Those of first_hour <= hour < last_hour_exclusive that were evaluated."""
         hours = range(first_hour, last_hour_exclusive)
         pipeline = self._client.pipeline(transaction=False)
         for hour in hours:
             # The shards of an hour are written one after the other: the last speaks for all.
-            pipeline.exists(TargetHour(keys.SHARDS - 1, target, hour).judged)
+            pipeline.exists(TargetHour(keys.SHARDS - 1, target, hour).calibrated)
         return {hour for hour, held in zip(hours, pipeline.execute(), strict=True) if held}
 
-    def judged_window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
-        """The sum of the judged bins of first_hour <= hour < last_hour_exclusive."""
-        return BinsTable.merge(self.judged_blocks(target, first_hour, last_hour_exclusive))
+    def calibrated_window(
+        self, target: str, first_hour: int, last_hour_exclusive: int
+    ) -> BinsTable:
+        """The same of the bins of calibrated probabilities."""
+        return BinsTable.merge(self.calibrated_blocks(target, first_hour, last_hour_exclusive))
 
-    def judged_blocks(
+    def calibrated_blocks(
         self, target: str, first_hour: int, last_hour_exclusive: int
     ) -> Iterator[BinsTable]:
         """The same in tables, as `window_blocks` has them."""
         hours = range(first_hour, last_hour_exclusive)
         for shard in range(keys.SHARDS):
-            tables = self._tables(shard, target, hours, judged=True)
+            tables = self._tables(shard, target, hours, calibrated=True)
             yield from BinsTable.merge_in_blocks(tables)
 
     @reaching_the_store()
-    def _tables(self, shard: int, target: str, hours: range, judged: bool) -> list[PackedTable]:
+    def _tables(self, shard: int, target: str, hours: range, calibrated: bool) -> list[PackedTable]:
         """One shard's tables whose sum is that of the hours: so many, or one more, at most."""
         held = [TargetHour(shard, target, hour) for hour in hours]
         tables: list[PackedTable] = []
         for at in range(0, len(held), TABLES_AT_ONCE):
             if tables:
                 tables = [BinsTable.merge_packed(tables).packed]
-            stored = self._read(held[at : at + TABLES_AT_ONCE], judged)
+            stored = self._read(held[at : at + TABLES_AT_ONCE], calibrated)
             for key, data in stored:
                 if data is not None:
                     tables.append(_table(key, data, tables[-1] if tables else None))
         return tables
 
-    def _read(self, held: list[TargetHour], judged: bool) -> Iterator[tuple[str, bytes | None]]:
+    def _read(self, held: list[TargetHour], calibrated: bool) -> Iterator[tuple[str, bytes | None]]:
         at, count = 0, _FIRST_TABLES
         while some := held[at : at + count]:
-            found = self._read_together(some, judged)
+            found = self._read_together(some, calibrated)
             yield from found
             largest = max(len(data or b"") for _, data in found)
             at, count = at + count, max(1, _REPLY_BYTES // max(largest, 1))
 
     def _read_together(
-        self, held: list[TargetHour], judged: bool
+        self, held: list[TargetHour], calibrated: bool
     ) -> list[tuple[str, bytes | None]]:
         pipeline = self._client.pipeline(transaction=False)
         for hour in held:
-            if judged:
-                pipeline.get(hour.judged)
+            if calibrated:
+                pipeline.get(hour.calibrated)
             else:
                 pipeline.hget(hour.bins, "table")
-        names = [hour.judged if judged else hour.bins for hour in held]
+        names = [hour.calibrated if calibrated else hour.bins for hour in held]
         return list(zip(names, pipeline.execute(), strict=True))
 
 

@@ -1,28 +1,16 @@
-"""Packed blocks of events: what one request appends to one log.
+"""The bytes of a block: the events, or the conversions, that one request appends to one log.
 
-Layout, little-endian: magic "SBLK", schema_version u2, length of the body u4, CRC-32 of the body
-u4; then the body:
+Little-endian: magic "SBLK" or "SCNV", schema_version u2, length of the body u4, CRC-32 of the body
+u4, the body. Of n events of m campaigns it holds
 
     campaigns m u4, rows n u4
     names of the m campaigns (`calibrators.bins.codecs`)
     rows u4 (n), scores f8 (n), counts f8 (n), positives f8 (n)
 
-Behind the body the store appends n marks u1 when some of the rows were there already: 1 marks a
-duplicate, and `decode_block` leaves it out.
-
-The frame around the body of every packed block: what it is, and that it is whole.
-
-Little-endian: magic (4 bytes), schema_version u2, length of the body u4, CRC-32 of the body u4, the
-body. Behind it stand the marks that the store has appended, if any.
-Packed blocks of conversions: what one request appends to one log.
-
-Layout, little-endian: magic "SCNV", schema_version u2, length of the body u4, CRC-32 of the body
-u4; then the body, MessagePack: an array of three arrays, the click ids (strings), the times (epoch
-seconds, floats) and the values (floats, or nil where there is none).
-
-Behind the body the store appends n marks u1 when some of the n conversions do not count: 1 marks
-one that was stored before or is refused, and `decode_conversions` leaves it out.
-Many packed blocks read in one go: a log holds thousands of small ones.
+and of conversions, as MessagePack, an array of three arrays: click ids (strings), times (epoch
+seconds, floats), values (floats, or nil where there is none). Behind the body the store appends n
+marks u1 when some of the rows do not count: 1 marks a duplicate or what is refused, and decoding
+leaves it out.
 """
 
 import struct

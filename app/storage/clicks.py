@@ -1,11 +1,6 @@
 """Open clicks: they gather behaviours for a while, then the worker closes them, exactly once.
 
-To close is three steps: `begin_close` marks what is due and hands it out, the caller writes it
-down, `finish_close` removes it. From its mark on a click changes no more, so a step that is
-repeated after a death hands out, writes and removes the same. A full store lets all three pass,
-for they free memory.
-
-One open click, and the fields of the hash that holds it in Redis.
+An open click is a hash in Redis:
 
     campaign            the campaign
     at                  when it was clicked
@@ -15,17 +10,22 @@ One open click, and the fields of the hash that holds it in Redis.
     s:<feature>         a feature that is a string
     b:<at>:<name>       value of a behaviour of that time
 
-All as text; numbers as Python's `repr`, which reads back exactly. Short fields and values keep the
+all as text, numbers as Python's `repr`, which reads back exactly. Short fields and values keep the
 hash in its compact form. Behaviours that wait for their click are a hash of `b:` fields alone.
-Events of one request that name a click: clicks, behaviours and conversions.
 
-append.lua takes them as one MessagePack map of the rules and of three arrays, an array an event:
+Events of one request that name a click go to append.lua as one MessagePack map of the rules and of
+three arrays, an array an event:
 
     clicks        place, shard, click id, hour, mark, time, fields and values of the open click
     behaviours    place, shard, click id, hour, time, field, value
     conversions   place, shard, click id, time, key of the stored ones, what is stored of it
 
 A place is the event's index in its request. Times and values are text: Lua would round them.
+
+To close is three steps: `begin_close` marks what is due and hands it out, the caller writes it
+down, `finish_close` removes it. From its mark on a click changes no more, so a step that is
+repeated after a death hands out, writes and removes the same. A full store lets all three pass,
+for they free memory.
 """
 
 import logging
@@ -41,9 +41,8 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import StoredConversion, encode_conversions
-from app.storage.errors import reaching_the_store
-from app.storage.keys import ConversionHour, shard_of
-from app.storage.redis.client import as_text, lua
+from app.storage.keys import TargetHour, shard_of
+from app.storage.redis.client import as_text, lua, reaching_the_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +287,7 @@ class ClickRules:
 class ConversionEntry(NamedTuple):
     """One block of conversions on its way to its log; numbers are those of its events."""
 
-    log: ConversionHour
+    log: TargetHour
     numbers: "array[int]"
     block: bytes
 
@@ -302,7 +301,7 @@ class ClickEvents:
         self._clicks: list[tuple[int, int, str, int, str, str, list[str]]] = []
         self._behaviours: list[tuple[int, int, str, int, str, str, str]] = []
         self._conversions: list[tuple[int, int, str, str, str, str]] = []
-        self._logs: dict[ConversionHour, list[tuple[int, StoredConversion]]] = {}
+        self._logs: dict[TargetHour, list[tuple[int, StoredConversion]]] = {}
 
     def __len__(self) -> int:
         return len(self._clicks) + len(self._behaviours) + len(self._conversions)
@@ -330,7 +329,7 @@ class ClickEvents:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         at, shard = repr(conversion.occurred_at), shard_of(conversion.click_id)
         hour = int(conversion.occurred_at // _HOUR_SECONDS)
-        log = ConversionHour(shard, conversion.target, hour)
+        log = TargetHour(shard, conversion.target, hour)
         self._logs.setdefault(log, []).append((len(self._conversions), conversion))
         member = f"{at}:{conversion.click_id}"
         row = (place, shard, conversion.click_id, at, log.converted, member)

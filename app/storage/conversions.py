@@ -1,8 +1,7 @@
 """Conversions on their way from requests to the click log: handed over exactly once.
 
-`read` hands out the blocks at the head of one log, `drop` takes them away when they are written
-down. What was read is told by its digest: a `drop` that is repeated, or that another came before,
-takes nothing away.
+`read` hands out the blocks at the head of a log, `drop` takes them away once they are written down.
+It knows them by their digest: one that is repeated takes nothing away.
 """
 
 import logging
@@ -13,14 +12,11 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import StoredConversion, decode_conversions
-from app.storage.errors import reaching_the_store
-from app.storage.keys import ConversionHour
-from app.storage.redis.client import lua
+from app.storage.keys import TargetHour
+from app.storage.redis.client import lua, reaching_the_store
 
 BYTES_AT_ONCE = 1024 * 1024
 DAMAGED_SECONDS = 7 * 24 * 3600
-
-__all__ = ["ConversionHour", "ConversionLog", "ReadMark", "StoredConversion"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,42 +40,42 @@ class ConversionLog:
         self._drop = client.register_script(lua("drop_conversions"))
 
     @reaching_the_store()
-    def pending(self) -> list[ConversionHour]:
+    def pending(self) -> list[TargetHour]:
         """The logs that hold conversions, or did a moment ago."""
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(keys.SHARDS):
             pipeline.smembers(keys.conversion_logs(shard))
         return [
-            ConversionHour.from_member(shard, member)
+            TargetHour.from_member(shard, member)
             for shard, members in enumerate(pipeline.execute())
             for member in sorted(members)
         ]
 
     @reaching_the_store()
-    def read(self, log: ConversionHour) -> tuple[ReadMark, list[StoredConversion]]:
+    def read(self, log: TargetHour) -> tuple[ReadMark, list[StoredConversion]]:
         """The conversions at the head of a log, and the mark that drops them.
 
         About a megabyte of them: read and drop until the mark says 0 blocks. A block that cannot be
         read is logged; `drop` sets it aside.
         """
-        names = [log.log, keys.conversion_logs(log.shard)]
+        names = [log.conversions, keys.conversion_logs(log.shard)]
         digest, blocks = self._read(keys=names, args=(log.member, self._bytes_at_once))
         conversions, damaged = _decoded(log, blocks)
         return ReadMark(len(blocks), digest, tuple(damaged)), conversions
 
     @reaching_the_store()
-    def drop(self, log: ConversionHour, mark: ReadMark) -> bool:
+    def drop(self, log: TargetHour, mark: ReadMark) -> bool:
         """Take away what `read` handed out; False if that is not at the head any more."""
         if not mark.blocks:
             return False
-        names = [log.log, keys.conversion_logs(log.shard), keys.damaged(log.shard)]
+        names = [log.conversions, keys.conversion_logs(log.shard), keys.damaged(log.shard)]
         seen: list[bytes | int] = [DAMAGED_SECONDS, mark.blocks, mark.digest]
         arguments = (log.member, *seen, *mark.damaged)
         return bool(self._drop(keys=names, args=arguments))
 
 
 def _decoded(
-    log: ConversionHour, blocks: Sequence[bytes]
+    log: TargetHour, blocks: Sequence[bytes]
 ) -> tuple[list[StoredConversion], list[bytes]]:
     conversions: list[StoredConversion] = []
     damaged: list[bytes] = []
@@ -87,6 +83,6 @@ def _decoded(
         try:
             conversions += decode_conversions(data, log.target)
         except ValueError as error:
-            _log.error("block of %s set aside: %s", log.log, error)
+            _log.error("block of %s set aside: %s", log.conversions, error)
             damaged.append(data)
     return conversions, damaged

@@ -1,20 +1,4 @@
-"""What storage raises.
-
-StorageError
-├── StorageUnavailable    the store is away, frozen, full or refuses writes
-├── IdempotencyConflict   one idempotency key, two different requests
-├── LeaseLost             the lease is not, or no longer, held
-├── UnknownVersion        no such version is kept
-├── CorruptVersion        a stored version's bytes are not what was published
-├── CorruptBins           stored bins are not readable
-├── QueueFull             too many jobs are waiting
-└── TooManyOverrides      too many campaigns have calibrators of their own
-"""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from redis.exceptions import RedisError
+"""What storage raises."""
 
 
 class StorageError(Exception):
@@ -72,12 +56,3 @@ class TooManyOverrides(StorageError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} campaigns have calibrators of their own, the most there may be")
-
-
-@contextmanager
-def reaching_the_store() -> Iterator[None]:
-    """Turns whatever a call to Redis raises into StorageUnavailable; also a decorator."""
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise StorageUnavailable(f"the store failed: {error}") from error

@@ -1,11 +1,7 @@
-"""Events of one target as columns, and the blocks that they become: one per log.
+"""Events of one target as columns, cut into blocks, one per log, over all of them at once.
 
-What an event at a time takes some dozen Python calls is done here over all of them at once.
-
-Ids of events as the store keeps them, and how append.lua is given them: as one argument.
-
-That argument is a MessagePack array of raw strings; an argument an id would cost the client, the
-protocol and the script more than the checking of the ids itself.
+Ids go to append.lua as one argument, a MessagePack array of raw strings: an argument an id would
+cost client, protocol and script more than the checking of the ids itself.
 """
 
 import struct
@@ -64,7 +60,7 @@ Integers = NDArray[np.int64]
 _ONE: Final = struct.pack("<d", 1.0)
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One block on its way to its log.
 
     No row has an id and there are no numbers, or the first rows have ids, and each of the others
@@ -122,7 +118,7 @@ class EventColumns:
             ids=[self.ids[place] for place in kept.tolist()],
         )
 
-    def entries(self, target: str) -> Iterator[Entry]:
+    def entries(self, target: str) -> Iterator[LogEntry]:
         """A block per log; rows come in the order of their campaigns."""
         if not len(self):
             return
@@ -135,7 +131,7 @@ class EventColumns:
 
     def _cut(
         self, target: str, order: Integers, begins: Integers, firsts: Integers
-    ) -> Iterator[Entry]:
+    ) -> Iterator[LogEntry]:
         """order (n,) sorts by log and campaign; begins: where each campaign of a log starts in it;
         firsts: which of those is the first of its log.
         """
@@ -157,7 +153,7 @@ class EventColumns:
                 positives[values],
             )
             log = TargetHour(shard_of(some[0]), target, hour)
-            yield Entry(log, ids[start:stop] if ids else (), block, ())
+            yield LogEntry(log, ids[start:stop] if ids else (), block, ())
 
     def _logs(self) -> Integers:
         """Numbers (n,) of the logs of the events, by hour and shard."""

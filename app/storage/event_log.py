@@ -17,10 +17,10 @@ from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.blocks import encode_block
 from app.storage.clicks import ClickRules, Refusal, StoreRefusal
-from app.storage.errors import IdempotencyConflict, reaching_the_store
+from app.storage.errors import IdempotencyConflict
 from app.storage.event_columns import pack_ids
 from app.storage.keys import TargetHour
-from app.storage.redis.client import lua
+from app.storage.redis.client import lua, reaching_the_store
 
 LONGEST_IDEMPOTENCY_KEY = 255
 
@@ -81,11 +81,11 @@ class EventLog:
             status, duplicates, refused = await self._append(keys=names, args=arguments)
         if status == _CONFLICT:
             raise IdempotencyConflict(idempotency_key or "")
-        told = _refused(batch, refused) if refused else ()
+        refusals = _refused(batch, refused) if refused else ()
         if status == _REPLAYED:
-            return Appended(0, len(batch) - len(told), told)
+            return Appended(0, len(batch) - len(refusals), refusals)
         duplicates += batch.repeats
-        return Appended(len(batch) - duplicates - len(told), duplicates, told)
+        return Appended(len(batch) - duplicates - len(refusals), duplicates, refusals)
 
     def _request(
         self, batch: EventBatch, idempotency_key: str | None, fingerprint: str
@@ -100,7 +100,7 @@ class EventLog:
         return names, arguments
 
     def _packed_clicks(self, batch: EventBatch) -> bytes:
-        if not len(batch.click_events):
+        if batch.click_events is None:
             return b""
         return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
 
@@ -121,8 +121,10 @@ def _keys_of(log: TargetHour) -> tuple[str, ...]:
 
 
 def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
+    if batch.click_events is None:
+        return
     for log, numbers, block in batch.click_events.conversion_entries():
-        names += (log.log, keys.conversion_logs(log.shard))
+        names += (log.conversions, keys.conversion_logs(log.shard))
         arguments += (log.member, block, _packed(numbers))
 
 
@@ -136,7 +138,7 @@ def _refused(
     batch: EventBatch, refused: Sequence[tuple[int, int, bytes]]
 ) -> tuple[StoreRefusal, ...]:
     """What the script refused; of a request that is sent again, what is still in the batch."""
-    places = batch.click_events.places()
+    places = set() if batch.click_events is None else batch.click_events.places()
     return tuple(
         StoreRefusal(place, Refusal(reason), detail.decode())
         for place, reason, detail in refused

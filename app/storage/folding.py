@@ -1,10 +1,9 @@
-"""Folding: the blocks of a log become bins, each event exactly once.
+"""Folding: the blocks of a log are added to its bins, each event exactly once.
 
 A fold reads the stored bins, the counter of folds and, page by page, the first blocks of the log,
 adds outside of Redis, and commits with one script that refuses when the counter has moved since.
 Two folders at work at once, or one that dies between the two steps, can therefore neither double
-nor lose events. Of a page only its table of bins is kept, and the stored bins are written once for
-many pages; both have a bound, however long the log is.
+nor lose events. Memory is bounded, however long the log is.
 """
 
 import logging

@@ -7,8 +7,8 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import QueueFull, reaching_the_store
-from app.storage.redis.client import as_text, lua
+from app.storage.errors import QueueFull
+from app.storage.redis.client import as_text, lua, reaching_the_store
 
 Status = Literal["queued", "running", "done", "failed"]
 

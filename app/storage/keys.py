@@ -67,13 +67,32 @@ HEARTBEAT = "sirocco:{maps}:heartbeat"
 FEATURES = "sirocco:{maps}:features"
 OVERRIDES = "sirocco:{maps}:overrides"
 CLICK_COUNTERS = "sirocco:{maps}:clicks"
+MODEL_SEQUENCE = "sirocco:{maps}:models"
 
 # Formats of a shard that Python and Lua read alike: append.lua fills them in itself.
 CLICK = "sirocco:{%02d}:click:"
 CLICKED = "sirocco:{%02d}:clicked:"
 OPEN_CLICKS = "sirocco:{%02d}:open"
 WAITING = "sirocco:{%02d}:waiting"
-MODEL_SEQUENCE = "sirocco:{maps}:models"
+
+# Of a shard's number.
+logs = "sirocco:{{{:02d}}}:logs".format
+hours = "sirocco:{{{:02d}}}:hours".format
+damaged = "sirocco:{{{:02d}}}:damaged".format
+conversion_logs = "sirocco:{{{:02d}}}:conversion_logs".format
+_of_target_hour = "sirocco:{{{:02d}}}:{}:{}".format
+
+# Of a name; with an empty one, the prefix of all of the kind.
+request = "sirocco:{{maps}}:request:{}".format
+version = "sirocco:{{maps}}:version:{}".format
+lease = "sirocco:{{maps}}:lease:{}".format
+fence = "sirocco:{{maps}}:fence:{}".format
+job = "sirocco:{{maps}}:job:{}".format
+models = "sirocco:{{maps}}:models:{}".format
+
+# Of a target, and of a model's version or the moment of a training.
+model = "sirocco:{{maps}}:model:{}:{}".format
+training = "sirocco:{{maps}}:training:{}:{:.0f}".format
 
 
 def shard_of(name: str) -> int:
@@ -108,66 +127,32 @@ class TargetHour(NamedTuple):
     @property
     def log(self) -> str:
         """Key of the blocks that are not folded yet."""
-        return f"{_shard(self.shard)}:log:{self.member}"
+        return _of_target_hour(self.shard, "log", self.member)
 
     @property
     def seen(self) -> str:
         """Key of the ids of events that were stored."""
-        return f"{_shard(self.shard)}:seen:{self.member}"
+        return _of_target_hour(self.shard, "seen", self.member)
 
     @property
     def bins(self) -> str:
         """Key of the folded bins."""
-        return f"{_shard(self.shard)}:bins:{self.member}"
+        return _of_target_hour(self.shard, "bins", self.member)
 
     @property
-    def judged(self) -> str:
+    def calibrated(self) -> str:
         """Key of the bins of calibrated probabilities."""
-        return f"{_shard(self.shard)}:judged:{self.member}"
-
-
-class ConversionHour(NamedTuple):
-    """One hour of conversions of one target within one shard: what a log is kept for."""
-
-    shard: int
-    target: str
-    hour: int
-
-    @classmethod
-    def from_member(cls, shard: int, member: bytes) -> "ConversionHour":
-        """The inverse of `member`."""
-        hour, _, target = member.decode().partition(":")
-        return cls(shard, target, int(hour))
+        return _of_target_hour(self.shard, "judged", self.member)
 
     @property
-    def member(self) -> str:
-        """How the shard's set of logs names it."""
-        return f"{self.hour}:{self.target}"
-
-    @property
-    def log(self) -> str:
-        """Key of the blocks that nobody took yet."""
-        return f"{_shard(self.shard)}:conversions:{self.member}"
+    def conversions(self) -> str:
+        """Key of the blocks of conversions that nobody took yet."""
+        return _of_target_hour(self.shard, "conversions", self.member)
 
     @property
     def converted(self) -> str:
         """Key of the conversions that were stored."""
-        return f"{_shard(self.shard)}:converted:{self.member}"
-
-
-def logs(shard: int) -> str:
-    """Key of the set of logs that hold blocks."""
-    return f"{_shard(shard)}:logs"
-
-
-def hours(shard: int) -> str:
-    """Key of the sorted set of hours that hold events."""
-    return f"{_shard(shard)}:hours"
-
-
-def damaged(shard: int) -> str:
-    """Key of the list of blocks that nobody could read."""
-    return f"{_shard(shard)}:damaged"
+        return _of_target_hour(self.shard, "converted", self.member)
 
 
 def click(shard: int, click_id: str) -> str:
@@ -188,52 +173,3 @@ def waiting(shard: int) -> str:
 def clicked(shard: int, hour: int) -> str:
     """Key of the ids of an hour's clicks, open or closed."""
     return f"{CLICKED % shard}{hour}"
-
-
-def conversion_logs(shard: int) -> str:
-    """Key of the set of logs that hold conversions."""
-    return f"{_shard(shard)}:conversion_logs"
-
-
-def request(idempotency_key: str) -> str:
-    """Key of the record of one request."""
-    return f"sirocco:{{maps}}:request:{idempotency_key}"
-
-
-def version(version: str) -> str:
-    """Key of one version; with an empty name, the prefix of all versions."""
-    return f"sirocco:{{maps}}:version:{version}"
-
-
-def lease(name: str) -> str:
-    """Key of one lease."""
-    return f"sirocco:{{maps}}:lease:{name}"
-
-
-def fence(name: str) -> str:
-    """Key of the counter of grants of one lease."""
-    return f"sirocco:{{maps}}:fence:{name}"
-
-
-def job(job_id: str) -> str:
-    """Key of one job; with an empty id, the prefix of all jobs."""
-    return f"sirocco:{{maps}}:job:{job_id}"
-
-
-def models(target: str) -> str:
-    """Key of the list of a target's post-click models."""
-    return f"sirocco:{{maps}}:models:{target}"
-
-
-def model(target: str, version: str) -> str:
-    """Key of one post-click model; with an empty version, the prefix of the target's."""
-    return f"sirocco:{{maps}}:model:{target}:{version}"
-
-
-def training(target: str, as_of: float) -> str:
-    """Key of the count of trainings of a target as of one moment."""
-    return f"sirocco:{{maps}}:training:{target}:{as_of:.0f}"
-
-
-def _shard(shard: int) -> str:
-    return f"sirocco:{{{shard:02d}}}"

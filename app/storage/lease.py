@@ -1,7 +1,4 @@
-"""Leases: one holder at a time, with a fencing number that grows with every grant.
-
-The worker's sign of life.
-"""
+"""Leases with fencing numbers that grow with every grant, and the worker's heartbeat."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +8,8 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import LeaseLost, reaching_the_store
-from app.storage.redis.client import lua
+from app.storage.errors import LeaseLost
+from app.storage.redis.client import lua, reaching_the_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Post-click models: what a training of a delayed target gave, the last few of each target.
 
-A model is one hash: `manifest` (see `manifests`: schema_version, version, target, window, as_of,
-trained_at, source, sha256 of the contents, and bytes, chunks and sha256 of the model), `contents`
-(JSON: report, delays, features), and the sealed model in chunks `model:<number>`. As a version of
-maps, it is written under a time to live and kept only once it is published.
+A model is one hash: `manifest` (schema_version, version, target, window, as_of, trained_at, source,
+SHA-256 of the contents, and bytes, chunks and SHA-256 of the model), `contents` (JSON: report,
+delays, features), and the sealed model in chunks `model:<number>`, stored as `versions` stores
+versions of maps.
 """
 
 import logging
@@ -16,24 +16,23 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import (
-    CorruptVersion,
-    LeaseLost,
-    StorageUnavailable,
-    UnknownVersion,
-    reaching_the_store,
-)
+from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.lease import LeaseToken
-from app.storage.redis.client import as_bytes, as_text, lua
-from app.storage.versions import check_digest, pack_manifest, unpack_manifest
+from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
+from app.storage.versions import (
+    check_digest,
+    check_published,
+    chunks_of,
+    described,
+    pack_manifest,
+    stage,
+    unpack_manifest,
+)
 
 SCHEMA_VERSION = 1
 KEPT = 3
 CHUNK_BYTES = 4 * 1024 * 1024
-STAGED_SECONDS = 900
 _ATTEMPTS_SECONDS = 3 * 24 * 3600
-
-_PUBLISHED, _LEASE_LOST, _STAGING_EXPIRED = range(3)
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +80,6 @@ class Models:
         contents = _contents(trained)
         number = self._client.incr(keys.MODEL_SEQUENCE)
         version = f"{number:06d}-{sha256(contents + model).hexdigest()[:8]}"
-        chunks = self._chunks(model)
         manifest = {
             "schema_version": SCHEMA_VERSION,
             "version": version,
@@ -91,11 +89,12 @@ class Models:
             "trained_at": trained.trained_at,
             "source": trained.source,
             "contents_sha256": sha256(contents).hexdigest(),
-            "model": None if trained.model is None else _described(model, len(chunks)),
+            "model": None if trained.model is None else described(model, self._chunk_bytes),
         }
         fields = {"manifest": pack_manifest(manifest), "contents": contents}
-        fields |= {f"model:{place}": chunk for place, chunk in enumerate(chunks)}
-        self._stage(keys.model(trained.target, version), fields)
+        chunks = enumerate(chunks_of(model, self._chunk_bytes))
+        fields |= {f"model:{place}": chunk for place, chunk in chunks}
+        stage(self._client, keys.model(trained.target, version), fields)
         self._keep(lease_token, trained.target, version)
         return version
 
@@ -125,7 +124,7 @@ class Models:
     def attempt(self, target: str, as_of: float) -> int:
         """Count one more training of the target as of a moment; returns how many there were.
 
-        A training that takes the whole process down is told by this count alone.
+        A training that takes the whole process down is known by this count alone.
         """
         key = keys.training(target, as_of)
         attempts = self._client.incr(key)
@@ -141,17 +140,6 @@ class Models:
         stored = self._client.hgetall(keys.model(target, version))
         return {as_text(name): as_bytes(value) for name, value in stored.items()}
 
-    def _chunks(self, data: bytes) -> list[bytes]:
-        size = self._chunk_bytes
-        return [data[start : start + size] for start in range(0, len(data), size)]
-
-    def _stage(self, key: str, fields: dict[str, bytes]) -> None:
-        for name, data in fields.items():
-            pipeline = self._client.pipeline(transaction=True)
-            pipeline.hset(key, name, data)
-            pipeline.expire(key, STAGED_SECONDS)
-            pipeline.execute()
-
     def _keep(self, lease_token: LeaseToken, target: str, version: str) -> None:
         names = [
             keys.lease(lease_token.name),
@@ -160,10 +148,7 @@ class Models:
         ]
         arguments = (lease_token.value, version, self._kept, keys.model(target, ""))
         status = self._publish(keys=names, args=arguments)
-        if status == _LEASE_LOST:
-            raise LeaseLost(lease_token.name)
-        if status == _STAGING_EXPIRED:
-            raise StorageUnavailable(f"model {version!r} expired before it was published")
+        check_published(status, lease_token.name, f"model {version!r}")
 
     def _readable(self, target: str) -> Iterator[dict[str, Any]]:
         for stored in self._client.lrange(keys.models(target), 0, -1):
@@ -185,16 +170,10 @@ def _contents(trained: Trained) -> bytes:
     return orjson.dumps(contents, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _described(model: bytes, chunks: int) -> dict[str, Any]:
-    return {"bytes": len(model), "chunks": chunks, "sha256": sha256(model).hexdigest()}
-
-
-def _model(
-    version: str, described: dict[str, Any] | None, fields: dict[str, bytes]
-) -> bytes | None:
-    if described is None:
+def _model(version: str, about: dict[str, Any] | None, fields: dict[str, bytes]) -> bytes | None:
+    if about is None:
         return None
-    chunks = range(described["chunks"])
+    chunks = range(about["chunks"])
     data = b"".join(fields.get(f"model:{place}", b"") for place in chunks)
-    check_digest(version, "model", data, described["sha256"])
+    check_digest(version, "model", data, about["sha256"])
     return data

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import redis
 
 from app.storage import keys
-from app.storage.errors import TooManyOverrides, reaching_the_store
-from app.storage.redis.client import as_text, lua
+from app.storage.errors import TooManyOverrides
+from app.storage.redis.client import as_text, lua, reaching_the_store
 
 MOST = 10_000
 """Each refit reads all of them, and fits what they name on its own."""

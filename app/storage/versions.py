@@ -1,14 +1,13 @@
 """Published versions: the atlases of all targets, moved into force in one step.
 
-A version is one hash: `manifest` (the 32 bytes of the SHA-256 of what follows, then JSON:
-schema_version, version, as_of, published_at, sha256 of the report, and bytes, chunks and sha256 of
-every atlas), `report` (JSON), and the atlases in chunks `<target>:<number>`. It is written under a
-time to live and kept only once it is published, so a publisher that dies half-way leaves nothing
-behind.
+A version is one hash: `manifest` (schema_version, version, as_of, published_at, SHA-256 of the
+report, and bytes, chunks and SHA-256 of every atlas), `report` (JSON), and the atlases in chunks
+`<target>:<number>`. It is written field by field under a time to live and kept only once it is
+published, so a publisher that dies half-way leaves nothing behind. A manifest is JSON behind the 32
+bytes of its SHA-256. Post-click models are stored in the same way.
 
-Versions that no hour will be judged by: refits within an hour must not push out the others.
-Manifests: JSON behind the 32 bytes of its SHA-256, and digests of what it describes.
-Notices of new versions, by publish and subscribe: hints that spare a poll, and no more.
+Which versions are kept is the rule of `beyond_retention`. Of each new one API processes get a
+notice, which spares a poll, and no more.
 """
 
 import logging
@@ -26,44 +25,13 @@ from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from app.storage import keys
-from app.storage.errors import (
-    CorruptVersion,
-    LeaseLost,
-    StorageUnavailable,
-    UnknownVersion,
-    reaching_the_store,
-)
+from app.storage.errors import CorruptVersion, LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.lease import LeaseToken
-from app.storage.redis.client import as_bytes, as_text, lua
+from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 
-NEWEST_KEPT = 3
-"""So many of the newest are never among them: what is in force, and the way back by hand."""
-
-_HOUR_SECONDS = 3600.0
-
-
-def superseded(history: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Ids of the versions behind which another one became the last of its hour, oldest first.
-
-    An hour is judged by the newest version whose as_of is not after its beginning: of all as_of
-    of one hour only the last can be that. `history` are manifests, newest first.
-    """
-    last: dict[float, Mapping[str, Any]] = {}
-    for entry in history:
-        held = last.setdefault(_served_hour(entry), entry)
-        if entry["as_of"] > held["as_of"]:
-            last[_served_hour(entry)] = entry
-    older = [entry for entry in history[NEWEST_KEPT:] if last[_served_hour(entry)] is not entry]
-    return [entry["version"] for entry in reversed(older)]
-
-
-def _served_hour(entry: Mapping[str, Any]) -> float:
-    """The first hour whose beginning is not before as_of."""
-    served: float = -(-entry["as_of"] // _HOUR_SECONDS)
-    return served
-
-
+STAGED_SECONDS = 900
 _SEAL_BYTES = 32
+_LEASE_LOST, _STAGING_EXPIRED = 1, 2
 
 
 def pack_manifest(manifest: dict[str, Any]) -> bytes:
@@ -92,14 +60,65 @@ def check_digest(version: str, name: str, data: bytes, expected: str) -> None:
         raise CorruptVersion(version, f"the sha256 of its {name} is wrong")
 
 
+def chunks_of(data: bytes, size: int) -> list[bytes]:
+    """The bytes in chunks, the last one shorter."""
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def described(data: bytes, size: int) -> dict[str, Any]:
+    """What a manifest says of bytes in chunks of a size."""
+    chunks = len(chunks_of(data, size))
+    return {"bytes": len(data), "chunks": chunks, "sha256": sha256(data).hexdigest()}
+
+
+def stage(client: redis.Redis, key: str, fields: Mapping[str, bytes]) -> None:
+    """Write fields of a hash that is not published yet, one after the other."""
+    for name, data in fields.items():
+        pipeline = client.pipeline(transaction=True)
+        pipeline.hset(key, name, data)
+        pipeline.expire(key, STAGED_SECONDS)
+        pipeline.execute()
+
+
+def check_published(status: int, lease: str, what: str) -> None:
+    """Raises what the script that publishes says: LeaseLost, or StorageUnavailable where the hash
+    has expired meanwhile."""
+    if status == _LEASE_LOST:
+        raise LeaseLost(lease)
+    if status == _STAGING_EXPIRED:
+        raise StorageUnavailable(f"{what} expired before it was published")
+
+
 SCHEMA_VERSION = 1
 # Small enough that neither Redis nor a reader is busy with one chunk for a millisecond.
 CHUNK_BYTES = 1024 * 1024
-STAGED_SECONDS = 900
 
-_PUBLISHED, _LEASE_LOST, _STAGING_EXPIRED = range(3)
+NEWEST_KEPT = 3
+"""So many of the newest are always kept: what is in force, and the way back by hand."""
 
+_HOUR_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
+
+
+def beyond_retention(history: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of the versions behind which another one became the last of its hour, oldest first.
+
+    An hour is evaluated with the newest version whose as_of is not after its beginning: of
+    all as_of of one hour only the last can be that. `history` are manifests, newest first.
+    """
+    last: dict[float, Mapping[str, Any]] = {}
+    for entry in history:
+        held = last.setdefault(_served_hour(entry), entry)
+        if entry["as_of"] > held["as_of"]:
+            last[_served_hour(entry)] = entry
+    older = [entry for entry in history[NEWEST_KEPT:] if last[_served_hour(entry)] is not entry]
+    return [entry["version"] for entry in reversed(older)]
+
+
+def _served_hour(entry: Mapping[str, Any]) -> float:
+    """The first hour whose beginning is not before as_of."""
+    served: float = -(-entry["as_of"] // _HOUR_SECONDS)
+    return served
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +160,8 @@ class Versions:
         atlases: Mapping[str, bytes],
         report: dict[str, Any],
     ) -> str:
-        """Bring a new version into force and drop what is beyond `kept`, first what no hour will
-        be judged by and then the oldest (`superseded`); returns its id.
+        """Bring a new version into force and drop what is beyond `kept`, by
+        `beyond_retention` first and then the oldest; returns its id.
 
         Times are epoch seconds. Raises LeaseLost, and changes nothing, when the token's lease is
         not held any more.
@@ -156,14 +175,14 @@ class Versions:
             "as_of": as_of,
             "published_at": published_at,
             "report_sha256": sha256(packed_report).hexdigest(),
-            "atlases": {target: self._describe(data) for target, data in atlases.items()},
+            "atlases": {name: described(data, self._chunk_bytes) for name, data in atlases.items()},
         }
-        self._stage(version, "manifest", pack_manifest(manifest))
-        self._stage(version, "report", packed_report)
+        key, fields = keys.version(version), {"manifest": pack_manifest(manifest)}
+        stage(self._client, key, fields | {"report": packed_report})
         for target, data in atlases.items():
-            for place, chunk in enumerate(self._chunks(data)):
-                self._stage(version, f"{target}:{place}", chunk)
-        dropped_first = superseded([manifest, *self.history()])
+            chunks = enumerate(chunks_of(data, self._chunk_bytes))
+            stage(self._client, key, {f"{target}:{place}": chunk for place, chunk in chunks})
+        dropped_first = beyond_retention([manifest, *self.history()])
         self._bring_into_force(lease_token, version, dropped_first)
         return version
 
@@ -217,9 +236,9 @@ class Versions:
     ) -> Published:
         digests = {name: about["sha256"] for name, about in manifest["atlases"].items()}
         held = {} if before is None else before.atlases_by_digest()
-        for target, described in manifest["atlases"].items():
+        for target, about in manifest["atlases"].items():
             if digests[target] not in held:
-                held[digests[target]] = self._atlas(version, target, described, pause)
+                held[digests[target]] = self._atlas(version, target, about, pause)
         atlases = {target: held[digest] for target, digest in digests.items()}
         report = self._field(version, "report") or b""
         check_digest(version, "report", report, manifest["report_sha256"])
@@ -229,23 +248,6 @@ class Versions:
     def _field(self, version: str, field: str) -> bytes | None:
         value = self._client.hget(keys.version(version), field)
         return None if value is None else as_bytes(value)
-
-    def _describe(self, data: bytes) -> dict[str, Any]:
-        return {
-            "bytes": len(data),
-            "chunks": len(self._chunks(data)),
-            "sha256": sha256(data).hexdigest(),
-        }
-
-    def _chunks(self, data: bytes) -> list[bytes]:
-        size = self._chunk_bytes
-        return [data[start : start + size] for start in range(0, len(data), size)]
-
-    def _stage(self, version: str, field: str, data: bytes) -> None:
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.hset(keys.version(version), field, data)
-        pipeline.expire(keys.version(version), STAGED_SECONDS)
-        pipeline.execute()
 
     def _bring_into_force(
         self, lease_token: LeaseToken, version: str, dropped_first: Sequence[str]
@@ -260,22 +262,19 @@ class Versions:
         arguments: list[str | int] = [lease_token.value, version, self._kept, prefix]
         arguments += [keys.PUBLISHED, *dropped_first]
         status = self._publish(keys=names, args=arguments)
-        if status == _LEASE_LOST:
-            raise LeaseLost(lease_token.name)
-        if status == _STAGING_EXPIRED:
-            raise StorageUnavailable(f"version {version!r} expired before it was published")
+        check_published(status, lease_token.name, f"version {version!r}")
 
     def _atlas(
-        self, version: str, target: str, described: dict[str, Any], pause: Callable[[], None]
+        self, version: str, target: str, about: dict[str, Any], pause: Callable[[], None]
     ) -> bytes:
         # Written chunk by chunk, into memory that is there: one join of all, or one copy to where
         # there is more room, would hold up the other threads.
-        joined = BytesIO(bytes(described["bytes"]))
-        for place in range(described["chunks"]):
+        joined = BytesIO(bytes(about["bytes"]))
+        for place in range(about["chunks"]):
             pause()
             joined.write(self._field(version, f"{target}:{place}") or b"")
         data = joined.getvalue()
-        check_digest(version, f"atlas of {target!r}", data, described["sha256"])
+        check_digest(version, f"atlas of {target!r}", data, about["sha256"])
         return data
 
 
@@ -317,7 +316,7 @@ class Notices:
     def wait(self, seconds: float) -> None:
         """Returns at a notice, after so many seconds, or soon after `close`.
 
-        Returns at once when it has just subscribed: what was published before was not told.
+        Returns at once when it has just subscribed: there was no notice of what came before.
         """
         deadline = time.monotonic() + seconds
         try:

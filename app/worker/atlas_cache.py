@@ -1,4 +1,4 @@
-"""Published versions as the worker needs them: atlases unpacked, the last few kept in memory."""
+"""The last few published versions in memory, atlases unpacked, and which of them served when."""
 
 import logging
 import math
@@ -18,29 +18,29 @@ _KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class CachedVersion:
     """The moment no map of a version has seen beyond, its atlases, its report of each target."""
 
     as_of: float = -math.inf
     atlases: Mapping[str, Atlas] = field(default_factory=dict)
     targets: Mapping[str, Any] = field(default_factory=dict)
 
-    def only(self, targets: Collection[str]) -> "Shelved":
+    def only(self, targets: Collection[str]) -> "CachedVersion":
         """What it holds of these targets, which says nothing of the moment."""
-        return Shelved(
+        return CachedVersion(
             atlases={name: self.atlases[name] for name in targets if name in self.atlases},
             targets={name: self.targets[name] for name in targets if name in self.targets},
         )
 
 
-class AtlasShelf:
+class AtlasCache:
     """Loads a version once; holds the last few."""
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
-        self._held: OrderedDict[str, Shelved] = OrderedDict()
+        self._held: OrderedDict[str, CachedVersion] = OrderedDict()
 
-    def take(self, version: str) -> Shelved | None:
+    def take(self, version: str) -> CachedVersion | None:
         """The version, or None when it is damaged or not kept any more."""
         if version not in self._held:
             try:
@@ -53,26 +53,28 @@ class AtlasShelf:
 
     def before(
         self, moment: float, history: Sequence[Mapping[str, Any]], kept: int
-    ) -> Shelved | None:
+    ) -> CachedVersion | None:
         """The newest version whose maps have seen nothing after the moment, by a history that
         holds `kept` versions at most, newest first; None when that cannot be known any more."""
         version = version_as_of(history, moment)
         if version is not None:
             return self.take(version)
         # A full history has dropped versions; before the very first the identity served.
-        return None if len(history) >= kept else Shelved()
+        return None if len(history) >= kept else CachedVersion()
 
-    def serving(self, hour: int, history: Sequence[Mapping[str, Any]], kept: int) -> Shelved | None:
-        """What an hour is judged by: `before` its beginning."""
+    def serving(
+        self, hour: int, history: Sequence[Mapping[str, Any]], kept: int
+    ) -> CachedVersion | None:
+        """What an hour is evaluated with: `before` its beginning."""
         return self.before(hour * SECONDS, history, kept)
 
-    def put(self, version: str, shelved: Shelved) -> None:
+    def put(self, version: str, cached: CachedVersion) -> None:
         """Keep what was just loaded or published."""
-        self._held[version] = shelved
+        self._held[version] = cached
         while len(self._held) > _KEPT:
             self._held.popitem(last=False)
 
-    def _load(self, version: str) -> Shelved:
+    def _load(self, version: str) -> CachedVersion:
         published = self._versions.load(version)
         atlases = {target: Atlas.from_bytes(data) for target, data in published.atlases.items()}
-        return Shelved(published.as_of, atlases, published.report.get("targets", {}))
+        return CachedVersion(published.as_of, atlases, published.report.get("targets", {}))

@@ -1,9 +1,8 @@
-"""Delayed targets as the worker's loop sees them: close, relabel and refit, train.
+"""Delayed targets as the worker's loop sees them: close clicks, relabel and refit, train.
 
-Closing: what Redis has gathered of clicks and conversions moves into the click log.
-
-Every step is write, then remove, so that a worker that dies in between repeats it; the click log
-counts a repeated click or conversion once.
+Closing moves what Redis has gathered of clicks and conversions into the click log. Every step is
+write, then remove, so that a worker that dies in between repeats it; the click log counts a
+repeated click or conversion once.
 """
 
 import logging
@@ -19,18 +18,24 @@ from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
-from app.storage.keys import ConversionHour
+from app.storage.keys import TargetHour
 from app.storage.lease import LeaseToken
 from app.storage.models import Models
 from app.storage.versions import Versions
-from app.worker.atlas_cache import AtlasShelf, Shelved
-from app.worker.fitting import Fitting, Order, refit_target
-from app.worker.history import LabelHistory
+from app.worker.atlas_cache import AtlasCache, CachedVersion
+from app.worker.fitting import Fitting, RefitTask, refit_target
 from app.worker.hours import closed_hours
-from app.worker.model_cache import ModelShelf, ShelvedModel, signing_key
-from app.worker.relabelling import SHOWN, DayRecord, Relabelled, labelled_days, merged_days
-from app.worker.training import Order as TrainingOrder
+from app.worker.model_cache import CachedModel, ModelCache, signing_key
+from app.worker.relabelling import (
+    DAYS_SHOWN,
+    DayRecord,
+    LabelHistory,
+    RelabelledClicks,
+    labelled_days,
+    merged_days,
+)
 from app.worker.training import Trainer
+from app.worker.training import TrainingTask as TrainingOrder
 from calibrators import Atlas
 
 CLICKS_AT_ONCE = 20_000
@@ -40,14 +45,14 @@ CONVERSIONS_AT_ONCE = 100_000
 
 
 @dataclass(slots=True)
-class Closing:
+class ClickCloser:
     """Closes what is due; time comes in with every call."""
 
     settings: Settings
     clicks: OpenClicks
     conversions: ConversionLog
     versions: Versions
-    shelf: AtlasShelf
+    cache: AtlasCache
 
     def run(self, log: ClickLog, before: float, now: float) -> int:
         """Close the clicks that are due at `before` (of the events' clock), hand over the
@@ -72,9 +77,7 @@ class Closing:
             for pending, mark, _ in read:
                 self.conversions.drop(pending, mark)
 
-    def _read_conversions(
-        self,
-    ) -> Iterator[tuple[ConversionHour, ReadMark, list[StoredConversion]]]:
+    def _read_conversions(self) -> Iterator[tuple[TargetHour, ReadMark, list[StoredConversion]]]:
         """The heads of the logs that hold anything, until there are enough for one write."""
         conversions = 0
         for pending in self.conversions.pending():
@@ -95,12 +98,12 @@ class Closing:
             ClosedClick.close(click, seconds, probabilities)
             for hour, clicks in sorted(by_hour.items())
             for click, probabilities in zip(
-                clicks, served(clicks, self.shelf.serving(hour, history, kept)), strict=True
+                clicks, served(clicks, self.cache.serving(hour, history, kept)), strict=True
             )
         ]
 
 
-def served(clicks: Sequence[OpenClick], in_force: Shelved | None) -> list[dict[str, float]]:
+def served(clicks: Sequence[OpenClick], in_force: CachedVersion | None) -> list[dict[str, float]]:
     """What the atlases in force made of each click's scores, by target.
 
     Empty where nobody knows any more what was in force.
@@ -124,7 +127,7 @@ Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refitted:
+class DelayedRefit:
     """The maps of a target, if it has any, its report, and what the guard held back just now."""
 
     atlas: Atlas | None
@@ -136,16 +139,18 @@ class DelayedTargets:
     """What is done for all delayed targets; opens the click log when it is first needed."""
 
     def __init__(
-        self, settings: Settings, client: redis.Redis, versions: Versions, atlases: AtlasShelf
+        self, settings: Settings, client: redis.Redis, versions: Versions, atlases: AtlasCache
     ) -> None:
         self._settings = settings
         self._versions = versions
         self._atlases = atlases
         self._clicks = OpenClicks(client)
-        self._closing = Closing(settings, self._clicks, ConversionLog(client), versions, atlases)
+        self._closing = ClickCloser(
+            settings, self._clicks, ConversionLog(client), versions, atlases
+        )
         self.models = Models(client)
-        self.shelf = ModelShelf(self.models, lambda: signing_key(settings))
-        self._trainer = Trainer(settings, self.models, self.shelf, lambda: signing_key(settings))
+        self.cache = ModelCache(self.models, lambda: signing_key(settings))
+        self._trainer = Trainer(settings, self.models, self.cache, lambda: signing_key(settings))
         self._opened: ClickLog | None = None
         self._damaged_parts = 0
 
@@ -169,7 +174,7 @@ class DelayedTargets:
         self._closing.run(self._log, before, now)
         self._log.compact(as_of - self._settings.post_click_seconds)
 
-    def refit(self, fitting: Fitting, order: Order, as_of: float) -> Refitted:
+    def refit(self, fitting: Fitting, order: RefitTask, as_of: float) -> DelayedRefit:
         """The target's maps and report as of a moment, out of those in force and their report.
 
         While labels have no source, the maps stay as they are.
@@ -177,12 +182,12 @@ class DelayedTargets:
         target, before = order.target, order.before
         window = self._settings.attribution_seconds(target)
         labels = LabelHistory(
-            self._log, self.shelf.newest(target, window, as_of), target, as_of, self._settings
+            self._log, self.cache.newest(target, window, as_of), target, as_of, self._settings
         )
         found = labels.of(fitting.hours(target, order.own))
         self._damaged_parts = self._log.damaged()
         if found is None:
-            return Refitted(order.in_force, {**before, "source": "none"})
+            return DelayedRefit(order.in_force, {**before, "source": "none"})
         recent, history = found
         outcome = refit_target(fitting, order, history)
         quality = recent.report(self._settings)
@@ -193,11 +198,11 @@ class DelayedTargets:
             "source": recent.source.source,
             **quality,
             "top": outcome.decided(quality["top"]),
-            "model": model_report(recent.shelved),
-            "matured": recent.shelved.trained.report["matured"],
+            "model": model_report(recent.cached),
+            "matured": recent.cached.trained.report["matured"],
             "days": self._days(recent, before, as_of, window),
         }
-        return Refitted(outcome.atlas, report, outcome.held)
+        return DelayedRefit(outcome.atlas, report, outcome.held)
 
     def train(
         self, target: str, as_of: float, lease_token: LeaseToken, now: Callable[[], float]
@@ -210,11 +215,11 @@ class DelayedTargets:
         order = TrainingOrder(target, window, as_of, self._expected(target))
         return self._trainer.run(self._log, order, lease_token, now)
 
-    def settle(self, as_of: float) -> None:
+    def finalise(self, as_of: float) -> None:
         """Write conversions into the rows of mature clicks, and let those go that are too old."""
         targets = self._settings.delayed_targets
         windows = {target: self._settings.attribution_seconds(target) for target in targets}
-        self._log.settle(windows, as_of)
+        self._log.finalise(windows, as_of)
         self._log.expire(as_of - self._settings.click_log_days * SECONDS_PER_DAY)
 
     def state(self) -> dict[str, Any]:
@@ -223,16 +228,16 @@ class DelayedTargets:
             return {}
         return {
             "clicks": self._clicks.counts(),
-            "refused_models": self.shelf.refused,
+            "refused_models": self.cache.refused,
             "damaged_parts": self._damaged_parts,
         }
 
     def _days(
-        self, recent: Relabelled, before: Mapping[str, Any], as_of: float, window: float
+        self, recent: RelabelledClicks, before: Mapping[str, Any], as_of: float, window: float
     ) -> list[DayRecord]:
         clicked_at = recent.clicks.clicks.clicked_at
         new = labelled_days(clicked_at, recent.labels, recent.span, as_of)
-        since = as_of - window - (SHOWN + 1) * SECONDS_PER_DAY
+        since = as_of - window - (DAYS_SHOWN + 1) * SECONDS_PER_DAY
         return merged_days(before.get("days", ()), new, since)
 
     def _expected(self, target: str) -> Sequence[DayRecord]:
@@ -243,15 +248,15 @@ class DelayedTargets:
         return days
 
 
-def model_report(shelved: ShelvedModel) -> Report:
+def model_report(cached: CachedModel) -> Report:
     """What a model is, how its last training went, and what came of it."""
-    trained = shelved.trained
+    trained = cached.trained
     about = trained.report["model"] or {}
     return {
-        "version": shelved.version,
+        "version": cached.version,
         "as_of": about.get("as_of"),
         "trained_at": about.get("trained_at"),
         **{name: trained.report[name] for name in ("training", "seconds", "delay_median")},
         "strays": trained.report["strays"],
-        "refused": shelved.refused,
+        "refused": cached.refused,
     }

@@ -1,8 +1,6 @@
-"""Candidates: a target's maps by its method, and campaigns' maps by calibrators of their own.
+"""The refit of one target: the candidate by its method, what the guard makes of it, the report.
 
-The refit of one target: its candidate, what the guard makes of it, and what to report.
-The methods that the settings name, and what each remembers of a target from refit to refit.
-Atlases of some campaigns out of those of all.
+Campaigns may have calibrators of their own, and a refit may be of some campaigns only.
 """
 
 from collections import defaultdict
@@ -223,7 +221,7 @@ PASSED = "passed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class RefitTask:
     """What to refit, and beside what.
 
     Attributes
@@ -245,10 +243,10 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RefitOutcome:
     """What goes out, and the report's part about it."""
 
-    order: Order
+    order: RefitTask
     calibrator: str
     candidate: Candidate
     atlas: Atlas
@@ -269,7 +267,7 @@ class Outcome:
             "calibrator": self.calibrator,
             "overridden": counted(self.order.own.values()),
             "overrides": dict(self.order.own),
-            "guard": None if self.guarded is None else _told(self.guarded),
+            "guard": None if self.guarded is None else _guard_counts(self.guarded),
             "method": dict(self.candidate.notes),
         }
 
@@ -294,20 +292,20 @@ class Outcome:
         return PASSED if self.guarded is None else self.guarded.decisions.get(campaign, PASSED)
 
 
-def refit_target(fitting: Fitting, order: Order, history: History) -> Outcome:
+def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitOutcome:
     """Fit the candidate and let the guard choose on the newest hour of the history."""
     calibrator = fitting.settings.calibrator_of(order.target)
     if order.campaigns is None:
         candidate = fitting.whole(order.target, history, order.own)
         guarded = _guarded(candidate, order.compared, history)
         atlas = candidate.atlas if guarded is None else guarded.atlas
-        return Outcome(order, calibrator, candidate, atlas, guarded)
+        return RefitOutcome(order, calibrator, candidate, atlas, guarded)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = replaced(in_force, chosen, order.campaigns)
-    return Outcome(order, calibrator, candidate, atlas, guarded)
+    return RefitOutcome(order, calibrator, candidate, atlas, guarded)
 
 
 def _guarded(candidate: Candidate, compared: Atlas | None, history: History) -> Guarded | None:
@@ -330,5 +328,5 @@ def _guarded_of(
     return guard(atlas, trial, None if compared is None else only(compared, campaigns), newest)
 
 
-def _told(guarded: Guarded) -> dict[str, Any]:
+def _guard_counts(guarded: Guarded) -> dict[str, Any]:
     return {**guarded.counts, "target": guarded.target_decision}

@@ -1,7 +1,4 @@
-"""The worker's loop: hold the lease, fold, run jobs, refit on schedule, give signs of life.
-
-Keeps the worker's lease alive while a long refit runs.
-"""
+"""The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat."""
 
 import logging
 import os
@@ -97,17 +94,17 @@ class Worker:
         self._holder = holder
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
         self._bins = BinsStore(
-            client, settings.ttl_seconds, judged_seconds=settings.event_ttl_seconds
+            client, settings.ttl_seconds, calibrated_seconds=settings.event_ttl_seconds
         )
         self._jobs = Jobs(client)
         self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
         versions = Versions(client, settings.versions_kept)
         overrides = Overrides(client)
         refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
-        self._delayed = DelayedTargets(settings, client, versions, refitter.shelf)
+        self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
-        self._schedule = Schedule(settings, versions, refitter.shelf, now)
-        self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.shelf, now)
+        self._schedule = Schedule(settings, versions, refitter.cache, now)
+        self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
         self._folded_at = 0.0
         self._state: dict[str, Any] = {
             "holder": holder,
@@ -186,7 +183,7 @@ class Worker:
     def _run_scheduled_training(self, target: str, as_of: float) -> None:
         try:
             self._train(target, as_of)
-            self._delayed.settle(as_of)
+            self._delayed.finalise(as_of)
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception:
@@ -198,7 +195,7 @@ class Worker:
     def _train_all(self, request: Request) -> dict[str, Any]:
         chosen = [request.target] if request.target else self._settings.delayed_targets
         trained = {target: self._train(target, request.as_of) for target in chosen}
-        self._delayed.settle(request.as_of)
+        self._delayed.finalise(request.as_of)
         return {"as_of": request.as_of, "targets": trained}
 
     def _train(self, target: str, as_of: float) -> dict[str, Any]:
@@ -246,9 +243,9 @@ class Worker:
         self._state["consecutive_failures"] = 0
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
-        told = summary(report)
-        _log.info("published %s as of %s: %s", report["version"], request.as_of, told["targets"])
-        return told
+        result = summary(report)
+        _log.info("published %s as of %s: %s", report["version"], request.as_of, result["targets"])
+        return result
 
     def _fold_now_and_then(self) -> None:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
@@ -277,9 +274,9 @@ class Worker:
 def summary(report: dict[str, Any]) -> dict[str, Any]:
     """What a job's result tells: the version, and per target what was fitted and skipped, by which
     calibrators, what the guard held back, and what labels came from where conversions come late."""
-    told = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
+    shown = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
     targets = {
-        name: {field: target[field] for field in told if field in target}
+        name: {field: target[field] for field in shown if field in target}
         for name, target in report["targets"].items()
     }
     kept = {name: report[name] for name in ("version", "as_of", "refit_seconds")}
@@ -289,5 +286,5 @@ def summary(report: dict[str, Any]) -> dict[str, Any]:
 def training_summary(report: dict[str, Any]) -> dict[str, Any]:
     """What a job's result tells of a training."""
     training = report["training"]
-    told = {name: training[name] for name in ("clicks", "conversions", "refused")}
-    return {**{name: report[name] for name in ("version", "source", "seconds")}, **told}
+    counts = {name: training[name] for name in ("clicks", "conversions", "refused")}
+    return {**{name: report[name] for name in ("version", "source", "seconds")}, **counts}

@@ -1,6 +1,6 @@
-"""Trained models as the worker needs them: checked, tried elsewhere first, unpacked once.
+"""Trained models as the worker needs them: signature checked, loaded elsewhere first, kept.
 
-The secret that post-click models are signed with: a setting, or a file of the data directory.
+The key that they are signed with is a setting, or a file of the data directory.
 """
 
 import logging
@@ -26,7 +26,7 @@ _HELD = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShelvedModel:
+class CachedModel:
     """One training's outcome, unpacked; `refused` says why its model could not be."""
 
     version: str
@@ -42,7 +42,7 @@ class ShelvedModel:
         return float(about.get("post_click", 0.0))
 
 
-class ModelShelf:
+class ModelCache:
     """Loads a version once, in a process of its own before this one; holds the last few.
 
     What cannot be loaded is refused once, counted in `refused`, and an older one stands in.
@@ -57,20 +57,20 @@ class ModelShelf:
         self._models = models
         self._key = key
         self._trial = trial
-        self._held: OrderedDict[tuple[str, str], ShelvedModel | None] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], CachedModel | None] = OrderedDict()
         self.refused = 0
 
-    def newest(self, target: str, window: float, as_of: float) -> ShelvedModel | None:
+    def newest(self, target: str, window: float, as_of: float) -> CachedModel | None:
         """The newest training for this attribution window that has not seen beyond a moment.
 
         One whose model is refused stands back behind older ones, and gives its delay distribution
         only when there are none.
         """
         fallback = None
-        for shelved in self._readable(target, window, as_of):
-            if shelved.refused is None:
-                return shelved
-            fallback = fallback or shelved
+        for cached in self._readable(target, window, as_of):
+            if cached.refused is None:
+                return cached
+            fallback = fallback or cached
         return fallback
 
     def last_as_of(self, target: str, window: float, until: float = math.inf) -> float | None:
@@ -79,20 +79,20 @@ class ModelShelf:
         moments = [manifest["as_of"] for manifest in self._of_window(target, window)]
         return max((as_of for as_of in moments if as_of <= until), default=None)
 
-    def _readable(self, target: str, window: float, as_of: float) -> Iterator[ShelvedModel]:
+    def _readable(self, target: str, window: float, as_of: float) -> Iterator[CachedModel]:
         manifests = self._of_window(target, window)
         # Stable: of two trainings as of one moment, the later comes first.
         for manifest in sorted(manifests, key=lambda kept: kept["as_of"], reverse=True):
             if manifest["as_of"] <= as_of:
-                shelved = self._take(target, manifest["version"])
-                if shelved is not None:
-                    yield shelved
+                cached = self._take(target, manifest["version"])
+                if cached is not None:
+                    yield cached
 
     def _of_window(self, target: str, window: float) -> list[dict[str, Any]]:
         kept = self._models.history(target)
         return [manifest for manifest in kept if manifest["window"] == window]
 
-    def _take(self, target: str, version: str) -> ShelvedModel | None:
+    def _take(self, target: str, version: str) -> CachedModel | None:
         place = (target, version)
         if place not in self._held:
             self._held[place] = self._load(target, version)
@@ -101,7 +101,7 @@ class ModelShelf:
         self._held.move_to_end(place)
         return self._held[place]
 
-    def _load(self, target: str, version: str) -> ShelvedModel | None:
+    def _load(self, target: str, version: str) -> CachedModel | None:
         try:
             trained = self._models.load(target, version)
             packed = trained.delays
@@ -113,8 +113,8 @@ class ModelShelf:
             model = None if trained.model is None else self._unpack(trained.model)
         except ValueError as error:
             self._refuse(target, version, error)
-            return ShelvedModel(version, trained, None, delays, str(error))
-        return ShelvedModel(version, trained, model, delays)
+            return CachedModel(version, trained, None, delays, str(error))
+        return CachedModel(version, trained, model, delays)
 
     def _unpack(self, sealed: bytes) -> PostClickModel:
         data = unseal(sealed, self._key())

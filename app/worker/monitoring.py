@@ -1,8 +1,6 @@
-"""How well did the probabilities of closed hours come true? Numbers of the report.
+"""The numbers of the report: out-of-sample quality of the last hour and of the window.
 
-Judging: closed hours binned by the probabilities that served them.
-How well the closed hours of an immediate target came true, for the report of its refit.
-What a report tells of a window's scores, gathered while a refit reads the same bins.
+Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
 
 import math
@@ -14,7 +12,7 @@ import numpy as np
 
 from app.settings import Settings
 from app.storage.bins import BinsStore
-from app.worker.atlas_cache import AtlasShelf
+from app.worker.atlas_cache import AtlasCache
 from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
 from evaluation.metrics.cal_n import cal_n_of
@@ -25,7 +23,7 @@ from evaluation.metrics.scorecard import GC_N, pooled_scores
 Row = Mapping[str, float | None]
 
 
-class Judgement:
+class BinnedScorecard:
     """Scorecard of binned probabilities, with Cal-3 and Cal-5 of all campaigns together.
 
     A cell counts as its mean probability, and what pools the campaigns is taken from their pooled
@@ -59,16 +57,16 @@ class Judgement:
 
 
 def quality(table: BinsTable) -> Row:
-    """The judgement of one table."""
-    return judged([table])
+    """The scorecard of one table."""
+    return scorecard_of([table])
 
 
-def judged(tables: Iterable[BinsTable]) -> Row:
-    """The judgement of tables, each asked for when the one before is done with."""
-    judgement = Judgement()
+def scorecard_of(tables: Iterable[BinsTable]) -> Row:
+    """The scorecard of tables, each asked for when the one before is done with."""
+    scorecard = BinnedScorecard()
     for table in tables:
-        judgement.add(table)
-    return judgement.row()
+        scorecard.add(table)
+    return scorecard.row()
 
 
 def top_campaigns(raw: BinsTable, calibrated: BinsTable, count: int) -> list[dict[str, Any]]:
@@ -116,35 +114,35 @@ def _pcoc(bins: Bins) -> float | None:
     return bins.total_score / bins.total_positives if bins.total_positives > 0 else None
 
 
-# An hour is judged when it closes and once more an hour later, when its late clicks are in.
-_JUDGED_HOURS = 2
+# An hour is evaluated when it closes and once more an hour later, when its late clicks are in.
+_EVALUATED_HOURS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedHours:
-    """Hours of immediate targets, each judged by maps fitted on hours before it; `history` are
+class PrequentialEvaluation:
+    """Hours of immediate targets, each evaluated with maps fitted on hours before it; `history` are
     the manifests of the versions kept, newest first."""
 
     settings: Settings
     bins: BinsStore
-    shelf: AtlasShelf
+    cache: AtlasCache
     history: Sequence[Mapping[str, Any]]
 
-    def judge(self, closed: int, again: bool) -> None:
-        """Judge what was not judged of the window that ends with the hours below `closed`; the
-        newest hours `again`."""
+    def run(self, closed: int, again: bool) -> None:
+        """Evaluate what is not evaluated yet of the window that ends with the hours below
+        `closed`; the newest hours `again`."""
         first = closed - self.settings.window_hours
         for target in self.settings.targets:
-            settled = closed - _JUDGED_HOURS if again else closed
-            judged = self.bins.judged_hours(target, first, settled)
-            for hour in sorted(set(range(first, closed)) - judged):
-                in_force = self.shelf.serving(hour, self.history, self.settings.versions_kept)
+            complete = closed - _EVALUATED_HOURS if again else closed
+            known = self.bins.calibrated_hours(target, first, complete)
+            for hour in sorted(set(range(first, closed)) - known):
+                in_force = self.cache.serving(hour, self.history, self.settings.versions_kept)
                 if in_force is not None:
-                    self._judge(target, hour, in_force.atlases.get(target, Atlas.empty()))
+                    self._bin(target, hour, in_force.atlases.get(target, Atlas.empty()))
 
-    def _judge(self, target: str, hour: int, in_force: Atlas) -> None:
+    def _bin(self, target: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.shards_of_hour(target, hour)
-        self.bins.write_judged(target, hour, map(in_force.calibrated, served))
+        self.bins.write_calibrated(target, hour, map(in_force.calibrated, served))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ class RawScores:
     """Quality of the scores, and the top campaigns; tables have no campaign in common."""
 
     top: TopCampaigns
-    quality: Judgement = field(default_factory=Judgement)
+    quality: BinnedScorecard = field(default_factory=BinnedScorecard)
 
     @classmethod
     def of(cls, tables: Iterable[BinsTable], count: int) -> Self:
@@ -170,7 +168,7 @@ class RawScores:
 
 @dataclass(slots=True)
 class RawWindow:
-    """The window of a report: its hours, how many top campaigns are told, and what was `found`
+    """The window of a report: its hours, how many top campaigns are listed, and what was `found`
     when all of its bins had gone by, if they did."""
 
     hours: range
@@ -217,16 +215,16 @@ class TargetReport:
         return {
             "judged_until": closed * SECONDS,
             "hour": {
-                "raw": judged(self.bins.window_blocks(target, closed - 1, closed)),
-                "calibrated": judged(self.bins.judged_blocks(target, closed - 1, closed)),
+                "raw": scorecard_of(self.bins.window_blocks(target, closed - 1, closed)),
+                "calibrated": scorecard_of(self.bins.calibrated_blocks(target, closed - 1, closed)),
             },
-            **_window(raw, self.bins.judged_blocks(target, first, closed)),
+            **_window(raw, self.bins.calibrated_blocks(target, first, closed)),
         }
 
 
 def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
     """Quality and top campaigns of a window, whose tables come one after the other."""
-    after = Judgement()
+    after = BinnedScorecard()
     for table in calibrated:
         after.add(table)
         raw.top.add_calibrated(table)
@@ -234,7 +232,7 @@ def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
     return {"window": window, "top": raw.top.entries}
 
 
-def repeated(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
+def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
     """The same as an earlier report has it, if that is of the same hours."""
     if before.get("judged_until") != closed * SECONDS:
         return None

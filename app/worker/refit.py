@@ -1,4 +1,4 @@
-"""One refit of the service: fold, judge the hours just closed, fit, publish one version."""
+"""One refit of the service: fold, evaluate the hours just closed, fit, publish one version."""
 
 import logging
 from collections import Counter
@@ -9,19 +9,18 @@ from time import perf_counter
 from typing import Any
 
 from app.settings import Settings
-from app.storage.bins import BinsStore
+from app.storage.bins import BinsStore, HourBlocks
 from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.lease import LeaseToken
 from app.storage.overrides import Overrides
 from app.storage.versions import Versions
-from app.worker.atlas_cache import AtlasShelf, Shelved
+from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import Fitting, Methods, Order, filled, refit_target
-from app.worker.history import ReadBlocks, StoredHistory
+from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.monitoring import JudgedHours, RawWindow, TargetReport, repeated
-from calibrators import Atlas
-from calibrators.bins.history import History
+from app.worker.monitoring import PrequentialEvaluation, RawWindow, TargetReport, carried_over
+from calibrators import Atlas, BinsTable
+from calibrators.bins.history import History, HourTables, sums_of_block
 from calibrators.registry import METHODS
 
 _log = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ class Request:
     """What to refit: every target and campaign unless named.
 
     `between_hours` marks a scheduled refit at another moment than a whole hour: of immediate
-    targets only, and hours that were judged once are not judged again.
+    targets only, and hours that were evaluated once are not evaluated again.
     """
 
     as_of: float
@@ -45,14 +44,14 @@ class Request:
 class _Present:
     """What a refit begins with: what serves, and what served when the newest hour began."""
 
-    in_force: Shelved
-    compared: Shelved
+    in_force: CachedVersion
+    compared: CachedVersion
     own: Mapping[str, Mapping[str, str]]
 
-    def order(self, request: Request, target: str) -> Order:
+    def order(self, request: Request, target: str) -> RefitTask:
         """What is asked of one target."""
         in_force = self.in_force.atlases.get(target)
-        return Order(
+        return RefitTask(
             target,
             request.campaigns,
             in_force,
@@ -61,6 +60,59 @@ class _Present:
             self.own.get(target, {}),
             self.in_force.targets.get(target, {}),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlocks:
+    """Blocks of bins by hour, read anew each time. Where all of the report's window goes by, its
+    numbers are taken on the way."""
+
+    stored: HourBlocks
+    window: RawWindow
+
+    def __iter__(self) -> Iterator[HourTables]:
+        if not self.window.is_awaited:
+            yield from self.stored
+            return
+        found = self.window.begin()
+        for block in self.stored:
+            found.add(sums_of_block(block, (self.window.hours,))[0])
+            yield block
+            # Not to be held while the next one is read.
+            del block
+        self.window.found = found
+
+    def between(self, first: int, behind: int) -> Iterator[HourTables]:
+        """Those of first <= hour < behind; no others are read."""
+        return iter(self.stored.between(first, behind))
+
+    def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
+        """The sums over spans of hours, all of a block at once."""
+        first, behind = min(span.start for span in spans), max(span.stop for span in spans)
+        sums = self.stored.between(first, behind).sums(spans)
+        if not self.window.is_awaited or self.window.hours not in spans:
+            yield from sums
+            return
+        found, place = self.window.begin(), spans.index(self.window.hours)
+        for tables in sums:
+            found.add(tables[place])
+            yield tables
+        self.window.found = found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredHistory(History):
+    """See `History`: of hours that are not asked for nothing is read."""
+
+    blocks: ReadBlocks
+
+    def between(self, first: int, behind: int) -> Iterator[HourTables]:
+        """See `History`."""
+        return self.blocks.between(first, behind)
+
+    def sums(self, *spans: range) -> Iterator[tuple[BinsTable, ...]]:
+        """See `History`."""
+        return self.blocks.sums(spans)
 
 
 @dataclass(slots=True)
@@ -78,11 +130,11 @@ class Refitter:
     delayed: DelayedTargets | None = None
     left_alone: int = 0
     held: Counter[str] = field(default_factory=Counter)
-    shelf: AtlasShelf = field(init=False)
+    cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shelf = AtlasShelf(self.versions)
+        self.cache = AtlasCache(self.versions)
         self.methods = Methods(self.settings)
 
     def run(
@@ -90,14 +142,14 @@ class Refitter:
     ) -> dict[str, Any]:
         """Publish the maps as of a moment; returns the report, with the version.
 
-        Judging comes before fitting, so every number of the report is out of sample. Raises
+        Evaluation comes before fitting, so every number of the report is out of sample. Raises
         LeaseLost when another worker has taken over: nothing is published then.
         """
         started = perf_counter()
         self.bins.fold()
-        self._judge(request)
+        self._evaluate(request)
         in_force = self._in_force()
-        present = self._present(request, in_force or Shelved())
+        present = self._present(request, in_force or CachedVersion())
         request, carried = self._carried_over(request, in_force)
         atlases, targets = dict(carried.atlases), dict(carried.targets)
         for target in _chosen(request, self.settings.targets):
@@ -123,12 +175,12 @@ class Refitter:
         packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
         as_of = report["as_of"]
         version = self.versions.publish(lease_token, as_of, now, packed, dict(report))
-        self.shelf.put(version, Shelved(as_of, atlases, report["targets"]))
+        self.cache.put(version, CachedVersion(as_of, atlases, report["targets"]))
         return version
 
-    def _refit(self, request: Request, order: Order) -> tuple[Atlas, dict[str, Any]]:
+    def _refit(self, request: Request, order: RefitTask) -> tuple[Atlas, dict[str, Any]]:
         closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
-        known = repeated(order.before, closed) if request.between_hours else None
+        known = carried_over(order.before, closed) if request.between_hours else None
         window = target_report.window(closed) if known is None else RawWindow.none()
         history = self._history(request, order, window)
         outcome = refit_target(self._fitting, order, history)
@@ -144,7 +196,7 @@ class Refitter:
         self.held.update(outcome.held)
         return outcome.atlas, report
 
-    def _history(self, request: Request, order: Order, window: RawWindow) -> History:
+    def _history(self, request: Request, order: RefitTask, window: RawWindow) -> History:
         behind = begun_hours(request.as_of)
         first = behind - self._fitting.hours(order.target, order.own)
         blocks = self.bins.history(order.target, first, behind)
@@ -190,23 +242,23 @@ class Refitter:
             self.left_alone += 1
 
     def _moments_of(self, atlases: Mapping[str, Atlas], targets: Mapping[str, Any]) -> list[float]:
-        """As of when the delayed targets' maps were fitted: judging relies on it that no map of a
-        version has seen anything later than the version says, those left in force included."""
+        """As of when the delayed targets' maps were fitted: evaluation relies on it that no
+        map of a version has seen anything later than the version says, those left in force too."""
         held = (targets.get(name, {}) for name in self.settings.delayed_targets if name in atlases)
         return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
 
-    def _judge(self, request: Request) -> None:
-        hours = JudgedHours(self.settings, self.bins, self.shelf, self.versions.history())
-        hours.judge(closed_hours(request.as_of), again=not request.between_hours)
+    def _evaluate(self, request: Request) -> None:
+        hours = PrequentialEvaluation(self.settings, self.bins, self.cache, self.versions.history())
+        hours.run(closed_hours(request.as_of), again=not request.between_hours)
 
-    def _in_force(self) -> Shelved | None:
+    def _in_force(self) -> CachedVersion | None:
         version = self.versions.current()
-        return None if version is None else self.shelf.take(version)
+        return None if version is None else self.cache.take(version)
 
-    def _present(self, request: Request, in_force: Shelved) -> _Present:
+    def _present(self, request: Request, in_force: CachedVersion) -> _Present:
         began = (begun_hours(request.as_of) - 1) * SECONDS
         kept = self.settings.versions_kept
-        compared = self.shelf.before(began, self.versions.history(), kept)
+        compared = self.cache.before(began, self.versions.history(), kept)
         return _Present(in_force, compared or in_force, self._own_calibrators())
 
     def _own_calibrators(self) -> Mapping[str, Mapping[str, str]]:
@@ -217,10 +269,12 @@ class Refitter:
             for target, own in stored.items()
         }
 
-    def _carried_over(self, request: Request, in_force: Shelved | None) -> tuple[Request, Shelved]:
+    def _carried_over(
+        self, request: Request, in_force: CachedVersion | None
+    ) -> tuple[Request, CachedVersion]:
         """What stays of the version in force; with nothing to stay, everything is fitted."""
         if in_force is None:
-            return replace(request, target=None, campaigns=None), Shelved()
+            return replace(request, target=None, campaigns=None), CachedVersion()
         if request.campaigns is None and request.target is None:
             # Delayed targets may have nothing to be fitted on yet, or any more.
             return request, in_force.only(self.settings.delayed_targets)

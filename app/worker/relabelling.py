@@ -1,17 +1,14 @@
-"""Relabelling: what the clicks of the recent window count as, with everything known by a moment.
+"""Relabelling: what young clicks of a delayed target count as, with all that is known by a moment.
 
-What labels of young clicks come from: a model, the delay distribution alone, or nothing.
-Expected conversions by click day, kept until it is known what was observed.
-
-A day's record is of the refit that had most of the day in its window: it says which clicks it
-counted, by their time, and what their labels added up to when they were used.
+From the click log to the history that a refit learns from, and the report's numbers of it: where
+labels came from, and by click day what was expected and, once mature, observed.
 """
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import floor
-from typing import Any, Literal
+from math import ceil, floor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +16,12 @@ from numpy.typing import NDArray
 from app.click_log import ClickLog, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
 from app.worker.hours import SECONDS
-from app.worker.model_cache import ShelvedModel
+from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
 from calibrators import BinsTable
-from calibrators.bins.history import HourTables
+from calibrators.bins.history import History, HourTables
 from calibrators.samples import Floats
+from evaluation.backtest.click_history import LabelSource, label_rule
 from pccem import (
     Attribution,
     Categorical,
@@ -38,34 +36,24 @@ from pccem import (
 
 _log = logging.getLogger(__name__)
 
-Source = Literal["model", "delays", "none"]
-SOURCES: tuple[Source, ...] = ("model", "delays", "none")
+SOURCES: tuple[LabelSource, ...] = ("model", "delays", "none")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelSource:
+class LabelInputs:
     """Probabilities of a conversion, (n,), where they come from, and how they become labels."""
 
-    source: Source
+    source: LabelSource
     probabilities: NDArray[np.float64]
     rules: LabelRules
 
 
-def label_source(shelved: ShelvedModel | None, clicks: Clicks, settings: Settings) -> LabelSource:
-    """The best source that there is for these clicks.
-
-    Before a first model the score itself stands in, corrected by the conversions seen so far,
-    whatever the settings say; before a delay distribution there is none.
-    """
-    scored = _scored(shelved, clicks, settings.training_threads)
-    delays = None if shelved is None else shelved.delays
-    if shelved is None or scored is None:
-        rules = LabelRules("posterior", drift_correction=True)
-        return LabelSource("none" if delays is None else "delays", clicks.scores, rules)
-    rules = LabelRules(settings.labels, settings.drift_correction, shelved.post_click)
-    if delays is None:
-        rules = LabelRules("paper", drift_correction=False, post_click=shelved.post_click)
-    return LabelSource("model", scored, rules)
+def label_inputs(cached: CachedModel, clicks: Clicks, settings: Settings) -> LabelInputs:
+    """The best that there is for these clicks: a model that cannot score them is none."""
+    scored = _scored(cached, clicks, settings.training_threads)
+    wanted = LabelRules(settings.labels, settings.drift_correction, cached.post_click)
+    source, rules = label_rule(scored is not None, cached.delays, wanted)
+    return LabelInputs(source, clicks.scores if scored is None else scored, rules)
 
 
 def score(model: PostClickModel, clicks: Clicks, num_threads: int = 0) -> NDArray[np.float64]:
@@ -79,15 +67,13 @@ def score(model: PostClickModel, clicks: Clicks, num_threads: int = 0) -> NDArra
     return model.score(Features(columns, len(clicks)), num_threads)
 
 
-def _scored(
-    shelved: ShelvedModel | None, clicks: Clicks, num_threads: int
-) -> NDArray[np.float64] | None:
-    if shelved is None or shelved.model is None:
+def _scored(cached: CachedModel, clicks: Clicks, num_threads: int) -> NDArray[np.float64] | None:
+    if cached.model is None:
         return None
     try:
-        return score(shelved.model, clicks, num_threads)
+        return score(cached.model, clicks, num_threads)
     except ValueError as error:
-        _log.error("model %s cannot score the clicks: %s", shelved.version, error)
+        _log.error("model %s cannot score the clicks: %s", cached.version, error)
         return None
 
 
@@ -97,8 +83,8 @@ def _missing(kind: str, n: int) -> Column:
     return Categorical(np.full(n, -1, np.int32), ())
 
 
-SHOWN = 7
-"""Days whose expected and observed conversions are told."""
+DAYS_SHOWN = 7
+"""Days whose expected and observed conversions are shown."""
 
 Span = tuple[float, float]
 """Clicks of [first, behind), epoch seconds."""
@@ -174,14 +160,14 @@ Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Relabelled:
+class RelabelledClicks:
     """Clicks of a span whose post-click window is over, and what each counts, (n,)."""
 
     span: Span
     clicks: LoggedClicks
     attribution: Attribution
-    shelved: ShelvedModel
-    source: LabelSource
+    cached: CachedModel
+    source: LabelInputs
     labels: Floats
 
     @property
@@ -224,7 +210,7 @@ class Relabelled:
 
     def _due(self) -> float | None:
         """Conversions that the uncorrected probabilities let expect by now."""
-        delays = self.shelved.delays
+        delays = self.cached.delays
         if delays is None:
             return None
         clicks, known, source = self.clicks.clicks, self.attribution, self.source
@@ -260,27 +246,63 @@ def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:
 
 def relabelled(
     log: ClickLog,
-    shelved: ShelvedModel | None,
+    cached: CachedModel | None,
     target: str,
     as_of: float,
     settings: Settings,
     span: Span | None = None,
-) -> Relabelled | None:
+) -> RelabelledClicks | None:
     """A span's clicks of a delayed target as of a moment, those of the newest window unless said;
     None while labels have no source.
 
     None, too, without clicks: an hour of silence, or a folder that is not mounted, must not put the
     identity in the place of the maps in force.
     """
-    if shelved is None or (shelved.model is None and shelved.delays is None):
+    if cached is None or (cached.model is None and cached.delays is None):
         return None
     chosen = span or spans(settings, as_of, settings.window_hours)[0]
     window = settings.attribution_seconds(target)
     logged, known = log.known(target, *chosen, window=window, as_of=as_of)
     clicks = logged.clicks
-    source = label_source(shelved, clicks, settings)
+    source = label_inputs(cached, clicks, settings)
     if source.source == "none" or not len(clicks):
         return None
     p, rules = source.probabilities, source.rules
-    labels = label(p, known, shelved.delays, clicks.rows, clicks.campaigns, rules)
-    return Relabelled(chosen, logged, known, shelved, source, labels)
+    labels = label(p, known, cached.delays, clicks.rows, clicks.campaigns, rules)
+    return RelabelledClicks(chosen, logged, known, cached, source, labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelHistory:
+    """What clicks count as with everything known as of a moment, hours before it.
+
+    Hours are counted back from the end of the newest click's post-click window, so each is whole
+    whatever the post-click window is.
+    """
+
+    log: ClickLog
+    cached: CachedModel | None
+    target: str
+    as_of: float
+    settings: Settings
+
+    def of(self, hours: int) -> tuple[RelabelledClicks, History] | None:
+        """The newest window, and so many hours by hour; None where `relabelled` gives None.
+
+        Clicks older than a window have their own correction for drift.
+        """
+        newest, *older = spans(self.settings, self.as_of, max(hours, self.settings.window_hours))
+        last = ceil(newest[1] / SECONDS) - 1
+        tables: dict[int, BinsTable] = {}
+        for span in reversed(older):
+            found = self._relabelled(span)
+            if found is not None:
+                tables |= found.by_hour(last - round((newest[1] - span[1]) / SECONDS))
+        recent = self._relabelled(newest)
+        if recent is None:
+            return None
+        tables |= recent.by_hour(last)
+        return recent, History(float(last + 1), [tables])
+
+    def _relabelled(self, span: tuple[float, float]) -> RelabelledClicks | None:
+        return relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)

@@ -1,7 +1,4 @@
-"""The schedule: which refits are due now, and a pause after what failed.
-
-The daily schedule: which trainings are due, and a pause after what failed.
-"""
+"""When to refit (hourly) and to train (daily), and how long to leave alone what failed."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -11,9 +8,9 @@ from math import floor
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.models import Models
 from app.storage.versions import Versions
-from app.worker.atlas_cache import AtlasShelf
+from app.worker.atlas_cache import AtlasCache
 from app.worker.hours import SECONDS, closed_hours, due_between, due_refits
-from app.worker.model_cache import ModelShelf
+from app.worker.model_cache import ModelCache
 
 _RETRY_SECONDS = 60.0
 
@@ -24,7 +21,7 @@ class Schedule:
 
     settings: Settings
     versions: Versions
-    shelf: AtlasShelf
+    cache: AtlasCache
     now: Callable[[], float]
     _not_before: float = 0.0
     _reached: float = 0.0
@@ -62,7 +59,7 @@ class Schedule:
     def _last_as_of(self) -> float | None:
         """The last moment as of which every target was fitted; None before the first."""
         version = self.versions.current()
-        in_force = self.shelf.take(version) if version else None
+        in_force = self.cache.take(version) if version else None
         reports = in_force.targets if in_force else {}
         fitted = [reports.get(target, {}).get("fitted_as_of") for target in self.settings.targets]
         known = [as_of for as_of in fitted if as_of is not None]
@@ -86,7 +83,7 @@ class TrainingSchedule:
 
     settings: Settings
     models: Models
-    shelf: ModelShelf
+    cache: ModelCache
     now: Callable[[], float]
     _reached: dict[str, float] = field(default_factory=dict)
     _not_before: float = 0.0
@@ -119,7 +116,7 @@ class TrainingSchedule:
     def _is_done(self, target: str, midnight: float) -> bool:
         if self._reached.get(target, 0.0) >= midnight:
             return True
-        last = self.shelf.last_as_of(target, self.settings.attribution_seconds(target))
+        last = self.cache.last_as_of(target, self.settings.attribution_seconds(target))
         if last is not None and last >= midnight:
             self._reach(target, midnight)
             return True

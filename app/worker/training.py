@@ -1,7 +1,7 @@
-"""Training: a delayed target's delay distribution and post-click model, as of a moment.
+"""The daily training of a delayed target: delay distribution, post-click model, and their quality.
 
-The delay distribution of clicks of every age, read a day at a time.
-Maturity: how well probabilities came true on clicks whose attribution window is now over.
+Quality is measured on matured clicks, those whose attribution window is over, by a model that has
+not seen them.
 """
 
 import math
@@ -17,9 +17,9 @@ from app.click_log import ClickLog, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.lease import LeaseToken
 from app.storage.models import Models, Trained
-from app.worker.model_cache import ModelShelf, ShelvedModel
+from app.worker.model_cache import CachedModel, ModelCache
 from app.worker.monitoring import Row, quality
-from app.worker.relabelling import SHOWN, DayRecord, Span, observed_days, score
+from app.worker.relabelling import DAYS_SHOWN, DayRecord, Span, observed_days, score
 from calibrators import BinsTable
 from calibrators.samples import Floats
 from evaluation.metrics.predictions import Predictions
@@ -99,7 +99,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matured:
+class MaturedClicks:
     """Clicks whose outcomes are final, all of a span or a sample of them."""
 
     clicks: LoggedClicks
@@ -120,7 +120,7 @@ class Matured:
         at = self.clicks.clicks.clicked_at
         return (at >= span[0]) & (at < span[1])
 
-    def report(self, span: Span, shelved: ShelvedModel | None, num_threads: int) -> dict[str, Any]:
+    def report(self, span: Span, cached: CachedModel | None, num_threads: int) -> dict[str, Any]:
         """Quality of raw scores, of served probabilities and of the model on a span's clicks,
         against what came of them."""
         chosen = self.within(span)
@@ -130,7 +130,7 @@ class Matured:
             "behind": span[1],
             "raw": self._quality(self.clicks.clicks.scores, chosen),
             "calibrated": self._quality(served, chosen & ~np.isnan(served)),
-            "model": None if shelved is None else self._of_model(shelved, chosen, num_threads),
+            "model": None if cached is None else self._of_model(cached, chosen, num_threads),
         }
 
     def _quality(self, values: Floats, chosen: Flags) -> Row:
@@ -141,14 +141,14 @@ class Matured:
             BinsTable.from_columns(clicks.campaigns, rows, values[chosen], counts, outcomes)
         )
 
-    def _of_model(self, shelved: ShelvedModel, chosen: Flags, num_threads: int) -> Row | None:
+    def _of_model(self, cached: CachedModel, chosen: Flags, num_threads: int) -> Row | None:
         """On the clicks that had not converted when the model was asked; None without one, and
         where the features are not those that it was trained on."""
-        if shelved.model is None:
+        if cached.model is None:
             return None
-        asked = chosen & ~(self.attribution.delay < shelved.post_click)
+        asked = chosen & ~(self.attribution.delay < cached.post_click)
         try:
-            scores = score(shelved.model, self.clicks.clicks.select(asked), num_threads)
+            scores = score(cached.model, self.clicks.clicks.select(asked), num_threads)
         except FeatureMismatch:
             return None
         row = pooled_scores(Predictions.check(scores, self.outcomes[asked], None))
@@ -157,10 +157,10 @@ class Matured:
 
 Report = dict[str, Any]
 
-# A conversion is judged a day after it came: by then its click is closed.
-_STRAYS_LAG = SECONDS_PER_DAY
+# A conversion is looked at a day after it came: by then its click is closed.
+_CLOSED_AFTER = SECONDS_PER_DAY
 # How far beyond its attribution window a conversion's click is looked for.
-_STRAYS_REACH = 2 * SECONDS_PER_DAY
+_REACH_BEYOND = 2 * SECONDS_PER_DAY
 
 
 class NothingToTrain(ValueError):
@@ -168,7 +168,7 @@ class NothingToTrain(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TrainingTask:
     """What to train: a delayed target, its attribution window in seconds, as of a moment.
 
     `expected` are the records of what the labels of recent days added up to.
@@ -200,11 +200,11 @@ class Trainer:
 
     settings: Settings
     models: Models
-    shelf: ModelShelf
+    cache: ModelCache
     key: Callable[[], bytes]
 
     def run(
-        self, log: ClickLog, order: Order, lease_token: LeaseToken, now: Callable[[], float]
+        self, log: ClickLog, task: TrainingTask, lease_token: LeaseToken, now: Callable[[], float]
     ) -> Report:
         """Publish what was learnt; returns its report, with the version.
 
@@ -212,12 +212,12 @@ class Trainer:
         another worker has taken over: nothing is published then.
         """
         started = perf_counter()
-        before = self.shelf.newest(order.target, order.window, order.as_of)
-        past = self._past(log, order)
-        training = self._train(past, order, before)
+        before = self.cache.newest(task.target, task.window, task.as_of)
+        past = self._past(log, task)
+        training = self._train(past, task, before)
         report: Report = {
             "training": {**training.report, "refused": training.refused},
-            "matured": {**self._matured(past, order), "days": self._days(past, order)},
+            "matured": {**self._matured(past, task), "days": self._days(past, task)},
         }
         converted = ConvertedClicks.of(past.clicks.clicks, past.attribution)
         # By far the largest part, and more is read below.
@@ -225,34 +225,36 @@ class Trainer:
         delays = fitted_delays(
             log,
             converted,
-            order.target,
-            window=order.window,
-            as_of=order.as_of,
+            task.target,
+            window=task.window,
+            as_of=task.as_of,
             # Younger ones may be open still: a training that comes late must learn the same.
-            closed=order.as_of - self.settings.post_click_seconds,
+            closed=task.as_of - self.settings.post_click_seconds,
         )
         report["delay_median"] = None if delays is None else delays.median()
-        report["strays"] = self._strays(log, order, before)
+        report["strays"] = self._unattributed(log, task, before)
         report["seconds"] = perf_counter() - started
-        trained = self._trained(order, training, delays, before, report, now())
+        trained = self._trained(task, training, delays, before, report, now())
         version = self.models.publish(lease_token, trained)
         return {**trained.report, "version": version, "source": trained.source}
 
-    def _past(self, log: ClickLog, order: Order) -> Matured:
+    def _past(self, log: ClickLog, task: TrainingTask) -> MaturedClicks:
         """The mature clicks to learn from, or a sample of them."""
         clicks, known = log.known(
-            order.target,
-            *self._span(order),
-            window=order.window,
-            as_of=order.as_of,
+            task.target,
+            *self._span(task),
+            window=task.window,
+            as_of=task.as_of,
             max_clicks=self.settings.training_clicks,
         )
-        return Matured(clicks, known)
+        return MaturedClicks(clicks, known)
 
-    def _span(self, order: Order) -> Span:
-        return order.mature - self.settings.training_days * SECONDS_PER_DAY, order.mature
+    def _span(self, task: TrainingTask) -> Span:
+        return task.mature - self.settings.training_days * SECONDS_PER_DAY, task.mature
 
-    def _train(self, past: Matured, order: Order, before: ShelvedModel | None) -> Training:
+    def _train(
+        self, past: MaturedClicks, task: TrainingTask, before: CachedModel | None
+    ) -> Training:
         settings = self.settings
         rules = TrainingRules(
             days=settings.training_days,
@@ -266,49 +268,51 @@ class Trainer:
         return train(
             past.clicks.clicks,
             past.attribution,
-            as_of=order.as_of,
+            as_of=task.as_of,
             rules=rules,
             in_force=in_force,
         )
 
-    def _matured(self, past: Matured, order: Order) -> Report:
+    def _matured(self, past: MaturedClicks, task: TrainingTask) -> Report:
         """Quality on the clicks that matured since the last training, of the model it published:
         one that has not seen them."""
-        newest = order.as_of - SECONDS_PER_DAY
-        last = self.shelf.last_as_of(order.target, order.window, newest)
-        first, behind = self._span(order)
+        newest = task.as_of - SECONDS_PER_DAY
+        last = self.cache.last_as_of(task.target, task.window, newest)
+        first, behind = self._span(task)
         since = newest if last is None else last
-        model = self.shelf.newest(order.target, order.window, since)
-        span = max(since - order.window, first), behind
+        model = self.cache.newest(task.target, task.window, since)
+        span = max(since - task.window, first), behind
         return past.report(span, model, self.settings.training_threads)
 
-    def _days(self, past: Matured, order: Order) -> list[DayRecord]:
+    def _days(self, past: MaturedClicks, task: TrainingTask) -> list[DayRecord]:
         """Expected and observed conversions of the last click days that are all mature."""
         at, converted = past.clicks.clicks.clicked_at, past.attribution.converted
-        span = self._span(order)
-        return observed_days(order.expected, at, converted, span, past.weight)[-SHOWN:]
+        span = self._span(task)
+        return observed_days(task.expected, at, converted, span, past.weight)[-DAYS_SHOWN:]
 
-    def _strays(self, log: ClickLog, order: Order, before: ShelvedModel | None) -> Report:
+    def _unattributed(
+        self, log: ClickLog, task: TrainingTask, before: CachedModel | None
+    ) -> Report:
         """Conversions that counted for no click, since the first training."""
-        behind = order.as_of - _STRAYS_LAG
+        behind = task.as_of - _CLOSED_AFTER
         counted = None if before is None else before.trained.report["strays"]
         if counted is None:
             counted = {"behind": behind - SECONDS_PER_DAY}
         if behind <= counted["behind"]:
             return dict(counted)
-        reach = order.window + _STRAYS_REACH
-        strays = log.strays(
-            order.target, counted["behind"], behind, window=order.window, reach=reach
+        reach = task.window + _REACH_BEYOND
+        found = log.unattributed(
+            task.target, counted["behind"], behind, window=task.window, reach=reach
         )
-        found = {name: counted.get(name, 0) + number for name, number in asdict(strays).items()}
-        return {"behind": behind, **found}
+        sums = {name: counted.get(name, 0) + number for name, number in asdict(found).items()}
+        return {"behind": behind, **sums}
 
     def _trained(
         self,
-        order: Order,
+        task: TrainingTask,
         training: Training,
         delays: DelayDistribution | None,
-        before: ShelvedModel | None,
+        before: CachedModel | None,
         report: Report,
         now: float,
     ) -> Trained:
@@ -316,13 +320,13 @@ class Trainer:
         packed = None if delays is None else delays.to_dict()
         if packed is None and before is not None:
             packed = before.trained.delays
-        model = self._model(order, training, before, now)
+        model = self._model(task, training, before, now)
         if packed is None and model.sealed is None:
             raise NothingToTrain(training.refused)
         return Trained(
-            order.target,
-            order.window,
-            order.as_of,
+            task.target,
+            task.window,
+            task.as_of,
             now,
             "delays" if model.sealed is None else "model",
             {"model": model.report, **report},
@@ -332,12 +336,12 @@ class Trainer:
         )
 
     def _model(
-        self, order: Order, training: Training, before: ShelvedModel | None, now: float
+        self, task: TrainingTask, training: Training, before: CachedModel | None, now: float
     ) -> _Model:
         if training.model is not None:
             sealed = seal(training.model.to_bytes(), self.key())
             about = {
-                "as_of": order.as_of,
+                "as_of": task.as_of,
                 "trained_at": now,
                 "post_click": self.settings.post_click_seconds,
                 **training.report,

@@ -1,7 +1,4 @@
-"""The readout of an A/B test: RPM, CTR and ROI of each arm, and the lift over the control.
-
-Sample ratio: did the arms of a test get the shares of the traffic that they were meant to?
-"""
+"""The analysis of an A/B test: sample ratio, RPM, CTR, ROI of each arm, lifts over the control."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -22,7 +19,7 @@ SUSPICIOUS = 0.001
 
 @dataclass(frozen=True, slots=True)
 class SampleRatio:
-    """Sizes of the arms beside what the split promised.
+    """Sizes of the arms beside what the split says.
 
     Attributes
     ----------
@@ -91,12 +88,12 @@ def _shares(sizes: Mapping[Hashable, int], split: Mapping[Hashable, float] | Non
     return normed
 
 
-Verdict = Literal["higher", "lower", "no clear difference", "undefined"]
+LiftConclusion = Literal["higher", "lower", "no clear difference", "undefined"]
 _PER_MILLE = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class ArmReadout:
+class ArmAnalysis:
     """One arm of a test.
 
     Attributes
@@ -115,7 +112,7 @@ class ArmReadout:
 
 
 @dataclass(frozen=True, slots=True)
-class AbReadout:
+class AbAnalysis:
     """What a test says.
 
     Attributes
@@ -127,11 +124,11 @@ class AbReadout:
     """
 
     control: Hashable
-    arms: Mapping[Hashable, ArmReadout]
+    arms: Mapping[Hashable, ArmAnalysis]
     lifts: Mapping[Hashable, Mapping[str, Estimate]]
     sample_ratio: SampleRatio
 
-    def verdict(self, arm: Hashable, metric: str) -> Verdict:
+    def conclusion(self, arm: Hashable, metric: str) -> LiftConclusion:
         """In words, by whether the interval of the lift holds 0."""
         lift = self.lifts[arm][metric]
         if np.isnan(lift.lower):
@@ -141,7 +138,7 @@ class AbReadout:
         return "lower" if lift.upper < 0.0 else "no clear difference"
 
 
-def ab_readout(
+def ab_analysis(
     arms: Campaigns,
     costs: ArrayLike,
     values: ArrayLike | None = None,
@@ -151,7 +148,7 @@ def ab_readout(
     units: Campaigns | None = None,
     split: Mapping[Hashable, float] | None = None,
     confidence: float = 0.95,
-) -> AbReadout:
+) -> AbAnalysis:
     """RPM, CTR and ROI of each arm, and by how much the other arms lift them over the control.
 
     Every row is one impression, also those that cost nothing: without them RPM and CTR are wrong.
@@ -177,7 +174,7 @@ def ab_readout(
 
     Returns
     -------
-    AbReadout
+    AbAnalysis
         A metric over 0 is infinite, and nan for 0 over 0. An interval is nan where nothing says
         how wide it is: an arm with a sum of 0 (no click, no cost) or with a single unit. The lift
         over a control at 0 is nan. Every interval ignores the others: of twenty, one misses.
@@ -214,13 +211,13 @@ def ab_readout(
     >>> arms = ["A"] * 1000 + ["B"] * 1000
     >>> clicks = [1, 0, 0, 0] * 250 + [1, 0] * 500
     >>> costs = [0.4, 0, 0, 0] * 250 + [0.3, 0] * 500
-    >>> readout = ab_readout(arms, costs, clicks=clicks, control="A")
-    >>> round(readout.arms["B"].metrics["rpm"].value, 6), readout.arms["B"].metrics["ctr"].value
+    >>> analysis = ab_analysis(arms, costs, clicks=clicks, control="A")
+    >>> round(analysis.arms["B"].metrics["rpm"].value, 6), analysis.arms["B"].metrics["ctr"].value
     (150.0, 0.5)
-    >>> lift = readout.lifts["B"]["rpm"]
+    >>> lift = analysis.lifts["B"]["rpm"]
     >>> round(lift.value, 6), round(lift.lower, 3), round(lift.upper, 3)
     (0.5, 0.325, 0.698)
-    >>> readout.verdict("B", "ctr"), readout.sample_ratio.mismatch
+    >>> analysis.conclusion("B", "ctr"), analysis.sample_ratio.mismatch
     ('higher', False)
     """
     if not 0.0 < confidence < 1.0:
@@ -230,7 +227,7 @@ def ab_readout(
     ratios = {name: log.ratios(name) for name in names}
     counted: Counted = "units" if log.has_units and log.units_keep_to_one_arm else "impressions"
     sizes = log.sizes(counted)
-    return AbReadout(
+    return AbAnalysis(
         control=control,
         arms={name: _arm(log, name, ratios[name], confidence) for name in names},
         lifts={name: _lifts(ratios[name], ratios[control], confidence) for name in names[1:]},
@@ -250,8 +247,8 @@ def _ordered(names: list[Hashable], control: Hashable) -> list[Hashable]:
 
 def _arm(
     log: ArmLog, name: Hashable, ratios: Mapping[str, UnitRatio], confidence: float
-) -> ArmReadout:
-    return ArmReadout(
+) -> ArmAnalysis:
+    return ArmAnalysis(
         impressions=log.sizes("impressions")[name],
         units=ratios["rpm"].units,
         cost=log.total(name, log.costs),

@@ -1,7 +1,4 @@
-"""The impressions of an A/B test, checked, with what each arm earned by unit.
-
-A ratio of two sums over units, and how far it is known.
-"""
+"""The impressions of an A/B test by arm and unit, and ratios of sums with their intervals."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

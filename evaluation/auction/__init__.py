@@ -9,7 +9,7 @@ from evaluation.auction.click_curve import ClickCurve, click_curve
 from evaluation.auction.comparison import (
     AuctionComparison,
     Conclusion,
-    JudgedModel,
+    SimulatedModel,
     compare_auctions,
 )
 from evaluation.auction.gsp import Auction, OperatingPoint, SlotLayout, gsp_auction
@@ -31,11 +31,11 @@ __all__ = [
     "ClickCurve",
     "Conclusion",
     "DrawnSearchLog",
-    "JudgedModel",
     "OperatingPoint",
     "RelativeChange",
     "SearchLog",
     "SearchPlatform",
+    "SimulatedModel",
     "Simulation",
     "SlotLayout",
     "SweptPoint",

@@ -1,7 +1,4 @@
-"""The click curve: how much less an ad is clicked further down the page.
-
-The pairs of query and ad that tell one position from another, and what they tell.
-"""
+"""The click curve: how much less an ad is clicked further down the page."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,7 +16,7 @@ TOLERANCE, MOST_STEPS = 1e-9, 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TellingPairs:
+class IdentifiablePairs:
     """Pairs clicked at least once and shown in two positions or more.
 
     Any factors fit a pair that was seen in one position only, and a pair without clicks has rate 0
@@ -39,18 +36,18 @@ class TellingPairs:
     def of(
         cls, pairs: Codes, places: Integers, impressions: Floats, clicks: Floats, n: int
     ) -> Self:
-        """The telling ones among cells, (c,) each; places count from 0 to n - 1."""
+        """The identifiable ones among cells, (c,) each; places count from 0 to n - 1."""
         numbers, n_pairs = numbered(pairs)
         seen = csr_array((impressions, (numbers, places)), shape=(n_pairs, n))
         seen.eliminate_zeros()
         pair_clicks = sum_at(numbers, clicks, n_pairs)
-        telling = (pair_clicks > 0.0) & (np.diff(seen.indptr) > 1)
-        position_clicks = sum_at(places, clicks * telling[numbers], n)
-        held = seen[telling]
+        identifiable = (pair_clicks > 0.0) & (np.diff(seen.indptr) > 1)
+        position_clicks = sum_at(places, clicks * identifiable[numbers], n)
+        held = seen[identifiable]
         # Without a click there, all that they say is that the factor is small.
         held.data *= position_clicks[held.indices] > 0.0
         held.eliminate_zeros()
-        return cls(held, pair_clicks[telling], position_clicks)
+        return cls(held, pair_clicks[identifiable], position_clicks)
 
     def parts(self) -> Integers:
         """For each position the number of the part it is compared in, (positions,)."""
@@ -60,7 +57,7 @@ class TellingPairs:
         return np.asarray(connected_components(met, directed=False)[1], np.int64)
 
     def maximise(self, start: Floats, parts: Integers, first: int) -> tuple[Floats, int, bool]:
-        """Factors of the greatest likelihood, the steps made, and whether they settled.
+        """Factors of the greatest likelihood, the steps made, and whether they converged.
 
         The position `first` keeps 1. A part that is not compared with it keeps the `start` of its
         most clicked position, and so does a position that no pair tells about.
@@ -76,9 +73,9 @@ class TellingPairs:
     def _updated(self, factors: Floats) -> Floats:
         rates = self.pair_clicks / (self.impressions @ np.nan_to_num(factors))
         weighted = self.impressions.T @ rates
-        told = weighted > 0.0
+        known = weighted > 0.0
         updated = factors.copy()
-        np.divide(self.position_clicks, weighted, out=updated, where=told)
+        np.divide(self.position_clicks, weighted, out=updated, where=known)
         return updated
 
     def _scaled(self, factors: Floats, start: Floats, parts: Integers, first: int) -> Floats:
@@ -212,7 +209,7 @@ def curve_of(
     factors = naive.naive_factors
     if method == "naive":
         return ClickCurve(factors, naive.linked, shown, clicked)
-    grid = TellingPairs.of(pairs, places, impressions, clicks, n)
+    grid = IdentifiablePairs.of(pairs, places, impressions, clicks, n)
     parts = grid.parts()
     first = int(np.argmax(clicked > 0.0))
     factors, steps, converged = grid.maximise(factors, parts, first)

@@ -1,7 +1,6 @@
 """Expected clicks of simulated slots, from the log at three levels.
 
-What a log knows about clicks: of a pair at a position, of a pair, of a position.
-Impressions and clicks of a log by query, ad and position.
+A pair of query and ad at this position; the pair at others; the position over all pairs.
 """
 
 from dataclasses import dataclass

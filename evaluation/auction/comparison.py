@@ -1,8 +1,4 @@
-"""Models side by side: what they would earn, beside what offline metrics say of them.
-
-What a simulation says in words, and when it must say nothing.
-The offline metrics of a model's scores on what the log has shown.
-"""
+"""Models side by side: what they would earn, beside what offline metrics say of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,18 +94,18 @@ OFFLINE_METRICS = ("n", "positives", "pcoc", "log_loss", "auc", "mainline_auc", 
 def logged_predictions(log: SearchLog, scores: Floats, curve: ClickCurve) -> Predictions:
     """Impressions of the log, (shown,), with arranged scores times the click curve.
 
-    A position-unbiased score promises clicks at the first position; what it promises where the ad
+    A position-unbiased score predicts clicks at the first position; what it predicts where the ad
     stood is that times the factor of the position, at most 1.
     """
     shown = log.shown
     factors = curve.factors[log.positions[shown] - 1]
     # Without a click in the whole log there is no curve, and the scores stand as they are.
-    promised = np.minimum(scores[shown] * np.nan_to_num(factors, nan=1.0), 1.0)
-    return Predictions.check(promised, log.clicks[shown].astype(np.float64), None)
+    predicted = np.minimum(scores[shown] * np.nan_to_num(factors, nan=1.0), 1.0)
+    return Predictions.check(predicted, log.clicks[shown].astype(np.float64), None)
 
 
 def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str, float]:
-    """What one would judge a model by before it is shown to anyone: on the logged impressions.
+    """What a model is evaluated by before it is shown to anyone: on the logged impressions.
 
     Impressions and clicks (`n`, `positives`), PCOC, log loss, AUC (of all and of the mainline) and
     RIG of arranged scores times the click curve.
@@ -132,7 +128,7 @@ def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JudgedModel:
+class SimulatedModel:
     """One model on a log.
 
     Attributes
@@ -162,12 +158,12 @@ class AuctionComparison:
     simulator : the log and its click history, for further simulations.
     """
 
-    models: Mapping[str, JudgedModel]
+    models: Mapping[str, SimulatedModel]
     agreement: float
     simulator: Simulator
 
     @property
-    def baseline(self) -> JudgedModel:
+    def baseline(self) -> SimulatedModel:
         """The model in force."""
         return next(iter(self.models.values()))
 
@@ -186,7 +182,7 @@ def compare_auctions(
 ) -> AuctionComparison:
     """Simulate models on a log at one operating point, and set their offline metrics beside it.
 
-    The two may contradict each other: AUC and RIG judge the ads that the model in force chose to
+    The two may contradict each other: AUC and RIG speak of the ads that the model in force chose to
     show, the simulation those that the candidate would choose.
 
     Parameters
@@ -239,30 +235,30 @@ def compared(
     progress: Progress | None = None,
 ) -> AuctionComparison:
     """`compare_auctions` of arranged scores."""
-    log, models = simulator.log, dict[str, JudgedModel]()
+    log, models = simulator.log, dict[str, SimulatedModel]()
     for name, each in scores.items():
         ranking = log.ranking(each, 1.0 if point is None else point.alpha)
         point = point or point_in_force(log, ranking)
         after = simulator.run(ranking, point)
         before = next(iter(models.values())).simulation if models else None
         offline = logged_scores(log, each, simulator.history.curve)
-        models[name] = _judged(before, after, offline, confidence, most_unseen)
+        models[name] = _against(before, after, offline, confidence, most_unseen)
         if progress is not None:
             progress(len(models) / len(scores))
     first = next(iter(models.values())).simulation
     return AuctionComparison(models, placement_agreement(log, first.auction), simulator)
 
 
-def _judged(
+def _against(
     before: Simulation | None,
     after: Simulation,
     offline: Mapping[str, float],
     confidence: float,
     most_unseen: float,
-) -> JudgedModel:
+) -> SimulatedModel:
     if before is None:
-        return JudgedModel(after, offline, {}, None)
+        return SimulatedModel(after, offline, {}, None)
     changes = {
         name: relative_change(before, after, name, confidence=confidence) for name in METRICS
     }
-    return JudgedModel(after, offline, changes, conclusion(before, after, changes, most_unseen))
+    return SimulatedModel(after, offline, changes, conclusion(before, after, changes, most_unseen))

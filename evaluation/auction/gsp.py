@@ -1,9 +1,4 @@
-"""The generalised second price auction of one page or of a whole log.
-
-The best ads of every page in the order of their rank scores.
-The slots of a results page: a mainline and a sidebar.
-The settings of an auction that an ad platform can turn without a new model.
-"""
+"""The generalised second price auction of one page or of a whole log."""
 
 import math
 from collections.abc import Iterator
@@ -281,11 +276,11 @@ def gsp_auction(
     ([1, 2, 5], [1.5, 2.6, 0.75])
     """
     offered = check_not_negative("bids", bids)
-    promised = check_unit_interval("scores", scores)
+    scored = check_unit_interval("scores", scores)
     n = len(offered)
     of_page = np.zeros(n, np.int32) if pages is None else check_codes("pages", pages)
     of_ad = np.arange(n, dtype=np.int32) if ads is None else check_codes("ads", ads)
-    check_equal_lengths(bids=offered, scores=promised, pages=of_page, ads=of_ad)
+    check_equal_lengths(bids=offered, scores=scored, pages=of_page, ads=of_ad)
     numbers, n_pages = numbered(of_page)
     order = np.lexsort((of_ad, numbers))
     sorted_pages = numbers[order].astype(np.int32)
@@ -293,7 +288,7 @@ def gsp_auction(
     ranking = Ranking.of(
         sorted_pages,
         offered[order],
-        promised[order],
+        scored[order],
         alpha=point.alpha,
         depth=layout.positions + 1,
         n_pages=n_pages,

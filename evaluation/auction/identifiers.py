@@ -1,7 +1,4 @@
-"""Pages, queries and ads as whole numbers, and the row of a log that breaks a rule.
-
-What a page of a log may not hold.
-"""
+"""Pages, queries and ads as whole numbers, and the row of a log that breaks a rule."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

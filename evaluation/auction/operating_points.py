@@ -1,7 +1,4 @@
-"""Operating points at equal ad load: what another click investment power would bring.
-
-The operating point at which a log was made, as far as the log tells.
-"""
+"""Operating points at equal ad load: what another click investment power would bring."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

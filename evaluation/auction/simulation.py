@@ -1,9 +1,4 @@
-"""What a log's pages would have earned with other scores or another operating point.
-
-Reserves that give a ranking the ads per page of another.
-The metrics of an auction: clicks, revenue and ads of an average page.
-How much a simulated metric changes, and how sure that is.
-"""
+"""What a log's pages would have earned with other scores or another operating point."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

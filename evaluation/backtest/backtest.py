@@ -1,32 +1,33 @@
 """The hourly backtest: what a calibrator would have served, hour by hour, on a log."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency, refit
+from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency
 from calibrators.bins.history import History
-from calibrators.methods.refit import Method
+from calibrators.guard import guard
+from calibrators.methods.refit import Method, PerCampaign
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import EventTable
 from evaluation.metrics.scorecard import scorecard
 
 RAW = "raw"
-"""Name under which the scores themselves are judged."""
+"""Name under which the scores themselves are evaluated."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backtest:
-    """What an hourly backtest found.
+    """What an hourly backtest gives.
 
     Attributes
     ----------
-    rows : (k,) impressions judged, as indices into the table, hour after hour.
+    rows : (k,) impressions evaluated, as indices into the table, hour after hour.
     probabilities : (k,) for each calibrator, and the scores as "raw".
-    scorecards : `scorecard` of each, all judged hours pooled.
+    scorecards : `scorecard` of each, all evaluated hours pooled.
     """
 
     rows: Integers
@@ -41,32 +42,36 @@ def backtest(
     window_hours: int = 24,
     sufficiency: Sufficiency | None = None,
     raw_samples: bool = False,
+    guarded: bool = False,
     progress: Progress | None = None,
 ) -> Backtest:
-    """Fit on the hours [t - window, t), judge on hour t; for every t from the first hour + window.
+    """Fit on the hours [t - window, t), evaluate on hour t, for every t from the first + window.
 
-    The fit is `calibrators.methods.refit`, the service's own: bins of the window, a map for each
-    campaign that has enough, the target's map for the others. All judged hours are pooled before
+    The refit is the service's own, `calibrators.methods.refit`: bins of the window, a map for each
+    campaign that has enough, the target's map for the others. All evaluated hours are pooled before
     they are scored, because one campaign's hour holds a few positives at most.
 
     Parameters
     ----------
-    table : the log; rows that stand for several impressions are judged by the probability of
+    table : the log; rows that stand for several impressions are evaluated by the probability of
         their common score.
     calibrators : name to calibrator, or to a method, such as the pooled one, which has a window and
         rules of its own and carries its memory from hour to hour; the name "raw" is taken.
     window_hours : hours to fit on, at least 1; a method looks back as far as it needs, but nothing
-        is judged before this many hours are over.
+        is evaluated before this many hours are over.
     sufficiency : what a campaign needs for a map of its own; the service's default unless given.
     raw_samples : fit each map on the window's raw samples instead of bins, and without a prior, as
         the paper does; the levels below a campaign's own map stay.
-    progress : called with (hours done, hours in all) after each judged hour.
+    guarded : put the guard between refit and serving, as the service does unless told otherwise:
+        maps are then refitted from the log's second hour on, because each refit is compared with
+        what the one before has brought into force.
+    progress : called with (hours done, hours in all) after each evaluated hour.
 
     Raises
     ------
     ValueError
-        When the log is no longer than the window, a calibrator is called "raw", or a method is to
-        learn from raw samples.
+        When the log is no longer than the window, a calibrator is called "raw", or raw samples are
+        asked for with a method or with the guard, which work on bins.
 
     References
     ----------
@@ -83,27 +88,36 @@ def backtest(
     >>> found.scorecards["sir"]["log_loss"] < found.scorecards["raw"]["log_loss"]
     True
     """
-    _check(window_hours, calibrators, raw_samples)
+    _check(window_hours, calibrators, raw_samples, guarded)
     hours = _Hours.of(table)
-    judged = hours.judged(window_hours)
-    past = _RawPast(table, hours) if raw_samples else _BinsPast.of(table, hours)
+    evaluated = hours.evaluated(window_hours)
+    enough = sufficiency or Sufficiency()
+    if raw_samples:
+        maps = _raw_maps(_RawPast(table, hours, enough), calibrators, evaluated, window_hours)
+    else:
+        refits = {
+            name: Refits(method_of(each, enough, window_hours), guarded)
+            for name, each in calibrators.items()
+        }
+        maps = _refitted(table, hours, refits, hours.distinct()[1:] if guarded else evaluated)
     served: dict[str, list[Floats]] = {name: [] for name in calibrators}
-    fits = {
-        name: each if isinstance(each, Calibrator) else _Learner(each)
-        for name, each in calibrators.items()
-    }
-    for done, hour in enumerate(judged, 1):
+    for hour, atlases in maps:
+        if hour < evaluated[0]:
+            continue
         rows = hours.rows(hour, hour + 1)
-        fit = past.window(hour - window_hours, hour, sufficiency or Sufficiency())
-        for name, fitted in fits.items():
-            served[name].append(_probabilities(fit(fitted), table, rows))
+        for name, atlas in atlases.items():
+            served[name].append(_probabilities(atlas, table, rows))
         if progress is not None:
-            progress(done, len(judged))
-    return _scored(table, np.concatenate([hours.rows(hour, hour + 1) for hour in judged]), served)
+            progress(evaluated.index(hour) + 1, len(evaluated))
+    rows = np.concatenate([hours.rows(hour, hour + 1) for hour in evaluated])
+    return _scored(table, rows, served)
 
 
 def _check(
-    window_hours: int, calibrators: Mapping[str, Calibrator | Method], raw_samples: bool
+    window_hours: int,
+    calibrators: Mapping[str, Calibrator | Method],
+    raw_samples: bool,
+    guarded: bool,
 ) -> None:
     if window_hours < 1:
         raise ValueError(f"window_hours = {window_hours}: must be at least 1")
@@ -112,6 +126,13 @@ def _check(
     methods = [name for name, each in calibrators.items() if not isinstance(each, Calibrator)]
     if raw_samples and methods:
         raise ValueError(f"calibrators: {methods[0]!r} learns from bins, not from raw samples")
+    if raw_samples and guarded:
+        raise ValueError("guarded: the guard works on bins, not by raw samples")
+
+
+def method_of(each: Calibrator | Method, sufficiency: Sufficiency, window_hours: int) -> Method:
+    """The method itself, or the calibrator on a window, campaign by campaign."""
+    return PerCampaign(each, sufficiency, window_hours) if isinstance(each, Calibrator) else each
 
 
 def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
@@ -121,9 +142,9 @@ def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
 def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Floats]]) -> Backtest:
     probabilities = {RAW: table.scores[rows]}
     probabilities.update((name, np.concatenate(parts)) for name, parts in served.items())
-    judged = table.select(rows)
+    events = table.select(rows)
     cards = {
-        name: scorecard(p, judged.outcomes, judged.rows, sample_weight=judged.weights)
+        name: scorecard(p, events.outcomes, events.rows, sample_weight=events.weights)
         for name, p in probabilities.items()
     }
     return Backtest(rows, probabilities, cards)
@@ -149,55 +170,63 @@ class _Hours:
         start, end = np.searchsorted(self.hours, (first, behind))
         return self.order[start:end]
 
-    def judged(self, window_hours: int) -> list[int]:
+    def evaluated(self, window_hours: int) -> list[int]:
         """Hours with impressions that have a whole window before them."""
         present = self.distinct()
-        judged = [hour for hour in present if hour >= present[0] + window_hours]
-        if not judged:
+        evaluated = [hour for hour in present if hour >= present[0] + window_hours]
+        if not evaluated:
             span = present[-1] - present[0] + 1 if present else 0
             raise ValueError(
-                f"window_hours = {window_hours}: the log spans {span} h, none is left to judge"
+                f"window_hours = {window_hours}: the log spans {span} h, none is left to evaluate"
             )
-        return judged
+        return evaluated
+
+
+Maps = Iterator[tuple[int, Mapping[str, Atlas]]]
+"""Hour by hour, what serves it by name."""
 
 
 @dataclass(slots=True)
-class _Learner:
-    """A method with what it remembers of its last refit."""
+class Refits:
+    """One method refitted as of one moment after the other, as the service's worker does it: with
+    what it remembers of its last refit, and with the guard, if any, before what goes out."""
 
     method: Method
-    memory: object = None
+    guarded: bool = False
+    _memory: object = None
+    _in_force: Atlas | None = None
 
-    def __call__(self, history: History) -> Atlas:
-        fitted = self.method.refit(history, memory=self.memory)
-        self.memory = fitted.memory
-        return fitted.atlas
-
-
-Fit = Callable[[Calibrator | _Learner], Atlas]
+    def refit(self, history: History) -> Atlas:
+        """What serves from the history's moment on."""
+        fitted = self.method.refit(history, memory=self._memory, trial=self.guarded)
+        self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force
+        if fitted.trial is not None:
+            newest = history.windows(history.newest, history.newest + 1)
+            self._in_force = guard(fitted.atlas, fitted.trial, before, newest).atlas
+        return self._in_force
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _BinsPast:
-    """Fits on bins, one table for each hour, as the service keeps them."""
+class _LogHistory(History):
+    """Sums over spans of hours are made once for all methods."""
 
-    tables: Mapping[int, BinsTable]
+    summed: dict[tuple[range, ...], list[tuple[BinsTable, ...]]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, table: EventTable, hours: _Hours) -> "_BinsPast":
-        return cls({h: _bins(table, hours.rows(h, h + 1)) for h in hours.distinct()})
+    def sums(self, *spans: range) -> Iterator[tuple[BinsTable, ...]]:
+        if spans not in self.summed:
+            self.summed[spans] = list(History.sums(self, *spans))
+        yield from self.summed[spans]
 
-    def window(self, first: int, behind: int, sufficiency: Sufficiency) -> Fit:
-        hours = (self.tables[hour] for hour in range(first, behind) if hour in self.tables)
-        window = BinsTable.merge(hours)
-        before = {hour: bins for hour, bins in self.tables.items() if hour < behind}
 
-        def fit(fitted: Calibrator | _Learner) -> Atlas:
-            if isinstance(fitted, _Learner):
-                return fitted(History(behind, [before]))
-            return refit(window, fitted, sufficiency).atlas
-
-        return fit
+def _refitted(
+    table: EventTable, hours: _Hours, refits: Mapping[str, Refits], moments: Sequence[int]
+) -> Maps:
+    """Refits on bins, one table for each hour, as the service keeps them."""
+    tables = {hour: _bins(table, hours.rows(hour, hour + 1)) for hour in hours.distinct()}
+    for moment in moments:
+        before = {hour: bins for hour, bins in tables.items() if hour < moment}
+        history = _LogHistory(moment, [before])
+        yield moment, {name: each.refit(history) for name, each in refits.items()}
 
 
 def _bins(table: EventTable, rows: Integers) -> BinsTable:
@@ -207,40 +236,40 @@ def _bins(table: EventTable, rows: Integers) -> BinsTable:
     )
 
 
+def _raw_maps(
+    past: "_RawPast", calibrators: Mapping[str, Calibrator | Method], hours: Sequence[int], n: int
+) -> Maps:
+    for hour in hours:
+        rows = past.hours.rows(hour - n, hour)
+        yield hour, {name: past.fit(rows, each) for name, each in calibrators.items()}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _RawPast:
     """Fits on the raw samples of each campaign."""
 
     table: EventTable
     hours: _Hours
+    sufficiency: Sufficiency
 
-    def window(self, first: int, behind: int, sufficiency: Sufficiency) -> Fit:
-        rows = self.hours.rows(first, behind)
-        by_campaign = rows[np.argsort(self.table.rows[rows], kind="stable")]
-        present, starts = np.unique(self.table.rows[by_campaign], return_index=True)
-        ends = np.append(starts[1:], len(rows))
-        parts = {
-            self.table.campaigns[row]: by_campaign[start:end]
-            for row, start, end in zip(present, starts, ends, strict=False)
+    def fit(self, rows: Integers, calibrator: Calibrator | Method) -> Atlas:
+        """The maps of campaigns and target that have enough."""
+        assert isinstance(calibrator, Calibrator)
+        ordered = rows[np.argsort(self.table.rows[rows], kind="stable")]
+        present, starts = np.unique(self.table.rows[ordered], return_index=True)
+        maps = {
+            self.table.campaigns[row]: self._map(part, calibrator)
+            for row, part in zip(present, np.split(ordered, starts[1:]), strict=False)
+            if self._suffices(part)
         }
-
-        def fit(calibrator: Calibrator | _Learner) -> Atlas:
-            assert isinstance(calibrator, Calibrator)
-            maps = {
-                name: self._map(part, calibrator)
-                for name, part in parts.items()
-                if self._suffices(part, sufficiency)
-            }
-            target = self._map(rows, calibrator) if self._suffices(rows, sufficiency) else None
-            return Atlas.build(maps, target)
-
-        return fit
+        target = self._map(rows, calibrator) if self._suffices(rows) else None
+        return Atlas.build(maps, target)
 
     def _map(self, rows: Integers, calibrator: Calibrator) -> CalibrationMap:
         table = self.table
         weights = None if table.weights is None else table.weights[rows]
         return calibrator.fit(table.scores[rows], table.outcomes[rows], weights)
 
-    def _suffices(self, rows: Integers, sufficiency: Sufficiency) -> bool:
+    def _suffices(self, rows: Integers) -> bool:
         samples, positives = self.table.counts[rows].sum(), self.table.positives[rows].sum()
-        return sufficiency.missing(float(samples), float(positives)) is None
+        return self.sufficiency.missing(float(samples), float(positives)) is None

@@ -1,8 +1,7 @@
-"""The post-click models and delay distributions of a stream, day by day, as a service has them.
+"""Clicks with late conversions: what a service would have known of them, day by day.
 
-Clicks with the labels that are known of them, as a history that methods learn from.
-Which clicks a refit of a delayed target learns from.
-Clicks with the delays of their conversions: what delayed backtests read.
+A stream of clicks, the windows that a refit of a delayed target learns from, the post-click models
+and delay distributions of each day, and the rule of where labels come from.
 """
 
 from collections.abc import Callable, Sequence
@@ -188,6 +187,22 @@ LabelSource = Literal["model", "delays", "none"]
 the delay distribution; before that, nothing: the map in force stays."""
 
 
+def label_rule(
+    has_model: bool, delays: DelayDistribution | None, wanted: LabelRules
+) -> tuple[LabelSource, LabelRules]:
+    """What labels come from with what there is, and the rules that this leaves of those wanted.
+
+    Without a model the score is corrected by the conversions seen so far, whatever is wanted.
+    Without a delay distribution nothing says how many of them to expect by now: the model's
+    probabilities become labels as they are ("paper").
+    """
+    if not has_model:
+        return "none" if delays is None else "delays", LabelRules("posterior", True)
+    if delays is None:
+        return "model", LabelRules("paper", False, wanted.post_click)
+    return "model", wanted
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Day:
     """What is known from one midnight (UTC) to the next.
@@ -204,9 +219,7 @@ class Day:
     @property
     def source(self) -> LabelSource:
         """What labels come from on this day."""
-        if self.model is not None:
-            return "model"
-        return "none" if self.delays is None else "delays"
+        return label_rule(self.model is not None, self.delays, LabelRules())[0]
 
 
 @dataclass(slots=True)
@@ -246,18 +259,15 @@ class PostClickHistory:
     def labels(self, as_of: float, rules: LabelRules) -> tuple[slice, Floats] | None:
         """The clicks that a refit learns from, and what each counts; None with the source none."""
         day, chosen = self.day_of(as_of), self.stream.between(*self.windows.recent(as_of))
-        if day.source == "none":
+        wanted = replace(rules, post_click=self.windows.post_click)
+        source, used = label_rule(day.model is not None, day.delays, wanted)
+        if source == "none":
             return None
         recent = self.stream.select(chosen)
         known = recent.attribution(window=self.windows.attribution, as_of=as_of)
-        campaigns, rows = recent.clicks.campaigns, recent.clicks.rows
-        if day.model is None:
-            p, rules = recent.clicks.scores, LabelRules("posterior", drift_correction=True)
-        else:
-            start = chosen.start - day.scored.start
-            p = day.scores[start : start + len(recent)]
-            rules = replace(rules, post_click=self.windows.post_click)
-        return chosen, label(p, known, day.delays, rows, campaigns, rules)
+        clicks, start = recent.clicks, chosen.start - day.scored.start
+        p = clicks.scores if day.model is None else day.scores[start : start + len(recent)]
+        return chosen, label(p, known, day.delays, clicks.rows, clicks.campaigns, used)
 
     def _work_out(self, number: int) -> Day:
         midnight = number * SECONDS_PER_DAY

@@ -1,6 +1,7 @@
-"""A log of scored impressions as columns: what backtests read and the platform writes.
+"""A log of scored impressions as columns: what backtests read and platforms write.
 
-Impressions taken together by hour, campaign and cell of scores: a long log in little memory.
+`EventCells` takes impressions together by hour, campaign and cell of scores: a long log in little
+memory.
 """
 
 from collections.abc import Sequence
@@ -207,7 +208,7 @@ class EventCells:
     """Counts, score sums and outcomes of every (hour, campaign, cell) of the tables added so far.
 
     The cells are those of the grid that calibrators are fitted on (`calibrators.bins.grid`), so a
-    backtest of the cells fits the very maps that one of the impressions does. A row is judged at
+    backtest of the cells fits the very maps that one of the impressions does. A row is evaluated at
     the mean score of its cell, which is 0.8 % wide at most. Sums are whole numbers: the order of
     the tables and of their rows is of no effect.
 

@@ -9,9 +9,18 @@ from scipy.special import expit, logit
 
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, Rows
-
-_SPREAD = 0.8
-"""Standard deviation of a campaign's scores in log-odds."""
+from evaluation.simulation.parts import (
+    SPREAD,
+    START,
+    arrivals,
+    campaign_names,
+    check_rules,
+    day_cycle,
+    outcomes_of,
+    swings,
+    times_in,
+    zipf_shares,
+)
 
 _LATE_SHARE, _LATEST_START = 0.15, 48
 
@@ -65,36 +74,33 @@ class Platform:
     ctr: float = 0.02
     seed: int = 0
     drift: float = 1.0
-    start: float = 1_735_689_600.0
+    start: float = START
 
     def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("campaigns", self.campaigns >= 1, "at least 1"),
-            ("impressions_per_hour", 0 < self.impressions_per_hour < np.inf, "above 0, finite"),
-            ("ctr", 0 < self.ctr < 1, "between 0 and 1"),
-            ("seed", self.seed >= 0, "at least 0"),
-            ("drift", 0 <= self.drift < np.inf, "at least 0, finite"),
-            ("start", self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)}: must be {rule}")
+        check_rules(
+            self,
+            campaigns=(self.campaigns >= 1, "at least 1"),
+            impressions_per_hour=(0 < self.impressions_per_hour < np.inf, "above 0, finite"),
+            ctr=(0 < self.ctr < 1, "between 0 and 1"),
+            seed=(self.seed >= 0, "at least 0"),
+            drift=(0 <= self.drift < np.inf, "at least 0, finite"),
+            start=(self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The campaigns' names, padded so that they sort by number."""
-        width = len(str(self.campaigns))
-        return tuple(f"campaign-{number:0{width}d}" for number in range(1, self.campaigns + 1))
+        return campaign_names(self.campaigns)
 
     def hour(self, hour: int) -> PlatformHour:
         """The impressions of one hour, hour 0 being the first; ordered by time."""
         if hour < 0:
             raise ValueError(f"hour = {hour}: must be at least 0")
         rng = np.random.default_rng((self.seed, 1, hour))
-        counts = rng.poisson(self._profiles.traffic(hour) * self.impressions_per_hour)
-        rows = rng.permutation(np.repeat(np.arange(self.campaigns, dtype=np.int32), counts))
+        rows = arrivals(self._profiles.traffic(hour) * self.impressions_per_hour, rng)
         scores, truth = self._profiles.scores_and_truth(rows, hour, self.drift, rng)
-        times = self.start + SECONDS_PER_HOUR * (hour + np.sort(rng.random(len(rows))))
-        outcomes = (rng.random(len(rows)) < truth).astype(np.float64)
+        times = times_in(self.start, hour, len(rows), rng)
+        outcomes = outcomes_of(truth, rng)
         return PlatformHour(EventTable(times, self.names, rows, scores, outcomes), truth)
 
     def hours(self, first: int, behind: int) -> PlatformHour:
@@ -127,14 +133,13 @@ class _Profiles:
     @classmethod
     def draw(cls, campaigns: int, level: float, rng: np.random.Generator) -> Self:
         """Campaigns whose true click rates lie around `level` in log-odds."""
-        share = 1.0 / np.arange(1, campaigns + 1)
         late = rng.random(campaigns) < _LATE_SHARE
         late[0] = False
         shift = rng.normal(0.2, 0.5, campaigns)
         slope = 0.85 * np.exp(rng.normal(0.0, 0.2, campaigns))
-        spread_out = (slope * _SPREAD) ** 2 / 2.0
+        spread_out = (slope * SPREAD) ** 2 / 2.0
         return cls(
-            share=share / share.sum(),
+            share=zipf_shares(campaigns),
             starts=np.where(late, rng.integers(1, _LATEST_START + 1, campaigns), 0),
             centre=level + rng.normal(0.0, 0.4, campaigns) - shift - spread_out,
             shift=shift,
@@ -147,23 +152,21 @@ class _Profiles:
 
     def traffic(self, hour: int) -> Floats:
         """Share of an average hour's impressions that each campaign has in this one."""
-        day_cycle = 1.0 + 0.4 * np.sin(2.0 * np.pi * (hour - 9) / 24.0)
-        return np.where(hour >= self.starts, self.share * day_cycle, 0.0)
+        return np.where(hour >= self.starts, self.share * day_cycle(hour), 0.0)
 
     def scores_and_truth(
         self, rows: Rows, hour: int, drift: float, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
         """Scores of impressions of the campaigns `rows`, and their true probabilities."""
-        deviation = rng.normal(0.0, _SPREAD, len(rows))
+        deviation = rng.normal(0.0, SPREAD, len(rows))
         shift = self.shift + 0.25 * drift * self._swing(self.shift_phases, hour)
         slope = self.slope * np.exp(0.1 * drift * self._swing(self.slope_phases, hour))
-        bend = np.minimum(self.bend, 0.8 * slope * _SPREAD)[rows]
-        curve = bend * np.logaddexp(0.0, deviation / _SPREAD - 1.0)
+        bend = np.minimum(self.bend, 0.8 * slope * SPREAD)[rows]
+        curve = bend * np.logaddexp(0.0, deviation / SPREAD - 1.0)
         centre = self.centre[rows]
         truth = expit(centre + shift[rows] + slope[rows] * deviation - curve)
         return expit(centre + deviation), truth
 
     def _swing(self, phases: Floats, hour: int) -> Floats:
         """How far each campaign has swung from where it was at hour 0, shape (campaigns,)."""
-        turns = 2.0 * np.pi * hour / self.periods
-        return np.asarray((np.sin(turns + phases) - np.sin(phases)).sum(axis=0))
+        return np.asarray(swings(self.periods, phases, hour).sum(axis=0))

@@ -1,7 +1,4 @@
-"""A synthetic platform of clicks whose conversions come days late.
-
-What users of the synthetic platform are like before a click, and do in the hour after it.
-"""
+"""A synthetic platform of clicks with behaviours, whose conversions come days late."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +11,17 @@ from scipy.special import expit, logit, ndtr, ndtri
 from calibrators.samples import Floats
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
+from evaluation.simulation.parts import (
+    SPREAD,
+    START,
+    arrivals,
+    campaign_names,
+    check_rules,
+    day_cycle,
+    swings,
+    times_in,
+    zipf_shares,
+)
 from pccem import Categorical, Clicks, Column, Features
 
 POST_CLICK_SECONDS = 3600.0
@@ -48,8 +56,8 @@ def draw_visitors(n: int, rng: np.random.Generator) -> Visitors:
     past = rng.poisson(_PAST_RATE, n).astype(np.float64)
     price = rng.normal(0.0, 1.0, n)
     standing = (past - _PAST_RATE) / np.sqrt(_PAST_RATE)
-    told = 0.4 * _DEVICE_APPEAL[devices] + 0.4 * standing - 0.3 * price
-    signal = told + 0.78 * rng.normal(0.0, 1.0, n)
+    known_part = 0.4 * _DEVICE_APPEAL[devices] + 0.4 * standing - 0.3 * price
+    signal = known_part + 0.78 * rng.normal(0.0, 1.0, n)
     known = np.where(rng.random(n) < _UNKNOWN_SHARE, np.nan, past)
     features: dict[str, Column] = {
         "feature.device": Categorical(devices, _DEVICES),
@@ -92,9 +100,6 @@ def _seen(values: Floats, tracked: np.ndarray | bool = True) -> Floats:
 
 ATTRIBUTION_SECONDS = 7 * 86_400.0
 
-_SPREAD = 0.8
-"""Standard deviation of a campaign's scores in log-odds."""
-
 _REVEALED = 1.2
 """Log-odds that one standard deviation of what only behaviours reveal is worth."""
 
@@ -117,7 +122,7 @@ class ClickHour:
 
 @dataclass(frozen=True)
 class ClickPlatform:
-    """Campaigns whose conversion scores promise several times too much, each in its own way.
+    """Campaigns whose conversion scores predict several times too much, each in its own way.
 
     With s the standard normal signal that the score knows, and e what only behaviours reveal,
 
@@ -132,8 +137,8 @@ class ClickPlatform:
 
     Delays are log-normal, cut at 7 days: 8 % of the conversions come within the hour, 17 % after
     100 hours (paper 004, figure 3); a campaign's may be some 20 % longer or shorter. Traffic is
-    1 / k for campaign k, with a daily cycle. Of what users are like and do,
-    `evaluation.simulation.click_platform` tells.
+    1 / k for campaign k, with a daily cycle. What users are like and do is in
+    `draw_visitors` and `draw_behaviours`.
 
     Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
 
@@ -163,35 +168,31 @@ class ClickPlatform:
     cvr: float = 0.03
     seed: int = 0
     drift: float = 1.0
-    start: float = 1_735_689_600.0
+    start: float = START
 
     def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("campaigns", self.campaigns >= 1, "at least 1"),
-            ("clicks_per_hour", 0 < self.clicks_per_hour < np.inf, "above 0, finite"),
-            ("cvr", 0 < self.cvr < 1, "between 0 and 1"),
-            ("seed", self.seed >= 0, "at least 0"),
-            ("drift", 0 <= self.drift < np.inf, "at least 0, finite"),
-            ("start", self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)}: must be {rule}")
+        check_rules(
+            self,
+            campaigns=(self.campaigns >= 1, "at least 1"),
+            clicks_per_hour=(0 < self.clicks_per_hour < np.inf, "above 0, finite"),
+            cvr=(0 < self.cvr < 1, "between 0 and 1"),
+            seed=(self.seed >= 0, "at least 0"),
+            drift=(0 <= self.drift < np.inf, "at least 0, finite"),
+            start=(self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The campaigns' names, padded so that they sort by number."""
-        width = len(str(self.campaigns))
-        return tuple(f"campaign-{number:0{width}d}" for number in range(1, self.campaigns + 1))
+        return campaign_names(self.campaigns)
 
     def hour(self, hour: int) -> ClickHour:
         """The clicks of one hour, hour 0 being the first; ordered by time."""
         if hour < 0:
             raise ValueError(f"hour = {hour}: must be at least 0")
         rng = np.random.default_rng((self.seed, 3, hour))
-        day_cycle = 1.0 + 0.4 * np.sin(2.0 * np.pi * (hour - 9) / 24.0)
-        counts = rng.poisson(self._profiles.share * day_cycle * self.clicks_per_hour)
-        rows = rng.permutation(np.repeat(np.arange(self.campaigns, dtype=np.int32), counts))
-        times = self.start + SECONDS_PER_HOUR * (hour + np.sort(rng.random(len(rows))))
+        rows = arrivals(self._profiles.share * day_cycle(hour) * self.clicks_per_hour, rng)
+        times = times_in(self.start, hour, len(rows), rng)
         return self._draw(hour, rows, times, rng)
 
     def hours(self, first: int, behind: int) -> ClickHour:
@@ -238,12 +239,11 @@ class _Profiles:
     @classmethod
     def draw(cls, campaigns: int, level: float, rng: np.random.Generator) -> Self:
         """Campaigns whose true conversion rates lie around `level` in log-odds."""
-        share = 1.0 / np.arange(1, campaigns + 1)
         slow = rng.uniform(192.0, 480.0, campaigns)
         season = np.full(campaigns, rng.uniform(240.0, 480.0))
         season_phase = np.full(campaigns, rng.uniform(0.0, 2.0 * np.pi))
         return cls(
-            share=share / share.sum(),
+            share=zipf_shares(campaigns),
             level=level + rng.normal(0.0, 0.4, campaigns),
             over=rng.normal(_OVERESTIMATE, _OVERESTIMATE_SPREAD, campaigns),
             slope=0.9 * np.exp(rng.normal(0.0, 0.15, campaigns)),
@@ -256,22 +256,22 @@ class _Profiles:
 
     def intent(self, hour: int, drift: float) -> Floats:
         """Mean of what behaviours reveal, in standard deviations of it."""
-        swings = _swings(self.intent_periods, self.intent_phases, hour)
-        return np.asarray(drift * (0.1 * swings[0] + 0.35 * swings[1]) / _REVEALED)
+        moved = swings(self.intent_periods, self.intent_phases, hour)
+        return np.asarray(drift * (0.1 * moved[0] + 0.35 * moved[1]) / _REVEALED)
 
     def closing(self, hour: int, drift: float) -> Floats:
         """By how much the same intent converts more or less than at hour 0, in log-odds."""
-        swings = _swings(self.closing_periods, self.closing_phases, hour)
-        return np.asarray(drift * 0.05 * (swings[0] + swings[1]))
+        moved = swings(self.closing_periods, self.closing_phases, hour)
+        return np.asarray(drift * 0.05 * (moved[0] + moved[1]))
 
     def scores(self, rows: Rows, signal: Floats) -> Floats:
         """What the upstream model predicts."""
-        centre = self.level + self.over - _SPREAD**2 / 2.0
-        return np.asarray(expit(centre[rows] + _SPREAD * signal))
+        centre = self.level + self.over - SPREAD**2 / 2.0
+        return np.asarray(expit(centre[rows] + SPREAD * signal))
 
     def truth(self, rows: Rows, signal: Floats, revealed: Floats, closing: Floats) -> Floats:
         """The probability of a conversion, given all that there is to know."""
-        strength = _SPREAD * self.slope
+        strength = SPREAD * self.slope
         centre = self.level - (strength**2 + _REVEALED**2) / 2.0
         return np.asarray(
             expit(centre[rows] + strength[rows] * signal + _REVEALED * revealed + closing)
@@ -285,8 +285,3 @@ class _Profiles:
         chance = 1.0 - rng.random(len(rows))
         hours = np.exp(mean + _LOG_DELAY_SPREAD * ndtri(chance * behind))
         return np.asarray(np.minimum(hours * SECONDS_PER_HOUR, ATTRIBUTION_SECONDS - 1.0))
-
-
-def _swings(periods: Floats, phases: Floats, hour: int) -> Floats:
-    """How far each swing has come from where it was at hour 0, shape (swings, campaigns)."""
-    return np.asarray(np.sin(2.0 * np.pi * hour / periods + phases) - np.sin(phases))

@@ -16,11 +16,18 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
+from evaluation.backtest.event_table import EventTable
 from evaluation.simulation.ad_platform import PlatformHour
-
-SPREAD = 0.8
-"""Standard deviation of a campaign's scores in log-odds."""
+from evaluation.simulation.parts import (
+    SPREAD,
+    START,
+    arrivals,
+    campaign_names,
+    day_cycle,
+    outcomes_of,
+    times_in,
+    zipf_shares,
+)
 
 _TOP, _BEND_WIDTH = 1.0, 0.5
 _WAVES = 2.2
@@ -227,36 +234,32 @@ class DriftingPlatform:
     ctr: float
     seed: int = 0
     distortions: Distortions = field(default_factory=Distortions)
-    start: float = 1_735_689_600.0
+    start: float = START
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The campaigns' names, padded so that they sort by number."""
-        width = len(str(self.campaigns))
-        return tuple(f"campaign-{number:0{width}d}" for number in range(1, self.campaigns + 1))
+        return campaign_names(self.campaigns)
 
     def hour(self, hour: int) -> PlatformHour:
         """The impressions of one hour, ordered by time; ValueError on an hour it does not have."""
         levels = self.paths.levels(hour)
         rng = np.random.default_rng((self.seed, 1, hour))
-        counts = rng.poisson(self.traffic(hour) * self.impressions_per_hour)
-        rows = rng.permutation(np.repeat(np.arange(self.campaigns, dtype=np.int32), counts))
+        rows = arrivals(self.traffic(hour) * self.impressions_per_hour, rng)
         deviations = rng.normal(0.0, SPREAD, len(rows))
         centres = self._centres[rows]
         scores = self._level + centres + deviations
         more = self._curves.at(rows.astype(np.int64), centres, deviations) + levels[rows]
         truth = expit(scores + more)
-        times = self.start + SECONDS_PER_HOUR * (hour + np.sort(rng.random(len(rows))))
-        outcomes = (rng.random(len(rows)) < truth).astype(np.float64)
+        times = times_in(self.start, hour, len(rows), rng)
+        outcomes = outcomes_of(truth, rng)
         return PlatformHour(EventTable(times, self.names, rows, expit(scores), outcomes), truth)
 
     def traffic(self, hour: int) -> Floats:
         """Share of an average hour's impressions that each campaign has in this one, (c,)."""
         starts, stops = self._lives
-        shares = 1.0 / np.arange(1, self.campaigns + 1)
-        day_cycle = 1.0 + 0.4 * np.sin(2.0 * np.pi * (hour - 9) / 24.0)
         runs = (hour >= starts) & (hour < stops)
-        return np.where(runs, shares / shares.sum() * day_cycle, 0.0)
+        return np.where(runs, zipf_shares(self.campaigns) * day_cycle(hour), 0.0)
 
     @cached_property
     def paths(self) -> Paths:

@@ -77,8 +77,8 @@ def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     found = delayed_backtest(
         stream,
         SmoothedIsotonic(bin_size=size.bin_size),
-        judged_from=until - size.judged_hours * SECONDS_PER_HOUR,
-        judged_until=until,
+        evaluated_from=until - size.judged_hours * SECONDS_PER_HOUR,
+        evaluated_until=until,
         training=TrainingRules(num_threads=size.threads),
         progress=lambda done, of: progress(done / of),
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluation.auction.click_curve import ClickCurve
-from evaluation.auction.comparison import MOST_UNSEEN, AuctionComparison, JudgedModel, compared
+from evaluation.auction.comparison import MOST_UNSEEN, AuctionComparison, SimulatedModel, compared
 from evaluation.auction.gsp import held_auction
 from evaluation.auction.operating_points import ALPHAS, Progress, SweptPoint, swept
 from evaluation.auction.search_platform import LESS_NOISE, DrawnSearchLog, SearchPlatform
@@ -33,7 +33,7 @@ class ExperimentRow:
     simulated: Mapping[str, RelativeChange]
     simulated_naively: Mapping[str, RelativeChange]
     online: Mapping[str, float]
-    judged: JudgedModel
+    judged: SimulatedModel
 
     def gap(self, metric: str) -> float:
         """Simulated less online change."""
@@ -61,7 +61,7 @@ class SearchExperiment:
     seed: int
     queries: int
     pages: int
-    baseline: JudgedModel
+    baseline: SimulatedModel
     rows: Mapping[str, ExperimentRow]
     points: Sequence[SweptPoint]
     online_points: Sequence[Mapping[str, float]]

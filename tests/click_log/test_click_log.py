@@ -39,7 +39,7 @@ def test_a_log_that_is_not_there_yet_is_empty(log: ClickLog) -> None:
     assert clicks.clicks.campaigns == ()
     assert len(log.read_conversions(TARGET, START, START + 3600.0)) == 0
     assert (log.click_hours(), log.damaged()) == ([], 0)
-    assert (log.compact(START), log.expire(START), log.settle({TARGET: 1.0}, START)) == (0, 0, 0)
+    assert (log.compact(START), log.expire(START), log.finalise({TARGET: 1.0}, START)) == (0, 0, 0)
 
 
 def test_partitions_are_by_date_and_hour_in_utc(log: ClickLog, root: Path) -> None:

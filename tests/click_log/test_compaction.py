@@ -62,7 +62,7 @@ def test_what_comes_later_is_compacted_again(log: ClickLog, root: Path) -> None:
 
 def test_settled_hours_are_left_to_the_settling(log: ClickLog, root: Path) -> None:
     log.write_clicks([click("a")])
-    log.settle({TARGET: WINDOW}, START + 8 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 8 * DAY)
     log.write_clicks([click("b", 1.0)])
 
     assert log.compact(START + 8 * DAY) == 0
@@ -74,9 +74,9 @@ def test_settling_waits_for_the_attribution_window_of_the_last_click(
 ) -> None:
     log.write_clicks([click("a"), click("b", 3600.0)])
 
-    assert log.settle({TARGET: WINDOW}, START + 3600.0 + WINDOW - 1.0) == 0
-    assert log.settle({TARGET: WINDOW}, START + 3600.0 + WINDOW) == 1
-    assert log.settle({TARGET: WINDOW}, START + 3600.0 + WINDOW) == 0
+    assert log.finalise({TARGET: WINDOW}, START + 3600.0 + WINDOW - 1.0) == 0
+    assert log.finalise({TARGET: WINDOW}, START + 3600.0 + WINDOW) == 1
+    assert log.finalise({TARGET: WINDOW}, START + 3600.0 + WINDOW) == 0
     assert names(root) == ["08 settled", "09 part"]
 
 
@@ -86,14 +86,14 @@ def test_each_target_is_settled_in_its_own_time(log: ClickLog, root: Path) -> No
     log.write_conversions([conversion("a", 7200.0), conversion("a", 1800.0, "install")])
     windows = {"install": 3600.0, TARGET: DAY}
 
-    assert log.settle(windows, START + 7200.0) == 1
-    assert len(read_all(log, "install").settled) == 1
-    assert len(read_all(log).settled) == 0
-    assert log.settle(windows, START + 2 * DAY) == 1
-    assert len(read_all(log).settled) == 1
-    assert log.settle(windows, START + 2 * DAY) == 0
-    assert log.settle({**windows, TARGET: 60.0}, START + 2 * DAY) == 1
-    assert log.settle({**windows, TARGET: DAY}, START + 2 * DAY) == 1
+    assert log.finalise(windows, START + 7200.0) == 1
+    assert len(read_all(log, "install").final) == 1
+    assert len(read_all(log).final) == 0
+    assert log.finalise(windows, START + 2 * DAY) == 1
+    assert len(read_all(log).final) == 1
+    assert log.finalise(windows, START + 2 * DAY) == 0
+    assert log.finalise({**windows, TARGET: 60.0}, START + 2 * DAY) == 1
+    assert log.finalise({**windows, TARGET: DAY}, START + 2 * DAY) == 1
     assert known_delays(log) == {"a": 7200.0}
     assert names(root) == ["08 settled"]
 
@@ -101,23 +101,23 @@ def test_each_target_is_settled_in_its_own_time(log: ClickLog, root: Path) -> No
 def test_late_clicks_are_settled_the_next_time(log: ClickLog, root: Path) -> None:
     log.write_clicks([click("a")])
     log.write_conversions([conversion("a", 60.0), conversion("b", 60.0)])
-    log.settle({TARGET: WINDOW}, START + 8 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 8 * DAY)
     log.write_clicks([click("b", 1.0)])
 
-    assert log.settle({TARGET: WINDOW}, START + 8 * DAY) == 1
+    assert log.finalise({TARGET: WINDOW}, START + 8 * DAY) == 1
     assert names(root) == ["08 settled"]
-    assert len(read_all(log).settled) == 2
+    assert len(read_all(log).final) == 2
 
 
 def test_settling_again_forgets_no_conversion(log: ClickLog, root: Path) -> None:
     """Not even one that only the settled rows still know."""
     log.write_clicks([click("a")])
     log.write_conversions([conversion("a", 60.0)])
-    log.settle({TARGET: WINDOW}, START + 8 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 8 * DAY)
     log.write_clicks([click("b", 1.0)])
     for part in (root / "conversions").rglob("*.parquet"):
         part.unlink()
-    log.settle({TARGET: WINDOW}, START + 8 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 8 * DAY)
 
     assert names(root) == ["08 settled"]
     assert known_delays(log) == {"a": 60.0, "b": None}
@@ -128,6 +128,6 @@ def test_hours_far_apart_are_settled_in_one_go(log: ClickLog) -> None:
     log.write_clicks([click(f"{hour}", hour * 3600.0) for hour in hours])
     log.write_conversions([conversion(f"{hour}", hour * 3600.0 + 6 * DAY) for hour in hours])
 
-    assert log.settle({TARGET: WINDOW}, START + 30 * DAY) == 5
+    assert log.finalise({TARGET: WINDOW}, START + 30 * DAY) == 5
     assert known_delays(log, hours=61) == {f"{hour}": 6 * DAY for hour in hours}
-    assert len(read_all(log, hours=61).settled) == 5
+    assert len(read_all(log, hours=61).final) == 5

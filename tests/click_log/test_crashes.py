@@ -30,7 +30,7 @@ def fill(log: ClickLog) -> None:
 
 
 def settle(log: ClickLog) -> object:
-    return log.settle({TARGET: WINDOW}, LATER)
+    return log.finalise({TARGET: WINDOW}, LATER)
 
 
 def compact(log: ClickLog) -> object:
@@ -39,7 +39,7 @@ def compact(log: ClickLog) -> object:
 
 def settle_again(log: ClickLog) -> object:
     """For another target too, which rewrites every settled hour."""
-    return log.settle({TARGET: WINDOW, "install": WINDOW}, LATER)
+    return log.finalise({TARGET: WINDOW, "install": WINDOW}, LATER)
 
 
 def in_turn(*works: Work) -> Work:
@@ -78,8 +78,8 @@ def test_rows_that_come_between_reading_and_replacing_stay(
 ) -> None:
     """A part that is written meanwhile is none of those that are deleted."""
     fill(log)
-    merge = "app.click_log.store.Shelf.replace"
-    replace = log._shelf.replace
+    merge = "app.click_log.store.PartStore.replace"
+    replace = log._store.replace
 
     def late(*arguments: object) -> None:
         monkeypatch.undo()
@@ -97,7 +97,7 @@ def test_a_reader_that_meets_a_compaction_reads_what_it_wrote(
 ) -> None:
     """Listed parts that are gone when they are opened are looked for again."""
     fill(log)
-    list_days = log._shelf.list_days
+    list_days = log._store.list_days
 
     def list_then_compact(*arguments: object) -> object:
         listing = list_days(*arguments)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_a_reader_that_meets_a_compaction_reads_what_it_wrote(
         log.compact(LATER)
         return listing
 
-    monkeypatch.setattr(log._shelf, "list_days", list_then_compact)
+    monkeypatch.setattr(log._store, "list_days", list_then_compact)
 
     assert known_delays(log) == EXPECTED
 
@@ -114,7 +114,7 @@ def test_a_reader_that_meets_the_expiry_reads_nothing(
     log: ClickLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(log)
-    list_days = log._shelf.list_days
+    list_days = log._store.list_days
 
     def list_then_expire(*arguments: object) -> object:
         listing = list_days(*arguments)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_a_reader_that_meets_the_expiry_reads_nothing(
         log.expire(LATER)
         return listing
 
-    monkeypatch.setattr(log._shelf, "list_days", list_then_expire)
+    monkeypatch.setattr(log._store, "list_days", list_then_expire)
 
     assert known_delays(log) == {}
 

@@ -48,7 +48,7 @@ def filled(log: ClickLog) -> ClickLog:
     [
         lambda log: None,
         lambda log: log.compact(LATER),
-        lambda log: log.settle({TARGET: WINDOW}, LATER),
+        lambda log: log.finalise({TARGET: WINDOW}, LATER),
     ],
     ids=["read", "compact", "settle"],
 )
@@ -90,7 +90,7 @@ def test_an_hour_whose_every_part_is_damaged_is_empty(filled: ClickLog, root: Pa
 
 def test_an_hour_whose_only_part_is_damaged_is_not_settled(filled: ClickLog, root: Path) -> None:
     part_with(root, "clicks", "next-hour").write_bytes(b"")
-    filled.settle({TARGET: WINDOW}, LATER)
+    filled.finalise({TARGET: WINDOW}, LATER)
 
     assert known_delays(filled) == {"first-click": 5.0, "second-click": None}
 

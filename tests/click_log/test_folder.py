@@ -9,7 +9,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from app.click_log import ClickLog, ClickLogUnavailable
-from app.click_log.folder import Entry, Folder
+from app.click_log.folder import FileEntry, Folder
 from tests.click_log.conftest import files
 from tests.click_log.rows import DAY, START, TARGET, WINDOW, click, conversion, known_delays
 
@@ -33,7 +33,7 @@ def test_files_are_written_replaced_moved_and_deleted(folder: Folder) -> None:
 
     assert (folder.read("a/b/one"), folder.read("c/d/two")) == (b"first", b"22")
     assert [entry for entry in folder.entries("a") if entry.size is not None] == [
-        Entry("a/b/one", 5)
+        FileEntry("a/b/one", 5)
     ]
     folder.delete("a/b/one")
     folder.delete_folder("c")
@@ -58,7 +58,7 @@ def test_a_log_lives_in_an_object_store() -> None:
 
     assert known_delays(log) == expected
     assert log.compact(START + DAY) == 1
-    assert log.settle({TARGET: WINDOW}, START + 30 * DAY) == 2
+    assert log.finalise({TARGET: WINDOW}, START + 30 * DAY) == 2
     assert known_delays(log) == expected
     assert log.expire(START + DAY) == 2
     assert known_delays(log) == {"c": None}

@@ -94,7 +94,7 @@ def _take(
         case "compact":
             log.compact(START + DAY)
         case "settle":
-            log.settle({TARGET: SHORT, "install": WINDOW}, START + DAY)
+            log.finalise({TARGET: SHORT, "install": WINDOW}, START + DAY)
         case "repeat":
             log.write_clicks(batches[0])
     return []
@@ -129,11 +129,11 @@ def test_a_conversion_that_is_heard_of_after_settling_counts(log: ClickLog) -> N
     """And one of the two readings of the same conversion is no repeat."""
     log.write_clicks([click("a", 100.0), click("b", 100.0)])
     log.write_conversions([conversion("a", 400.25)])
-    log.settle({TARGET: WINDOW}, START + 30 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 30 * DAY)
     log.write_conversions([conversion("b", 300.0), conversion("a", 200.0)])
     clicks, known = log.known(TARGET, START, START + 3600.0, START + 30 * DAY, WINDOW)
 
-    assert len(clicks.settled) == 1
+    assert len(clicks.final) == 1
     assert known.delay.tolist() == [100.0, 200.0]
     assert known.repeats == 1
 
@@ -141,7 +141,7 @@ def test_a_conversion_that_is_heard_of_after_settling_counts(log: ClickLog) -> N
 def test_settled_rows_know_their_conversions_without_the_others(log: ClickLog, root: Path) -> None:
     log.write_clicks([click("a", 100.0), click("b", 100.0)])
     log.write_conversions([conversion("a", 400.25), conversion("a", 300.0)])
-    log.settle({TARGET: WINDOW}, START + 30 * DAY)
+    log.finalise({TARGET: WINDOW}, START + 30 * DAY)
     for part in (root / "conversions").rglob("*.parquet"):
         part.unlink()
 

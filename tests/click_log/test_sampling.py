@@ -46,7 +46,7 @@ def test_a_sample_depends_on_the_seed_only(filled: ClickLog) -> None:
     filled.write_clicks([click(f"click-{n:05d}", n * 7.0) for n in range(500, 900)])
     assert [sample(filled, 200, seed).click_ids.to_pylist() for seed in (0, 1)] == before
     filled.compact(START + DAY)
-    filled.settle({TARGET: WINDOW}, START + 30 * DAY)
+    filled.finalise({TARGET: WINDOW}, START + 30 * DAY)
 
     assert [sample(filled, 200, seed).click_ids.to_pylist() for seed in (0, 1)] == before
     assert before[0] != before[1]
@@ -74,7 +74,7 @@ def test_each_click_is_as_likely_as_any_other() -> None:
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_sampled_click_keeps_its_conversions(filled: ClickLog, settled: bool) -> None:
     if settled:
-        filled.settle({TARGET: WINDOW}, START + 30 * DAY)
+        filled.finalise({TARGET: WINDOW}, START + 30 * DAY)
     clicks, known = filled.known(
         TARGET, START, START + DAY, START + 30 * DAY, WINDOW, max_clicks=300
     )
@@ -83,7 +83,7 @@ def test_a_sampled_click_keeps_its_conversions(filled: ClickLog, settled: bool) 
 
     assert known.converted.tolist() == expected
     assert 10 < sum(expected) < 60
-    assert len(clicks.settled) == (sum(expected) if settled else 0)
+    assert len(clicks.final) == (sum(expected) if settled else 0)
 
 
 @pytest.mark.parametrize("size", [0, -1])

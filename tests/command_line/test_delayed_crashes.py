@@ -18,8 +18,8 @@ from app.settings import SECONDS_PER_HOUR
 from app.storage import BinsStore, Versions, keys, open_redis
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
-from app.worker.atlas_cache import AtlasShelf
-from app.worker.delayed_targets import Closing
+from app.worker.atlas_cache import AtlasCache
+from app.worker.delayed_targets import ClickCloser
 from tests.command_line.click_stories import ClickStory, bins_of, requests
 from tests.command_line.doomed_store import Doom, around
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
@@ -128,7 +128,7 @@ def close_the_rest(service: MortalService, store: redis.Redis, now: float) -> No
     """What a worker does when the last post-click window is over."""
     versions = Versions(store, service.settings.versions_kept)
     conversions, clicks = ConversionLog(store), OpenClicks(store)
-    closing = Closing(service.settings, clicks, conversions, versions, AtlasShelf(versions))
+    closing = ClickCloser(service.settings, clicks, conversions, versions, AtlasCache(versions))
     closing.run(ClickLog.open(service.settings.click_log), now, now)
 
 

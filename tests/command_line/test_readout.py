@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation import ab_readout
+from evaluation import ab_analysis
 from tests.command_line.conftest import Sirocco
 
 HEAD = "arm,cost,value,outcome\ncontrol,1,0,1\n"
@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_library(tmp_path: Path, called: Sirocco, n
 
     assert run.returncode == 0, run.stderr
     found = orjson.loads(run.stdout)
-    expected = ab_readout(
+    expected = ab_analysis(
         log["arm"],
         log["cost"],
         log["value"],

@@ -12,28 +12,32 @@ from tests.command_line.logs import events, write_log
 FIT = ("--window", "2h", "--bin-size", "50")
 
 
-def assert_equal_to_the_backtest(folder: Path, command: Sirocco) -> None:
-    """Same log, same numbers to nine digits; silent hours and expected outcomes included."""
+def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: str) -> None:
+    """Same log, same numbers to nine digits, as shipped; silent hours and expected outcomes
+    included."""
     table = events()
     table.outcomes[::7] = 0.25
     log = write_log(folder / "log.parquet", table)
 
-    by_sir = ("--calibrator", "sir", "--json")
-    replayed = command("replay", log, *FIT, *by_sir, SIROCCO_GUARD="false")
-    backtested = command("backtest", log, *FIT, "--calibrators", "sir", "--json")
+    replayed = command("replay", log, *FIT, *calibrator, "--json")
+    backtested = command("backtest", log, *FIT, "--calibrators", "sir,pooled", "--json")
 
     assert replayed.returncode == 0, replayed.stderr
     online, offline = (orjson.loads(run.stdout)["rows"] for run in (replayed, backtested))
-    assert list(online) == ["raw", "sir"]
-    assert online["sir"]["pcoc"] != online["raw"]["pcoc"]
+    name = calibrator[-1] if calibrator else "pooled"
+    assert list(online) == ["raw", name]
+    assert online[name]["pcoc"] != online["raw"]["pcoc"]
     assert online["raw"]["n"] == float((table.hours >= table.hours.min() + 2).sum())
     for row, card in online.items():
         assert card == pytest.approx(offline[row], rel=1e-9, abs=0)
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, called: Sirocco) -> None:
-    assert_equal_to_the_backtest(tmp_path, called)
+@pytest.mark.parametrize("calibrator", [(), ("--calibrator", "sir")])
+def test_the_service_and_the_backtest_are_one_code(
+    tmp_path: Path, called: Sirocco, calibrator: tuple[str, ...]
+) -> None:
+    assert_equal_to_the_backtest(tmp_path, called, *calibrator)
 
 
 @pytest.mark.slow

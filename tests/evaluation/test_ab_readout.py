@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from evaluation import ab_readout
+from evaluation import ab_analysis
 from evaluation.ab_test.arm_log import UnitRatio
 
 
@@ -31,7 +31,7 @@ def test_the_three_metrics_are_ratios_of_sums():
     arms = ["B", "A", "B", "A", "B"]
     costs, values, clicks = [2.0, 1.0, 0.0, 0.0, 1.0], [9.0, 1.0, 0.0, 0.0, 0.0], [1, 1, 0, 0, 1]
 
-    readout = ab_readout(arms, costs, values, clicks=clicks, control="A")
+    readout = ab_analysis(arms, costs, values, clicks=clicks, control="A")
 
     a, b = readout.arms["A"], readout.arms["B"]
     assert (a.impressions, a.units, a.cost, a.clicks, a.value) == (2, 2, 1.0, 1.0, 1.0)
@@ -44,7 +44,7 @@ def test_the_three_metrics_are_ratios_of_sums():
 
 def test_metrics_the_log_cannot_tell_are_left_out():
     """Without clicks no CTR, without values no ROI."""
-    readout = ab_readout(["a", "b"] * 2, [1, 2, 3, 4], control="a")
+    readout = ab_analysis(["a", "b"] * 2, [1, 2, 3, 4], control="a")
 
     assert list(readout.arms["a"].metrics) == list(readout.lifts["b"]) == ["rpm"]
     assert isnan(readout.arms["a"].clicks)
@@ -56,7 +56,7 @@ def test_the_interval_of_a_click_rate_is_that_of_its_logarithm():
     clicks = np.repeat([1.0, 0.0], [300, 700])
     arms = np.concatenate([np.zeros(1_000, int), np.ones(1_000, int)])
 
-    readout = ab_readout(arms, np.ones(2_000), clicks=np.tile(clicks, 2), control=0)
+    readout = ab_analysis(arms, np.ones(2_000), clicks=np.tile(clicks, 2), control=0)
 
     error = np.sqrt(0.7 / (1_000 * 0.3) * 1_000 / 999)
     rate, lift = readout.arms[0].metrics["ctr"], readout.lifts[1]["ctr"]
@@ -69,7 +69,7 @@ def test_units_are_resampled_whole():
     """The clustered interval is that of a bootstrap of users."""
     rng = np.random.default_rng(0)
     log = auctions(rng, users=2_000)
-    readout = ab_readout(**log, control=0)
+    readout = ab_analysis(**log, control=0)
     sums = {
         arm: np.array(
             [
@@ -98,7 +98,7 @@ def test_the_interval_of_the_lift_covers_what_it_says(metric, users, by):
     rng = np.random.default_rng(7)
     truth = 0.0 if metric == "roi" else 0.2
     lifts = [
-        ab_readout(**auctions(rng, users, by=by), control=0).lifts[1][metric] for _ in range(300)
+        ab_analysis(**auctions(rng, users, by=by), control=0).lifts[1][metric] for _ in range(300)
     ]
 
     assert np.mean([each.lower <= truth <= each.upper for each in lifts]) > 0.92
@@ -110,7 +110,7 @@ def test_rows_of_one_user_taken_as_independent_cover_too_little():
     logs = [auctions(rng, 100) for _ in range(200)]
     for log in logs:
         log.pop("units")
-    lifts = [ab_readout(**log, control=0).lifts[1]["ctr"] for log in logs]
+    lifts = [ab_analysis(**log, control=0).lifts[1]["ctr"] for log in logs]
 
     assert np.mean([each.lower <= 0.2 <= each.upper for each in lifts]) < 0.92
 
@@ -121,8 +121,8 @@ def test_a_unit_in_both_arms_counts_with_its_difference():
     arms = np.repeat([0, 1], 1_000)
     costs = 1.0 + campaign + np.random.default_rng(0).random(2_000)
 
-    lift = ab_readout(arms, costs, control=0, units=campaign).lifts[1]["rpm"]
-    apart = ab_readout(arms, costs, control=0, units=campaign + 20 * arms).lifts[1]["rpm"]
+    lift = ab_analysis(arms, costs, control=0, units=campaign).lifts[1]["rpm"]
+    apart = ab_analysis(arms, costs, control=0, units=campaign + 20 * arms).lifts[1]["rpm"]
 
     assert lift.upper - lift.lower < 0.05 < 0.5 < apart.upper - apart.lower
 
@@ -133,7 +133,7 @@ def test_few_conversions_make_a_wide_interval():
     values = np.zeros(2_000)
     values[[3, 5, 7, 1_003, 1_005, 1_007]] = 1.0
 
-    roi = ab_readout(arms, np.ones(2_000), values, control=0).lifts[1]["roi"]
+    roi = ab_analysis(arms, np.ones(2_000), values, control=0).lifts[1]["roi"]
 
     normal = np.exp(1.96 * np.sqrt(2 / 3)) - 1
     assert roi.upper > 1.5 * normal
@@ -145,7 +145,7 @@ def test_the_currency_is_of_no_effect(factor):
     log = auctions(np.random.default_rng(1))
     other = {**log, "costs": log["costs"] * factor, "values": log["values"] * factor}
 
-    one, two = (ab_readout(**each, control=0) for each in (log, other))
+    one, two = (ab_analysis(**each, control=0) for each in (log, other))
 
     for metric in ("rpm", "roi"):
         lifts = [each.lifts[1][metric] for each in (one, two)]
@@ -162,8 +162,8 @@ def test_row_order_is_of_no_effect(random):
     order = list(range(len(log["arms"])))
     random.shuffle(order)
 
-    one = ab_readout(**log, control=1)
-    two = ab_readout(**{name: column[order] for name, column in log.items()}, control=1)
+    one = ab_analysis(**log, control=1)
+    two = ab_analysis(**{name: column[order] for name, column in log.items()}, control=1)
 
     assert list(two.arms) == [1, 0]
     assert two.lifts[0]["rpm"].lower == pytest.approx(one.lifts[0]["rpm"].lower)
@@ -175,13 +175,13 @@ def test_several_arms_against_one_control():
     arms = np.repeat(["c", "b", "a"], 100)
     costs = np.repeat([1.0, 2.0, 3.0], 100) + np.tile([0.1, -0.1], 150)
 
-    readout = ab_readout(arms, costs, control="b")
+    readout = ab_analysis(arms, costs, control="b")
 
     assert list(readout.arms) == ["b", "a", "c"]
     assert list(readout.lifts) == ["a", "c"]
     assert readout.lifts["a"]["rpm"].value == pytest.approx(0.5)
-    assert readout.verdict("a", "rpm") == "higher"
-    assert readout.verdict("c", "rpm") == "lower"
+    assert readout.conclusion("a", "rpm") == "higher"
+    assert readout.conclusion("c", "rpm") == "lower"
 
 
 def test_verdicts():
@@ -189,21 +189,21 @@ def test_verdicts():
     arms = np.repeat([0, 1], 200)
     clicks = np.tile([1.0, 0.0], 200)
 
-    readout = ab_readout(arms, np.zeros(400), clicks=clicks, control=0)
+    readout = ab_analysis(arms, np.zeros(400), clicks=clicks, control=0)
 
-    assert readout.verdict(1, "ctr") == "no clear difference"
-    assert readout.verdict(1, "rpm") == "undefined"
+    assert readout.conclusion(1, "ctr") == "no clear difference"
+    assert readout.conclusion(1, "rpm") == "undefined"
 
 
 def test_an_arm_without_clicks_has_a_rate_of_0_and_no_interval():
     """Nothing says how far it is known; the lift is -100 %."""
-    readout = ab_readout([0, 0, 1, 1], [1, 1, 1, 1], clicks=[0, 1, 0, 0], control=0)
+    readout = ab_analysis([0, 0, 1, 1], [1, 1, 1, 1], clicks=[0, 1, 0, 0], control=0)
 
     rate, lift = readout.arms[1].metrics["ctr"], readout.lifts[1]["ctr"]
     assert (rate.value, lift.value) == (0.0, -1.0)
     assert all(map(isnan, (rate.lower, rate.upper, lift.lower, lift.upper)))
     assert isnan(
-        ab_readout([0, 0, 1, 1], [1] * 4, clicks=[0, 1, 0, 0], control=1).lifts[0]["ctr"].value
+        ab_analysis([0, 0, 1, 1], [1] * 4, clicks=[0, 1, 0, 0], control=1).lifts[0]["ctr"].value
     )
 
 
@@ -211,26 +211,26 @@ def test_an_arm_that_pays_nothing_has_no_roi():
     """Infinite with value, nan without; the lift over it is undefined."""
     arms, costs = [0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 0, 0]
 
-    readout = ab_readout(arms, costs, [1, 1, 1, 1, 0, 0], control=0)
+    readout = ab_analysis(arms, costs, [1, 1, 1, 1, 0, 0], control=0)
 
     assert [readout.arms[arm].metrics["roi"].value for arm in (0, 1)] == [1.0, inf]
     assert isnan(readout.arms[2].metrics["roi"].value)
     assert readout.arms[1].metrics["rpm"].value == 0.0
-    assert isnan(ab_readout(arms, costs, [1] * 6, control=1).lifts[0]["roi"].value)
+    assert isnan(ab_analysis(arms, costs, [1] * 6, control=1).lifts[0]["roi"].value)
 
 
 def test_one_unit_tells_no_spread():
     """A single user in an arm: values, and no interval."""
-    readout = ab_readout([0, 0, 1, 1], [1, 2, 3, 4], control=0, units=["u", "v", "w", "w"])
+    readout = ab_analysis([0, 0, 1, 1], [1, 2, 3, 4], control=0, units=["u", "v", "w", "w"])
 
     assert readout.arms[1].units == 1
     assert readout.lifts[1]["rpm"].value == pytest.approx(7 / 3 - 1)
-    assert readout.verdict(1, "rpm") == "undefined"
+    assert readout.conclusion(1, "rpm") == "undefined"
 
 
 def test_where_all_pay_alike_there_is_no_spread():
     """A fixed price: the interval has no width, rightly."""
-    rpm = ab_readout([0, 0, 1, 1], [2, 2, 3, 3], control=0).lifts[1]["rpm"]
+    rpm = ab_analysis([0, 0, 1, 1], [2, 2, 3, 3], control=0).lifts[1]["rpm"]
 
     assert (rpm.lower, rpm.value, rpm.upper) == pytest.approx((0.5, 0.5, 0.5))
 
@@ -251,7 +251,7 @@ def test_the_sizes_are_checked_against_the_split(split, expected):
     """By chi-square, as scipy has it."""
     arms = ["a"] * 540 + ["b"] * 460
 
-    check = ab_readout(arms, np.ones(1_000), control="a", split=split).sample_ratio
+    check = ab_analysis(arms, np.ones(1_000), control="a", split=split).sample_ratio
 
     assert check.p_value == pytest.approx(chisquare([540, 460], expected).pvalue)
     assert check.observed == {"a": 540, "b": 460}
@@ -264,8 +264,8 @@ def test_users_are_counted_where_none_is_in_two_arms():
     """Otherwise impressions."""
     arms, costs = ["a"] * 6 + ["b"] * 2, np.ones(8)
 
-    apart = ab_readout(arms, costs, control="a", units=[1, 1, 1, 2, 2, 2, 3, 4]).sample_ratio
-    mixed = ab_readout(arms, costs, control="a", units=[1, 1, 1, 2, 2, 2, 2, 4]).sample_ratio
+    apart = ab_analysis(arms, costs, control="a", units=[1, 1, 1, 2, 2, 2, 3, 4]).sample_ratio
+    mixed = ab_analysis(arms, costs, control="a", units=[1, 1, 1, 2, 2, 2, 2, 4]).sample_ratio
 
     assert (apart.counted, apart.observed) == ("units", {"a": 2, "b": 2})
     assert (mixed.counted, mixed.observed) == ("impressions", {"a": 6, "b": 2})
@@ -275,7 +275,7 @@ def test_a_mismatch_is_seldom_where_the_split_is_kept():
     """One test in a thousand."""
     rng = np.random.default_rng(5)
     checks = [
-        ab_readout(rng.integers(0, 2, 1_000), np.ones(1_000), control=0).sample_ratio
+        ab_analysis(rng.integers(0, 2, 1_000), np.ones(1_000), control=0).sample_ratio
         for _ in range(500)
     ]
 
@@ -311,4 +311,4 @@ def test_bad_arguments_are_named(options, message):
     """ValueError with column, row, value and rule."""
     arguments = {"arms": ["a", "b", "a"], "costs": [1, 2, 3], "control": "a", **options}
     with pytest.raises(ValueError, match=message):
-        ab_readout(**arguments)
+        ab_analysis(**arguments)

@@ -366,7 +366,7 @@ def test_calibration_helps_on_the_platform():
     ("table", "options", "message"),
     [
         (campaigns_at([0, 1]), {"window_hours": 0}, "window_hours = 0: must be at least 1"),
-        (campaigns_at([0, 1]), {"window_hours": 2}, "the log spans 2 h, none is left to judge"),
+        (campaigns_at([0, 1]), {"window_hours": 2}, "the log spans 2 h, none is left to evaluate"),
         (campaigns_at([5, 9]), {"window_hours": 5}, "window_hours = 5: the log spans 5 h"),
         (campaigns_at([3]), {}, "window_hours = 24: the log spans 1 h"),
         (EventTable.concatenate([]), {"window_hours": 1}, "the log spans 0 h"),

@@ -45,6 +45,33 @@ def test_a_method_is_shown_all_hours_before_and_what_it_remembered() -> None:
     assert np.allclose(found.probabilities["watched"], 0.5 * found.probabilities["raw"])
 
 
+@dataclass
+class Breaking(Watched):
+    """Leaves the scores as they are; from an hour on a tenth of them."""
+
+    breaks: float = 0.0
+
+    def refit(self, history, *, memory=None, trial=False):
+        self.shown.append(history.as_of)
+        factor = 0.1 if history.as_of >= self.breaks else 1.0
+        served = Atlas.build({}, CalibrationMap.proportional(factor))
+        return Fitted(served, trial=served if trial else None)
+
+
+def test_the_guard_keeps_what_serves_as_in_the_service() -> None:
+    """Refits begin with the second hour: each is compared with what the one before left."""
+    first = int(LOG.hours.min())
+    methods = [Breaking(breaks=first + 28) for _ in range(2)]
+    plain, guarded = (
+        backtest(LOG, {"breaking": method}, window_hours=24, guarded=kept).probabilities
+        for method, kept in zip(methods, (False, True), strict=True)
+    )
+
+    assert [method.shown[0] - first for method in methods] == [24, 1]
+    assert not np.allclose(plain["breaking"], plain["raw"])
+    assert np.allclose(guarded["breaking"], guarded["raw"])
+
+
 def test_a_calibrator_and_the_method_made_of_it_serve_the_same() -> None:
     sir = SmoothedIsotonic(bin_size=200)
     both = {"sir": sir, "method": PerCampaign(sir, SOME, hours=12)}
@@ -68,8 +95,8 @@ def test_a_method_does_not_learn_from_raw_samples() -> None:
 def stream_and_options():
     platform = ClickPlatform(campaigns=2, clicks_per_hour=60, cvr=0.2, seed=1)
     options = {
-        "judged_from": platform.start + 9 * DAY,
-        "judged_until": platform.start + 9 * DAY + 3 * 3600.0,
+        "evaluated_from": platform.start + 9 * DAY,
+        "evaluated_until": platform.start + 9 * DAY + 3 * 3600.0,
         "training": TrainingRules(num_threads=1),
     }
     return platform.hours(0, 10 * 24).stream, options
@@ -81,7 +108,7 @@ def test_delayed_rows_show_a_method_their_labelled_clicks(stream_and_options) ->
     watched = Watched()
     found = delayed_backtest(stream, watched, pccem={}, **options)
 
-    first = int(options["judged_from"] // 3600)
+    first = int(options["evaluated_from"] // 3600)
     rows = [watched.shown[place : place + 3] for place in range(0, 9, 3)]
     for step, shown in enumerate(rows):
         assert [as_of for as_of, _, _ in shown] == [

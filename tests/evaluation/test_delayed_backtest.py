@@ -31,8 +31,8 @@ def stream():
 def run(stream, **changes):
     """The backtest of six hours around a midnight."""
     options = {
-        "judged_from": FROM,
-        "judged_until": UNTIL,
+        "evaluated_from": FROM,
+        "evaluated_until": UNTIL,
         "windows": WINDOWS,
         "training": RULES,
         "sufficiency": SUFFICIENCY,
@@ -147,7 +147,7 @@ def test_nobody_but_the_oracle_sees_the_future(stream, found):
     blind = with_delay(stream, np.where(unseen, np.nan, stream.delay))
     cut = blind.select(times < moment + HOUR)
 
-    others = run(cut, judged_until=moment + HOUR)
+    others = run(cut, evaluated_until=moment + HOUR)
 
     behind = len(others.rows)
     for row in ROWS[:-1]:
@@ -161,7 +161,7 @@ def test_what_comes_in_time_is_learnt_from(stream, found):
     before = (times >= FROM - 5 * HOUR) & (times < FROM - HOUR) & np.isnan(stream.delay)
     delay = np.where(before, FROM - times - 1.0, stream.delay)
 
-    others = run(with_delay(stream, delay), judged_until=FROM + HOUR)
+    others = run(with_delay(stream, delay), evaluated_until=FROM + HOUR)
 
     judged = slice(0, len(others.rows))
     changed = {
@@ -201,23 +201,23 @@ def test_silent_hours_are_passed_over(stream):
     times = stream.clicks.clicked_at
     quiet = stream.select((times < FROM + HOUR) | (times >= FROM + 3 * HOUR))
 
-    refits = run(quiet, judged_until=FROM + 4 * HOUR).refits
+    refits = run(quiet, evaluated_until=FROM + 4 * HOUR).refits
 
     assert (refits - FROM).tolist() == [0, 3 * HOUR]
 
 
 def test_an_hour_that_begins_before_the_first_moment_is_not_judged(stream):
     """Only whole hours from there on."""
-    assert run(stream, judged_from=FROM + 1.0, judged_until=FROM + 2 * HOUR).refits.tolist() == [
-        FROM + HOUR
-    ]
+    assert run(
+        stream, evaluated_from=FROM + 1.0, evaluated_until=FROM + 2 * HOUR
+    ).refits.tolist() == [FROM + HOUR]
 
 
 def test_rows_of_other_rules(stream):
     """As many as are asked for, between ltc and the oracle."""
     rules = {"mine": LabelRules("paper", drift_correction=True)}
 
-    found = run(stream, judged_until=FROM + HOUR, pccem=rules)
+    found = run(stream, evaluated_until=FROM + HOUR, pccem=rules)
 
     assert list(found.scorecards) == ["none", "stc", "ltc", "mine", "oracle"]
 
@@ -226,7 +226,7 @@ def test_progress_is_told(stream):
     """After each hour."""
     told = []
 
-    run(stream, judged_until=FROM + 2 * HOUR, progress=lambda done, of: told.append((done, of)))
+    run(stream, evaluated_until=FROM + 2 * HOUR, progress=lambda done, of: told.append((done, of)))
 
     assert told == [(1, 2), (2, 2)]
 
@@ -268,7 +268,7 @@ def test_the_model_sees_what_it_is_shown(stream):
 
     scores = history.day_of(FROM).scores
     assert np.ptp(scores) == 0
-    assert run(stream, judged_until=FROM + HOUR, sight=blind).sources == Counter(model=1)
+    assert run(stream, evaluated_until=FROM + HOUR, sight=blind).sources == Counter(model=1)
 
 
 def test_a_refused_model_leaves_the_one_before_in_force(stream, monkeypatch):
@@ -290,8 +290,8 @@ def test_a_refused_model_leaves_the_one_before_in_force(stream, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"judged_from": PLATFORM.start + 2 * DAY}, "the first refit reaches 194400 s back"),
-        ({"judged_until": FROM}, "nothing to judge"),
+        ({"evaluated_from": PLATFORM.start + 2 * DAY}, "the first refit reaches 194400 s back"),
+        ({"evaluated_until": FROM}, "no click from"),
         ({"pccem": {"stc": LabelRules()}}, "the name 'stc' stands for another row"),
     ],
 )
@@ -316,11 +316,29 @@ def test_the_order_of_the_paper():
     cards = delayed_backtest(
         platform.hours(0, 12 * 24).stream,
         SmoothedIsotonic(),
-        judged_from=start + 11 * DAY,
-        judged_until=start + 12 * DAY,
+        evaluated_from=start + 11 * DAY,
+        evaluated_until=start + 12 * DAY,
         training=training,
     ).scorecards
 
     gc_3 = {row: card["gc_3"] for row, card in cards.items()}
     assert gc_3["stc"] > gc_3["none"] > 2.5 > 1.0 > gc_3["ltc"]
     assert max(gc_3["pccem"], gc_3["pccem_posterior"]) < 0.15 * gc_3["none"]
+
+
+def test_a_model_without_a_delay_distribution_labels_as_the_paper_does():
+    """As in the service: nothing says then how many conversions to expect by now."""
+    platform = ClickPlatform(campaigns=2, clicks_per_hour=150)
+    until = platform.start + 3 * DAY
+    found = run(
+        platform.hours(0, 3 * 24 + 2).stream,
+        evaluated_from=until,
+        evaluated_until=until + 2 * HOUR,
+        windows=ClickWindows(hours=24, attribution=DAY),
+        training=TrainingRules(days=2, min_clicks=500, min_conversions=30, num_threads=1),
+    )
+
+    assert found.sources == {"model": 2}
+    paper, posterior = (found.probabilities[row] for row in PCCEM_ROWS)
+    assert posterior.tolist() == paper.tolist()
+    assert not np.array_equal(paper, found.probabilities["stc"])

@@ -179,7 +179,7 @@ METRICS = {
     "scorecard": log_loss_on_the_scorecard,
 }
 STUDIES = {
-    "ab_readout",
+    "ab_analysis",
     "backtest",
     "behaviour_study",
     "click_curve",

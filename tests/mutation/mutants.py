@@ -519,8 +519,8 @@ _EVALUATION = (
     ),
     Mutant(
         "backtest-leaks-the-judged-hour",
-        "for hour in range(first, behind) if hour in self.tables)",
-        "for hour in range(first, behind + 1) if hour in self.tables)",
+        "history = _LogHistory(moment, [before])",
+        "history = _LogHistory(moment + 1, [tables])",
         "evaluation/**/test_backtest.py",
     ),
     Mutant(
@@ -531,8 +531,8 @@ _EVALUATION = (
     ),
     Mutant(
         "backtest-method-forgets",
-        "self.memory = fitted.memory\n        return fitted.atlas",
-        "return fitted.atlas",
+        "self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force",
+        "self._in_force, before = fitted.atlas, self._in_force",
         "evaluation/**/test_backtest_methods.py",
     ),
 )
@@ -666,8 +666,8 @@ _STORAGE = (
     ),
     Mutant(
         "version-half-written-stays",
-        "pipeline.expire(keys.version(version), STAGED_SECONDS)",
-        "pipeline.persist(keys.version(version))",
+        "pipeline.expire(key, STAGED_SECONDS)",
+        "pipeline.persist(key)",
         "storage/**/test_versions.py storage/**/test_crashes.py",
     ),
     Mutant(
@@ -753,8 +753,8 @@ _WORKER = (
     ),
     Mutant(
         "refit-judges-before-folding",
-        "self.bins.fold()\n        self._judge(request)",
-        "self._judge(request)\n        self.bins.fold()",
+        "self.bins.fold()\n        self._evaluate(request)",
+        "self._evaluate(request)\n        self.bins.fold()",
         "worker/**/test_refitting.py worker/**/test_judging.py",
     ),
     Mutant(
@@ -771,8 +771,8 @@ _WORKER = (
     ),
     Mutant(
         "judged-hours-never-again",
-        "settled = closed - _JUDGED_HOURS if again else closed",
-        "settled = closed",
+        "complete = closed - _EVALUATED_HOURS if again else closed",
+        "complete = closed",
         "worker/**/test_refitting.py worker/**/test_refits_between_hours.py",
     ),
     Mutant(

@@ -242,7 +242,7 @@ def _with_other_arguments() -> dict[str, Callable[[], Any]]:
     drawn = SearchPlatform(queries=40, ads=8, pages=1_500, seed=2).draw()
     clicks = ClickPlatform(campaigns=3, clicks_per_hour=40, cvr=0.2, seed=4).hours(0, 11 * 24)
     return {
-        "ab_readout": lambda: evaluation.ab_readout(
+        "ab_analysis": lambda: evaluation.ab_analysis(
             ["control" if row % 3 else "new" for row in range(len(EVENTS))],
             BIDS,
             clicks=EVENTS.outcomes,
@@ -267,8 +267,8 @@ def _with_other_arguments() -> dict[str, Callable[[], Any]]:
         "delayed_backtest": lambda: evaluation.delayed_backtest(
             clicks.stream,
             make_method("pooled"),
-            judged_from=START + 10.5 * DAY,
-            judged_until=START + 11 * DAY,
+            evaluated_from=START + 10.5 * DAY,
+            evaluated_until=START + 11 * DAY,
             training=TrainingRules(min_clicks=200, min_conversions=20, num_threads=1),
         ),
         "gsp_auction": lambda: evaluation.gsp_auction(

@@ -34,7 +34,7 @@ def events(hour: int, target: str = "click", campaigns: int = 20) -> EventBatch:
 def test_an_empty_store_has_empty_bins(store: BinsStore) -> None:
     assert store.hour("click", HOUR) == BinsTable.empty()
     assert store.window("click", HOUR, HOUR) == BinsTable.empty()
-    assert store.judged_window("click", HOUR, HOUR + 5) == BinsTable.empty()
+    assert store.calibrated_window("click", HOUR, HOUR + 5) == BinsTable.empty()
     assert (store.hours("click"), store.fold(), store.damaged_blocks()) == ([], 0, 0)
 
 
@@ -110,23 +110,23 @@ def test_damaged_bins_are_an_error_that_names_their_key_never_a_smaller_sum(
 def test_damaged_judged_bins_are_an_error_that_names_their_key(
     store: BinsStore, redis_client: redis.Redis
 ) -> None:
-    store.write_judged("click", HOUR, by_shard(table()))
-    redis_client.set(PLACE.judged, b"damaged")
+    store.write_calibrated("click", HOUR, by_shard(table()))
+    redis_client.set(PLACE.calibrated, b"damaged")
 
     with pytest.raises(CorruptBins, match=f":judged:{PLACE.member}"):
-        store.judged_window("click", HOUR, HOUR + 1)
+        store.calibrated_window("click", HOUR, HOUR + 1)
 
 
 def test_judged_bins_are_read_as_they_were_written(store: BinsStore) -> None:
-    store.write_judged("click", HOUR, by_shard(table()))
-    assert store.judged_window("click", HOUR, HOUR + 1) == table()
+    store.write_calibrated("click", HOUR, by_shard(table()))
+    assert store.calibrated_window("click", HOUR, HOUR + 1) == table()
 
 
 def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
     for seed in range(3):
-        store.write_judged("click", HOUR + seed, by_shard(table(seed)))
+        store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
 
-    window = store.judged_window("click", HOUR + 1, HOUR + 3)
+    window = store.calibrated_window("click", HOUR + 1, HOUR + 3)
 
     assert window == BinsTable.merge([table(1), table(2)])
 
@@ -134,20 +134,20 @@ def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
 def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(
     store: BinsStore,
 ) -> None:
-    store.write_judged("click", HOUR, by_shard(table(campaigns=40)))
-    store.write_judged("click", HOUR, by_shard(table(campaigns=2)))
+    store.write_calibrated("click", HOUR, by_shard(table(campaigns=40)))
+    store.write_calibrated("click", HOUR, by_shard(table(campaigns=2)))
 
-    assert store.judged_window("click", HOUR, HOUR + 1) == table(campaigns=2)
+    assert store.calibrated_window("click", HOUR, HOUR + 1) == table(campaigns=2)
 
 
 def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
     """It must not be judged again and again."""
-    store.write_judged("click", HOUR + 1, by_shard(BinsTable.empty()))
-    store.write_judged("click", HOUR + 3, by_shard(table()))
+    store.write_calibrated("click", HOUR + 1, by_shard(BinsTable.empty()))
+    store.write_calibrated("click", HOUR + 3, by_shard(table()))
 
-    assert store.judged_hours("click", HOUR, HOUR + 3) == {HOUR + 1}
-    assert store.judged_hours("click", HOUR, HOUR + 4) == {HOUR + 1, HOUR + 3}
-    assert store.judged_hours("view", HOUR, HOUR + 4) == set()
+    assert store.calibrated_hours("click", HOUR, HOUR + 3) == {HOUR + 1}
+    assert store.calibrated_hours("click", HOUR, HOUR + 4) == {HOUR + 1, HOUR + 3}
+    assert store.calibrated_hours("view", HOUR, HOUR + 4) == set()
 
 
 def test_an_hour_whose_judging_was_cut_short_is_not_judged(
@@ -161,10 +161,10 @@ def test_an_hour_whose_judging_was_cut_short_is_not_judged(
 
     monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
     with pytest.raises(KeyboardInterrupt):
-        store.write_judged("click", HOUR, until_the_worker_dies())
+        store.write_calibrated("click", HOUR, until_the_worker_dies())
 
-    assert len(store.judged_window("click", HOUR, HOUR + 1)) > 0
-    assert store.judged_hours("click", HOUR, HOUR + 1) == set()
+    assert len(store.calibrated_window("click", HOUR, HOUR + 1)) > 0
+    assert store.calibrated_hours("click", HOUR, HOUR + 1) == set()
 
 
 def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
@@ -173,9 +173,9 @@ def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
     monkeypatch.setattr(bins, "_REPLY_BYTES", 1)
     monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
     for seed in range(9):
-        store.write_judged("click", HOUR + seed, by_shard(table(seed)))
+        store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
 
-    window = store.judged_window("click", HOUR - 1, HOUR + 9)
+    window = store.calibrated_window("click", HOUR - 1, HOUR + 9)
 
     assert window == BinsTable.merge(map(table, range(9)))
 
@@ -187,7 +187,7 @@ def test_judged_bins_are_not_what_is_learnt_from(
     store.fold()
     before = store.hour("click", HOUR)
 
-    store.write_judged("click", HOUR, by_shard(table()))
+    store.write_calibrated("click", HOUR, by_shard(table()))
 
     assert store.hour("click", HOUR) == before
     assert store.hours("click") == [HOUR]
@@ -196,6 +196,6 @@ def test_judged_bins_are_not_what_is_learnt_from(
 def test_judged_bins_live_as_long_as_is_said_for_them(redis_client: redis.Redis) -> None:
     """They are read over the window only, which may be shorter than what is learnt from."""
     for seconds, expected in ((None, 5000), (700, 700)):
-        judged = BinsStore(redis_client, 5000, judged_seconds=seconds)
-        judged.write_judged("click", HOUR, by_shard(table()))
-        assert expected - 60 < redis_client.ttl(PLACE.judged) <= expected
+        judged = BinsStore(redis_client, 5000, calibrated_seconds=seconds)
+        judged.write_calibrated("click", HOUR, by_shard(table()))
+        assert expected - 60 < redis_client.ttl(PLACE.calibrated) <= expected

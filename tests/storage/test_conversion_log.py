@@ -7,7 +7,7 @@ import redis
 
 from app.storage import keys
 from app.storage.conversions import ConversionLog
-from app.storage.keys import ConversionHour
+from app.storage.keys import TargetHour
 from tests.storage.clicks import AT, RULES, append_by, conversion, of
 from tests.storage.contents import contents
 
@@ -38,7 +38,7 @@ def test_logs_that_hold_conversions_are_pending(send, log):
 
     places = log.pending()
 
-    assert places == [ConversionHour(7, "conversion", int(at // 3600)) for at in (AT, AT + 7200)]
+    assert places == [TargetHour(7, "conversion", int(at // 3600)) for at in (AT, AT + 7200)]
     assert [times(log.read(place)) for place in places] == [[AT], [AT + 7200]]
 
 
@@ -61,7 +61,7 @@ def test_what_is_read_and_dropped_is_gone_once(send, log, redis_client):
 def test_an_empty_log_is_dropped_by_nobody_and_closed_by_a_read(send, log, redis_client):
     send(AT)
     (place,) = log.pending()
-    redis_client.delete(place.log)
+    redis_client.delete(place.conversions)
 
     mark, conversions = log.read(place)
 
@@ -74,7 +74,7 @@ def test_a_log_that_began_anew_is_not_dropped(send, log, redis_client):
     send(AT, AT + 1)
     (place,) = log.pending()
     mark, _ = log.read(place)
-    redis_client.delete(place.log)
+    redis_client.delete(place.conversions)
     send(AT + 2, AT + 3)
 
     assert not log.drop(place, mark)
@@ -96,7 +96,7 @@ def test_no_more_than_so_many_bytes_are_read_at_once(send, log, redis_client):
 def test_a_damaged_block_is_set_aside_and_the_rest_goes_on(send, log, redis_client, caplog):
     send(AT, AT + 1)
     (place,) = log.pending()
-    redis_client.lset(place.log, 0, b"damaged")
+    redis_client.lset(place.conversions, 0, b"damaged")
 
     with caplog.at_level(logging.ERROR):
         mark, conversions = log.read(place)

@@ -5,7 +5,8 @@ from redis.exceptions import RedisError, ResponseError, TimeoutError
 
 import app.storage
 from app.storage import errors
-from app.storage.errors import StorageError, StorageUnavailable, reaching_the_store
+from app.storage.errors import StorageError, StorageUnavailable
+from app.storage.redis.client import reaching_the_store
 
 
 @pytest.mark.parametrize("cause", [RedisError, ResponseError, TimeoutError, ConnectionResetError])

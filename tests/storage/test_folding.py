@@ -43,6 +43,21 @@ def test_a_fold_moves_every_row_into_the_bins_and_says_how_many(
     assert not any(redis_client.exists(logs(shard)) for shard in range(SHARDS))
 
 
+def test_blocks_that_are_read_apart_keep_their_campaigns(
+    store: BinsStore, redis_client: redis.Redis
+) -> None:
+    """One with a mark behind it, one with a long name: neither is read with the others."""
+    names = [CAMPAIGN, "marked", "long" * 64]
+    for name, marks in zip(names, (b"", b"\0", b""), strict=True):
+        block = encoded(Block((name,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE))
+        redis_client.rpush(LOG.log, block + marks)
+    redis_client.sadd(logs(LOG.shard), LOG.member)
+
+    assert store.fold() == 3
+    found = {name: bins.total_count for name, bins in store.hour("click", HOUR)}
+    assert found == dict.fromkeys(names, 1.0)
+
+
 def test_folds_of_any_size_give_the_same_bytes(
     append: Append, redis_client: redis.Redis, impressions: Impressions
 ) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage import keys
-from app.storage.keys import ConversionHour, TargetHour, shard_of
+from app.storage.keys import TargetHour, shard_of
 
 places = st.builds(TargetHour, st.integers(0, 15), st.text(max_size=8), st.integers(0, 10**6))
 
@@ -24,24 +24,19 @@ def test_a_member_names_its_log_whatever_the_target_holds(place: TargetHour) -> 
     assert TargetHour.from_member(place.shard, place.member.encode()) == place
 
 
-@given(places)
-def test_a_member_names_its_log_of_conversions(place: TargetHour) -> None:
-    log = ConversionHour(*place)
-    assert ConversionHour.from_member(log.shard, log.member.encode()) == log
-
-
 @given(st.lists(places, unique=True, max_size=10))
 def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
-    names = [name for place in held for name in (place.log, place.seen, place.bins, place.judged)]
+    names = [
+        name for place in held for name in (place.log, place.seen, place.bins, place.calibrated)
+    ]
     assert len(set(names)) == len(names)
 
 
 def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
     place = TargetHour(7, "click", 500_000)
     of_shard = (place.log, place.seen, place.bins, keys.logs(7), keys.hours(7), keys.damaged(7))
-    conversions = ConversionHour(7, "conversion", 500_000)
     of_clicks = (keys.click(7, "1"), keys.open_clicks(7), keys.waiting(7), keys.clicked(7, 500_000))
-    of_logs = (conversions.log, conversions.converted, keys.conversion_logs(7))
+    of_logs = (place.conversions, place.converted, keys.conversion_logs(7))
     of_maps = (keys.CURRENT, keys.HISTORY, keys.version("v"), keys.lease("l"), keys.fence("l"))
     of_all = (keys.job("1"), keys.FEATURES, keys.CLICK_COUNTERS, keys.OVERRIDES)
     of_jobs = (keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME, keys.JOBS_SEQUENCE)

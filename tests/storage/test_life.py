@@ -47,7 +47,7 @@ def test_every_key_of_events_has_a_life(
 
     redis_client.rpush(PLACE.log, b"damaged")
     store.fold()
-    store.write_judged("click", HOUR, by_shard(JUDGED))
+    store.write_calibrated("click", HOUR, by_shard(JUDGED))
     kinds = {key.split(b":")[2] for key in lives(redis_client)}
     assert kinds == {b"request", b"seen", b"bins", b"judged", b"damaged"}
     assert all(TTL_SECONDS - 60 < left <= TTL_SECONDS for left in lives(redis_client).values())
@@ -63,7 +63,7 @@ def test_writes_renew_the_life_of_what_they_write_to(
         append(impressions(200, ids))
         store.fold()
         append(impressions(200, ids + ids))
-        store.write_judged("click", HOUR, by_shard(JUDGED))
+        store.write_calibrated("click", HOUR, by_shard(JUDGED))
 
     write("a")
     for key in lives(redis_client):

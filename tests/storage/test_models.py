@@ -8,7 +8,8 @@ import redis
 from app.storage import CorruptVersion, Lease, LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage import keys as names
 from app.storage.lease import LeaseToken
-from app.storage.models import STAGED_SECONDS, Models, Trained
+from app.storage.models import Models, Trained
+from app.storage.versions import STAGED_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 
 TRAINED = Trained(

@@ -124,7 +124,7 @@ def test_a_publish_that_is_refused_at_its_last_step_moves_nothing(
 
 
 WRITES: dict[str, Callable[[redis.Redis], object]] = {
-    "judged": lambda client: BinsStore(client, TTL_SECONDS).write_judged(
+    "judged": lambda client: BinsStore(client, TTL_SECONDS).write_calibrated(
         "click", HOUR, by_shard(BinsTable.empty())
     ),
     "lease": lambda client: Lease(client, "other", "b", ttl=10.0).acquire(),

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.versions import NEWEST_KEPT, superseded
+from app.storage.versions import NEWEST_KEPT, beyond_retention
 from app.worker.hours import SECONDS, version_as_of
 
 Manifests = list[dict[str, Any]]
@@ -21,22 +21,22 @@ def manifests(minutes: list[int]) -> Manifests:
 
 def test_of_one_hours_versions_all_but_the_last_are_superseded_oldest_first() -> None:
     history = manifests([60, 70, 80, 120, 130, 140, 150])
-    assert superseded(history) == ["v1", "v2"]
+    assert beyond_retention(history) == ["v1", "v2"]
 
 
 def test_a_version_as_of_a_whole_hour_is_the_last_of_the_hour_before() -> None:
-    assert superseded(manifests([55, 60, 65, 121, 122, 123])) == ["v0"]
+    assert beyond_retention(manifests([55, 60, 65, 121, 122, 123])) == ["v0"]
 
 
 def test_the_newest_few_are_never_among_them() -> None:
     history = manifests([60] * 10)
-    assert superseded(history) == [f"v{number}" for number in range(10 - NEWEST_KEPT)]
+    assert beyond_retention(history) == [f"v{number}" for number in range(10 - NEWEST_KEPT)]
 
 
 @given(st.lists(st.integers(0, 600), max_size=30))
 def test_without_them_every_hour_is_judged_by_the_same_version(minutes: list[int]) -> None:
     history = manifests(minutes)
-    gone = set(superseded(history))
+    gone = set(beyond_retention(history))
 
     kept = [entry for entry in history if entry["version"] not in gone]
 
@@ -48,6 +48,6 @@ def test_without_them_every_hour_is_judged_by_the_same_version(minutes: list[int
 @given(st.lists(st.integers(0, 600), max_size=60))
 def test_no_more_than_one_an_hour_is_left_beside_the_newest(minutes: list[int]) -> None:
     history = manifests(minutes)
-    left = len(history) - len(superseded(history))
+    left = len(history) - len(beyond_retention(history))
     hours = {-(-entry["as_of"] // SECONDS) for entry in history}
     assert left <= len(hours) + NEWEST_KEPT

@@ -3,7 +3,7 @@
 import pytest
 
 from app.storage import Lease, Versions
-from app.worker.atlas_cache import AtlasShelf, Shelved
+from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas
 
 
@@ -23,7 +23,7 @@ def publish(redis_client, versions):
 def test_the_newest_that_saw_nothing_after_the_moment_is_found(versions, publish):
     for as_of in (3600.0, 5400.0, 7200.0):
         publish(as_of)
-    shelf, history = AtlasShelf(versions), versions.history()
+    shelf, history = AtlasCache(versions), versions.history()
 
     found = [shelf.before(moment, history, 4).as_of for moment in (3600.0, 7199.0, 9999.0)]
 
@@ -34,11 +34,11 @@ def test_the_newest_that_saw_nothing_after_the_moment_is_found(versions, publish
 def test_before_the_first_version_nothing_served(versions, publish):
     publish(3600.0)
 
-    assert AtlasShelf(versions).before(3599.0, versions.history(), 3) == Shelved()
+    assert AtlasCache(versions).before(3599.0, versions.history(), 3) == CachedVersion()
 
 
 def test_what_was_dropped_is_not_known(versions, publish):
     for hour in range(5):
         publish(hour * 3600.0)
 
-    assert AtlasShelf(versions).before(3600.0, versions.history(), 3) is None
+    assert AtlasCache(versions).before(3600.0, versions.history(), 3) is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.worker.monitoring import TopCampaigns, judged, quality, top_campaigns
+from app.worker.monitoring import TopCampaigns, quality, scorecard_of, top_campaigns
 from calibrators import Atlas, BinsTable, CalibrationMap
 from evaluation import gc_n, pcoc
 
@@ -56,7 +56,7 @@ def test_a_judgement_of_several_tables_is_that_of_their_sum():
     table, *_ = table_of(np.random.default_rng(3), 20_000)
     parts = [table.select(["a"]), table.select(["b", "c"]), BinsTable.empty()]
 
-    row, whole = judged(parts), quality(table)
+    row, whole = scorecard_of(parts), quality(table)
 
     assert row.keys() == whole.keys()
     assert row["gc_3"] is not None
@@ -70,7 +70,9 @@ def test_gc_n_is_the_mean_over_the_campaigns_of_all_tables():
 
     expected = gc_n(columns[0], columns[1], rows, 4, sample_weight=columns[2])
 
-    assert judged(part for part in table.slices(1))["gc_4"] == pytest.approx(expected, rel=1e-12)
+    assert scorecard_of(part for part in table.slices(1))["gc_4"] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_leading_campaigns_of_several_tables_are_those_of_their_sum():

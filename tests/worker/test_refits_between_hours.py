@@ -5,7 +5,7 @@ import pytest
 from app.storage import Versions
 from app.worker.hours import SECONDS
 from app.worker.loop import Worker
-from app.worker.monitoring import JudgedHours, TargetReport, repeated
+from app.worker.monitoring import PrequentialEvaluation, TargetReport, carried_over
 from tests.worker.conftest import HOUR
 
 MINUTE = 60
@@ -91,8 +91,8 @@ def test_an_hour_is_judged_by_what_served_when_it_began(
         judged.append((hour - HOUR, len(in_force)))
         original(self, target, hour, in_force)
 
-    original = JudgedHours._judge
-    monkeypatch.setattr(JudgedHours, "_judge", judge)
+    original = PrequentialEvaluation._bin
+    monkeypatch.setattr(PrequentialEvaluation, "_bin", judge)
     append_log(outcomes(hours=2))
     for minute in (2, *range(15, 60, 15), 62, *range(75, 120, 15), 122):
         at(clock, minute)
@@ -106,7 +106,7 @@ def test_hours_are_judged_by_the_refits_of_whole_hours(
     worker, clock, append_log, outcomes, monkeypatch
 ):
     """Once when they close and once more an hour later, not every few minutes."""
-    judged, original = [], JudgedHours._judge
+    judged, original = [], PrequentialEvaluation._bin
 
     def judge(self, target, hour, in_force):
         judged.append(hour - HOUR)
@@ -115,7 +115,7 @@ def test_hours_are_judged_by_the_refits_of_whole_hours(
     append_log(outcomes(hours=2))
     at(clock, 2)
     worker.step()
-    monkeypatch.setattr(JudgedHours, "_judge", judge)
+    monkeypatch.setattr(PrequentialEvaluation, "_bin", judge)
     for minute in (15, 30, 62, 75, 90, 122, 135):
         at(clock, minute)
         worker.step()
@@ -173,5 +173,5 @@ def test_a_worker_that_gets_the_lease_begins_anew(redis_client, settings, clock)
 def test_a_report_of_other_hours_or_of_none_is_not_repeated():
     before = {"judged_until": 7.0 * SECONDS, "hour": {}, "window": {}, "top": [], "fitted": 3}
 
-    assert repeated(before, closed=8) is repeated({}, closed=8) is None
-    assert repeated(before, closed=7) == {name: before[name] for name in list(before)[:4]}
+    assert carried_over(before, closed=8) is carried_over({}, closed=8) is None
+    assert carried_over(before, closed=7) == {name: before[name] for name in list(before)[:4]}

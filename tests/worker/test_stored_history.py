@@ -5,8 +5,8 @@ import pytest
 
 from app.storage import BinsStore
 from app.storage.keys import SHARDS, TargetHour, shard_of
-from app.worker.history import ReadBlocks, StoredHistory
-from app.worker.monitoring import Judgement, RawScores, RawWindow, TopCampaigns
+from app.worker.monitoring import BinnedScorecard, RawScores, RawWindow, TopCampaigns
+from app.worker.refit import ReadBlocks, StoredHistory
 from calibrators import BinsTable
 from calibrators.bins.history import History
 
@@ -43,7 +43,7 @@ def told(found: RawScores | None):
 
 def read_for_itself(store: BinsStore, window: RawWindow):
     """The oracle: another reading of the same hours."""
-    quality, top = Judgement(), TopCampaigns(window.count)
+    quality, top = BinnedScorecard(), TopCampaigns(window.count)
     for table in store.window_blocks("click", window.hours.start, window.hours.stop):
         quality.add(table)
         top.add(table)

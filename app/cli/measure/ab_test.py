@@ -14,7 +14,7 @@ from app.cli.console import note, numbers_table, print_json, print_line, print_t
 from app.datasets.ab_test import AbColumns, AbTestLog, read_ab_test
 from app.errors import CommandError
 from app.results.formatting import shown
-from evaluation import AbReadout, ArmReadout, Estimate, SampleRatio
+from evaluation import AbAnalysis, ArmAnalysis, Estimate, SampleRatio
 
 Names = Mapping[Hashable, str]
 HOW_TO_READ = (
@@ -58,7 +58,7 @@ def run_ab_test(
     _note_what_is_missing(log)
 
 
-def _show(analysis: AbReadout, names: Names, title: str) -> None:
+def _show(analysis: AbAnalysis, names: Names, title: str) -> None:
     """Print sizes, then a table and a conclusion in words for each metric."""
     print_table(_sizes(analysis, names), title)
     style = "bold red" if analysis.sample_ratio.mismatch else ""
@@ -70,14 +70,14 @@ def _show(analysis: AbReadout, names: Names, title: str) -> None:
             print_line(_conclusion(analysis, names, arm, metric))
 
 
-def _document(analysis: AbReadout, names: Names) -> dict[str, Any]:
+def _document(analysis: AbAnalysis, names: Names) -> dict[str, Any]:
     """`{"rows": {arm: {column: number}}, "lifts": ..., "verdicts": ..., "split": ...}`."""
     check = analysis.sample_ratio
     return {
         "rows": {names[arm]: _row(each) for arm, each in analysis.arms.items()},
         "lifts": {names[arm]: _columns(each) for arm, each in analysis.lifts.items()},
         "verdicts": {
-            names[arm]: {metric: analysis.verdict(arm, metric) for metric in lifts}
+            names[arm]: {metric: analysis.conclusion(arm, metric) for metric in lifts}
             for arm, lifts in analysis.lifts.items()
         },
         "split": {
@@ -89,7 +89,7 @@ def _document(analysis: AbReadout, names: Names) -> dict[str, Any]:
     }
 
 
-def _row(arm: ArmReadout) -> dict[str, float]:
+def _row(arm: ArmAnalysis) -> dict[str, float]:
     totals = {"n": arm.impressions, "units": arm.units, "cost": arm.cost}
     return {**totals, "positives": arm.clicks, "value": arm.value, **_columns(arm.metrics)}
 
@@ -101,7 +101,7 @@ def _columns(estimates: Mapping[str, Estimate]) -> dict[str, float]:
     return columns
 
 
-def _sizes(analysis: AbReadout, names: Names) -> Table:
+def _sizes(analysis: AbAnalysis, names: Names) -> Table:
     table = numbers_table("arm", "impressions", "units", "cost", "clicks", "value")
     for arm, each in analysis.arms.items():
         sums = (each.cost, each.clicks, each.value)
@@ -110,7 +110,7 @@ def _sizes(analysis: AbReadout, names: Names) -> Table:
     return table
 
 
-def _table_of(analysis: AbReadout, names: Names, metric: str) -> Table:
+def _table_of(analysis: AbAnalysis, names: Names, metric: str) -> Table:
     about = _METRICS[metric]
     table = numbers_table("arm", about.heading, "interval", "lift", "interval")
     for arm, each in analysis.arms.items():
@@ -121,9 +121,9 @@ def _table_of(analysis: AbReadout, names: Names, metric: str) -> Table:
     return table
 
 
-def _conclusion(analysis: AbReadout, names: Names, arm: Hashable, metric: str) -> str:
+def _conclusion(analysis: AbAnalysis, names: Names, arm: Hashable, metric: str) -> str:
     heading, control = _METRICS[metric].heading, names[analysis.control]
-    lift, verdict = analysis.lifts[arm][metric], analysis.verdict(arm, metric)
+    lift, verdict = analysis.lifts[arm][metric], analysis.conclusion(arm, metric)
     if verdict == "undefined":
         return (
             f"{names[arm]}: {heading} cannot be compared with {control}: in one of the two nothing"

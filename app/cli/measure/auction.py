@@ -40,9 +40,9 @@ from calibrators.samples import Floats
 from evaluation.auction import (
     AuctionComparison,
     DrawnSearchLog,
-    JudgedModel,
     OperatingPoint,
     RelativeChange,
+    SimulatedModel,
     SlotLayout,
     SweptPoint,
 )
@@ -246,7 +246,7 @@ def findings_json(findings: AuctionFindings) -> dict[str, Any]:
     }
 
 
-def _row(model: JudgedModel) -> dict[str, float]:
+def _row(model: SimulatedModel) -> dict[str, float]:
     levels = {f"level_{n}": share for n, share in enumerate(model.simulation.level_shares, 1)}
     columns = {**levels, "guessed_clicks": model.simulation.guessed_share}
     return {**model.offline, **model.simulation.metrics, **columns, **_changes(model.changes)}

@@ -189,6 +189,7 @@ class LogBacktest:
                 window_hours=settings.window_hours,
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
                 raw_samples=self.raw_samples,
+                guarded=settings.guard and not self.raw_samples,
                 progress=lambda done, of: advance(""),
             )
         return ScoredEvents(events.select(found.rows), found.probabilities), found.scorecards

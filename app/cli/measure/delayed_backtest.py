@@ -177,8 +177,8 @@ class DelayedRun:
             return delayed_backtest(
                 file.stream,
                 method_of(settings.calibrator_of(settings.delayed_targets[0]), settings),
-                judged_from=first,
-                judged_until=until,
+                evaluated_from=first,
+                evaluated_until=until,
                 windows=self.windows,
                 pccem={
                     "pccem": LabelRules("paper", drift_correction=False),

@@ -1,14 +1,14 @@
-"""The one place that opens Redis connections, so timeouts and retries are always set.
+"""Redis as we use it: clients with timeouts, its errors as ours, replies of one type, Lua scripts.
 
 redis-py retries by itself unless told not to, which turns a timeout of one second on a frozen
-server into many. Here nothing is retried: the caller knows whether a retry is safe.
-
-Replies of Redis as the type we need: its client types every string as bytes or str.
-The Lua scripts beside this module: each one is an atomic step that Redis runs as a whole.
+server into many. Here nothing is retried: the caller knows whether a retry is safe. Each Lua script
+is an atomic step that Redis runs as a whole.
 """
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -17,7 +17,10 @@ import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import HiredisRespSerializer
+from redis.exceptions import RedisError
 from redis.retry import Retry
+
+from app.storage.errors import StorageUnavailable
 
 TIMEOUT_SECONDS = 1.0
 HEALTH_CHECK_SECONDS = 30
@@ -96,3 +99,12 @@ def lua(name: str) -> str:
     """The text of lua/<name>.lua, with those that it includes."""
     text = files("app.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda found: lua(found[1]), text)
+
+
+@contextmanager
+def reaching_the_store() -> Iterator[None]:
+    """Turns whatever a call to Redis raises into StorageUnavailable; also a decorator."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise StorageUnavailable(f"the store failed: {error}") from error

@@ -10,7 +10,7 @@ from app.click_log import ClickLog
 from app.settings import Settings
 from app.storage import Lease
 from app.storage.models import Models
-from app.worker.model_cache import ModelShelf
+from app.worker.model_cache import ModelCache
 from evaluation.backtest.click_history import ClickStream
 from tests.worker.delayed.click_world import (
     DAY,
@@ -73,6 +73,6 @@ def models(redis_client: redis.Redis) -> Models:
 
 
 @pytest.fixture
-def shelf(models: Models) -> ModelShelf:
+def shelf(models: Models) -> ModelCache:
     """Loads models without the trial in another process, which has tests of its own."""
-    return ModelShelf(models, lambda: KEY, trial=lambda data: None)
+    return ModelCache(models, lambda: KEY, trial=lambda data: None)

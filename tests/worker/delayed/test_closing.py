@@ -7,8 +7,8 @@ from app.storage import EventBatch, Versions
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
-from app.worker.atlas_cache import AtlasShelf
-from app.worker.delayed_targets import Closing, served
+from app.worker.atlas_cache import AtlasCache
+from app.worker.delayed_targets import ClickCloser, served
 from calibrators import Atlas, CalibrationMap
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.worker.delayed.click_world import MIDNIGHT, TARGET
@@ -24,7 +24,7 @@ def closing_on(settings):
     def make(client):
         versions = Versions(client, settings.versions_kept)
         clicks, conversions = OpenClicks(client), ConversionLog(client)
-        return Closing(settings, clicks, conversions, versions, AtlasShelf(versions))
+        return ClickCloser(settings, clicks, conversions, versions, AtlasCache(versions))
 
     return make
 

@@ -5,9 +5,8 @@ import pytest
 
 from app.storage import BinsStore, Versions
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.history import LabelHistory
 from app.worker.refit import Refitter, Request
-from app.worker.relabelling import relabelled, spans
+from app.worker.relabelling import LabelHistory, relabelled, spans
 from calibrators import Atlas, BinsTable
 from calibrators.pooled import Pooled
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, WINDOW, delayed_settings
@@ -25,8 +24,8 @@ def world(redis_client, lease, tmp_path, logged):
         settings = delayed_settings(data_dir=tmp_path, **changes)
         versions = Versions(redis_client, 8)
         refitter = Refitter(settings, BinsStore(redis_client, 3600), versions)
-        refitter.delayed = DelayedTargets(settings, redis_client, versions, refitter.shelf)
-        refitter.delayed.shelf._trial = lambda data: None
+        refitter.delayed = DelayedTargets(settings, redis_client, versions, refitter.cache)
+        refitter.delayed.cache._trial = lambda data: None
         refitter.delayed.train(TARGET, AS_OF, lease.token, lambda: NOW)
         return refitter
 
@@ -34,7 +33,7 @@ def world(redis_client, lease, tmp_path, logged):
 
 
 def found(refitter, log, hours):
-    shelved = refitter.delayed.shelf.newest(TARGET, WINDOW, AS_OF)
+    shelved = refitter.delayed.cache.newest(TARGET, WINDOW, AS_OF)
     return LabelHistory(log, shelved, TARGET, AS_OF, refitter.settings).of(hours)
 
 
@@ -144,7 +143,7 @@ def test_refits_between_hours_leave_delayed_targets_alone(world, lease):
 
 def test_labels_of_the_newest_window_do_not_depend_on_the_history(world, logged):
     refitter = world()
-    shelved = refitter.delayed.shelf.newest(TARGET, WINDOW, AS_OF)
+    shelved = refitter.delayed.cache.newest(TARGET, WINDOW, AS_OF)
 
     recent, _ = found(refitter, logged, hours=24)
 

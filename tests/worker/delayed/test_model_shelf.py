@@ -7,7 +7,7 @@ import pytest
 
 from app.storage import keys as names
 from app.storage.models import Models, Trained
-from app.worker.model_cache import ModelShelf
+from app.worker.model_cache import ModelCache
 from app.worker.model_trial import TrialFailed
 from pccem import DelayDistribution, Features, PostClickModel, seal
 from tests.worker.delayed.click_world import TARGET
@@ -83,7 +83,7 @@ def test_those_of_another_window_do_not_count(shelf, publish):
 
 def test_a_version_is_tried_once(models, publish, model):
     tried = []
-    shelf = ModelShelf(models, lambda: KEY, trial=tried.append)
+    shelf = ModelCache(models, lambda: KEY, trial=tried.append)
     publish(10.0)
 
     first = shelf.newest(TARGET, WINDOW, 100.0)
@@ -100,7 +100,7 @@ def test_the_trial_comes_before_the_loading(models, publish):
         raise TrialFailed("it crashed")
 
     publish(10.0)
-    shelf = ModelShelf(models, lambda: KEY, trial=fail)
+    shelf = ModelCache(models, lambda: KEY, trial=fail)
 
     found = shelf.newest(TARGET, WINDOW, 100.0)
 
@@ -169,7 +169,7 @@ def test_with_no_model_left_its_delays_are(publish, shelf):
 
 def test_only_the_last_few_are_held(redis_client, lease, delays):
     models = Models(redis_client, kept=20)
-    shelf = ModelShelf(models, lambda: KEY, trial=lambda data: None)
+    shelf = ModelCache(models, lambda: KEY, trial=lambda data: None)
     for as_of in range(12):
         packed = delays.to_dict()
         models.publish(lease.token, Trained(TARGET, WINDOW, as_of, 0.0, "delays", {}, packed))

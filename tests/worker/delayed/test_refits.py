@@ -10,7 +10,7 @@ from app.storage import BinsStore, Versions
 from app.storage.models import Trained
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
-from app.worker.relabelling import label_source, relabelled, score
+from app.worker.relabelling import label_inputs, relabelled, score
 from app.worker.training import NothingToTrain
 from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_calibrator, refit
 from evaluation.backtest.click_history import ClickWindows, PostClickHistory
@@ -38,10 +38,10 @@ class World:
         self.versions = Versions(client, 8)
         bins = BinsStore(client, settings.ttl_seconds)
         self.refitter = Refitter(settings, bins, self.versions)
-        self.delayed = DelayedTargets(settings, client, self.versions, self.refitter.shelf)
+        self.delayed = DelayedTargets(settings, client, self.versions, self.refitter.cache)
         self.refitter.delayed = self.delayed
         # The trial in another process has tests of its own.
-        self.delayed.shelf._trial = lambda data: None
+        self.delayed.cache._trial = lambda data: None
 
     def train(self, as_of):
         return self.delayed.train(TARGET, as_of, self.lease.token, lambda: NOW)
@@ -213,7 +213,7 @@ def test_a_refit_of_one_campaign_leaves_the_others(world, logged):
 def test_a_feature_that_nobody_sends_any_more_is_missing(world, logged, stream):
     """And one that is new is left out, until the next training."""
     world.train(AS_OF)
-    model = world.delayed.shelf.newest(TARGET, WINDOW, AS_OF).model
+    model = world.delayed.cache.newest(TARGET, WINDOW, AS_OF).model
     columns = stream.clicks.features.columns
     kept = {name: columns[name][:50] for name in ("behaviour.page_views",)}
     changed = with_features(stream, {**kept, "feature.new": columns["feature.age"][:50]})
@@ -226,11 +226,11 @@ def test_a_feature_that_nobody_sends_any_more_is_missing(world, logged, stream):
 
 def test_a_feature_that_changed_its_kind_leaves_the_delays(world, logged, stream):
     world.train(AS_OF)
-    shelved = world.delayed.shelf.newest(TARGET, WINDOW, AS_OF)
+    shelved = world.delayed.cache.newest(TARGET, WINDOW, AS_OF)
     text = stream.clicks.features.columns["feature.device"].select(slice(0, 50))
     changed = with_features(stream, {"feature.age": text})
 
-    source = label_source(shelved, changed, world.settings)
+    source = label_inputs(shelved, changed, world.settings)
 
     assert source.source == "delays"
     assert source.rules == LabelRules("posterior", True)
@@ -239,9 +239,9 @@ def test_a_feature_that_changed_its_kind_leaves_the_delays(world, logged, stream
 
 def test_a_model_without_delays_labels_as_the_paper_does(world, logged, stream):
     world.train(AS_OF)
-    shelved = replace(world.delayed.shelf.newest(TARGET, WINDOW, AS_OF), delays=None)
+    shelved = replace(world.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
 
-    source = label_source(shelved, stream.clicks, world.settings)
+    source = label_inputs(shelved, stream.clicks, world.settings)
 
     assert (source.source, source.rules) == ("model", LabelRules("paper", False, 3600.0))
 
@@ -329,7 +329,7 @@ def test_what_one_delayed_target_breaks_on_leaves_it_alone(
 
     assert report["targets"]["install"] == {"source": "none"}
     assert report["targets"][TARGET]["source"] == "model"
-    assert world.delayed.shelf.refused == 1
+    assert world.delayed.cache.refused == 1
 
 
 def test_nothing_is_made_for_a_target_that_nobody_uses(world, settings, redis_client):
@@ -343,7 +343,7 @@ def test_nothing_is_made_for_a_target_that_nobody_uses(world, settings, redis_cl
 
 def test_without_delays_nobody_knows_what_is_due(world, logged, settings):
     world.train(AS_OF)
-    shelved = replace(world.delayed.shelf.newest(TARGET, WINDOW, AS_OF), delays=None)
+    shelved = replace(world.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
 
     recent = relabelled(logged, shelved, TARGET, AS_OF, settings)
 

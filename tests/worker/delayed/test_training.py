@@ -9,7 +9,7 @@ from app.click_log import ClickLog
 from app.storage import LeaseLost
 from app.storage.blocks import StoredConversion
 from app.worker.relabelling import score
-from app.worker.training import Matured, NothingToTrain, Order, Trainer
+from app.worker.training import MaturedClicks, NothingToTrain, Trainer, TrainingTask
 from evaluation import auc, log_loss, pcoc
 from pccem import Features, TrainingRules, train
 from tests.worker.delayed.click_world import (
@@ -35,7 +35,7 @@ def run(trainer, log, lease):
     """Trains as of so many days after the first midnight."""
 
     def train_as_of(days, expected=()):
-        order = Order(TARGET, WINDOW, MIDNIGHT + days * DAY, expected)
+        order = TrainingTask(TARGET, WINDOW, MIDNIGHT + days * DAY, expected)
         return trainer.run(log, order, lease.token, lambda: NOW + days)
 
     return train_as_of
@@ -140,8 +140,8 @@ def test_expected_conversions_meet_those_observed(run, logged, stream):
 def test_observed_conversions_of_a_sample_stand_for_all(trainer, logged, lease, stream):
     few = delayed_settings(training_clicks=1200)
     day = {"first": MIDNIGHT + 2 * DAY, "behind": MIDNIGHT + 3 * DAY, "expected": 1.0}
-    order = Order(TARGET, WINDOW, MIDNIGHT + 4 * DAY, [day])
-    sampled = Trainer(few, trainer.models, trainer.shelf, trainer.key)
+    order = TrainingTask(TARGET, WINDOW, MIDNIGHT + 4 * DAY, [day])
+    sampled = Trainer(few, trainer.models, trainer.cache, trainer.key)
 
     (found,) = sampled.run(logged, order, lease.token, lambda: NOW)["matured"]["days"]
 
@@ -151,11 +151,13 @@ def test_observed_conversions_of_a_sample_stand_for_all(trainer, logged, lease, 
 
 def test_with_few_conversions_there_are_delays_only(trainer, logged, lease, models):
     many = delayed_settings(min_training_clicks=1_000_000)
-    strict = Trainer(many, models, trainer.shelf, trainer.key)
+    strict = Trainer(many, models, trainer.cache, trainer.key)
 
-    report = strict.run(logged, Order(TARGET, WINDOW, MIDNIGHT + 4 * DAY), lease.token, lambda: NOW)
+    report = strict.run(
+        logged, TrainingTask(TARGET, WINDOW, MIDNIGHT + 4 * DAY), lease.token, lambda: NOW
+    )
 
-    shelved = trainer.shelf.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY)
+    shelved = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY)
     assert (report["source"], shelved.model) == ("delays", None)
     assert shelved.delays.median() == report["delay_median"]
     assert "1000000" in report["training"]["refused"].replace(",", "")
@@ -171,13 +173,15 @@ def test_without_clicks_nothing_is_published(run, models, redis_client):
 def test_a_refused_training_leaves_the_model_in_force(run, logged, trainer, lease, models):
     """And its delay distribution is new all the same."""
     run(4)
-    before = trainer.shelf.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY)
+    before = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY)
     many = delayed_settings(min_training_clicks=1_000_000)
-    strict = Trainer(many, models, trainer.shelf, trainer.key)
+    strict = Trainer(many, models, trainer.cache, trainer.key)
 
-    strict.run(logged, Order(TARGET, WINDOW, MIDNIGHT + 5 * DAY), lease.token, lambda: NOW + 5)
+    strict.run(
+        logged, TrainingTask(TARGET, WINDOW, MIDNIGHT + 5 * DAY), lease.token, lambda: NOW + 5
+    )
 
-    after = trainer.shelf.newest(TARGET, WINDOW, MIDNIGHT + 5 * DAY)
+    after = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 5 * DAY)
     assert after.version != before.version
     assert after.trained.model == before.trained.model
     assert after.trained.report["model"] == before.trained.report["model"]
@@ -188,12 +192,12 @@ def test_a_refused_training_leaves_the_model_in_force(run, logged, trainer, leas
 
 def test_when_the_clicks_are_gone_all_stays_in_force(run, logged, trainer, tmp_path, lease):
     run(4)
-    before = trainer.shelf.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY).trained
+    before = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY).trained
     empty = ClickLog.open(str(tmp_path / "empty"))
 
-    trainer.run(empty, Order(TARGET, WINDOW, MIDNIGHT + 5 * DAY), lease.token, lambda: NOW)
+    trainer.run(empty, TrainingTask(TARGET, WINDOW, MIDNIGHT + 5 * DAY), lease.token, lambda: NOW)
 
-    after = trainer.shelf.newest(TARGET, WINDOW, MIDNIGHT + 5 * DAY).trained
+    after = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 5 * DAY).trained
     assert (after.model, after.delays) == (before.model, before.delays)
 
 
@@ -235,7 +239,7 @@ def test_a_model_that_cannot_read_the_days_features_has_no_quality(run, logged, 
     text = clicks.clicks.features.columns["feature.device"]
     changed = replace(clicks.clicks, features=Features({"feature.age": text}, len(clicks)))
 
-    matured = Matured(replace(clicks, clicks=changed), known)
+    matured = MaturedClicks(replace(clicks, clicks=changed), known)
 
     report = matured.report((MIDNIGHT, MIDNIGHT + DAY), model, 1)
     assert report["model"] is None

@@ -25,7 +25,7 @@ def worker(redis_client, settings, clock, monkeypatch):
 def started(client, settings, clock):
     worker = Worker(settings, client, clock, "test")
     assert worker._lease.acquire()
-    worker._delayed.shelf._trial = lambda data: None
+    worker._delayed.cache._trial = lambda data: None
     return worker
 
 
@@ -156,7 +156,7 @@ def test_workers_that_find_too_little_give_nothing_up(redis_client, settings, cl
 
 
 def new_schedule(settings, models, worker, clock):
-    return TrainingSchedule(settings, models, worker._delayed.shelf, clock)
+    return TrainingSchedule(settings, models, worker._delayed.cache, clock)
 
 
 def test_in_event_time_nothing_is_trained(redis_client, settings, clock, models, logged):

@@ -1,7 +1,7 @@
-"""Settling: once nothing can change any more, click rows are told when they converted.
+"""Upkeep of the click log: finalise rows, make one part of many, count what was never attributed.
 
-Conversions that count for no click: orphans, early and late ones.
-Compaction: the many parts of an hour that is over become one.
+Once the attribution window of an hour's last click is over, its rows get the time of their first
+conversion: they are final, and their conversions need not be read any more.
 """
 
 import json
@@ -20,7 +20,7 @@ from app.click_log.parts import (
     CLICKS,
     COMPACT,
     DATASETS,
-    SETTLED,
+    FINAL,
     Part,
     Partition,
     partitions_between,
@@ -29,15 +29,15 @@ from app.click_log.reading import (
     Sample,
     distinct_clicks,
     distinct_conversions,
+    final_conversions,
     read_conversions,
-    settled_conversions,
 )
 from app.click_log.rows import CLICK_ID, CLICKED_AT, CONVERTED_AT, SCORE, stacked
-from app.click_log.store import Contents, Shelf
+from app.click_log.store import Contents, PartStore
 
 
 @dataclass(frozen=True, slots=True)
-class Strays:
+class UnattributedConversions:
     """Of so many conversions: those without a click, before their click, and behind its window."""
 
     conversions: int
@@ -46,27 +46,27 @@ class Strays:
     late: int
 
 
-def count_strays(
-    shelf: Shelf, target: str, first: float, behind: float, *, window: float, reach: float
-) -> Strays:
-    """Judge the target's conversions with occurred_at in [first, behind).
+def count_unattributed(
+    store: PartStore, target: str, first: float, behind: float, *, window: float, reach: float
+) -> UnattributedConversions:
+    """Look at the target's conversions with occurred_at in [first, behind).
 
     Clicks are looked for from `reach` seconds before the first of them. A click without a score
     for the target is none. One hour of clicks at a time is in memory.
     """
-    conversions = read_conversions(shelf, target, first, behind, Sample())
+    conversions = read_conversions(store, target, first, behind, Sample())
     delays = np.full(len(conversions), np.nan)
     wanted = {CLICK_ID, CLICKED_AT, SCORE + target}
-    listing = shelf.list_days(partitions_between(CLICKS, first - reach, behind))
+    listing = store.list_days(partitions_between(CLICKS, first - reach, behind))
     for parts in reversed(listing.values()):
-        for table in shelf.read(parts, wanted.__contains__).tables:
+        for table in store.read(parts, wanted.__contains__).tables:
             if SCORE + target not in table.schema.names:
                 continue
             scored = table.filter(pc.is_valid(table[SCORE + target]))
             rows = conversions.rows_among(scored[CLICK_ID])
             met = rows >= 0
             delays[met] = conversions.converted_at[met] - scored[CLICKED_AT].to_numpy()[rows[met]]
-    return Strays(
+    return UnattributedConversions(
         conversions=len(conversions),
         orphans=int(np.isnan(delays).sum()),
         early=int((delays < 0.0).sum()),
@@ -74,12 +74,12 @@ def count_strays(
     )
 
 
-def compact(shelf: Shelf, before: float) -> int:
+def compact(store: PartStore, before: float) -> int:
     """Compact every partition that is over `before` (epoch seconds); returns how many were.
 
-    Partitions with a settled part are left to the settling, which rewrites them anyway.
+    Partitions with a final part are left to `finalise`, which rewrites them anyway.
     """
-    listings = [shelf.list(dataset) for dataset in DATASETS]
+    listings = [store.list(dataset) for dataset in DATASETS]
     scattered = [
         parts
         for listing in listings
@@ -87,9 +87,9 @@ def compact(shelf: Shelf, before: float) -> int:
         if partition.ends <= before and _is_scattered(parts)
     ]
     for parts in scattered:
-        contents = shelf.read(parts)
+        contents = store.read(parts)
         if contents.parts:
-            shelf.replace(contents.parts, COMPACT, merged(contents))
+            store.replace(contents.parts, COMPACT, merged(contents))
     return len(scattered)
 
 
@@ -102,51 +102,51 @@ def merged(contents: Contents) -> Any:
 
 
 def _is_scattered(parts: list[Part]) -> bool:
-    return len(parts) > 1 and parts[0].kind != SETTLED
+    return len(parts) > 1 and parts[0].kind != FINAL
 
 
 Windows = Mapping[str, float]
 """Target -> attribution window in seconds."""
 
 _AT_ONCE = 24
-"""Hours settled from one reading of the conversions."""
+"""Hours finalised from one reading of the conversions."""
 _MARK_DIGITS = 8
 
 
-def settle(shelf: Shelf, windows: Windows, as_of: float) -> int:
-    """Settle what is due at `as_of` and is not settled yet; returns the number of partitions.
+def finalise(store: PartStore, windows: Windows, as_of: float) -> int:
+    """Finalise what is due at `as_of` and is not final yet; returns the number of partitions.
 
     A partition is due for a target when the attribution window of its last click is over. Parts
-    that come later are settled the next time.
+    that come later are finalised the next time.
     """
     due = {
         partition: parts
-        for partition, parts in shelf.list(CLICKS).items()
-        if (over := _over(partition, windows, as_of)) and not _is_settled(parts, over)
+        for partition, parts in store.list(CLICKS).items()
+        if (over := _over(partition, windows, as_of)) and not _is_final(parts, over)
     }
     for batch in _batches(sorted(due)):
-        conversions = _conversions(shelf, batch, windows)
+        conversions = _conversions(store, batch, windows)
         for partition in batch:
             over = _over(partition, windows, as_of)
-            _settle(shelf, shelf.read(due[partition]), over, conversions)
+            _finalise(store, store.read(due[partition]), over, conversions)
     return len(due)
 
 
-def _settle(
-    shelf: Shelf, contents: Contents, windows: Windows, logged: Mapping[str, LoggedConversions]
+def _finalise(
+    store: PartStore, contents: Contents, windows: Windows, logged: Mapping[str, LoggedConversions]
 ) -> None:
     if not contents.parts:
         return
     table = merged(contents)
     for target, window in windows.items():
-        own = LoggedConversions.of([settled_conversions(old, target) for old in contents.tables])
+        own = LoggedConversions.of([final_conversions(old, target) for old in contents.tables])
         times = _first_times(table, logged[target].with_others(own), window)
         name = CONVERTED_AT + target
         if name in table.schema.names:
             table = table.drop_columns([name])
         table = table.append_column(name, pa.array(times, mask=np.isnan(times)))
     table = table.select(sorted(table.schema.names))
-    shelf.replace(contents.parts, SETTLED, table, _mark(windows))
+    store.replace(contents.parts, FINAL, table, _mark(windows))
 
 
 def _first_times(table: Any, conversions: LoggedConversions, window: float) -> NDArray[np.float64]:
@@ -161,11 +161,11 @@ def _first_times(table: Any, conversions: LoggedConversions, window: float) -> N
 
 
 def _conversions(
-    shelf: Shelf, batch: Sequence[Partition], windows: Windows
+    store: PartStore, batch: Sequence[Partition], windows: Windows
 ) -> dict[str, LoggedConversions]:
     first, last = batch[0].begins, batch[-1].ends
     return {
-        target: read_conversions(shelf, target, first, last + window, Sample())
+        target: read_conversions(store, target, first, last + window, Sample())
         for target, window in windows.items()
     }
 
@@ -177,12 +177,12 @@ def _over(partition: Partition, windows: Windows, as_of: float) -> Windows:
     }
 
 
-def _is_settled(parts: Sequence[Part], over: Windows) -> bool:
-    return len(parts) == 1 and parts[0].kind == SETTLED and parts[0].mark == _mark(over)
+def _is_final(parts: Sequence[Part], over: Windows) -> bool:
+    return len(parts) == 1 and parts[0].kind == FINAL and parts[0].mark == _mark(over)
 
 
 def _mark(windows: Windows) -> str:
-    """What tells a settled part from one settled for other targets or windows."""
+    """What tells a final part from one made for other targets or windows."""
     text = json.dumps(sorted((target, float(window)) for target, window in windows.items()))
     return sha256(text.encode()).hexdigest()[:_MARK_DIGITS]
 

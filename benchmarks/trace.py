@@ -1,0 +1,186 @@
+"""Which files of the product one score, one event and one refit pass through, traced live.
+
+`calibrate` and `events` are one request each, of one score and of one impression, from the bytes
+of the request to those of the answer, in the thread of a running service; `refit` is one run of
+the worker's `Refitter` over two targets, with the method `pooled` and the guard, an hour of events
+to fold among it. Counted is what is called after a first time, which loads and connects, on a Redis
+of its own: product files, and calls of their functions, of which a generator or a coroutine that is
+resumed is one more. Of several runs the one with the fewest calls counts: now and then something
+that the service does by the clock falls into a request.
+
+    python -m benchmarks.trace [--json] [-v]
+"""
+
+import asyncio
+import json
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from types import FrameType
+from typing import Any
+
+from app.api.server.server import server_of
+from app.settings import Settings, load_settings
+from app.storage import BinsStore, EventBatch, EventLog, Lease, Versions, open_async_redis
+from app.worker.refit import Refitter, Request
+from benchmarks.store import Store, private_store
+from evaluation import Platform
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = tuple(f"{ROOT}/{name}/" for name in ("app", "calibrators", "pccem", "evaluation"))
+CLIENTS = f"{ROOT}/clients/"
+TARGETS = ("click", "install")
+HOUR_SECONDS = 3600
+REQUESTS, HOURS, FIRST_REFITS = 5, 6, 3
+
+Calls = Mapping[str, int]
+"""Calls by file, in the order of the first call of each."""
+
+
+class Tracer:
+    """Counts the calls of one thread, the one that calls `watch`, while it is `active`."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self._calls: dict[str, int] = {}
+
+    def watch(self) -> None:
+        """Look at this thread from now on."""
+        sys.setprofile(self._seen)
+
+    @contextmanager
+    def counting(self) -> Iterator[Calls]:
+        """Inside, calls are added to what is given."""
+        calls: dict[str, int] = {}
+        self._calls = calls
+        self.active = True
+        try:
+            yield calls
+        finally:
+            self.active = False
+
+    def _seen(self, frame: FrameType, event: str, _: object) -> None:
+        if self.active and event == "call":
+            name = frame.f_code.co_filename
+            if name.startswith((*PRODUCT, CLIENTS)):
+                self._calls[name] = self._calls.get(name, 0) + 1
+
+
+def traces() -> dict[str, Calls]:
+    """The three ways, each on a store of its own."""
+    with private_store() as store, _service(store) as (tracer, http):
+        impression = {"type": "impression", "campaign": "a", "scores": {"click": 0.25}}
+        score = {"target": "click", "campaign": "a", "scores": [0.25]}
+        found = {
+            "calibrate": _request(tracer, http, "/v1/calibrate", lambda: score),
+            "events": _request(
+                tracer, http, "/v1/events", lambda: {**impression, "occurred_at": time.time()}
+            ),
+        }
+    with private_store() as store:
+        return {**found, "refit": _refit(store)}
+
+
+@contextmanager
+def _service(store: Store) -> Iterator[tuple[Tracer, HTTPConnection]]:
+    """A service in a thread that is traced, and a connection to it."""
+    tracer = Tracer()
+    server = server_of(load_settings(port=0), store.url)
+
+    def run() -> None:
+        tracer.watch()
+        server.run()
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.01)
+        http = HTTPConnection("127.0.0.1", server.servers[0].sockets[0].getsockname()[1])
+        yield tracer, http
+        http.close()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _request(
+    tracer: Tracer, http: HTTPConnection, path: str, body: Callable[[], Mapping[str, Any]]
+) -> Calls:
+    def send() -> None:
+        http.request("POST", path, json.dumps(body()), {"Content-Type": "application/json"})
+        answer = http.getresponse()
+        if answer.status != 200:
+            raise RuntimeError(f"{path}: {answer.status} {answer.read().decode()}")
+        answer.read()
+
+    send()
+    found = []
+    for _ in range(REQUESTS):
+        with tracer.counting() as calls:
+            send()
+        found.append(calls)
+    return min(found, key=_total)
+
+
+def _refit(store: Store) -> Calls:
+    """Of the hours after the first, each with events of both targets to fold."""
+    settings = load_settings(targets=TARGETS, delayed_targets=(), calibrator="pooled", guard=True)
+    versions = Versions(store.client, settings.versions_kept)
+    refitter = Refitter(settings, BinsStore(store.client, settings.ttl_seconds), versions)
+    token = Lease(store.client, "worker", "trace", HOUR_SECONDS)
+    token.acquire()
+    tracer, platform = Tracer(), Platform(campaigns=4, impressions_per_hour=400, ctr=0.1, seed=1)
+    first = int(platform.start) // HOUR_SECONDS
+    found = []
+    for hour in range(HOURS):
+        asyncio.run(_post(store, settings, platform, hour))
+        request = Request(float((first + hour + 1) * HOUR_SECONDS))
+        tracer.watch()
+        with tracer.counting() as calls:
+            refitter.run(request, token.token, partial(float, request.as_of))
+        sys.setprofile(None)
+        found.append(calls)
+    return min(found[FIRST_REFITS:], key=_total)
+
+
+async def _post(store: Store, settings: Settings, platform: Platform, hour: int) -> None:
+    """Append an hour of events of both targets."""
+    events, batch = platform.hour(hour).events, EventBatch()
+    columns = (events.hours, events.rows, events.scores, events.outcomes)
+    for number, row, score, outcome in zip(*(each.tolist() for each in columns), strict=True):
+        for target in TARGETS:
+            batch.add(target, number, events.campaigns[row], score, 1.0, outcome)
+    async with open_async_redis(store.url) as client:
+        await EventLog(client, settings.ttl_seconds).append(batch)
+
+
+def _total(calls: Calls) -> int:
+    return sum(calls.values())
+
+
+def main() -> None:
+    """Trace, and print a table, the files, or JSON."""
+    parser = ArgumentParser(description="Files and calls that one score, event, refit takes.")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list the files")
+    given = parser.parse_args()
+    found = traces()
+    sums = {way: {"files": len(calls), "calls": _total(calls)} for way, calls in found.items()}
+    if given.json:
+        sys.stdout.write(json.dumps(sums) + "\n")
+        return
+    for way, calls in found.items():
+        sys.stdout.write(f"{way:<10} {len(calls):>3} files {_total(calls):>7,} calls\n")
+        for name in calls if given.verbose else ():
+            sys.stdout.write(f"    {Path(name).relative_to(ROOT)} {calls[name]:,}\n")
+
+
+if __name__ == "__main__":
+    main()
