@@ -39,7 +39,7 @@ from app.worker.delayed_targets import Closing
 from app.worker.fitting import Fitting, Methods
 from app.worker.model_cache import ShelvedModel
 from app.worker.relabelling import relabelled
-from benchmarks.clicks import DAY, HOUR, WINDOW, Span
+from benchmarks.clicks import ATTRIBUTION_SECONDS, DAY, HOUR, Span
 from benchmarks.figures import Cell, Table, transposed
 from benchmarks.machine import peak_bytes, release_free_memory, reset_peak, resident_bytes
 from benchmarks.parts import Part, main
@@ -176,14 +176,14 @@ def _cpu_seconds(store: Store) -> float:
 def _trained(size: int) -> ShelvedModel:
     """A model and a delay distribution, as a training leaves them."""
     span = Span.of(size, TRAINED_DAYS)
-    clicks, as_of = span.clicks, span.end + WINDOW
+    clicks, as_of = span.clicks, span.end + ATTRIBUTION_SECONDS
     known = span.known(as_of)
     rules = TrainingRules(min_clicks=2, min_conversions=1, num_threads=1, post_click=HOUR)
     training = train(clicks, known, as_of=as_of, rules=rules)
     delays = DelayDistribution.fit(
-        known.delay, known.age, clicks.rows, clicks.campaigns, window=WINDOW, min_conversions=1
+        known.delay, known.age, clicks.rows, clicks.campaigns, window=ATTRIBUTION_SECONDS, min_conversions=1
     )
-    trained = Trained(TARGET, WINDOW, as_of, as_of, "model")
+    trained = Trained(TARGET, ATTRIBUTION_SECONDS, as_of, as_of, "model")
     return ShelvedModel("000001", trained, training.model, delays)
 
 

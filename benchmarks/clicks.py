@@ -8,9 +8,9 @@ from calibrators.samples import Floats
 from evaluation import ClickPlatform, ClickStream
 from pccem import Attribution, Clicks
 
-SEED = 7
+CLICKS_SEED = 7
 HOUR, DAY = 3600.0, 86_400.0
-WINDOW = 7 * DAY
+ATTRIBUTION_SECONDS = 7 * DAY
 FEWEST_PER_HOUR = 1.0
 
 
@@ -25,7 +25,7 @@ class Span:
     def of(cls, size: int, days: int) -> "Span":
         """Drawn from the synthetic platform; the same for the same arguments."""
         hours = 24 * days
-        platform = ClickPlatform(clicks_per_hour=max(size / hours, FEWEST_PER_HOUR), seed=SEED)
+        platform = ClickPlatform(clicks_per_hour=max(size / hours, FEWEST_PER_HOUR), seed=CLICKS_SEED)
         return cls(platform.hours(0, hours).stream, platform.start + hours * HOUR)
 
     @property
@@ -35,7 +35,7 @@ class Span:
 
     def known(self, as_of: float) -> Attribution:
         """What `pccem.attribute` makes of all that happened by then."""
-        return self.stream.attribution(window=WINDOW, as_of=as_of)
+        return self.stream.attribution(window=ATTRIBUTION_SECONDS, as_of=as_of)
 
     @property
     def final_delays(self) -> Floats:

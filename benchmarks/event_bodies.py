@@ -17,9 +17,9 @@ SEED = 23
 FIRST_SECOND = 1_767_225_600.0
 HOUR_SECONDS = 3600
 CLICKS = 0.02
-TARGET = b"click"
+_TARGET_NAME = b"click"
 _HEADER = struct.Struct("<4sHBBIIIIQ")
-_VERSION, _IMPRESSIONS, _EVENT_IDS = 1, 3, 8
+_IMPRESSIONS, _EVENT_IDS = 3, 8
 
 Event = dict[str, Any]
 
@@ -88,9 +88,9 @@ def columns_body(events: Sequence[Event]) -> bytes:
     names = [name.encode() for name in places]
     ids = [event["id"].encode() for event in events if "id" in event]
     flags = _EVENT_IDS if ids else 0
-    counts = (len(events), len(names), sum(map(len, names)), len(TARGET), 0)
+    counts = (len(events), len(names), sum(map(len, names)), len(_TARGET_NAME), 0)
     sections = [
-        TARGET,
+        _TARGET_NAME,
         _u4([len(name) for name in names]),
         b"".join(names),
         _u4([places[event["campaign"]] for event in events]),

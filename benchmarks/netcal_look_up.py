@@ -12,7 +12,7 @@ from benchmarks.peers.calibrator import PeerCalibrator, PeerFailed
 from benchmarks.peers.environments import NotInstalled
 from calibrators.samples import Floats
 
-SEED, SAMPLES = 4, 5_000
+NETCAL_SEED, NETCAL_SAMPLES = 4, 5_000
 ROUNDS = 3
 
 
@@ -25,9 +25,9 @@ class Netcal:
         self._reason = ""
 
     def __enter__(self) -> Self:
-        rng = np.random.default_rng(SEED)
-        scores = rng.random(SAMPLES)
-        outcomes = (rng.random(SAMPLES) < scores).astype(np.float64)
+        rng = np.random.default_rng(NETCAL_SEED)
+        scores = rng.random(NETCAL_SAMPLES)
+        outcomes = (rng.random(NETCAL_SAMPLES) < scores).astype(np.float64)
         try:
             self._peer = self._opened.enter_context(PeerCalibrator("netcal"))
             self._peer.fit("isotonic", scores, outcomes)

@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 import lightgbm
 import numpy as np
 
-from benchmarks.clicks import HOUR, WINDOW, Span
+from benchmarks.clicks import ATTRIBUTION_SECONDS, HOUR, Span
 from benchmarks.figures import Cell, Figure, Table, transposed
 from benchmarks.machine import peak_bytes, release_free_memory, reset_peak, resident_bytes
 from benchmarks.parts import Part, main
@@ -46,7 +46,7 @@ Row = dict[str, Cell]
 DAYS = 14
 THREADS = 2
 RULES = TrainingRules(num_threads=THREADS, post_click=HOUR)
-_GRID = np.geomspace(60.0, WINDOW, 200)
+_GRID = np.geomspace(60.0, ATTRIBUTION_SECONDS, 200)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def measure(sizes: Sizes | None = None) -> Table:
 
 
 def _measure(span: Span, sizes: Sizes) -> tuple[Row, Row]:
-    mature = span.known(span.end + WINDOW)
+    mature = span.known(span.end + ATTRIBUTION_SECONDS)
     model, ours, plain = _training(span, mature, sizes.rules)
     known = span.known(span.end)
     delays = _delays(span, known)
@@ -133,7 +133,7 @@ def _training(
     span: Span, mature: Attribution, rules: TrainingRules
 ) -> tuple[PostClickModel, Row, Row]:
     found: list[Training] = []
-    as_of = span.end + WINDOW
+    as_of = span.end + ATTRIBUTION_SECONDS
     ours = Used.by(lambda: found.append(train(span.clicks, mature, as_of=as_of, rules=rules)))
     if (model := found[0].model) is None:
         raise RuntimeError(f"no model: {found[0].refused}")
@@ -182,7 +182,7 @@ def _matrix(features: Features) -> Floats:
 def _delays(span: Span, known: Attribution) -> DelayDistribution:
     clicks = span.clicks
     found = DelayDistribution.fit(
-        known.delay, known.age, clicks.rows, clicks.campaigns, window=WINDOW, min_conversions=1
+        known.delay, known.age, clicks.rows, clicks.campaigns, window=ATTRIBUTION_SECONDS, min_conversions=1
     )
     if found is None:
         raise RuntimeError("no mature click has converted")

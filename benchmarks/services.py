@@ -12,10 +12,10 @@ from pathlib import Path
 
 from app.cli.serving.settings import free_port
 from benchmarks.machine import cpu_seconds
+from benchmarks.servers import START_SECONDS, STOP_SECONDS
 
-ROOT = Path(__file__).parents[1]
-HOST = "127.0.0.1"
-START_SECONDS, STOP_SECONDS, LOOK_SECONDS = 60.0, 15.0, 0.002
+ROOT, HOST = Path(__file__).parents[1], "127.0.0.1"
+LOOK_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True)
