@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import awake
 from benchmarks.figures import Table, middle
+from benchmarks.http import awake
 
 SIZES = awake.Sizes(
     campaigns=20, messages=5, connections=4, rates=(200, 400), seconds=0.3, rounds=1

@@ -1,7 +1,7 @@
 """The client's part of the benchmarks runs at a tiny size. No figure is judged."""
 
-from benchmarks import client
 from benchmarks.figures import middle
+from benchmarks.http import client
 
 
 def test_look_ups_and_calls_have_their_rows() -> None:

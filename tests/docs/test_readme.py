@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.calibrate_ratios import FRAMEWORKS, column_of
 from benchmarks.figures import middle
-from benchmarks.results import saved
+from benchmarks.http.calibrate_ratios import FRAMEWORKS, column_of
+from benchmarks.report.results import saved
 from tests.docs.pages import ROOT, code_blocks, text_of
 
 README = text_of("README.md")
