@@ -246,7 +246,7 @@ def backtest(
       sirocco backtest log.parquet --compare --contenders identity,sir,pooled
     """
     plain: dict[str, object] = {"--against": against, "--seed": seed}
-    of_contest = {
+    of_leaderboard = {
         "--regimes": regimes, "--contenders": contenders, "--drift": drift or None,
         "--processes": processes, "--from": kept, "--write": write,
     }  # fmt: skip
@@ -257,16 +257,16 @@ def backtest(
         others |= {"--calibrator": calibrator}
         refuse(others, "does not go with --compare")
         leaderboard = research("leaderboard.command")
-        leaderboard.run_contest(
-            leaderboard.Asked(
+        leaderboard.run_leaderboard(
+            leaderboard.CompareOptions(
                 logs or [], regimes, seeds, contenders, judged, drift, processes, kept or [],
                 window, bin_size, draws,
             ),
             LogColumns(score, outcome, campaign, time, bid),
-            leaderboard.Outlets(picture, report, write, json),
+            leaderboard.Outputs(picture, report, write, json),
         )  # fmt: skip
         return
-    refuse(of_contest, "goes with --compare only")
+    refuse(of_leaderboard, "goes with --compare only")
     settings = settings_with(
         {
             "window_hours": window,

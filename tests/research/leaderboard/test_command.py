@@ -11,10 +11,10 @@ import pytest
 from evaluation import Platform
 from research.leaderboard import command
 from research.leaderboard.report import BEGIN, END
-from research.leaderboard.result import result_json
+from research.leaderboard.result_file import result_json
 from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import START, write_log
-from tests.reports.contest_sample import REASON, result
+from tests.research.leaderboard.sample import REASON, result
 
 SMALL = ("backtest", "--compare", "--regimes", "dense", "--judged", "1h", "--draws", "50")
 
@@ -68,14 +68,14 @@ def test_seeds_in_processes_of_their_own_give_the_same(called: Sirocco) -> None:
 
     assert two["seeds"] == [0, 1]
     for seeds in (one, two):
-        for of_contender in (*seeds["rows"].values(), *seeds["by_seed"].values()):
-            del of_contender["refit_cpu_seconds"]
+        for of_method in (*seeds["rows"].values(), *seeds["by_seed"].values()):
+            del of_method["refit_cpu_seconds"]
     assert one == two
     first, second = one["by_seed"]["sir"]["excess_log_loss"]
     assert first != second
 
 
-def test_a_log_is_judged_by_what_happened(tmp_path: Path, called: Sirocco) -> None:
+def test_a_log_is_scored_by_what_happened(tmp_path: Path, called: Sirocco) -> None:
     """Nobody knows its truth: no excess, but differences in log loss, with intervals."""
     platform = Platform(campaigns=4, impressions_per_hour=250, ctr=0.1, start=START, seed=2)
     log = write_log(tmp_path / "log.parquet", platform.hours(0, 12).events)
@@ -133,13 +133,13 @@ def test_pages_and_pictures_of_a_kept_result(called: Sirocco, kept: Path, tmp_pa
     page.write_text(f"# Before\n\n{BEGIN}\nold\n{END}\n\nAfter.\n")
 
     run = called(
-        "backtest", "--compare", "--from", kept, "--report", "contest.html", "--picture",
-        "contest.svg", "--write", page,
+        "backtest", "--compare", "--from", kept, "--report", "board.html", "--picture",
+        "board.svg", "--write", page,
     )  # fmt: skip
 
     assert run.returncode == 0, run.stderr
-    assert "Calibrators compared" in (tmp_path / "contest.html").read_text()
-    assert (tmp_path / "contest.svg").read_text().startswith("<svg")
+    assert "Calibrators compared" in (tmp_path / "board.html").read_text()
+    assert (tmp_path / "board.svg").read_text().startswith("<svg")
     text = page.read_text()
     assert text.startswith(f"# Before\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nAfter.\n")
@@ -164,10 +164,10 @@ def test_a_page_is_written_again_without_a_trace(
 
 
 def test_a_png(called: Sirocco, kept: Path, tmp_path: Path) -> None:
-    run = called("backtest", "--compare", "--from", kept, "--picture", "contest.png")
+    run = called("backtest", "--compare", "--from", kept, "--picture", "board.png")
 
     assert run.returncode == 0
-    assert (tmp_path / "contest.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "board.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

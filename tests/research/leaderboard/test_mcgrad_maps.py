@@ -9,7 +9,7 @@ import pytest
 
 from calibrators import BinsTable
 from calibrators.bins.history import History
-from research.leaderboard import ContenderAbsent, play
+from research.leaderboard import MethodUnavailable, prequential
 from research.leaderboard.mcgrad_maps import Child, McGradMaps
 from tests.research.leaderboard.tiny import TINY
 
@@ -46,9 +46,9 @@ def child(program: str) -> Child:
 
 def test_columns_travel_there_and_back() -> None:
     """The stand-in multiplies by the ratio of the past day, campaign and weight included."""
-    found = play(TINY, [McGradMaps(command(PROGRAM))], first_judged=24, judged_hours=2)
+    found = prequential(TINY, [McGradMaps(command(PROGRAM))], first_scored=24, scored_hours=2)
 
-    assert found.absent == {}
+    assert found.unavailable == {}
     assert 0.0 < found.excess("mcgrad") < 0.1
 
 
@@ -76,36 +76,36 @@ def test_it_serves_scores_until_there_is_a_positive() -> None:
     ],
 )
 def test_who_is_not_ready_says_why(program: str, reason: str) -> None:
-    found = play(TINY, [McGradMaps(command(program))], first_judged=3, judged_hours=2)
+    found = prequential(TINY, [McGradMaps(command(program))], first_scored=3, scored_hours=2)
 
-    assert found.absent == {"mcgrad": reason}
+    assert found.unavailable == {"mcgrad": reason}
 
 
 def test_an_error_while_it_works_is_its_end() -> None:
     ready = 'print("{\\"ready\\": true}", flush=True); input(); raise ValueError("bad cells")'
     working = child(ready)
 
-    with pytest.raises(ContenderAbsent, match="ended: ValueError: bad cells"):
-        working.ask({"fit": {}}, 30.0)
-    with pytest.raises(ContenderAbsent):
-        working.ask({"fit": {}}, 30.0)
+    with pytest.raises(MethodUnavailable, match="ended: ValueError: bad cells"):
+        working.request({"fit": {}}, 30.0)
+    with pytest.raises(MethodUnavailable):
+        working.request({"fit": {}}, 30.0)
 
 
 def test_who_takes_too_long_is_ended() -> None:
     waiting = child('print("{\\"ready\\": true}", flush=True); import time; time.sleep(600)')
 
-    with pytest.raises(ContenderAbsent, match="no answer within 0 s"):
-        waiting.ask({}, 0.05)
-    with pytest.raises(ContenderAbsent):
-        waiting.ask({}, 30.0)
+    with pytest.raises(MethodUnavailable, match="no answer within 0 s"):
+        waiting.request({}, 0.05)
+    with pytest.raises(MethodUnavailable):
+        waiting.request({}, 30.0)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:
-    with pytest.raises(ContenderAbsent, match="/no/python does not start: No such file"):
+    with pytest.raises(MethodUnavailable, match="/no/python does not start: No such file"):
         Child(("/no/python",), HERE, 1.0)
 
 
-def test_the_child_ends_and_its_files_go_with_the_contender() -> None:
+def test_the_child_ends_and_its_files_go_with_the_method() -> None:
     working = child("import os; print('{\"ready\": true}', flush=True); input()")
     (file,) = working.stored(scores=np.ones(2)).values()
     folder = os.path.dirname(file)

@@ -5,8 +5,8 @@ import pytest
 
 from calibrators import BinsTable
 from calibrators.bins.history import History
-from research.leaderboard import CONTENDERS, PER_CAMPAIGN, play
-from research.leaderboard.methods import PublishedSir, Seldom, whole_bins
+from research.leaderboard import METHODS, PER_CAMPAIGN, prequential
+from research.leaderboard.methods import PublishedSir, RefitInterval, whole_bins
 from tests.research.leaderboard.tiny import TINY, Fixed
 
 NAMES = {
@@ -44,10 +44,10 @@ def literal_sir(scores, outcomes, n):
     return np.array([(0.0, 0.0), *anchors, (1.0, 1.0)])
 
 
-def test_every_contender_of_the_plan_is_there() -> None:
-    assert set(CONTENDERS) == NAMES
-    assert set(PER_CAMPAIGN) < set(CONTENDERS)
-    for name, make in CONTENDERS.items():
+def test_every_method_of_the_plan_is_there() -> None:
+    assert set(METHODS) == NAMES
+    assert set(PER_CAMPAIGN) < set(METHODS)
+    for name, make in METHODS.items():
         assert make().name == name
         assert make() is not make()
 
@@ -125,15 +125,15 @@ def test_whole_bins_hold_a_multiple_of_their_size() -> None:
 
 def test_lightgbm_learns_each_campaign() -> None:
     """It comes nearer to the truth than the scores, and than one map for all."""
-    made = [CONTENDERS[name]() for name in ("identity", "lightgbm")]
-    found = play(TINY, made, first_judged=24, judged_hours=4)
+    made = [METHODS[name]() for name in ("identity", "lightgbm")]
+    found = prequential(TINY, made, first_scored=24, scored_hours=4)
 
     assert found.excess("lightgbm") < 0.5 * found.excess("identity")
 
 
 def test_lightgbm_serves_scores_until_there_is_a_positive() -> None:
     history, names = history_of([0.1, 0.2], [0.0, 0.0])
-    serve = CONTENDERS["lightgbm"]().refit(history, names)
+    serve = METHODS["lightgbm"]().refit(history, names)
 
     assert serve(np.array([0, 0]), np.array([0.1, 0.9])).tolist() == [0.1, 0.9]
     assert serve(np.empty(0, np.int64), np.empty(0)).tolist() == []
@@ -141,9 +141,9 @@ def test_lightgbm_serves_scores_until_there_is_a_positive() -> None:
 
 def test_who_is_refitted_seldom_serves_what_it_learnt_last() -> None:
     slow = Fixed("slow")
-    found = play(TINY, [Seldom(slow, 3)], first_judged=2, judged_hours=7)
+    found = prequential(TINY, [RefitInterval(slow, 3)], first_scored=2, scored_hours=7)
 
     start = TINY.start / 3600.0
     assert [as_of - start for as_of, _ in slow.seen] == [2.0, 5.0, 8.0]
     assert found.notes["slow"].startswith("refitted every 3 h only")
-    assert Seldom(Fixed("silent", note=""), 3).note.endswith("so long")
+    assert RefitInterval(Fixed("silent", note=""), 3).note.endswith("so long")

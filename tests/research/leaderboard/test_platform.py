@@ -21,8 +21,8 @@ def test_there_are_six_kinds_of_traffic_and_more() -> None:
 def test_a_regime_fits_into_its_platform(name: str) -> None:
     regime = REGIMES[name]
 
-    assert regime.first_judged >= 24
-    assert regime.first_judged + regime.judged_hours <= HOURS
+    assert regime.first_scored >= 24
+    assert regime.first_scored + regime.scored_hours <= HOURS
     assert len(regime.platform(0).names) == regime.campaigns
     assert "\n" not in regime.description
 

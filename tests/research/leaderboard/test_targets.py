@@ -4,14 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from research.leaderboard.result import EXCESS, GC_3_TRUE, LOG_LOSS, ContestResult, Ends
-from research.leaderboard.tables import verdict_words
-from research.leaderboard.targets import NO_WORSE, TARGETS, Verdict, geometric_means, verdicts_of
-from tests.reports.contest_sample import contested, result
+from research.leaderboard.result_file import EXCESS, GC_3_TRUE, LOG_LOSS, Interval, Leaderboard
+from research.leaderboard.tables import target_summary
+from research.leaderboard.targets import (
+    NO_WORSE,
+    TARGETS,
+    TargetResult,
+    geometric_means,
+    target_results,
+)
+from tests.research.leaderboard.sample import result, traffic_result
 
 
-def by_target(name: str) -> dict[str, Verdict]:
-    return {verdict.target: verdict for verdict in verdicts_of(result()) if verdict.regime == name}
+def by_target(name: str) -> dict[str, TargetResult]:
+    return {each.target: each for each in target_results(result()) if each.regime == name}
 
 
 def test_the_best_of_the_others_is_the_one_to_beat() -> None:
@@ -24,11 +30,11 @@ def test_the_best_of_the_others_is_the_one_to_beat() -> None:
 
 
 def test_a_missed_target_keeps_its_value() -> None:
-    verdict = by_target("steps")["excess of the better of LightGBM and MCGrad"]
+    each = by_target("steps")["excess of the better of LightGBM and MCGrad"]
 
-    assert verdict.value == pytest.approx(0.96)
-    assert (verdict.met, verdict.limit, verdict.absent) == (False, 0.7, ("mcgrad",))
-    assert verdict.clear
+    assert each.value == pytest.approx(0.96)
+    assert (each.met, each.limit, each.absent) == (False, 0.7, ("mcgrad",))
+    assert each.clear
 
 
 def test_nobody_has_to_beat_scores_that_are_the_truth() -> None:
@@ -44,42 +50,42 @@ def test_nobody_has_to_beat_scores_that_are_the_truth() -> None:
     ("lower", "met"), [(-1e-6, True), (0.0, True), (1e-9, False), (float("nan"), None)]
 )
 def test_no_worse_means_within_the_noise(lower: float, met: bool | None) -> None:
-    found = contested("calibrated")
-    ends = {"identity": {LOG_LOSS: Ends(2e-6, lower, 5e-6)}}
+    found = traffic_result("calibrated")
+    ends = {"identity": {LOG_LOSS: Interval(2e-6, lower, 5e-6)}}
     changed = replace(found, differences=ends)
 
-    (verdict,) = [v for v in verdicts_of(ContestResult([changed], [])) if v.target == NO_WORSE]
+    (each,) = [v for v in target_results(Leaderboard([changed], [])) if v.target == NO_WORSE]
 
-    assert verdict.met is met
+    assert each.met is met
 
 
 def test_at_the_limit_is_met_unless_it_must_be_below() -> None:
-    found = contested("mixed")
-    ratios = {name: {EXCESS: Ends(1.0), GC_3_TRUE: Ends(1.0)} for name in found.ratios}
-    ratios["sir_published"] = {EXCESS: Ends(0.25), GC_3_TRUE: Ends(0.45)}
+    found = traffic_result("mixed")
+    ratios = {name: {EXCESS: Interval(1.0), GC_3_TRUE: Interval(1.0)} for name in found.ratios}
+    ratios["sir_published"] = {EXCESS: Interval(0.25), GC_3_TRUE: Interval(0.45)}
 
-    verdicts = verdicts_of(ContestResult([replace(found, ratios=ratios)], []))
+    found_targets = target_results(Leaderboard([replace(found, ratios=ratios)], []))
 
-    assert [verdict.met for verdict in verdicts] == [True, False, False, True, False]
+    assert [each.met for each in found_targets] == [True, False, False, True, False]
 
 
 def test_without_those_to_compare_with_nobody_can_tell() -> None:
-    found = contested("mixed")
+    found = traffic_result("mixed")
     rows = {name: row for name, row in found.rows.items() if name != "lightgbm"}
     missing = {**found.missing, "lightgbm": "gone"}
 
-    verdicts = verdicts_of(ContestResult([replace(found, rows=rows, missing=missing)], []))
+    found_targets = target_results(Leaderboard([replace(found, rows=rows, missing=missing)], []))
 
-    assert (verdicts[1].met, verdicts[1].absent) == (None, ("lightgbm", "mcgrad"))
-    words = verdict_words(verdicts)
+    assert (found_targets[1].met, found_targets[1].absent) == (None, ("lightgbm", "mcgrad"))
+    words = target_summary(found_targets)
     assert words.startswith("4 of 5 targets are met. 1 cannot be told")
-    assert words.endswith("lightgbm and mcgrad did not run: targets are judged without.")
+    assert words.endswith("lightgbm and mcgrad did not run: targets are evaluated without.")
 
 
 def test_a_log_has_no_targets() -> None:
-    log = contested("mixed", truth_known=False)
+    log = traffic_result("mixed", truth_known=False)
 
-    assert verdicts_of(ContestResult([log], [])) == []
+    assert target_results(Leaderboard([log], [])) == []
 
 
 def test_means_leave_out_scores_that_are_the_truth() -> None:

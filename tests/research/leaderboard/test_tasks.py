@@ -1,4 +1,4 @@
-"""Plays in processes, and contenders that fail: named with the reason, never dropped in silence."""
+"""Plays in processes, and methods that fail: named with the reason, never dropped in silence."""
 
 import os
 import subprocess
@@ -13,26 +13,34 @@ from app.errors import CommandError
 from calibrators.bins.history import History
 from calibrators.samples import Floats, Integers
 from evaluation import Platform
-from research.leaderboard import CONTENDERS, ContenderAbsent, Served, play
-from research.leaderboard.tasks import Clocked, Done, HourPlayed, Terms, finished, made, run_tasks
+from research.leaderboard import METHODS, MethodUnavailable, Predictor, prequential
+from research.leaderboard.tasks import (
+    HourDone,
+    TaskResult,
+    TimedMethod,
+    WindowOptions,
+    finished,
+    made,
+    run_tasks,
+)
 
 EMPTY = History(0.0, ())
 
 
 @dataclass(frozen=True)
 class Dying:
-    """A play whose process ends without a word."""
+    """A task whose process ends without a word."""
 
     label: str = "mixed, seed 0"
     hours: int = 1
 
-    def play(self, hour_played: HourPlayed, /) -> Done:
+    def run(self, hour_done: HourDone, /) -> TaskResult:
         os._exit(7)
 
 
 @dataclass
 class Failing:
-    """A contender that fails when `when` comes."""
+    """A method that fails when `when` comes."""
 
     when: str
     error: Exception
@@ -40,7 +48,7 @@ class Failing:
     note: str = ""
     refits: list[float] = field(default_factory=list)
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
         self.refits.append(history.as_of)
         if self.when == "fitting":
             raise self.error
@@ -48,6 +56,18 @@ class Failing:
 
     def _serve(self, rows: Integers, scores: Floats) -> Floats:
         raise self.error
+
+
+@dataclass
+class Serving:
+    """A method that serves one value."""
+
+    value: float
+    name: str = "serving"
+    note: str = ""
+
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
+        return lambda rows, scores: np.full(len(scores), self.value)
 
 
 def test_a_process_that_dies_is_an_error_of_one_sentence() -> None:
@@ -59,43 +79,44 @@ def test_a_process_that_dies_is_an_error_of_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("when", ["fitting", "serving"])
-def test_a_contender_that_fails_is_absent_with_the_reason(when: str) -> None:
+def test_a_method_that_fails_is_absent_with_the_reason(when: str) -> None:
     platform = Platform(campaigns=2, impressions_per_hour=200, ctr=0.1, seed=1)
     failing = Failing(when, ValueError("no\nluck"))
-    clocked = [Clocked(failing), Clocked(CONTENDERS["identity"]())]
+    timed = [TimedMethod(failing), TimedMethod(METHODS["identity"]())]
 
-    found = finished(play(platform, clocked, first_judged=2, judged_hours=2), clocked, True)
+    found = finished(prequential(platform, timed, first_scored=2, scored_hours=2), timed)
 
-    assert found.played.contenders == ("identity",)
-    assert found.played.absent == {"failing": "it failed: ValueError: no luck"}
+    assert found.results.methods == ("identity",)
+    assert found.results.unavailable == {"failing": "it failed: ValueError: no luck"}
     assert len(failing.refits) == 1
 
 
-def test_what_a_contender_says_of_its_absence_is_kept() -> None:
-    clocked = Clocked(Failing("fitting", ContenderAbsent("no environment")))
+def test_what_a_method_says_of_its_absence_is_kept() -> None:
+    timed = TimedMethod(Failing("fitting", MethodUnavailable("no environment")))
 
     for _ in range(2):
-        with pytest.raises(ContenderAbsent, match=r"^no environment$"):
-            clocked.refit(EMPTY, ())
+        with pytest.raises(MethodUnavailable, match=r"^no environment$"):
+            timed.refit(EMPTY, ())
 
 
-def test_what_was_served_is_summed() -> None:
-    clocked = Clocked(CONTENDERS["identity"]())
+@pytest.mark.parametrize("served", [-0.1, 1.5, float("nan")])
+def test_what_is_no_probability_is_a_failure(served: float) -> None:
+    timed = TimedMethod(Serving(served))
 
-    clocked.refit(EMPTY, ("a",))(np.zeros(2, np.int64), np.array([0.25, 0.5]))
+    timed.refit(EMPTY, ("a",))(np.zeros(1, np.int64), np.array([0.25]))
 
-    assert clocked.promised == 0.75
+    assert timed.failure == f"it served {served:g}, which is no probability"
 
 
 @dataclass
 class Busy:
-    """A contender that works in this process, or has a child that does."""
+    """A method that works in this process, or has a child that does."""
 
     work: Callable[[], None]
     name: str = "busy"
     note: str = ""
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
         self.work()
         return lambda rows, scores: scores
 
@@ -120,18 +141,18 @@ def test_the_cpu_of_refits_is_ours_and_that_of_a_child_at_work() -> None:
             pipes[1].readline()
 
         ask()
-        clocked = Clocked(Busy(ask))
-        clocked.refit(EMPTY, ())
+        timed = TimedMethod(Busy(ask))
+        timed.refit(EMPTY, ())
         child.stdin.close()
 
-    assert clocked.seconds >= 0.08
+    assert timed.seconds >= 0.08
 
 
-def test_a_log_sets_the_terms_of_those_that_fit_campaign_by_campaign() -> None:
+def test_a_log_sets_the_window_of_those_that_fit_campaign_by_campaign() -> None:
     """The others keep windows of their own."""
-    terms = Terms(6, 200)
+    window = WindowOptions(6, 200)
 
-    sir, published, pooled = (made(name, terms) for name in ("sir", "sir_published", "pooled"))
+    sir, published, pooled = (made(name, window) for name in ("sir", "sir_published", "pooled"))
 
     assert sir.method.hours == published.method.hours == 6  # type: ignore[attr-defined]
     assert sir.method.calibrator.bin_size == 200  # type: ignore[attr-defined]

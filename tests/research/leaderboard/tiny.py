@@ -1,4 +1,4 @@
-"""Traffic and contenders small enough to be checked by hand."""
+"""Traffic and methods small enough to be checked by hand."""
 
 from dataclasses import dataclass, field
 
@@ -32,7 +32,7 @@ class Fixed:
 
     def serve(self, rows, scores):
         steps = np.floor(np.clip(scores * 20.0, 0.0, 3.0))
-        return self.factor * (0.02 + 0.07 * steps + 0.01 * rows)
+        return np.minimum(self.factor * (0.02 + 0.07 * steps + 0.01 * rows), 1.0)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""A made-up result of a contest, with all that may be odd about one."""
+"""A made-up leaderboard, with all that may be odd about one."""
 
-from research.leaderboard.result import (
+from research.leaderboard.result_file import (
     CPU,
     EXCESS,
     GC_3,
@@ -8,12 +8,12 @@ from research.leaderboard.result import (
     LOG_LOSS,
     NAN,
     PCOC,
-    Blocks,
-    Contested,
-    ContestResult,
     DriftCurves,
-    Ends,
+    Interval,
+    Leaderboard,
     Origin,
+    ResampledBlocks,
+    TrafficResult,
 )
 
 MILLIONTHS = {
@@ -48,12 +48,12 @@ MILLIONTHS = {
 REASON = "no <environment> | of its own"
 
 
-def contested(name: str, *, truth_known: bool = True) -> Contested:
+def traffic_result(name: str, *, truth_known: bool = True) -> TrafficResult:
     """One regime of the numbers above, or a log that has the same log losses."""
     losses = {who: 1e-6 * value for who, value in MILLIONTHS[name].items()}
     rows = {who: _row(loss, truth_known=truth_known) for who, loss in losses.items()}
     others = [who for who in rows if who != "pooled"]
-    return Contested(
+    return TrafficResult(
         name=name if truth_known else "a log.parquet",
         about=f"200 campaigns, CTR 1 %: what is called {name}",
         truth_known=truth_known,
@@ -67,7 +67,7 @@ def contested(name: str, *, truth_known: bool = True) -> Contested:
         missing={"mcgrad": REASON},
         differences={who: _differences(rows, who) for who in others},
         ratios={who: _ratios(rows, who) for who in others},
-        blocks=Blocks(800, "campaign-days", 120.0, 1000),
+        blocks=ResampledBlocks(800, "campaign-days", 120.0, 1000),
     )
 
 
@@ -76,25 +76,25 @@ def _row(loss: float, *, truth_known: bool) -> dict[str, float]:
     return {EXCESS: loss, GC_3_TRUE: (loss / 5e-4) ** 0.5, **seen} if truth_known else seen
 
 
-def _differences(rows: dict[str, dict[str, float]], who: str) -> dict[str, Ends]:
+def _differences(rows: dict[str, dict[str, float]], who: str) -> dict[str, Interval]:
     found = {metric: rows["pooled"][metric] - rows[who][metric] for metric in rows[who]}
-    return {metric: Ends(v, v - 2e-6, v + 2e-6) for metric, v in found.items() if metric != CPU}
+    return {metric: Interval(v, v - 2e-6, v + 2e-6) for metric, v in found.items() if metric != CPU}
 
 
-def _ratios(rows: dict[str, dict[str, float]], who: str) -> dict[str, Ends]:
+def _ratios(rows: dict[str, dict[str, float]], who: str) -> dict[str, Interval]:
     found = {m: rows["pooled"][m] / rows[who][m] if rows[who][m] else NAN for m in rows[who]}
-    return {metric: Ends(v, 0.9 * v, 1.1 * v) for metric, v in found.items() if metric != CPU}
+    return {metric: Interval(v, 0.9 * v, 1.1 * v) for metric, v in found.items() if metric != CPU}
 
 
-def result() -> ContestResult:
+def result() -> Leaderboard:
     """Three regimes, a log and a jump."""
     hours = [float(hour) for hour in range(-4, 12)]
     curves = {
         f"pooled, {m} min": [3e-5 * (1 + m * (h >= 0) / (2 + abs(h))) for h in hours]
         for m in (60, 15, 5)
     }
-    return ContestResult(
-        [*map(contested, MILLIONTHS), contested("mixed", truth_known=False)],
+    return Leaderboard(
+        [*map(traffic_result, MILLIONTHS), traffic_result("mixed", truth_known=False)],
         [Origin("sirocco backtest --compare --seeds 2", "2026-11-22 06:00 UTC", "x86_64, 2 cores")],
         DriftCurves("everyone's level jumps", hours, curves, [0, 1]),
     )

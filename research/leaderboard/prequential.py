@@ -1,6 +1,5 @@
-"""The play: hour by hour, contenders learn from what came before and are judged on what follows.
-
-What a contest is played on: a platform whose truth is known, or a log whose truth is not.
+"""Prequential evaluation: hour by hour, methods learn from what came before and are scored on what
+follows, on a platform whose truth is known or on a log whose truth is not.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +10,9 @@ import numpy as np
 
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
-from research.leaderboard.accumulator import Scorebook
-from research.leaderboard.method import Contender, ContenderAbsent, Past, Served
-from research.leaderboard.results import TRUTH, Played
+from research.leaderboard.accumulator import Accumulator
+from research.leaderboard.method import LeaderboardMethod, MethodUnavailable, Past, Predictor
+from research.leaderboard.results import Results
 
 
 class TrafficHour(Protocol):
@@ -100,107 +99,107 @@ Progress = Callable[[int, int], None]
 _MINUTES_PER_HOUR = 60
 
 
-def play(
+def prequential(
     source: Traffic | EventTable,
-    contenders: Sequence[Contender],
+    methods: Sequence[LeaderboardMethod],
     *,
-    first_judged: int,
-    judged_hours: int,
+    first_scored: int,
+    scored_hours: int,
     refit_every: int = 1,
     minutes: int = 60,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Played:
-    """Refit on what came before each moment, judge on what follows it; no row is kept.
+) -> Results:
+    """Refit on what came before each moment, score on what follows it.
 
     Parameters
     ----------
     source : traffic with known truth, or a log (its first row's hour is hour 0).
-    contenders : made for this play alone.
-    first_judged, judged_hours : the hours judged are [first_judged, first_judged + judged_hours).
+    methods : made for this run alone.
+    first_scored, scored_hours : the hours scored are [first_scored, first_scored + scored_hours).
     refit_every : refits at every so many steps, at least 1.
     minutes : length of a step, a divisor of 60: 5 refits within the hour too.
-    seed : told in the result, and that of the draws of floors.
-    progress : called with (hours done, hours in all), those before the first judged one too.
+    seed : of the platform, for the result.
+    progress : called with (hours done, hours in all), those before the first scored one too.
 
     Returns
     -------
-    Played
-        Of one round. A contender that cannot be had is in `absent`, with the reason.
+    Results
+        Of one seed. A method that cannot be had is in `unavailable`, with the reason.
 
     Raises
     ------
     ValueError
-        When a parameter breaks its rule, two contenders have one name, or nothing is left to judge.
+        When a parameter breaks its rule, two methods have one name, or nothing is left to score.
 
     Examples
     --------
-    >>> from research.leaderboard import CONTENDERS
+    >>> from research.leaderboard import METHODS
     >>> from evaluation.simulation.ad_platform import Platform
-    >>> made = [CONTENDERS[name]() for name in ("identity", "sir")]
+    >>> made = [METHODS[name]() for name in ("identity", "sir")]
     >>> platform = Platform(campaigns=2, impressions_per_hour=5_000, ctr=0.1, seed=1)
-    >>> found = play(platform, made, first_judged=6, judged_hours=2)
+    >>> found = prequential(platform, made, first_scored=6, scored_hours=2)
     >>> found.excess("sir") < found.excess("identity")
     True
     """
-    _check(contenders, first_judged, judged_hours, refit_every, minutes)
+    _check(methods, first_scored, scored_hours, refit_every, minutes)
     traffic = LogTraffic.of(source) if isinstance(source, EventTable) else source
-    field_of_play = _Field.of(traffic, contenders, first_judged, first_judged + judged_hours)
-    for hour in range(first_judged + judged_hours):
+    run = _Run.of(traffic, methods, first_scored, first_scored + scored_hours)
+    for hour in range(first_scored + scored_hours):
         drawn = traffic.hour(hour)
-        if hour < first_judged:
-            field_of_play.learn(hour, drawn.events)
+        if hour < first_scored:
+            run.learn(hour, drawn.events)
         else:
-            field_of_play.judge(hour, drawn, _MINUTES_PER_HOUR // minutes, refit_every)
+            run.score(hour, drawn, _MINUTES_PER_HOUR // minutes, refit_every)
         if progress is not None:
-            progress(hour + 1, first_judged + judged_hours)
-    return field_of_play.found(seed)
+            progress(hour + 1, first_scored + scored_hours)
+    return run.results(seed)
 
 
 def _check(
-    contenders: Sequence[Contender], first: int, hours: int, refit_every: int, minutes: int
+    methods: Sequence[LeaderboardMethod], first: int, hours: int, refit_every: int, minutes: int
 ) -> None:
     for name, value, holds, rule in (
-        ("first_judged", first, first >= 1, "at least 1"),
-        ("judged_hours", hours, hours >= 1, "at least 1"),
+        ("first_scored", first, first >= 1, "at least 1"),
+        ("scored_hours", hours, hours >= 1, "at least 1"),
         ("refit_every", refit_every, refit_every >= 1, "at least 1"),
         ("minutes", minutes, minutes >= 1 and 60 % minutes == 0, "a divisor of 60"),
     ):
         if not holds:
             raise ValueError(f"{name} = {value}: must be {rule}")
-    names = [contender.name for contender in contenders]
+    names = [method.name for method in methods]
     for name in names:
-        if names.count(name) > 1 or name == TRUTH:
-            raise ValueError(f"contenders: the name {name!r} is taken")
+        if names.count(name) > 1:
+            raise ValueError(f"methods: the name {name!r} is taken")
 
 
 @dataclass(slots=True)
-class _Field:
-    """The play as it stands; hours count from the traffic's first one."""
+class _Run:
+    """The state of a run; hours count from the traffic's first one."""
 
     names: tuple[str, ...]
     first_hour: int
-    contenders: list[Contender]
+    methods: list[LeaderboardMethod]
     past: Past
-    book: Scorebook
-    served: dict[str, Served] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
+    accumulator: Accumulator
+    predictors: dict[str, Predictor] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
     steps_done: int = 0
 
     @classmethod
     def of(
-        cls, traffic: Traffic, contenders: Sequence[Contender], first: int, behind: int
-    ) -> "_Field":
+        cls, traffic: Traffic, methods: Sequence[LeaderboardMethod], first: int, behind: int
+    ) -> "_Run":
         start = int(traffic.start // SECONDS_PER_HOUR)
-        book = Scorebook(len(traffic.names), start + first, start + behind)
-        return cls(traffic.names, start, list(contenders), Past(len(traffic.names)), book)
+        accumulator = Accumulator(start + first, start + behind)
+        return cls(traffic.names, start, list(methods), Past(len(traffic.names)), accumulator)
 
     def learn(self, hour: int, events: EventTable) -> None:
         """What happened in an hour, or a part of it, is known from now on."""
         self.past.add(self.first_hour + hour, events)
 
-    def judge(self, hour: int, drawn: TrafficHour, steps: int, refit_every: int) -> None:
-        """Refit before and judge in each step of an hour."""
+    def score(self, hour: int, drawn: TrafficHour, steps: int, refit_every: int) -> None:
+        """Refit before and score in each step of an hour."""
         since = drawn.events.times / SECONDS_PER_HOUR - self.first_hour - hour
         step_of = np.clip(np.floor(since * steps), 0, steps - 1)
         for step in range(steps):
@@ -210,36 +209,36 @@ class _Field:
             chosen = np.flatnonzero(step_of == step)
             events = drawn.events.select(chosen)
             truth = None if drawn.truth is None else drawn.truth[chosen]
-            self.book.add(self.first_hour + hour, events, truth, self._predicted(events))
+            self.accumulator.add(self.first_hour + hour, events, truth, self._predicted(events))
             self.learn(hour, events)
 
     def _refit(self, moment: float) -> None:
         history = self.past.as_of(moment)
-        for contender in self.contenders:
-            if contender.name in self.absent:
+        for method in self.methods:
+            if method.name in self.unavailable:
                 continue
             try:
-                self.served[contender.name] = contender.refit(history, self.names)
-            except ContenderAbsent as reason:
-                self._leave(contender.name, str(reason))
+                self.predictors[method.name] = method.refit(history, self.names)
+            except MethodUnavailable as reason:
+                self._leave(method.name, str(reason))
 
     def _predicted(self, events: EventTable) -> dict[str, Floats]:
         rows, predicted = events.rows.astype(np.int64), {}
-        for name, serve in list(self.served.items()):
+        for name, predict in list(self.predictors.items()):
             try:
-                predicted[name] = serve(rows, events.scores)
-            except ContenderAbsent as reason:
+                predicted[name] = predict(rows, events.scores)
+            except MethodUnavailable as reason:
                 self._leave(name, str(reason))
         return predicted
 
     def _leave(self, name: str, reason: str) -> None:
-        """A contender that cannot go on is out, with all it has earned."""
-        self.absent[name] = reason
-        self.served.pop(name, None)
-        self.book.ledgers.pop(name, None)
+        """A method that cannot go on has no figures."""
+        self.unavailable[name] = reason
+        self.predictors.pop(name, None)
+        self.accumulator.remove(name)
 
-    def found(self, seed: int) -> Played:
-        """What the play found."""
-        names = tuple(each.name for each in self.contenders if each.name not in self.absent)
-        notes = {each.name: each.note for each in self.contenders if each.note}
-        return Played(names, (self.book.round(seed),), notes, self.absent)
+    def results(self, seed: int) -> Results:
+        """What it found."""
+        names = tuple(each.name for each in self.methods if each.name not in self.unavailable)
+        notes = {each.name: each.note for each in self.methods if each.note}
+        return Results(names, (self.accumulator.results(seed),), notes, self.unavailable)

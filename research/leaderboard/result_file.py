@@ -1,8 +1,8 @@
-"""What a contest of calibrators found, as it is kept in a file and drawn again."""
+"""The leaderboard as it is kept in a JSON file and shown again."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from app.errors import CommandError
 FORMAT: Final = "sirocco/contest"
 VERSION: Final = 1
 NAN: Final = float("nan")
+_KEYS: Final = {"traffic": "contested", "targets": "verdicts"}
+"""Names in the file that differ from ours."""
 
 EXCESS: Final = "excess_log_loss"
 GC_3_TRUE: Final = "gc_3_true"
@@ -24,7 +26,7 @@ CPU: Final = "refit_cpu_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Interval:
     """A number and its 95 % interval; nan where there is none."""
 
     value: float
@@ -33,7 +35,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ResampledBlocks:
     """What the intervals are drawn from: how many, of what, and of how many equal ones."""
 
     count: int
@@ -43,20 +45,20 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Contested:
+class TrafficResult:
     """One regime of synthetic traffic over its seeds, or one log.
 
     Attributes
     ----------
-    name, about : what was played.
+    name, about : what was run.
     truth_known : whether there is an excess log loss, and a GC-3 against true probabilities.
     seeds : of the platform, or of a log the single 0.
-    campaigns, hours : of one seed; hours are those that were judged.
-    impressions, positives : judged, of all seeds.
-    rows : contender -> metric -> mean over the seeds.
-    by_seed : contender -> metric -> one value a seed.
-    missing : contender -> why it did not run.
-    differences : contender -> metric -> the first contender's less its own, with the interval.
+    campaigns, hours : of one seed; hours are those that were scored.
+    impressions, positives : scored, of all seeds.
+    rows : method -> metric -> mean over the seeds.
+    by_seed : method -> metric -> one value a seed.
+    missing : method -> why it did not run.
+    differences : method -> metric -> the default method's less its own, with the interval.
     ratios : the same, divided.
     blocks : what the intervals are drawn from.
     """
@@ -72,13 +74,13 @@ class Contested:
     rows: dict[str, dict[str, float]]
     by_seed: dict[str, dict[str, list[float]]]
     missing: dict[str, str]
-    differences: dict[str, dict[str, Ends]]
-    ratios: dict[str, dict[str, Ends]]
-    blocks: Blocks
+    differences: dict[str, dict[str, Interval]]
+    ratios: dict[str, dict[str, Interval]]
+    blocks: ResampledBlocks
 
-    def value(self, contender: str, metric: str) -> float:
+    def value(self, method: str, metric: str) -> float:
         """A metric; nan where there is none."""
-        return self.rows.get(contender, {}).get(metric, NAN)
+        return self.rows.get(method, {}).get(metric, NAN)
 
     @property
     def already_calibrated(self) -> bool:
@@ -93,8 +95,8 @@ class DriftCurves:
     Attributes
     ----------
     about : what jumped.
-    hours : (k,) from the jump to the start of each judged hour; that of the jump is 0.
-    excess : contender and time between refits, such as "pooled, 5 min" -> (k,) excess log loss of
+    hours : (k,) from the jump to the start of each scored hour; that of the jump is 0.
+    excess : method and time between refits, such as "pooled, 5 min" -> (k,) excess log loss of
         the hour, mean over the seeds.
     seeds : of the platform.
     """
@@ -114,32 +116,31 @@ class Origin:
     machine: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContestResult:
+class Leaderboard(msgspec.Struct, frozen=True, rename=_KEYS):
     """Regimes and logs, each with where it comes from, and the curves of a jump."""
 
-    contested: list[Contested]
+    traffic: list[TrafficResult]
     origins: list[Origin]
     drift: DriftCurves | None = None
     format: str = FORMAT
     schema_version: int = VERSION
-    verdicts: list[Any] = field(default_factory=list)
+    targets: list[Any] = []
 
     @property
-    def contenders(self) -> list[str]:
+    def methods(self) -> list[str]:
         """All names, also of those that ran nowhere, in the order of the first one's rows."""
-        names = (name for found in self.contested for name in (*found.rows, *found.missing))
+        names = (name for found in self.traffic for name in (*found.rows, *found.missing))
         return list(dict.fromkeys(names))
 
 
-def result_json(result: ContestResult, verdicts: Sequence[Mapping[str, Any]]) -> bytes:
+def result_json(result: Leaderboard, targets: Sequence[Mapping[str, Any]]) -> bytes:
     """The result for a file; an undefined number is null."""
     whole = {name: getattr(result, name) for name in ("format", "schema_version", "origins")}
-    whole |= {"contested": result.contested, "drift": result.drift, "verdicts": list(verdicts)}
+    whole |= {"contested": result.traffic, "drift": result.drift, "verdicts": list(targets)}
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def read_result(path: Path) -> ContestResult:
+def read_result(path: Path) -> Leaderboard:
     """A kept result; a `CommandError` when the file is none."""
     try:
         raw = orjson.loads(path.read_bytes())
@@ -153,17 +154,17 @@ def read_result(path: Path) -> ContestResult:
         version = raw.get("schema_version")
         raise CommandError(f"{path}: schema_version = {version}: this sirocco reads {VERSION}")
     try:
-        return msgspec.convert(_with_nan(raw), ContestResult)
+        return msgspec.convert(_with_nan(raw), Leaderboard)
     except msgspec.ValidationError as error:
         raise CommandError(f"{path}: {error}") from error
 
 
-def merged(results: Sequence[ContestResult]) -> ContestResult:
+def merged(results: Sequence[Leaderboard]) -> Leaderboard:
     """One result of several; of two with a name the last one holds."""
-    contested = {found.name: found for result in results for found in result.contested}
+    traffic = {found.name: found for result in results for found in result.traffic}
     curves = [result.drift for result in results if result.drift is not None]
     origins = dict.fromkeys(origin for result in results for origin in result.origins)
-    return ContestResult([*contested.values()], [*origins], curves[-1] if curves else None)
+    return Leaderboard([*traffic.values()], [*origins], curves[-1] if curves else None)
 
 
 def _with_nan(raw: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The report and the picture of a contest, as a browser shows them."""
+"""The report and the picture of the leaderboard, as a browser shows them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,18 +11,18 @@ import pytest
 from playwright.sync_api import Browser
 
 from app.reports.page import write_page
-from research.leaderboard.page import contest_page
+from research.leaderboard.page import leaderboard_page
 from research.leaderboard.picture import (
     LEFTWARD,
     RIGHTWARD,
     Dot,
-    Words,
-    contest_chart,
-    contest_picture,
+    Text,
+    leaderboard_chart,
+    leaderboard_picture,
 )
-from research.leaderboard.result import EXCESS, ContestResult
-from tests.reports.contest_sample import REASON, contested, result
+from research.leaderboard.result_file import EXCESS, Leaderboard
 from tests.reports.looked_at import Seen, looked_at
+from tests.research.leaderboard.sample import REASON, result, traffic_result
 
 WINDOWS = [(1280, "light"), (390, "dark"), (320, "light")]
 
@@ -30,8 +30,8 @@ WINDOWS = [(1280, "light"), (390, "dark"), (320, "light")]
 @pytest.fixture(scope="module")
 def report() -> Iterator[Path]:
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "contest.html"
-        write_page(contest_page(result(), "Made by: a test"), path)
+        path = Path(folder) / "leaderboard.html"
+        write_page(leaderboard_page(result(), "Made by: a test"), path)
         yield path
 
 
@@ -69,18 +69,18 @@ def test_a_missed_target_stands_in_the_verdict_and_in_the_table(
 
 
 def test_without_a_hero_there_are_tables_only() -> None:
-    """A contest without pooled has no targets, and says so."""
-    found = contested("mixed")
+    """A leaderboard without pooled has no targets, and says so."""
+    found = traffic_result("mixed")
     rows = {name: row for name, row in found.rows.items() if name != "pooled"}
     without = replace(found, rows=rows, differences={}, ratios={})
-    page = contest_page(ContestResult([without], []), "")
+    page = leaderboard_page(Leaderboard([without], []), "")
 
     assert page.verdict.startswith("No targets")
     assert [section.title for section in page.sections] == ["mixed"]
 
 
 def test_the_picture_is_well_formed_and_knows_the_dark() -> None:
-    text = contest_picture(result()).svg()
+    text = leaderboard_picture(result()).svg()
 
     assert ElementTree.fromstring(text).get("viewBox")
     assert "prefers-color-scheme: dark" in text
@@ -90,8 +90,8 @@ def test_the_picture_is_well_formed_and_knows_the_dark() -> None:
 def test_the_picture_says_how_much_is_left() -> None:
     """In percent of SIR as published: 28.4 of 150, 48 of 848, 3 of 138; and the mean of the first
     two, because the scores of the third are the truth."""
-    marks = contest_picture(result()).marks
-    said = [m.text for m in marks if isinstance(m, Words) and m.align == "right"]
+    marks = leaderboard_picture(result()).marks
+    said = [m.text for m in marks if isinstance(m, Text) and m.align == "right"]
 
     assert said == ["19 %", "5.7 %", "2.2 %", "10 %"]
 
@@ -99,7 +99,7 @@ def test_the_picture_says_how_much_is_left() -> None:
 def test_what_lies_beyond_the_axis_stands_at_its_edge() -> None:
     """Scores that are the truth have no excess, and 2.2 % has no place on the axis either; the
     nearer to the truth stands farther out."""
-    marks = contest_picture(result()).marks
+    marks = leaderboard_picture(result()).marks
     dots = [mark for mark in marks if isinstance(mark, Dot)]
 
     assert [dot.fill for dot in dots if dot.corners == LEFTWARD] == ["card", "series-2"]
@@ -109,14 +109,14 @@ def test_what_lies_beyond_the_axis_stands_at_its_edge() -> None:
 
 
 def test_the_same_picture_is_drawn_through_matplotlib(tmp_path: Path) -> None:
-    path = tmp_path / "contest.png"
-    contest_picture(result()).figure().savefig(path)
+    path = tmp_path / "leaderboard.png"
+    leaderboard_picture(result()).figure().savefig(path)
 
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_chart_of_a_page_has_no_style_of_its_own() -> None:
-    text = contest_chart(result(), EXCESS, "Excess <b>").inline()
+    text = leaderboard_chart(result(), EXCESS, "Excess <b>").inline()
 
     assert "<style" not in text
     assert 'aria-label="Excess &lt;b&gt;"' in text
