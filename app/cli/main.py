@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
-from app.cli.checkout import research
+from app.cli.checkout import in_checkout, research
 from app.errors import CommandError
 
 _PR_SET_PDEATHSIG = 1
@@ -101,10 +101,15 @@ class LateCommands(Mapping[str, TyperCommand | TyperGroup]):
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        present = in_checkout()
+        return (
+            name
+            for name, (_, module) in _COMMANDS.items()
+            if present or not module.startswith("research.")
+        )
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return sum(1 for _ in self)
 
 
 class LateGroup(TyperGroup):

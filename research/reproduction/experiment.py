@@ -1,13 +1,12 @@
-"""Experiments of the papers that can be run again, and what a run of one found.
+"""Experiments of the papers, and checks: a number of a paper beside ours, and whether they agree.
 
-A number of a paper beside ours, and whether they agree: computed, never stated.
-The kinds of checks: printed digits, exact values, bands over evaluation sets, inequalities.
+A check compares printed digits, exact values, bands over evaluation sets, or inequalities.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol, Self
@@ -72,6 +71,8 @@ class Check:
     form : how numbers are shown.
     erratum : why the printed digit cannot be right, if it cannot.
     checked : False where a run of this size says nothing about it.
+    arithmetic : whether it holds printed numbers against each other without the product's code: it
+        says something of the paper, and nothing of us.
     """
 
     what: str
@@ -85,6 +86,7 @@ class Check:
     form: str = ".4g"
     erratum: Erratum | None = None
     checked: bool = True
+    arithmetic: bool = False
 
     def __post_init__(self) -> None:
         if math.isnan(self.low) or math.isnan(self.high):
@@ -162,13 +164,18 @@ class Reproduction:
 
     @property
     def counts(self) -> Counter[Verdict]:
-        """How many checks ended with each verdict."""
-        return Counter(check.verdict for check in self.checks)
+        """How many checks of the product's code ended with each verdict."""
+        return Counter(check.verdict for check in self.checks if not check.arithmetic)
+
+    @property
+    def arithmetic_counts(self) -> Counter[Verdict]:
+        """The same of the checks that use none of it."""
+        return Counter(check.verdict for check in self.checks if check.arithmetic)
 
     @property
     def differs(self) -> bool:
         """Whether something is neither as printed nor explained."""
-        return self.counts[Verdict.DIFFERS] > 0
+        return any(check.verdict is Verdict.DIFFERS for check in self.checks)
 
     @property
     def errata(self) -> list[str]:
@@ -347,6 +354,11 @@ def shown(
 ) -> Check:
     """Two numbers side by side that need not be equal, and are not judged."""
     return Check(what, ours, -math.inf, math.inf, "-", paper, paper_text, part, form)
+
+
+def arithmetic(checks: Iterable[Check]) -> Iterator[Check]:
+    """The checks, marked as using none of the product's code."""
+    return (replace(check, arithmetic=True) for check in checks)
 
 
 def _number(text: str) -> Decimal:

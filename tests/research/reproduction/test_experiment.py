@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from research.reproduction import EXPERIMENTS, Erratum, Reproduction, TargetResult
+from research.reproduction import EXPERIMENTS, Erratum, Reproduction, Verdict
 from research.reproduction.experiment import printed, shown
 
 RIGHT = printed("x", "1.0", 1.0)
@@ -42,10 +42,10 @@ def test_a_run_counts_verdicts():
     found = reproduction(RIGHT, WRONG, MISPRINTED, shown("s", 1.0))
 
     assert found.counts == {
-        TargetResult.AGREES: 1,
-        TargetResult.DIFFERS: 1,
-        TargetResult.PAPER_ERRS: 1,
-        TargetResult.SHOWN: 1,
+        Verdict.AGREES: 1,
+        Verdict.DIFFERS: 1,
+        Verdict.PAPER_ERRS: 1,
+        Verdict.SHOWN: 1,
     }
 
 
