@@ -111,8 +111,8 @@ def _calls(callers: Callers, rng: np.random.Generator, sizes: Sizes, size: int) 
     names, scores = _asked(sizes.campaigns, size, rng)
 
     def by_httpx() -> object:
-        asked = {"target": "click", "campaigns": names, "scores": scores.tolist()}
-        return np.array(callers.http.post("/v1/calibrate", json=asked).json()["probabilities"])
+        request = {"target": "click", "campaigns": names, "scores": scores.tolist()}
+        return np.array(callers.http.post("/v1/calibrate", json=request).json()["probabilities"])
 
     return {
         "sirocco-client": lambda: callers.sirocco.calibrate("click", names, scores),

@@ -29,8 +29,8 @@ _RESET = struct.pack("ii", 1, 0)
 @contextmanager
 def gathered(kind: str, port: int, count: int) -> Iterator[None]:
     """A crowd of one of KINDS while inside: all its connections are open when it begins."""
-    words = [f"--port={port}", f"--count={count}", f"--parent={os.getpid()}"]
-    command = [sys.executable, "-m", "benchmarks.http.crowds", kind, *words]
+    arguments = [f"--port={port}", f"--count={count}", f"--parent={os.getpid()}"]
+    command = [sys.executable, "-m", "benchmarks.http.crowds", kind, *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         if process.stdout is None or process.stdout.readline() != _READY:

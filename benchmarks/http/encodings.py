@@ -68,10 +68,10 @@ class Served:
 
     def message_pack(self, body: bytes) -> bytes:
         """The same in MessagePack, which has no arrays of numbers."""
-        asked = _MESSAGE_PACK.decode(body)
-        assert isinstance(asked.campaigns, list)
-        rows = self.atlas.rows(asked.campaigns)
-        found = self.look_up(rows, np.array(asked.scores))
+        request = _MESSAGE_PACK.decode(body)
+        assert isinstance(request.campaigns, list)
+        rows = self.atlas.rows(request.campaigns)
+        found = self.look_up(rows, np.array(request.scores))
         return msgspec.msgpack.encode({"probabilities": np.asarray(found).tolist()})
 
     def arrow(self, body: bytes) -> bytes:
@@ -86,14 +86,14 @@ class Served:
 
     def columns(self, body: bytes) -> bytes:
         """Binary columns, with names or ids."""
-        asked = read_scores(body, _SETTINGS.max_scores)
-        interned = asked.header.flags & INTERNED
+        request = read_scores(body, _SETTINGS.max_scores)
+        interned = request.header.flags & INTERNED
         rows = (
-            self.ids.rows(asked.header.dictionary, asked.numbers)
+            self.ids.rows(request.header.dictionary, request.numbers)
             if interned
-            else self.atlas.rows(asked.names)[asked.numbers]
+            else self.atlas.rows(request.names)[request.numbers]
         )
-        found = self.look_up(rows, asked.scores)
+        found = self.look_up(rows, request.scores)
         return pack_probabilities(found, self.ids.dictionary, float32=bool(interned))
 
 

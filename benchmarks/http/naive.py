@@ -74,8 +74,8 @@ def calibrate_app(look_up: LookUp) -> FastAPI:
     app = FastAPI()
 
     @app.post("/v1/calibrate")
-    async def calibrate(asked: Columns) -> Calibrated:
-        pairs = zip(asked.campaigns, asked.scores, strict=True)
+    async def calibrate(request: Columns) -> Calibrated:
+        pairs = zip(request.campaigns, request.scores, strict=True)
         return Calibrated(probabilities=[look_up(*pair) for pair in pairs])
 
     return app

@@ -61,8 +61,8 @@ def started(kind: str, redis_url: str = "", campaigns: int = 0) -> Iterator[Serv
     """A server of one of KINDS; it ends with the block, and with this process."""
     port = free_port(HOST)
     options = {"port": port, "redis": redis_url, "campaigns": campaigns, "parent": os.getpid()}
-    words = [f"--{name}={value}" for name, value in options.items()]
-    command = [sys.executable, "-m", "benchmarks.http.servers", kind, *words]
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "benchmarks.http.servers", kind, *arguments]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
         _await_listening(process, port)

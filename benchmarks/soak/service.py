@@ -130,9 +130,9 @@ def sampled(service: Service, every: float) -> Iterator[list[dict[str, Any]]]:
     """A sampler beside the block; the list of what it saw is filled when it ends."""
     seen: list[dict[str, Any]] = []
     options = {"url": service.url, "redis": service.store.url, "every": every}
-    words = [f"--{name}={value}" for name, value in options.items()]
-    words += [f"--parent={os.getpid()}", str(service.server), str(service.worker)]
-    command = [sys.executable, "-m", "benchmarks.soak.sampler", *words]
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    arguments += [f"--parent={os.getpid()}", str(service.server), str(service.worker)]
+    command = [sys.executable, "-m", "benchmarks.soak.sampler", *arguments]
     with TemporaryFile() as notes:
         sampler = subprocess.Popen(command, cwd=ROOT, stdout=notes, start_new_session=True)
         try:

@@ -124,7 +124,7 @@ class LeaderboardRun:
     def of_regimes(
         self, regimes: Sequence[str], seeds: int, scored: int | None, *, drift: bool
     ) -> Leaderboard:
-        """Synthetic traffic of each regime and seed, and a jump too if asked for."""
+        """Synthetic traffic of each regime and seed, and a jump too if requested."""
         runs = [
             RegimeTask(name, seed, self.methods, scored)
             for name in regimes

@@ -231,7 +231,7 @@ class Outputs:
 
 
 def report_leaderboard(result: Leaderboard, outputs: Outputs) -> None:
-    """Write and print all that is asked for."""
+    """Write and print all that is requested."""
     if outputs.picture is not None:
         _save(result, outputs.picture)
     if outputs.report is not None:

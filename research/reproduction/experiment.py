@@ -62,9 +62,9 @@ class Check:
     ----------
     what : the quantity, as a reader of the paper knows it.
     ours : our number; nan agrees with nothing.
-    low, high : the accepted range, ends included; both infinite where nothing is judged, low above
+    low, high : the accepted range, ends included; both infinite where nothing is scored, low above
         high where nothing can agree.
-    tolerance : the range in words.
+    tolerance : the range as text.
     paper : the printed number, None where the paper prints none.
     paper_text : the printed number as printed.
     part : the table that the quantity belongs to.
@@ -270,8 +270,8 @@ def exact(
 ) -> Check:
     """Ours must be a value that is known exactly, by another way than the code under test."""
     low, high = value - tolerance, value + tolerance
-    words = f"{value:{form}} ± {tolerance:g}"
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, erratum)
+    text = f"{value:{form}} ± {tolerance:g}"
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, erratum)
 
 
 def banded(
@@ -291,9 +291,9 @@ def banded(
     For numbers that hang on one random evaluation set: mean and deviation are those over sets.
     """
     reach = BAND_DEVIATIONS * deviation
-    words = f"{mean:{form}} ± 3 x {deviation:.2g}"
+    text = f"{mean:{form}} ± 3 x {deviation:.2g}"
     low, high = mean - reach, mean + reach
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, checked=checked)
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, checked=checked)
 
 
 def ranged(
@@ -309,8 +309,8 @@ def ranged(
     checked: bool = True,
 ) -> Check:
     """Ours and the paper's must both lie in a range, ends included."""
-    words = f"{low:{form}} .. {high:{form}}"
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, checked=checked)
+    text = f"{low:{form}} .. {high:{form}}"
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, checked=checked)
 
 
 def bounded(
@@ -339,8 +339,8 @@ def bounded(
     high = math.inf if below is None else math.nextafter(below, -math.inf)
     if above == math.inf or below == -math.inf:
         low, high = math.inf, -math.inf
-    words = ", ".join(f"{sign} {limit:{form}}" for sign, limit in limits.items())
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, checked=checked)
+    text = ", ".join(f"{sign} {limit:{form}}" for sign, limit in limits.items())
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, checked=checked)
 
 
 def shown(
@@ -352,7 +352,7 @@ def shown(
     part: str = "",
     form: str = ".3f",
 ) -> Check:
-    """Two numbers side by side that need not be equal, and are not judged."""
+    """Two numbers side by side that need not be equal, and are not scored."""
     return Check(what, ours, -math.inf, math.inf, "-", paper, paper_text, part, form)
 
 

@@ -182,14 +182,14 @@ class ExactTable:
         rate = Fraction(self.clicks, n)
         squares = sum(c * (1 - p) ** 2 + o * p**2 for p, c, o in rows) / n
         absolute = sum(c * (1 - p) + o * p for p, c, o in rows) / n
-        promised = sum(p * (c + o) for p, c, o in rows) / n
+        predicted = sum(p * (c + o) for p, c, o in rows) / n
         loss = -sum(c * log(p) + o * log(1 - p) for p, c, o in rows) / n
         entropy = -(rate * log(rate) + (1 - rate) * log(1 - rate))
         return {
             "RIG": 1.0 - loss / entropy,
             "NMSE": float(squares / (rate * (1 - rate))),
             "MAE": float(absolute),
-            "PE": float(promised / rate - 1),
+            "PE": float(predicted / rate - 1),
         }
 
 
@@ -279,7 +279,7 @@ def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
 
 @dataclass(frozen=True)
 class Recount:
-    """A printed table computed again by our metrics, with exact fractions as the judge."""
+    """A printed table computed again by our metrics, with exact fractions to decide."""
 
     table: PrintedTable
 

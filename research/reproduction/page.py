@@ -19,17 +19,17 @@ from research.reproduction.tables import ARITHMETIC, COUNTS, Finished, Size, cou
 _PACKAGES: Final = ("numpy", "scipy", "lightgbm")
 _WIDTH: Final = 98
 _PURPOSE: Final = (
-    "Does this project compute what the papers that it is built on say? This page runs the tables of"
-    " the five papers again and shows the printed numbers beside ours."
+    "Does this project compute what the papers that it is built on say? This page runs the tables"
+    " of the five papers again and shows the printed numbers beside ours."
 )
 _INTRODUCTION: Final = (
-    "Every table of the papers that needs no private data, run again: what is printed beside what"
-    " we get. An exact number has to be the printed one, rounded; a number that hangs on chance has"
-    " to lie, as the printed one, where nearly all random draws do. **paper errs** means that the"
-    " printed digit cannot be right, and an argument that does not use the code under test says"
-    " what is; **differs** that neither holds, which fails the command; shown numbers are not"
-    " evaluated. Checks marked as arithmetic hold printed numbers against each other and use none of"
-    " the product's code: they say something of the paper, not of us, and are counted apart."
+    "Every table of the papers that needs no private data, run again. An exact number has to be the"
+    " printed one, rounded; a number that hangs on chance has to lie, as the printed one, where"
+    " nearly all random draws do. **paper errs** means that the printed digit cannot be right, and"
+    " an argument that does not use the code under test says what is; **differs** that neither"
+    " holds, which fails the command; shown numbers are not evaluated. Checks marked as arithmetic"
+    " hold printed numbers against each other and use none of the product's code: they say"
+    " something of the paper, nothing of us, and are counted apart."
 )
 
 _PAPERS: Final = (

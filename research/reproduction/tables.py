@@ -128,7 +128,7 @@ def counts_of(finished: Finished) -> dict[str, int]:
 
 
 def duration(seconds: float) -> str:
-    """A time in words.
+    """A time as text.
 
     >>> duration(0.2), duration(25.0), duration(150.0)
     ('1 s', '25 s', '2.5 min')

@@ -31,7 +31,7 @@ def test_each_has_a_module_that_runs_it(module: str) -> None:
         [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    assert "Usage: sirocco" in run.stdout
+    assert "Usage: " in run.stdout
 
 
 def test_the_wheel_has_the_product_and_nothing_else(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from research.reproduction import EXPERIMENTS, Experiment, Reproduction, command
-from research.reproduction.experiment import Progress, banded, bounded, printed
-from research.reproduction.tables import Size, duration, run_each
+from research.reproduction.experiment import Progress, arithmetic, banded, bounded, printed
+from research.reproduction.tables import Finished, Size, counts_of, duration, run_each
 from tests.command_line.conftest import Sirocco
 
 EXACT = ("csauc", "auc_anomalies", "calibration_tables", "printed_coherence")
@@ -78,7 +78,13 @@ def test_json_has_counts_and_every_check(called: Sirocco) -> None:
     csauc = content["rows"]["csauc"]
     assert csauc["agrees"] == 31
     assert csauc["paper_errs"] == 2
-    assert csauc["differs"] == csauc["not_checked"] == csauc["shown"] == 0
+    assert csauc["differs"] == csauc["not_checked"] == csauc["shown"] == csauc["arithmetic"] == 0
+    # Nothing there is computed by us.
+    coherence = content["rows"]["printed_coherence"]
+    apart = coherence.pop("arithmetic"), coherence.pop("seconds")
+    assert set(coherence.values()) == {0}
+    assert apart[0] == len(content["experiments"]["printed_coherence"]["checks"])
+    content["rows"]["printed_coherence"]["arithmetic"] = apart[0]
     assert csauc["seconds"] > 0
     for name, experiment in content["experiments"].items():
         assert {"title", "source", "notes", "errata", "checks"} == set(experiment)
@@ -95,7 +101,34 @@ def test_json_has_counts_and_every_check(called: Sirocco) -> None:
         "high": pytest.approx(0.29765),
         "tolerance": "± 5e-05",
         "verdict": "agrees",
+        "arithmetic": False,
     }
+
+
+def test_checks_without_our_code_are_marked_and_counted_apart(called: Sirocco) -> None:
+    run = called("reproduce", "auc_anomalies")
+
+    assert re.search(r"total of search +34 +34 .*agrees \(arithmetic\)", run.stdout)
+    assert re.search(r"\d+ x agrees +\d+ x paper errs", run.stdout)
+    assert re.search(r"\d+ x agrees by arithmetic", run.stdout)
+
+
+def test_a_difference_by_arithmetic_is_a_difference() -> None:
+    found = run_of_wrong(quick=True, seed=0, progress=lambda share: None)
+    apart = replace(found, checks=[*arithmetic(found.checks)])
+
+    assert apart.differs
+    counts = counts_of(Finished(WRONG, apart, 0.1))
+    assert (counts["agrees"], counts["differs"], counts["arithmetic"]) == (0, 1, 2)
+
+
+@pytest.mark.slow
+def test_every_quick_run_is_json(called: Sirocco) -> None:
+    run = called("reproduce", "--all", "--quick", "--json")
+
+    assert run.returncode == 0, run.stderr
+    content = orjson.loads(run.stdout)
+    assert list(content["experiments"]) == list(EXPERIMENTS)
 
 
 @pytest.mark.usefixtures("with_wrong")
@@ -131,8 +164,8 @@ def test_all_runs_everything_and_writes_the_page(tmp_path: Path, called: Sirocco
     assert re.search(r"UTC", page)
     assert "* Machine: " in page
     assert "* Size: quick, with wider bands and fewer checks; seed 2" in page
-    assert "| [csauc](#csauc-of-six-orders) | 31 | 2 | 0 | 0 | 0 | " in page
-    assert "| [wrong](#wrong) | 1 | 0 | **1** | 1 | 0 | " in page
+    assert "| [csauc](#csauc-of-six-orders) | 31 | 2 | 0 | 0 | 0 | 0 | " in page
+    assert "| [wrong](#wrong) | 1 | 0 | **1** | 1 | 0 | 0 | " in page
     assert "## Wrong!\n" in page
     assert "| wrong \\| digit | 0.5 | 0.90 | ± 0.05 | **differs** |" in page
     assert "| order | - | ∞ | > 1.000 | agrees |" in page

@@ -36,12 +36,12 @@ def test_a_small_platform_trains_a_model(found):
 
 def test_a_small_run_judges_the_coarse_order_only(found):
     """Stale labels beat none, and those of the first hour are the worst, whatever the size."""
-    judged = {c.what: c.verdict for c in found.checks if c.part == "Order" and "cuts" not in c.what}
-    coarse = {what for what in judged if "ltc below none" in what or "none below stc" in what}
+    scored = {c.what: c.verdict for c in found.checks if c.part == "Order" and "cuts" not in c.what}
+    coarse = {what for what in scored if "ltc below none" in what or "none below stc" in what}
 
     assert len(coarse) == 6
-    assert {judged[what] for what in coarse} == {Verdict.AGREES}
-    assert {judged[what] for what in judged.keys() - coarse} == {Verdict.NOT_CHECKED}
+    assert {scored[what] for what in coarse} == {Verdict.AGREES}
+    assert {scored[what] for what in scored.keys() - coarse} == {Verdict.NOT_CHECKED}
 
 
 def test_an_order_is_the_ratio_of_two_rows(found):
@@ -68,5 +68,5 @@ def test_the_notes_say_how_many_clicks(found):
 
 
 def test_progress_runs_to_the_end(found, shares):
-    """Once for each judged hour."""
+    """Once for each scored hour."""
     assert shares == pytest.approx(np.arange(1, 25) / 24)

@@ -43,10 +43,10 @@ def test_the_printed_tables_stand_beside(found):
 
 def test_offline_metrics_rise_while_clicks_fall(found):
     """The point of Table 5, large enough for a small log; only faint changes are left out."""
-    judged = {c.what: c.verdict for c in found.checks if c.part.startswith("Shape")}
-    left_out = {what for what, verdict in judged.items() if verdict is Verdict.NOT_CHECKED}
+    scored = {c.what: c.verdict for c in found.checks if c.part.startswith("Shape")}
+    left_out = {what for what, verdict in scored.items() if verdict is Verdict.NOT_CHECKED}
 
-    assert {judged[what] for what in judged.keys() - left_out} == {Verdict.AGREES}
+    assert {scored[what] for what in scored.keys() - left_out} == {Verdict.AGREES}
     assert left_out == {
         f"times_three: simulated {short} in the direction of the online one, %"
         for short in ("CY", "mainline CY")
