@@ -191,11 +191,11 @@ _NOTES: Final = (
     " rate .005, a penalty of .001. All were fixed before the first comparison was seen.",
     "Accuracy is the share of pairs of runs in which the better recipe has the lower loss, both"
     " losses on equal rows. Better is the recipe with the lower mean log loss.",
-    "What calibration removes is the part of the spread over runs that is a common level: the"
-    " square of the deviation of PCOC. In these nets that is about a quarter of the variance of the"
-    " log loss, so its standard deviation falls by about an eighth, less than in print; and where"
-    " two recipes differ little, the accuracy moves by chance, also downwards. The criteria (a cut"
-    " of a fifth, a gain in 10 of 12) are of nets whose level is less stable.",
+    "What calibration removes is the part of the spread over runs that is a common level. With"
+    " 160,000 rows that is about as much as in print: the mean cut lies inside the papers' range."
+    " Where two recipes differ little, the accuracy moves by chance, also downwards, and the two"
+    " losses may even disagree on which is better: so on the first data set of seed 0, which leaves"
+    " 8 gains of 12 where 10 are required.",
 )
 
 
@@ -377,6 +377,6 @@ EXPERIMENT: Final = Experiment(
     "networks",
     "Calibrated log loss on one-epoch nets",
     "000, 003: accuracy of the log loss and of the calibrated one on small neural networks",
-    30.0,
+    240.0,
     run,
 )
