@@ -56,7 +56,7 @@ def test_the_naive_curve_flatters_a_model_that_digs_up_bad_ads(found):
     row = found.rows["sharper_head"]
 
     assert row.simulated_naively["click_yield"].value > row.simulated["click_yield"].value
-    assert 0.02 < row.judged.simulation.level_shares[2] < 0.1
+    assert 0.02 < row.scored.simulation.level_shares[2] < 0.1
 
 
 def test_at_equal_load_a_higher_alpha_brings_clicks_and_costs_revenue(found):
