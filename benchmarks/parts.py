@@ -1,25 +1,48 @@
-"""A part of the benchmarks, how it is run, and what it says meanwhile."""
+"""The parts of the benchmarks, and the run of one of them."""
 
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from types import FrameType
+from typing import Final
 
 from benchmarks.figures import Table
 from benchmarks.machine import machine, versions, watched
-from benchmarks.printing import print_json, print_tables
-from benchmarks.results import Result, Sources, save
-from benchmarks.sources import source_digest
+from benchmarks.report.results import Result, Sources, source_digest
+
+PARTS: Final = {
+    "look_up": "core.look_up",
+    "calibrate": "http.calibrate",
+    "encodings": "http.encodings",
+    "connections": "http.connections",
+    "client": "http.client",
+    "ingest": "http.ingest",
+    "refit": "core.refit",
+    "refresh": "http.refresh",
+    "fit": "core.fit",
+    "pooled": "core.pooled",
+    "pccem": "core.pccem",
+    "click_log": "core.click_log",
+    "delayed": "core.delayed",
+    "drift": "core.drift",
+    "evaluate": "core.evaluate",
+    "grid": "core.grid",
+    "metrics": "core.metrics",
+    "guard": "core.guard",
+    "attacks": "core.attacks",
+    "soak": "soak.soak",
+}
+"""Name -> module, in the order in which they are run and shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One module: `measure()` yields its rows, `measure_large()` those of `--large`.
+    """What a module measures: `measure()` yields its rows, `measure_large()` those of `--large`,
+    `measure_minutes()` those of `--minutes`; `about` is its docstring.
 
     `ratios(rows)`, where there are any, is a second table that is made of the first.
     """
@@ -30,18 +53,19 @@ class Part:
     measure: Callable[[], Table]
     measure_large: Callable[[], Table] | None = None
     ratios: Callable[[Table], Table] | None = None
+    measure_minutes: Callable[[float], Table] | None = None
 
     @property
     def command(self) -> str:
         """How to run it alone."""
-        return f"python -m benchmarks.{self.name}"
+        return f"python -m benchmarks {self.name}"
 
 
-def run(part: Part, large: bool = False) -> Result:
+def run(part: Part, large: bool = False, minutes: float | None = None) -> Result:
     """Measure a part."""
+    measure, options = _measurement(part, large, minutes)
     before, at, began = source_digest(), datetime.now(UTC), perf_counter()
     say(f"{part.name} ...")
-    measure = part.measure_large if large and part.measure_large else part.measure
     with _stopped_in_order(), watched() as usage:
         rows = measure()
     say(f"{part.name}: {perf_counter() - began:.0f} s")
@@ -49,7 +73,7 @@ def run(part: Part, large: bool = False) -> Result:
         part=part.name,
         title=part.title,
         about=_about(part),
-        command=part.command + " --large" * (measure is not part.measure),
+        command=part.command + options,
         rows=rows,
         seconds=usage.seconds,
         other_cores=usage.other_cores,
@@ -59,6 +83,16 @@ def run(part: Part, large: bool = False) -> Result:
         sources=Sources(before, source_digest()),
         ratios=part.ratios(rows) if part.ratios else {},
     )
+
+
+def _measurement(part: Part, large: bool, minutes: float | None) -> tuple[Callable[[], Table], str]:
+    """What to call, and the options that say so."""
+    timed = part.measure_minutes
+    if timed and minutes is not None:
+        return lambda: timed(minutes), f" --minutes {minutes:g}"
+    if large and part.measure_large:
+        return part.measure_large, " --large"
+    return part.measure, ""
 
 
 @contextmanager
@@ -79,45 +113,6 @@ def say(words: str) -> None:
     """Tell whoever waits how far it is; the figures alone go to standard output."""
     sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {words}\n")
     sys.stderr.flush()
-
-
-def arguments(about: str) -> ArgumentParser:
-    """The options that the parts share with the whole."""
-    parser = ArgumentParser(description=about)
-    parser.add_argument("--json", action="store_true", help="for machines")
-    parser.add_argument(
-        "--large",
-        action="store_true",
-        help="the sizes that take long too, such as the refit of 100,000 campaigns",
-    )
-    parser.add_argument(
-        "--write",
-        action="store_true",
-        help="keep the figures in docs/benchmarks and write docs/benchmarks.md again",
-    )
-    return parser
-
-
-def main(part: Part) -> None:
-    """Run one part from the command line."""
-    given = arguments(part.title).parse_args()
-    result = run(part, given.large)
-    show([result], given)
-    if given.write:
-        keep(result)
-
-
-def keep(result: Result) -> None:
-    """The result into its file, and the page of all files anew."""
-    from benchmarks.page import write_page  # It draws: most runs need none of that.
-
-    save(result)
-    write_page()
-
-
-def show(results: Sequence[Result], given: Namespace) -> None:
-    """Print results as asked for."""
-    (print_json if given.json else print_tables)(results)
 
 
 def _about(part: Part) -> str:

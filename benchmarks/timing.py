@@ -1,17 +1,22 @@
-"""Times several ways to do the same, a round of each in turn, so that a busy moment hits all.
+"""CPU time of several ways to do the same, a round of each in turn, so that a busy moment hits all.
 
 CPU time of this process: unlike wall time, it is the same while others use the machine, apart
-from the caches.
+from the caches. `stage_seconds` splits the wall time of one run by the methods that it calls.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from time import process_time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from time import perf_counter, process_time
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
 
-from benchmarks.calm import FEWEST_ROUNDS, Calm
 from benchmarks.figures import Figure
+from benchmarks.noise_gate import FEWEST_ROUNDS, NoiseGate
 
 Way = Callable[[], object]
+Stages = Mapping[str, tuple[type | ModuleType, str]]
 
 ROUND_SECONDS = 0.02
 BUDGET_SECONDS = 4.0
@@ -27,10 +32,10 @@ def interleaved(
     loops = {name: max(1, round(ROUND_SECONDS / seconds)) for name, seconds in once.items()}
     rounds = {name: _rounds(once[name] * loops[name], budget_seconds) for name in ways}
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    calm = Calm(budget_seconds * len(ways))
-    for turn in calm.turns(max(rounds.values())):
+    gate = NoiseGate(budget_seconds * len(ways))
+    for turn in gate.turns(max(rounds.values())):
         for name in (name for name in ways if turn < rounds[name]):
-            taken[name].append(calm.round(partial(_seconds, ways[name], loops[name])))
+            taken[name].append(gate.round(partial(_seconds, ways[name], loops[name])))
     return {name: Figure.of(seconds) for name, seconds in taken.items()}
 
 
@@ -48,3 +53,26 @@ def _seconds(way: Way, loops: int) -> float:
     for _ in range(loops):
         way()
     return (process_time() - started) / loops
+
+
+@contextmanager
+def stage_seconds(stages: Stages) -> Iterator[dict[str, float]]:
+    """Wall seconds inside each stage's (class or module, name), summed while the block runs."""
+    seconds = dict.fromkeys(stages, 0.0)
+    with ExitStack() as opened:
+        for stage, (owner, name) in stages.items():
+            timed = _timed(getattr(owner, name), seconds, stage)
+            opened.enter_context(patch.object(owner, name, timed))
+        yield seconds
+
+
+def _timed(method: Callable[..., Any], seconds: dict[str, float], stage: str) -> Callable[..., Any]:
+    @wraps(method)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        started = perf_counter()
+        try:
+            return method(*arguments, **named)
+        finally:
+            seconds[stage] += perf_counter() - started
+
+    return timed

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
-from app.cli.checkout import research
+from app.cli.checkout import in_checkout, research
 from app.cli.signals import end_with, terminated_like_ctrl_c
 from app.errors import CommandError
 
@@ -125,10 +125,15 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        present = in_checkout()
+        return (
+            name
+            for name, entry in COMMANDS.items()
+            if present or not entry.module.startswith("research.")
+        )
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return sum(1 for _ in self)
 
 
 class LazyGroup(TyperGroup):

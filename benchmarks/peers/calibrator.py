@@ -63,8 +63,8 @@ class PeerCalibrator:
         Raises PeerFailed; after `most_seconds` of wall time the child is ended, and of no use any
         more.
         """
-        asked = {"fit": method, **self._stored(scores=scores, outcomes=outcomes)}
-        return float(self._ask(asked, most_seconds)["seconds"])
+        request = {"fit": method, **self._stored(scores=scores, outcomes=outcomes)}
+        return float(self._ask(request, most_seconds)["seconds"])
 
     def look_up(
         self,
@@ -77,8 +77,8 @@ class PeerCalibrator:
         With `counts` (k,), summing up to n, in k calls of so many scores: as when each campaign had
         a model of its own. Raises PeerFailed as `fit` does.
         """
-        asked = {"counts": counts or [len(scores)], **self._stored(scores=scores)}
-        answer = self._ask(asked, most_seconds)
+        request = {"counts": counts or [len(scores)], **self._stored(scores=scores)}
+        answer = self._ask(request, most_seconds)
         return float(answer["seconds"]), np.load(answer["probabilities"])
 
     def _stored(self, **columns: Floats) -> dict[str, str]:
@@ -87,12 +87,12 @@ class PeerCalibrator:
             np.save(paths[name], values)
         return paths
 
-    def _ask(self, asked: dict[str, Any], most_seconds: float) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], most_seconds: float) -> dict[str, Any]:
         child = self._child
         assert child.stdin is not None
         assert child.stdout is not None
         try:
-            child.stdin.write(json.dumps(asked).encode() + b"\n")
+            child.stdin.write(json.dumps(request).encode() + b"\n")
             child.stdin.flush()
         except BrokenPipeError:
             raise PeerFailed(f"{self._name} has ended") from None

@@ -15,11 +15,11 @@ import numpy as np
 import orjson
 
 from app.cli.serving.settings import free_port
-from benchmarks.bodies import Question
-from benchmarks.load import HOST, Connections, post
+from benchmarks.http.bodies import Question
+from benchmarks.http.load import HOST, Connections, post
+from benchmarks.http.servers import Server
 from benchmarks.machine import on_core, process_tree
 from benchmarks.peers.environments import environment
-from benchmarks.servers import Server
 from calibrators import CalibrationMap
 from calibrators.samples import Floats
 

@@ -1,27 +1,38 @@
-"""The contest: which calibrator wins, by how much, on which traffic."""
+"""The leaderboard of methods: which calibrator is nearest to the truth, by how much, on which
+traffic.
 
-from research.leaderboard.method import Contender, ContenderAbsent, MethodContender, Served
-from research.leaderboard.methods import CONTENDERS, PER_CAMPAIGN
+A method learns from the hours before and is scored on the next (`prequential`). Traffic is
+synthetic with a known truth (`platform`) or a log. `methods` has the service's own and its rivals,
+`targets` what the default must reach; `python -m research.leaderboard` is
+`sirocco backtest --compare`.
+"""
+
+from research.leaderboard.method import (
+    LeaderboardMethod,
+    MethodUnavailable,
+    Predictor,
+    ServiceMethod,
+)
+from research.leaderboard.methods import METHODS, PER_CAMPAIGN
 from research.leaderboard.platform import REGIMES, Distortions, DriftingPlatform, Regime
-from research.leaderboard.play import LogTraffic, Traffic, play
-from research.leaderboard.results import TRUTH, Played, Round, Sums
+from research.leaderboard.prequential import LogTraffic, Traffic, prequential
+from research.leaderboard.results import MethodSums, Results, SeedResults
 
 __all__ = [
-    "CONTENDERS",
+    "METHODS",
     "PER_CAMPAIGN",
     "REGIMES",
-    "TRUTH",
-    "Contender",
-    "ContenderAbsent",
     "Distortions",
     "DriftingPlatform",
+    "LeaderboardMethod",
     "LogTraffic",
-    "MethodContender",
-    "Played",
+    "MethodSums",
+    "MethodUnavailable",
+    "Predictor",
     "Regime",
-    "Round",
-    "Served",
-    "Sums",
+    "Results",
+    "SeedResults",
+    "ServiceMethod",
     "Traffic",
-    "play",
+    "prequential",
 ]

@@ -1,6 +1,5 @@
-"""The strong alternative: one boosted model of the past day over all campaigns, every hour.
-
-The past day as weighted rows: what contenders with models of their own are trained on.
+"""The strong alternative: one boosted model of the past day over all campaigns, every hour; and the
+rows of the past day, which models are trained on.
 """
 
 from collections.abc import Mapping
@@ -14,11 +13,11 @@ from scipy.special import expit, logit
 
 from calibrators.bins.history import History
 from calibrators.samples import Floats, Integers
-from research.leaderboard.accumulator import log_losses
-from research.leaderboard.method import Served
+from evaluation.metrics.loss import sample_losses
+from research.leaderboard.method import Predictor
 
 HOURS: Final = 24
-"""Hours that models are trained on, as all per-campaign contenders are."""
+"""Hours that models are trained on, as all per-campaign methods are."""
 
 _LOWEST_SCORE = 1e-9
 
@@ -80,7 +79,6 @@ PARAMETERS: Final[Mapping[str, Any]] = {
 truth, which only helps it. Cells are rows with weights, so leaves are bounded by curvature."""
 
 _FIRST_CHOICE_HOURS = 6
-_LOWEST = 1e-6
 
 
 class BoostedMaps:
@@ -98,8 +96,8 @@ class BoostedMaps:
         self._fitted_at = 0
         self._losses = np.zeros(len(ROUNDS))
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
-        """See `Contender`."""
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
+        """See `LeaderboardMethod`."""
         behind = ceil(history.as_of)
         if self._booster is None:
             self._train(history, campaigns, behind - _FIRST_CHOICE_HOURS)
@@ -116,20 +114,21 @@ class BoostedMaps:
 
     def _compare(self, cells: CellRows) -> None:
         for place, rounds in enumerate(ROUNDS):
-            p = np.clip(self._serving(rounds)(cells.rows, cells.scores), _LOWEST, 1.0 - _LOWEST)
-            self._losses[place] += cells.weights @ log_losses(p, cells.outcomes)
+            p = self._serving(rounds)(cells.rows, cells.scores)
+            positives = cells.weights * cells.outcomes
+            self._losses[place] += sample_losses(p, positives, cells.weights).sum()
 
-    def _serving(self, rounds: int) -> Served:
+    def _serving(self, rounds: int) -> Predictor:
         booster = self._booster
 
-        def serve(rows: Integers, scores: Floats) -> Floats:
+        def predict(rows: Integers, scores: Floats) -> Floats:
             if booster is None or not len(rows):
                 return scores
             moved = booster.predict(_features(rows, scores), raw_score=True, num_iteration=rounds)
             probabilities: Floats = expit(log_odds(scores) + np.asarray(moved))
             return probabilities
 
-        return serve
+        return predict
 
 
 def _data(cells: CellRows) -> lightgbm.Dataset:

@@ -1,8 +1,4 @@
-"""`sirocco backtest --compare`: what was asked for, and its run.
-
-What `sirocco backtest --compare` runs: regimes, a jump, or a log.
-How long a jump hurts, by the time between refits.
-"""
+"""`sirocco backtest --compare`: its options, and its run on regimes, around a jump, or on a log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,31 +13,31 @@ from app.cli.options import refuse
 from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
 from app.errors import CommandError, invocation
 from app.results.scored_events import first_evaluated_hour
-from research.leaderboard import CONTENDERS, REGIMES, Distortions, DriftingPlatform, play
-from research.leaderboard.report import Outlets, report_contest
-from research.leaderboard.result import (
-    Contested,
-    ContestResult,
+from research.leaderboard import METHODS, REGIMES, Distortions, DriftingPlatform, prequential
+from research.leaderboard.report import Outputs, report_leaderboard
+from research.leaderboard.result_file import (
     DriftCurves,
+    Leaderboard,
     Origin,
+    TrafficResult,
     merged,
     read_result,
 )
-from research.leaderboard.summary import DRAWS, contested
+from research.leaderboard.summary import DRAWS, traffic_result
 from research.leaderboard.tasks import (
-    Done,
-    HourPlayed,
+    HourDone,
     LogTask,
     RegimeTask,
-    Terms,
+    TaskResult,
+    WindowOptions,
     chosen,
-    chosen_contenders,
+    chosen_methods,
     run_tasks,
 )
 from research.reproduction.page import machine
 
 BEFORE: Final = 4
-JUDGED: Final = 16
+SCORED: Final = 16
 ABOUT: Final = (
     "100 campaigns, CTR 2 %: everyone's level jumps by half a unit of log-odds, at hour 0 to the"
     " minute"
@@ -53,21 +49,21 @@ _REFITS: Final = (("pooled", 60), ("pooled", 15), ("pooled", 5), ("sir", 60))
 
 @dataclass(frozen=True, slots=True)
 class DriftTask:
-    """A contender that is refitted every so many minutes, around the jump of a seed."""
+    """A method that is refitted every so many minutes, around the jump of a seed."""
 
-    contender: str
+    method: str
     minutes: int
     seed: int
 
     @property
     def label(self) -> str:
-        """Contender, refits and seed."""
+        """Method, refits and seed."""
         return f"{self.series}, seed {self.seed}"
 
     @property
     def series(self) -> str:
         """The name of its curve."""
-        return f"{self.contender}, {self.minutes} min"
+        return f"{self.method}, {self.minutes} min"
 
     @property
     def platform(self) -> DriftingPlatform:
@@ -76,31 +72,31 @@ class DriftTask:
 
     @property
     def hours(self) -> int:
-        """Those before the first judged one too."""
-        return self.platform.paths.global_jump_hour - BEFORE + JUDGED
+        """Those before the first scored one too."""
+        return self.platform.paths.global_jump_hour - BEFORE + SCORED
 
-    def play(self, hour_played: HourPlayed, /) -> Done:
+    def run(self, hour_done: HourDone, /) -> TaskResult:
         """See `Task`."""
-        played = play(
-            self.platform, [CONTENDERS[self.contender]()], first_judged=self.hours - JUDGED,
-            judged_hours=JUDGED, minutes=self.minutes, seed=self.seed, progress=hour_played,
+        results = prequential(
+            self.platform, [METHODS[self.method]()], first_scored=self.hours - SCORED,
+            scored_hours=SCORED, minutes=self.minutes, seed=self.seed, progress=hour_done,
         )  # fmt: skip
-        return Done(played, {}, {})
+        return TaskResult(results, {})
 
 
 def drift_tasks(seeds: Sequence[int]) -> list[DriftTask]:
-    """A play for each curve and seed."""
+    """A run for each curve and seed."""
     return [DriftTask(who, minutes, seed) for who, minutes in _REFITS for seed in seeds]
 
 
-def drift_curves(tasks: Sequence[DriftTask], found: Sequence[Done]) -> DriftCurves:
+def drift_curves(tasks: Sequence[DriftTask], found: Sequence[TaskResult]) -> DriftCurves:
     """The mean over the seeds of each curve."""
     curves: dict[str, list[list[float]]] = {}
     for task, done in zip(tasks, found, strict=True):
-        curve = dict(done.played.curve(task.contender))
-        hours = [curve.get(hour, float("nan")) for hour in range(JUDGED)]
+        curve = dict(done.results.curve(task.method))
+        hours = [curve.get(hour, float("nan")) for hour in range(SCORED)]
         curves.setdefault(task.series, []).append(hours)
-    hours = [float(hour - BEFORE) for hour in range(JUDGED)]
+    hours = [float(hour - BEFORE) for hour in range(SCORED)]
     seeds = list(dict.fromkeys(task.seed for task in tasks))
     return DriftCurves(ABOUT, hours, _means(curves), seeds)
 
@@ -110,56 +106,56 @@ def _means(curves: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[fl
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class LeaderboardRun:
     """How methods are compared.
 
     Attributes
     ----------
-    contenders : their names.
+    methods : their names.
     draws : of campaign-days, for the intervals.
-    processes : plays at a time.
+    processes : runs at a time.
     quiet : whether no progress is shown.
     """
 
-    contenders: Sequence[str]
+    methods: Sequence[str]
     draws: int
     processes: int
     quiet: bool
 
     def of_regimes(
-        self, regimes: Sequence[str], seeds: int, judged: int | None, *, drift: bool
-    ) -> ContestResult:
-        """Synthetic traffic of each regime and seed, and a jump too if asked for."""
-        plays = [
-            RegimeTask(name, seed, self.contenders, judged)
+        self, regimes: Sequence[str], seeds: int, scored: int | None, *, drift: bool
+    ) -> Leaderboard:
+        """Synthetic traffic of each regime and seed, and a jump too if requested."""
+        runs = [
+            RegimeTask(name, seed, self.methods, scored)
             for name in regimes
             for seed in range(seeds)
         ]
         jumps = drift_tasks(range(seeds)) if drift else []
-        done = run_tasks([*plays, *jumps], self.processes, shown=not self.quiet)
+        done = run_tasks([*runs, *jumps], self.processes, shown=not self.quiet)
         found = [
             self._regime(name, done[place * seeds : (place + 1) * seeds])
             for place, name in enumerate(regimes)
         ]
-        return ContestResult(found, [_origin()], _curves(jumps, done[len(plays) :]))
+        return Leaderboard(found, [_origin()], _curves(jumps, done[len(runs) :]))
 
-    def of_log(self, log: Path, columns: LogColumns, terms: Terms) -> ContestResult:
+    def of_log(self, log: Path, columns: LogColumns, window: WindowOptions) -> Leaderboard:
         """The hours of a log that have a whole window before them."""
         with percent_bar(f"reading {log.name}", shown=not self.quiet) as reached:
             events = read_events(log, columns, reached, most_rows=MOST_ROWS)
-        first_evaluated_hour(events, terms.hours)
-        task = LogTask(log.name, events, self.contenders, terms)
+        first_evaluated_hour(events, window.hours)
+        task = LogTask(log.name, events, self.methods, window)
         done = run_tasks([task], 1, shown=not self.quiet)
-        about = f"windows of {terms.hours} h, bins of {terms.bin_size:,}"
-        found = contested(log.name, about, len(events.campaigns), done, self.draws)
-        return ContestResult([found], [_origin()])
+        about = f"windows of {window.hours} h, bins of {window.bin_size:,}"
+        found = traffic_result(log.name, about, len(events.campaigns), done, self.draws)
+        return Leaderboard([found], [_origin()])
 
-    def _regime(self, name: str, done: Sequence[Done]) -> Contested:
+    def _regime(self, name: str, done: Sequence[TaskResult]) -> TrafficResult:
         regime = REGIMES[name]
-        return contested(name, regime.description, regime.campaigns, done, self.draws)
+        return traffic_result(name, regime.description, regime.campaigns, done, self.draws)
 
 
-def _curves(tasks: Sequence[DriftTask], done: Sequence[Done]) -> DriftCurves | None:
+def _curves(tasks: Sequence[DriftTask], done: Sequence[TaskResult]) -> DriftCurves | None:
     return drift_curves(tasks, done) if tasks else None
 
 
@@ -167,18 +163,18 @@ def _origin() -> Origin:
     return Origin(invocation(), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", machine())
 
 
-_USUAL: Final = Terms()
+_USUAL: Final = WindowOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompareOptions:
     """The options as they were given; None where one was not."""
 
     logs: Sequence[Path]
     regimes: str | None
     seeds: int | None
-    contenders: str | None
-    judged: int | None
+    methods: str | None
+    scored: int | None
     drift: bool
     processes: int | None
     kept: Sequence[Path]
@@ -187,57 +183,63 @@ class Asked:
     draws: int | None
 
 
-def run_contest(asked: Asked, columns: LogColumns, outlets: Outlets) -> None:
-    """Play or read, then show; a `CommandError` for what does not go together."""
-    if asked.draws == 0:
+def run_leaderboard(options: CompareOptions, columns: LogColumns, outputs: Outputs) -> None:
+    """Run or read, then show; a `CommandError` for what does not go together."""
+    if options.draws == 0:
         raise CommandError("--draws 0: must be at least 1 with --compare")
-    outlets.check()
-    if asked.kept:
-        report_contest(_kept(asked), outlets)
+    outputs.check()
+    if options.kept:
+        report_leaderboard(_kept(options), outputs)
         return
-    contest = Contest(
-        chosen_contenders(asked.contenders), asked.draws or DRAWS, asked.processes or 1,
-        outlets.as_json,
+    leaderboard = LeaderboardRun(
+        chosen_methods(options.methods), options.draws or DRAWS, options.processes or 1,
+        outputs.as_json,
     )  # fmt: skip
-    found = _of_log(contest, asked, columns) if asked.logs else _of_regimes(contest, asked)
-    report_contest(found, outlets)
+    found = (
+        _of_log(leaderboard, options, columns)
+        if options.logs
+        else _of_regimes(leaderboard, options)
+    )
+    report_leaderboard(found, outputs)
 
 
-def _kept(asked: Asked) -> ContestResult:
+def _kept(options: CompareOptions) -> Leaderboard:
     given = {
-        "LOG": asked.logs or None,
-        "--regimes": asked.regimes,
-        "--seeds": asked.seeds,
-        "--contenders": asked.contenders,
-        "--drift": asked.drift or None,
-        "--processes": asked.processes,
-        "--draws": asked.draws,
-        "--judged": asked.judged,
-        "--window": asked.window,
-        "--bin-size": asked.bin_size,
+        "LOG": options.logs or None,
+        "--regimes": options.regimes,
+        "--seeds": options.seeds,
+        "--contenders": options.methods,
+        "--drift": options.drift or None,
+        "--processes": options.processes,
+        "--draws": options.draws,
+        "--judged": options.scored,
+        "--window": options.window,
+        "--bin-size": options.bin_size,
     }
-    refuse(given, "does not go with --from: it shows what was played")
-    return merged([read_result(path) for path in asked.kept])
+    refuse(given, "does not go with --from: it shows what was run")
+    return merged([read_result(path) for path in options.kept])
 
 
-def _of_log(contest: Contest, asked: Asked, columns: LogColumns) -> ContestResult:
+def _of_log(
+    leaderboard: LeaderboardRun, options: CompareOptions, columns: LogColumns
+) -> Leaderboard:
     given = {
-        "--regimes": asked.regimes,
-        "--seeds": asked.seeds,
-        "--judged": asked.judged,
-        "--drift": asked.drift or None,
-        "--processes": asked.processes,
+        "--regimes": options.regimes,
+        "--seeds": options.seeds,
+        "--judged": options.scored,
+        "--drift": options.drift or None,
+        "--processes": options.processes,
     }
     refuse(given, "goes with synthetic regimes, not with a log")
-    if len(asked.logs) != 1:
-        raise CommandError(f"{len(asked.logs)} logs are given: --compare takes one, or none")
-    terms = Terms(asked.window or _USUAL.hours, asked.bin_size or _USUAL.bin_size)
-    return contest.of_log(asked.logs[0], columns, terms)
+    if len(options.logs) != 1:
+        raise CommandError(f"{len(options.logs)} logs are given: --compare takes one, or none")
+    window = WindowOptions(options.window or _USUAL.hours, options.bin_size or _USUAL.bin_size)
+    return leaderboard.of_log(options.logs[0], columns, window)
 
 
-def _of_regimes(contest: Contest, asked: Asked) -> ContestResult:
-    given = {"--window": asked.window, "--bin-size": asked.bin_size}
+def _of_regimes(leaderboard: LeaderboardRun, options: CompareOptions) -> Leaderboard:
+    given = {"--window": options.window, "--bin-size": options.bin_size}
     refuse(given, "goes with a log, not with synthetic regimes")
-    only_drift = asked.drift and asked.regimes is None
-    regimes = [] if only_drift else chosen("--regimes", asked.regimes, list(REGIMES))
-    return contest.of_regimes(regimes, asked.seeds or 1, asked.judged, drift=asked.drift)
+    only_drift = options.drift and options.regimes is None
+    regimes = [] if only_drift else chosen("--regimes", options.regimes, list(REGIMES))
+    return leaderboard.of_regimes(regimes, options.seeds or 1, options.scored, drift=options.drift)

@@ -1,6 +1,5 @@
-"""MCGrad, multicalibration by gradient boosting, in an environment of its own.
-
-A model of another environment: a child process that is asked by lines of JSON.
+"""MCGrad, multicalibration by gradient boosting, in an environment of its own: a child process that
+is sent requests as lines of JSON.
 """
 
 import json
@@ -20,7 +19,7 @@ import numpy as np
 from calibrators.bins.history import History
 from calibrators.samples import Floats, Integers
 from research.leaderboard.boosted_maps import CellRows
-from research.leaderboard.method import ContenderAbsent, Served
+from research.leaderboard.method import MethodUnavailable, Predictor
 
 _ONE_THREAD = {f"{kind}_NUM_THREADS": "1" for kind in ("OMP", "OPENBLAS", "MKL")}
 _LONGEST_REASON = 160
@@ -38,8 +37,9 @@ class Child:
 
     Raises
     ------
-    ContenderAbsent
-        When it does not start, and from `ask`: when it answers an error, ends, or takes too long.
+    MethodUnavailable
+        When it does not start, and from `request`: when it answers an error, ends, or takes
+        too long.
     """
 
     def __init__(self, command: Sequence[str], folder: Path, ready_seconds: float) -> None:
@@ -57,7 +57,7 @@ class Child:
                 )
         except OSError as error:
             self._files.cleanup()
-            raise ContenderAbsent(f"{command[0]} does not start: {error.strerror}") from None
+            raise MethodUnavailable(f"{command[0]} does not start: {error.strerror}") from None
         self._end = finalize(self, _ended, self._process, self._files)
         self._answer(ready_seconds)
 
@@ -72,21 +72,21 @@ class Child:
             np.save(paths[name], values)
         return paths
 
-    def ask(self, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def request(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Its answer, which may take so many seconds."""
         pipe = self._process.stdin
         assert pipe is not None
         try:
-            pipe.write(json.dumps(asked).encode() + b"\n")
+            pipe.write(json.dumps(message).encode() + b"\n")
             pipe.flush()
         except (BrokenPipeError, ValueError):
-            raise ContenderAbsent(self._last_words) from None
+            raise MethodUnavailable(self._end_of_errors) from None
         return self._answer(seconds)
 
     @property
-    def _last_words(self) -> str:
-        said = self._errors.read_text(errors="replace") if self._errors.exists() else ""
-        lines = [line for line in said.splitlines() if line.strip()]
+    def _end_of_errors(self) -> str:
+        text = self._errors.read_text(errors="replace") if self._errors.exists() else ""
+        lines = [line for line in text.splitlines() if line.strip()]
         return f"its process has ended: {lines[-1]}" if lines else "its process has ended"
 
     def _answer(self, seconds: float) -> dict[str, Any]:
@@ -95,12 +95,12 @@ class Child:
         ready, _, _ = select([pipe], [], [], seconds)
         if not ready:
             self.close()
-            raise ContenderAbsent(f"no answer within {seconds:.0f} s")
+            raise MethodUnavailable(f"no answer within {seconds:.0f} s")
         line = pipe.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": self._last_words}
+        answer: dict[str, Any] = json.loads(line) if line else {"error": self._end_of_errors}
         if "error" in answer:
             self.close()
-            raise ContenderAbsent(str(answer["error"])[:_LONGEST_REASON])
+            raise MethodUnavailable(str(answer["error"])[:_LONGEST_REASON])
         return answer
 
 
@@ -122,7 +122,7 @@ class McGradMaps:
     """MCGrad on the campaign and the log-odds of the score, on the cells of the past day.
 
     Source: Tax et al., MCGrad: Multicalibration at Web Scale (KDD 2026), their package, with its
-    own settings. A failure of its process is a reason to be absent.
+    own settings. A failure of its process is a reason to be unavailable.
 
     Parameters: command of the child.
     """
@@ -132,8 +132,8 @@ class McGradMaps:
     note: str = "on 24 h, with the settings of its package"
     _child: Child | None = None
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
-        """See `Contender`."""
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
+        """See `LeaderboardMethod`."""
         cells = CellRows.of(history, campaigns)
         if not cells.outcomes.any():
             return lambda rows, scores: scores
@@ -149,13 +149,13 @@ class McGradMaps:
             outcomes=cells.outcomes,
             weights=cells.weights,
         )
-        self._child.ask({"fit": stored}, _FIT_SECONDS)
+        self._child.request({"fit": stored}, _FIT_SECONDS)
 
     def _serve(self, rows: Integers, scores: Floats) -> Floats:
         if not len(rows):
             return scores
         assert self._child is not None
         stored = self._child.stored(rows=rows.astype(np.float64), scores=scores)
-        answer = self._child.ask({"serve": stored}, _SERVE_SECONDS)
+        answer = self._child.request({"serve": stored}, _SERVE_SECONDS)
         probabilities: Floats = np.load(answer["probabilities"])
         return probabilities

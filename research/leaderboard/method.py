@@ -1,6 +1,6 @@
-"""What takes part in a contest: it learns from the past and serves probabilities.
+"""What a method of the leaderboard is: it learns from a history of bins and gives probabilities.
 
-What contenders may learn from: the bins of the hours before the moment, and nothing else.
+It may learn from the bins of the hours before the moment (`Past`), and from nothing else.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from calibrators.methods.refit import Method
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import EventTable
 
-Served = Callable[[Integers, Floats], Floats]
+Predictor = Callable[[Integers, Floats], Floats]
 """Probabilities, (n,), of impressions of the campaigns at `rows`, (n,), with `scores`, (n,)."""
 
 
-class ContenderAbsent(Exception):
-    """A contender that cannot take part here, and why, on one line."""
+class MethodUnavailable(Exception):
+    """A method that cannot be had here, and why, on one line."""
 
 
-class Contender(Protocol):
-    """Learns from a history, serves probabilities; made anew for every play."""
+class LeaderboardMethod(Protocol):
+    """Learns from a history, gives probabilities; made anew for every run."""
 
     @property
     def name(self) -> str:
@@ -35,19 +35,19 @@ class Contender(Protocol):
     def note(self) -> str:
         """What the reader of its figures must know; empty where nothing."""
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
         """What it serves from the history's moment on; rows point at `campaigns`, which are the
-        same in every call of a play.
+        same in every call of a run.
 
         Raises
         ------
-        ContenderAbsent
+        MethodUnavailable
             When it cannot be had here.
         """
 
 
 @dataclass(slots=True)
-class MethodContender:
+class ServiceMethod:
     """A method of the service, refitted with the memory of its last refit; with `trial` as for the
     service's guard, which lets a shape out only after an hour that it has not seen."""
 
@@ -57,28 +57,28 @@ class MethodContender:
     trial: bool = False
     _memory: object = None
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
-        """See `Contender`."""
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
+        """See `LeaderboardMethod`."""
         fitted = self.method.refit(history, memory=self._memory, trial=self.trial)
         self._memory = fitted.memory
-        return served_by(fitted.atlas, campaigns)
+        return predictor_of(fitted.atlas, campaigns)
 
 
-def served_by(atlas: Atlas, campaigns: tuple[str, ...]) -> Served:
+def predictor_of(atlas: Atlas, campaigns: tuple[str, ...]) -> Predictor:
     """What an atlas serves."""
     rows_of = atlas.rows(campaigns)
     return lambda rows, scores: atlas.look_up(rows_of[rows], scores)
 
 
 KEPT_HOURS = 96
-"""Hours kept; no contender may look further back."""
+"""Hours kept; no method may look further back."""
 
 _BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedHistory(History):
-    """A history whose windows are summed once for all contenders that ask for the same hours."""
+    """A history whose windows are summed once for all methods that ask for the same hours."""
 
     _known: dict[tuple[int, int], list[BinsTable]] = field(default_factory=dict)
 

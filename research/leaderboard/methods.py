@@ -1,7 +1,5 @@
-"""Every contender by name.
-
-Contenders that take too long to be refitted every hour.
-SIR to the letter of its paper: what the repository's own is compared with.
+"""The methods of the leaderboard by name: the service's own as they are served, their rivals, and
+SIR to the letter of its paper.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,38 +22,37 @@ from calibrators.registry import make_calibrator
 from calibrators.samples import Integers
 from research.leaderboard.boosted_maps import BoostedMaps
 from research.leaderboard.mcgrad_maps import McGradMaps
-from research.leaderboard.method import Contender, MethodContender, Served
+from research.leaderboard.method import LeaderboardMethod, Predictor, ServiceMethod
+
+BIN_SIZE: Final = 1000
 
 
 @dataclass(slots=True)
-class Seldom:
-    """A contender that is refitted every `hours_between` hours and serves what it learnt last."""
+class RefitInterval:
+    """A method that is refitted every `hours_between` hours and predicts by what it learnt last."""
 
-    contender: Contender
+    method: LeaderboardMethod
     hours_between: float
-    _served: Served | None = None
+    _predictor: Predictor | None = None
     _refitted_at: float = -np.inf
 
     @property
     def name(self) -> str:
-        """The contender's."""
-        return self.contender.name
+        """The method's."""
+        return self.method.name
 
     @property
     def note(self) -> str:
-        """See `Contender`."""
+        """See `LeaderboardMethod`."""
         mine = f"refitted every {self.hours_between:g} h only, because it takes so long"
-        return f"{mine}; {self.contender.note}" if self.contender.note else mine
+        return f"{mine}; {self.method.note}" if self.method.note else mine
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
-        """See `Contender`."""
-        if self._served is None or history.as_of >= self._refitted_at + self.hours_between:
-            self._served = self.contender.refit(history, campaigns)
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
+        """See `LeaderboardMethod`."""
+        if self._predictor is None or history.as_of >= self._refitted_at + self.hours_between:
+            self._predictor = self.method.refit(history, campaigns)
             self._refitted_at = history.as_of
-        return self._served
-
-
-BIN_SIZE: Final = 1000
+        return self._predictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,43 +115,43 @@ def _reached(units: Integers, rows: Integers) -> tuple[Integers, Integers]:
 
 
 PER_CAMPAIGN: Final = ("isotonic", "platt", "temperature", "beta", "bbq", "sir", "sir_published")
-"""The contenders that fit each campaign by itself."""
+"""The methods that fit each campaign by itself."""
 
 _SHARED_NOTE = "a campaign without enough data in 24 h gets the target's map, which favours it"
 
 
-def _identity() -> Contender:
+def _identity() -> LeaderboardMethod:
     calibrator = make_calibrator("identity", BIN_SIZE)
-    return MethodContender("identity", PerCampaign(calibrator))
+    return ServiceMethod("identity", PerCampaign(calibrator))
 
 
-def _per_campaign(name: str) -> Callable[[], Contender]:
-    def make() -> Contender:
+def _per_campaign(name: str) -> Callable[[], LeaderboardMethod]:
+    def make() -> LeaderboardMethod:
         method = PerCampaign(make_calibrator(name, BIN_SIZE))
-        return MethodContender(name, method, _SHARED_NOTE)
+        return ServiceMethod(name, method, _SHARED_NOTE)
 
     return make
 
 
-def _bbq() -> Contender:
-    return Seldom(_per_campaign("bbq")(), 3)
+def _bbq() -> LeaderboardMethod:
+    return RefitInterval(_per_campaign("bbq")(), 3)
 
 
-def _mcgrad() -> Contender:
-    return Seldom(McGradMaps(), 6)
+def _mcgrad() -> LeaderboardMethod:
+    return RefitInterval(McGradMaps(), 6)
 
 
-def _published_sir() -> Contender:
+def _published_sir() -> LeaderboardMethod:
     note = "Algorithm 1 to the letter; the identity where it gives no map"
-    return MethodContender("sir_published", PublishedSir(), note)
+    return ServiceMethod("sir_published", PublishedSir(), note)
 
 
-def _pooled() -> Contender:
+def _pooled() -> LeaderboardMethod:
     note = "with the guard's delay of an hour for shapes, without its choices"
-    return MethodContender("pooled", Pooled(), note, trial=True)
+    return ServiceMethod("pooled", Pooled(), note, trial=True)
 
 
-CONTENDERS: Mapping[str, Callable[[], Contender]] = MappingProxyType(
+METHODS: Mapping[str, Callable[[], LeaderboardMethod]] = MappingProxyType(
     {
         "identity": _identity,
         **{name: _per_campaign(name) for name in PER_CAMPAIGN[:-1]},
@@ -165,4 +162,4 @@ CONTENDERS: Mapping[str, Callable[[], Contender]] = MappingProxyType(
         "pooled": _pooled,
     }
 )
-"""How each contender is made; one for every play."""
+"""How each method is made; one for every run."""

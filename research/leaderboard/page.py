@@ -1,4 +1,4 @@
-"""The report of a contest."""
+"""The HTML report of the leaderboard."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -8,15 +8,15 @@ from app.reports.charts.by_name import differences_chart
 from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.formatting import shown
-from research.leaderboard.picture import contest_chart
-from research.leaderboard.result import (
+from research.leaderboard.picture import leaderboard_chart
+from research.leaderboard.result_file import (
     EXCESS,
     GC_3,
     GC_3_TRUE,
     LOG_LOSS,
-    Contested,
-    ContestResult,
     DriftCurves,
+    Leaderboard,
+    TrafficResult,
 )
 from research.leaderboard.tables import (
     HEADINGS,
@@ -28,36 +28,36 @@ from research.leaderboard.tables import (
     columns_of,
     overall_rows,
     short_notes,
+    target_cells,
+    target_summary,
     title_of,
-    verdict_texts,
-    verdict_words,
 )
 from research.leaderboard.targets import (
-    HERO,
+    DEFAULT_METHOD,
     NO_WORSE,
     PUBLISHED,
-    Verdict,
+    TargetResult,
     geometric_means,
     ratio_to_published,
-    verdicts_of,
+    target_results,
 )
 
 _TITLES: Final = {EXCESS: "Excess log loss", GC_3_TRUE: "GC-3*", LOG_LOSS: "Log loss", GC_3: "GC-3"}
 
 
-def contest_page(result: ContestResult, footer: str) -> Page:
+def leaderboard_page(result: Leaderboard, footer: str) -> Page:
     """The page that `sirocco backtest --compare --report` writes."""
-    known = [found for found in result.contested if found.truth_known]
+    known = [found for found in result.traffic if found.truth_known]
     sections = [*([_overall(result, known)] if len(known) > 1 else [])]
-    if verdicts_of(result):
+    if target_results(result):
         sections.append(_targets(result))
-    sections += [_regime(found) for found in result.contested]
+    sections += [_regime(found) for found in result.traffic]
     if result.drift is not None:
         sections.append(_drift(result.drift))
     return Page(
         title=_title(result),
-        subtitle=", ".join(found.name for found in result.contested),
-        verdict=_verdict(result),
+        subtitle=", ".join(found.name for found in result.traffic),
+        verdict=_conclusion(result),
         tiles=_tiles(result),
         sections=sections,
         warnings=_warnings(result),
@@ -65,26 +65,27 @@ def contest_page(result: ContestResult, footer: str) -> Page:
     )
 
 
-def _title(result: ContestResult) -> str:
-    logs = [found.name for found in result.contested if not found.truth_known]
+def _title(result: Leaderboard) -> str:
+    logs = [found.name for found in result.traffic if not found.truth_known]
     return f"Calibrators compared on {logs[0]}" if len(logs) == 1 else "Calibrators compared"
 
 
-def _verdict(result: ContestResult) -> str:
-    found = verdicts_of(result)
+def _conclusion(result: Leaderboard) -> str:
+    found = target_results(result)
     return (
-        verdict_words(found)
+        target_summary(found)
         if found
-        else f"No targets were set: what counts is below, {HERO} against each other method."
+        else "No targets were set: what counts is below,"
+        f" {DEFAULT_METHOD} against each other method."
     )
 
 
-def _warnings(result: ContestResult) -> list[str]:
+def _warnings(result: Leaderboard) -> list[str]:
     missing = dict.fromkeys(
-        (name, reason) for found in result.contested for name, reason in found.missing.items()
+        (name, reason) for found in result.traffic for name, reason in found.missing.items()
     )
-    logs = [found for found in result.contested if not found.truth_known]
-    rough = [f"{found.name}: {said}" for found in logs for said in block_notes(found)]
+    logs = [found for found in result.traffic if not found.truth_known]
+    rough = [f"{found.name}: {line}" for found in logs for line in block_notes(found)]
     return [
         *(f"{name} did not run: {reason}" for name, reason in missing),
         *rough,
@@ -92,31 +93,35 @@ def _warnings(result: ContestResult) -> list[str]:
     ]
 
 
-def _tiles(result: ContestResult) -> list[Tile]:
+def _tiles(result: Leaderboard) -> list[Tile]:
     tiles = []
     for metric in (EXCESS, GC_3_TRUE):
-        ends = geometric_means(result, metric).get(HERO)
+        ends = geometric_means(result, metric).get(DEFAULT_METHOD)
         if ends is not None:
             note = f"of {PUBLISHED}'s, over all regimes"
             tiles.append(
-                Tile(f"{_TITLES[metric]}, {HERO}", f"{shown(100 * ends.value, '.0f')} %", note)
+                Tile(
+                    f"{_TITLES[metric]}, {DEFAULT_METHOD}",
+                    f"{shown(100 * ends.value, '.0f')} %",
+                    note,
+                )
             )
-    verdicts = verdicts_of(result)
-    if verdicts:
-        met = sum(verdict.met is True for verdict in verdicts)
-        tiles.append(Tile("Targets met", f"{met} of {len(verdicts)}", good=met == len(verdicts)))
+    targets = target_results(result)
+    if targets:
+        met = sum(each.met is True for each in targets)
+        tiles.append(Tile("Targets met", f"{met} of {len(targets)}", good=met == len(targets)))
     return tiles
 
 
-def _overall(result: ContestResult, known: list[Contested]) -> Section:
+def _overall(result: Leaderboard, known: list[TrafficResult]) -> Section:
     charts: list[Chart | Table] = [_ratios(result, known, m) for m in (EXCESS, GC_3_TRUE)]
     columns = ("method", "excess", "least to most", "GC-3*", "least to most")
     table = Table(columns, overall_rows(result), f"Geometric means of the ratios to {PUBLISHED}")
     return Section("All regimes", HOW_TO_READ, [*charts, table])
 
 
-def _ratios(result: ContestResult, known: list[Contested], metric: str) -> Chart:
-    names = [name for name in result.contenders if any(name in found.rows for found in known)]
+def _ratios(result: Leaderboard, known: list[TrafficResult], metric: str) -> Chart:
+    names = [name for name in result.methods if any(name in found.rows for found in known)]
     percents = [
         (found.name, *(_percent(ratio_to_published(found, name, metric)) for name in names))
         for found in known
@@ -126,7 +131,7 @@ def _ratios(result: ContestResult, known: list[Contested], metric: str) -> Chart
         title,
         f"In percent of {PUBLISHED}, on a logarithmic axis; left is better, 0 is the truth. A"
         " triangle at the edge lies beyond the axis.",
-        contest_chart(result, metric, title).inline(),
+        leaderboard_chart(result, metric, title).inline(),
         Table(("regime, %", *names), percents),
     )
 
@@ -135,35 +140,35 @@ def _percent(ratio: float) -> str:
     return shown(100 * ratio, ",.1f")
 
 
-def _targets(result: ContestResult) -> Section:
-    verdicts = verdicts_of(result)
-    text = f"Ratios of {HERO} to the other, with 95 % intervals over campaign-days."
+def _targets(result: Leaderboard) -> Section:
+    targets = target_results(result)
+    text = f"Ratios of {DEFAULT_METHOD} to the other, with 95 % intervals over campaign-days."
     headings = ("regime", *(heading.replace("\n", " ") for heading in HEADINGS.values()))
     rows = [
         (regime, *(_cell({v.target: v for v in found}, name) for name in HEADINGS))
-        for regime, found in ((r, list(vs)) for r, vs in groupby(verdicts, lambda v: v.regime))
+        for regime, found in ((r, list(vs)) for r, vs in groupby(targets, lambda v: v.regime))
     ]
-    return Section("Targets", text, [Table(headings, rows), _each(verdicts)])
+    return Section("Targets", text, [Table(headings, rows), _each(targets)])
 
 
-def _cell(verdicts: Mapping[str, Verdict], target: str) -> str:
-    verdict = verdicts[target]
-    value, _, interval = verdict_texts(verdict)
-    return f"{'missed: ' if verdict.met is False else ''}{value} ({interval})"
+def _cell(targets: Mapping[str, TargetResult], target: str) -> str:
+    found = targets[target]
+    value, _, interval = target_cells(found)
+    return f"{'missed: ' if found.met is False else ''}{value} ({interval})"
 
 
-def _each(verdicts: Sequence[Verdict]) -> Table:
+def _each(targets: Sequence[TargetResult]) -> Table:
     rows = []
-    for verdict in verdicts:
-        unit = ", x 10^6" if verdict.target == NO_WORSE else ""
-        value, limit, interval = verdict_texts(verdict)
-        what = (verdict.regime, f"{verdict.target}{unit}", verdict.against)
-        rows.append((*what, MET[verdict.met], value, limit, interval))
+    for each in targets:
+        unit = ", x 10^6" if each.target == NO_WORSE else ""
+        value, limit, interval = target_cells(each)
+        what = (each.regime, f"{each.target}{unit}", each.against)
+        rows.append((*what, MET[each.met], value, limit, interval))
     columns = ("regime", "target", "against", "", "value", "limit", "95 % interval")
     return Table(columns, rows, "Every target")
 
 
-def _regime(found: Contested) -> Section:
+def _regime(found: TrafficResult) -> Section:
     columns = columns_of(found)
     rows = [
         (name, *(column.text(found.value(name, metric)) for metric, column in columns.items()))
@@ -178,7 +183,7 @@ def _regime(found: Contested) -> Section:
     return Section(found.name, f"{heading}.\n\n{much}.{how}", [*charts, table])
 
 
-def _forest(found: Contested, metric: str) -> Chart:
+def _forest(found: TrafficResult, metric: str) -> Chart:
     unit = 1.0 if metric in (GC_3, GC_3_TRUE) else MILLION
     names = [name for name in found.differences if metric in found.differences[name]]
     ends = [found.differences[name][metric] for name in names]
@@ -187,9 +192,9 @@ def _forest(found: Contested, metric: str) -> Chart:
         [unit * end.value for end in ends],
         [unit * end.lower for end in ends],
         [unit * end.upper for end in ends],
-        f"{_TITLES[metric]}: {HERO} less the other{'' if unit == 1 else ', x 10^6'}",
-        f"Left of the line {HERO} is better. The bar is the 95 % interval over campaign-days; a"
-        " filled mark is beyond chance.",
+        f"{_TITLES[metric]}: {DEFAULT_METHOD} less the other{'' if unit == 1 else ', x 10^6'}",
+        f"Left of the line {DEFAULT_METHOD} is better. The bar is the 95 % interval over"
+        f" {found.blocks.unit}; a filled mark is beyond chance.",
         heading="method",
     )
 

@@ -12,9 +12,9 @@ import numpy as np
 from app.reports.drawing import POINTS, RESERVED, drawn
 from app.reports.labels import number, width
 from app.results.formatting import clean, shortened
-from research.leaderboard.result import EXCESS, GC_3_TRUE, Contested, ContestResult, Ends
+from research.leaderboard.result_file import EXCESS, GC_3_TRUE, Interval, Leaderboard, TrafficResult
 from research.leaderboard.targets import (
-    HERO,
+    DEFAULT_METHOD,
     IDENTITY,
     PUBLISHED,
     geometric_means,
@@ -58,7 +58,7 @@ class Stroke:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Text:
     """A line of text; `x`, `y` is where its base line begins, ends or has its middle."""
 
     x: float
@@ -70,7 +70,7 @@ class Words:
     bold: bool = False
 
 
-Mark = Dot | Stroke | Words
+Mark = Dot | Stroke | Text
 
 SQUARE: Final = ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9))
 DIAMOND: Final = ((0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0))
@@ -143,7 +143,7 @@ def _paint(axes: "Axes", mark: Mark, colours: Mapping[str, str]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle, Polygon
 
-    if isinstance(mark, Words):
+    if isinstance(mark, Text):
         axes.text(
             mark.x, mark.y, clean(mark.text), fontsize=mark.size, ha=mark.align,
             va="baseline", color=colours[mark.colour], parse_math=False,
@@ -170,7 +170,7 @@ _LEAST, _MOST = 4.0, 1_000.0
 _TARGETS: Final = {EXCESS: 25.0, GC_3_TRUE: 45.0}
 _TITLE: Final = "Excess log loss: how far calibrated probabilities stay from the truth"
 _AXIS: Final = 62.0
-_ROOM: Final = 46.0
+_TICK_SPACING: Final = 46.0
 _BESIDE: Final = 18.0
 _MEAN: Final = "geometric mean, where scores err"
 _LAST: Final = "all regimes"
@@ -179,7 +179,7 @@ _LAST: Final = "all regimes"
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """The measures of a picture: `left` and `right` of the axis, the first row's top; `whole` for
-    one that stands by itself, with a title, and words beside each row."""
+    one that stands by itself, with a title, and text beside each row."""
 
     width: float
     edge: float
@@ -208,62 +208,62 @@ class _Look:
 
 _OTHERS: Final = _Look("other maps per campaign", "muted", 4.2)
 _LOOKS: Final = {
-    HERO: _Look("pooled, the default", "series-2", 8.5, edge_width=1.6),
+    DEFAULT_METHOD: _Look("pooled, the default", "series-2", 8.5, edge_width=1.6),
     PUBLISHED: _Look("SIR as published", "series-1", 5.6, DIAMOND),
     "lightgbm": _Look("LightGBM", "series-3", 5.8, TRIANGLE),
     "mcgrad": _Look("MCGrad", "series-5", 5.4, SQUARE),
     IDENTITY: _Look("scores as they are", "card", 4.6, edge="muted", edge_width=1.8),
 }
-_ORDER: Final = ("", IDENTITY, PUBLISHED, "mcgrad", "lightgbm", HERO)
+_ORDER: Final = ("", IDENTITY, PUBLISHED, "mcgrad", "lightgbm", DEFAULT_METHOD)
 
 
-def contest_picture(result: ContestResult) -> Drawing:
+def leaderboard_picture(result: Leaderboard) -> Drawing:
     """Rows are regimes whose truth is known, dots methods, in percent of SIR as published."""
     return _picture(result, EXCESS, _ALONE, _TITLE)
 
 
-def contest_chart(result: ContestResult, metric: str, title: str) -> Drawing:
+def leaderboard_chart(result: Leaderboard, metric: str, title: str) -> Drawing:
     """The same as a chart of a page, of the excess log loss or of GC-3*."""
     return _picture(result, metric, _IN_PAGE, title)
 
 
-def _picture(result: ContestResult, metric: str, frame: _Frame, title: str) -> Drawing:
-    held = [found for found in result.contested if _has_ratio(found, metric)]
-    rows = [_Row.of(found, metric) for found in held]
+def _picture(result: Leaderboard, metric: str, frame: _Frame, title: str) -> Drawing:
+    known = [found for found in result.traffic if _has_ratio(found, metric)]
+    rows = [_Row.of(found, metric) for found in known]
     if len(rows) > 1:
         rows.append(_Row.over_all(result, metric))
     axis = _Axis.of(rows, frame, metric)
     ran = {name for row in rows for name in row.percents}
     keys, top = _keys(ran, frame)
     top += 24.0 if frame.whole else 12.0
-    marks: list[Mark] = [*(_head(held, frame) if frame.whole else ()), *keys]
+    marks: list[Mark] = [*(_head(known, frame) if frame.whole else ()), *keys]
     marks += _grid(axis, top, len(rows))
     for place, row in enumerate(rows):
         marks += _row(row, axis, top + frame.row * (place + 0.5))
     return Drawing(frame.width, top + frame.row * len(rows) + _AXIS, title, marks)
 
 
-def _has_ratio(found: Contested, metric: str) -> bool:
+def _has_ratio(found: TrafficResult, metric: str) -> bool:
     return found.truth_known and found.value(PUBLISHED, metric) > 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A name, what it is, and each contender's metric in percent of that of SIR as published."""
+    """A name, what it is, and each method's metric in percent of that of SIR as published."""
 
     name: str
     about: str
     percents: dict[str, float]
 
     @classmethod
-    def of(cls, found: Contested, metric: str) -> "_Row":
+    def of(cls, found: TrafficResult, metric: str) -> "_Row":
         percents = {name: 100 * ratio_to_published(found, name, metric) for name in found.rows}
         known = {name: value for name, value in percents.items() if not math.isnan(value)}
         return cls(found.name, found.about.partition(":")[0], known)
 
     @classmethod
-    def over_all(cls, result: ContestResult, metric: str) -> "_Row":
-        means: dict[str, Ends] = geometric_means(result, metric)
+    def over_all(cls, result: Leaderboard, metric: str) -> "_Row":
+        means: dict[str, Interval] = geometric_means(result, metric)
         percents = {name: 100 * ends.value for name, ends in means.items()}
         return cls(_LAST, _MEAN, percents)
 
@@ -285,18 +285,18 @@ class _Axis:
         high = min(max([150.0, *drawn]) * 1.2, _MOST)
         return cls(max(low, _LEAST), high, target, frame)
 
-    def place(self, percent: float) -> float:
+    def position(self, percent: float) -> float:
         """Where a value stands."""
         share = math.log(percent / self.low) / math.log(self.high / self.low)
         return self.frame.left + share * (self.frame.width - self.frame.right - self.frame.left)
 
 
-def _head(held: Sequence[Contested], frame: _Frame) -> Iterator[Mark]:
-    seeds = max((len(found.seeds) for found in held), default=0)
+def _head(known: Sequence[TrafficResult], frame: _Frame) -> Iterator[Mark]:
+    seeds = max((len(found.seeds) for found in known), default=0)
     mean = f"; mean of {seeds} seeds" if seeds > 1 else ""
-    said = f"In % of SIR as published, logarithmic{mean}. Left is better, 0 % is the truth."
-    yield Words(frame.edge, 36, _TITLE, 19, bold=True)
-    yield Words(frame.edge, 58, said, 13, "muted")
+    subtitle = f"In % of SIR as published, logarithmic{mean}. Left is better, 0 % is the truth."
+    yield Text(frame.edge, 36, _TITLE, 19, bold=True)
+    yield Text(frame.edge, 58, subtitle, 13, "muted")
 
 
 def _keys(ran: set[str], frame: _Frame) -> tuple[list[Mark], float]:
@@ -310,36 +310,38 @@ def _keys(ran: set[str], frame: _Frame) -> tuple[list[Mark], float]:
             if x > frame.edge + 6 and x + wide > frame.width:
                 x, y = frame.edge + 6, y + 20
             marks.append(_dot(look, x, y - 4.5))
-            marks.append(Words(x + 13, y, look.label, frame.text, bold=kind == HERO))
+            marks.append(Text(x + 13, y, look.label, frame.text, bold=kind == DEFAULT_METHOD))
             x += wide
     return marks, y
 
 
 def _kind(name: str) -> str:
-    """The look of a contender is its own, or that of all others."""
+    """The look of a method is its own, or that of all others."""
     return name if name in _LOOKS else ""
 
 
 def _grid(axis: _Axis, top: float, rows: int) -> Iterator[Mark]:
     bottom = top + axis.frame.row * rows + 4
     for tick in _ticks(axis):
-        x = axis.place(tick)
+        x = axis.position(tick)
         yield Stroke(x, top - 4, x, bottom, "grid")
-        yield Words(x, bottom + 18, f"{tick:,} %", 12.5, "muted", "center")
-    for percent, said, dashes in ((axis.target, "target", (4, 3)), (100.0, "SIR", ())):
-        x = axis.place(percent)
+        yield Text(x, bottom + 18, f"{tick:,} %", 12.5, "muted", "center")
+    for percent, label, dashes in ((axis.target, "target", (4, 3)), (100.0, "SIR", ())):
+        x = axis.position(percent)
         yield Stroke(x, top - 4, x, bottom, "faint", 1.4, dashes)
-        yield Words(x, bottom + 35, said, 12.5, "muted", "center")
+        yield Text(x, bottom + 35, label, 12.5, "muted", "center")
 
 
 def _ticks(axis: _Axis) -> list[int]:
     """Those that have room beside each other; that of SIR comes first."""
-    held: list[int] = []
+    ticks: list[int] = []
     for tick in sorted(_TICKS, key=lambda tick: (tick != 100, -tick)):
-        x = axis.place(tick)
-        if axis.low <= tick <= axis.high and all(abs(x - axis.place(t)) > _ROOM for t in held):
-            held.append(tick)
-    return held
+        x = axis.position(tick)
+        if axis.low <= tick <= axis.high and all(
+            abs(x - axis.position(t)) > _TICK_SPACING for t in ticks
+        ):
+            ticks.append(tick)
+    return ticks
 
 
 def _row(row: _Row, axis: _Axis, y: float) -> Iterator[Mark]:
@@ -348,21 +350,21 @@ def _row(row: _Row, axis: _Axis, y: float) -> Iterator[Mark]:
         top = y - frame.row / 2
         yield Stroke(frame.edge, top, frame.width - frame.edge, top, "faint", 1.0)
     if frame.whole:
-        yield Words(frame.edge, y - 2, shortened(row.name, 24), 14.5, bold=True)
-        yield Words(frame.edge, y + 15, shortened(row.about, 34), 12, "muted")
+        yield Text(frame.edge, y - 2, shortened(row.name, 24), 14.5, bold=True)
+        yield Text(frame.edge, y + 15, shortened(row.about, 34), 12, "muted")
     else:
-        yield Words(frame.edge, y + 4, shortened(row.name, 13), frame.text)
+        yield Text(frame.edge, y + 4, shortened(row.name, 13), frame.text)
     yield from _dots(row, axis, y)
-    if HERO in row.percents:
-        said, size = f"{number(row.percents[HERO], 2)} %", 18.0 if frame.whole else 13.0
+    if DEFAULT_METHOD in row.percents:
+        label, size = f"{number(row.percents[DEFAULT_METHOD], 2)} %", 18.0 if frame.whole else 13.0
         x = frame.width - frame.edge
-        yield Words(x, y + size / 3, said, size, "series-2", "right", bold=True)
+        yield Text(x, y + size / 3, label, size, "series-2", "right", bold=True)
 
 
 def _dots(row: _Row, axis: _Axis, y: float) -> Iterator[Mark]:
     inside = [v for v in row.percents.values() if axis.low <= v <= axis.high]
     if inside:
-        ends = axis.place(min(inside)), axis.place(max(inside))
+        ends = axis.position(min(inside)), axis.position(max(inside))
         yield Stroke(ends[0], y, ends[1], y, "faint", 2.0)
     for kind in _ORDER:
         for name, percent in row.percents.items():
@@ -377,7 +379,7 @@ def _placed(look: _Look, axis: _Axis, percent: float, y: float, beyond: int) -> 
         return _dot(look, axis.frame.left - 16 - _BESIDE * beyond, y, LEFTWARD)
     if percent > axis.high:
         return _dot(look, axis.frame.width - axis.frame.right + 8, y, RIGHTWARD)
-    return _dot(look, axis.place(percent), y)
+    return _dot(look, axis.position(percent), y)
 
 
 def _dot(

@@ -1,8 +1,7 @@
-"""The platform of a contest: known true probabilities, far more ways to be wrong.
+"""Synthetic traffic with known true probabilities: the regimes on which methods are compared.
 
-What is wrong with the scores of a contest's platform, in log-odds and campaign by campaign.
-How levels move from hour to hour on a contest's platform: drift, days and jumps.
-The regimes of a contest: the kinds of traffic on which calibrators are compared.
+Scores are wrong in log-odds by campaign (`Curves`, `Stairs`), and levels move from hour to hour
+(`Paths`): drift, daily cycle, jumps. Each of the REGIMES says how much of it there is.
 """
 
 from collections.abc import Mapping
@@ -311,7 +310,7 @@ class Regime:
     ----------
     description : what it is, in one line, for the report.
     campaigns, impressions_per_hour, ctr, distortions : as in `DriftingPlatform`.
-    first_judged, judged_hours : which hours are judged.
+    first_scored, scored_hours : which hours are scored.
     """
 
     description: str
@@ -319,8 +318,8 @@ class Regime:
     impressions_per_hour: float
     ctr: float
     distortions: Distortions
-    first_judged: int = 48
-    judged_hours: int = 48
+    first_scored: int = 48
+    scored_hours: int = 48
 
     def platform(self, seed: int) -> DriftingPlatform:
         """The platform of one seed."""
@@ -379,12 +378,12 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             Distortions(level=0.25, rungs=True, drift=0.06, walk=0.02, day=0.06),
         ),
         "many": Regime(
-            "10,000 campaigns, CTR 2 %: 8 hours judged, most campaigns nearly without clicks",
+            "10,000 campaigns, CTR 2 %: 8 hours scored, most campaigns nearly without clicks",
             10_000,
             60_000,
             0.02,
             _USUAL,
-            judged_hours=8,
+            scored_hours=8,
         ),
         "calibrated": Regime(
             "200 campaigns, CTR 1 %: every score is true already",
@@ -392,7 +391,7 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             25_000,
             0.01,
             Distortions(),
-            judged_hours=24,
+            scored_hours=24,
         ),
     }
 )

@@ -1,6 +1,5 @@
-"""What a contest ends with: tables or JSON, the page, the picture, the Markdown page.
-
-The tables of a contest in a Markdown page, between two marks; the rest of it is kept.
+"""What a run of the leaderboard writes: tables or JSON, the report, the picture, and its tables in
+a Markdown page, between two marks; the rest of that page is kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +15,14 @@ from app.errors import FAILED, CommandError, invocation
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture
 from app.results.formatting import shown
-from research.leaderboard.page import contest_page
-from research.leaderboard.picture import contest_picture
-from research.leaderboard.result import (
+from research.leaderboard.page import leaderboard_page
+from research.leaderboard.picture import leaderboard_picture
+from research.leaderboard.result_file import (
     LOG_LOSS,
-    Contested,
-    ContestResult,
     DriftCurves,
-    Ends,
+    Interval,
+    Leaderboard,
+    TrafficResult,
     result_json,
 )
 from research.leaderboard.tables import (
@@ -35,11 +34,11 @@ from research.leaderboard.tables import (
     difference_text,
     overall_rows,
     short_notes,
-    show_contest,
-    verdict_texts,
-    verdict_words,
+    show_leaderboard,
+    target_cells,
+    target_summary,
 )
-from research.leaderboard.targets import HERO, NO_WORSE, Verdict, verdicts_of
+from research.leaderboard.targets import DEFAULT_METHOD, NO_WORSE, TargetResult, target_results
 
 BEGIN: Final = "<!-- written by sirocco backtest --compare --write: do not change -->"
 END: Final = "<!-- end of what is written -->"
@@ -56,7 +55,7 @@ def check_marks(path: Path) -> None:
         raise CommandError(f"{path}: must have the line {BEGIN} once, and behind it {END}")
 
 
-def write_between_marks(result: ContestResult, path: Path) -> None:
+def write_between_marks(result: Leaderboard, path: Path) -> None:
     """Replace what stands between the marks."""
     check_marks(path)
     text = path.read_text(encoding="utf-8")
@@ -69,14 +68,14 @@ def write_between_marks(result: ContestResult, path: Path) -> None:
         raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
 
 
-def markdown_lines(result: ContestResult) -> Iterator[str]:
+def markdown_lines(result: Leaderboard) -> Iterator[str]:
     """Targets, all regimes, each of them, logs, the jump, and where all of it comes from."""
-    verdicts = verdicts_of(result)
-    known = [found for found in result.contested if found.truth_known]
-    logs = [found for found in result.contested if not found.truth_known]
-    yield from (f"**{_wrapped(said)}**\n" for said in short_notes(result))
-    if verdicts:
-        yield from _targets(verdicts)
+    targets = target_results(result)
+    known = [found for found in result.traffic if found.truth_known]
+    logs = [found for found in result.traffic if not found.truth_known]
+    yield from (f"**{_wrapped(line)}**\n" for line in short_notes(result))
+    if targets:
+        yield from _targets(targets)
     if len(known) > 1:
         yield from _overall(result)
     for found in known:
@@ -88,30 +87,30 @@ def markdown_lines(result: ContestResult) -> Iterator[str]:
     yield from _origins(result)
 
 
-def _targets(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _targets(targets: Sequence[TargetResult]) -> Iterator[str]:
     yield "### Targets\n"
-    yield f"{_wrapped(verdict_words(verdicts))}\n"
+    yield f"{_wrapped(target_summary(targets))}\n"
     cells = [heading.replace("\n", " ").replace("<=", "≤") for heading in HEADINGS.values()]
     yield from _head(["regime", *cells])
-    for regime, of_regime in groupby(verdicts, lambda verdict: verdict.regime):
-        by_target = {verdict.target: verdict for verdict in of_regime}
-        yield _line([regime, *(_verdict(by_target[name]) for name in HEADINGS)])
+    for regime, of_regime in groupby(targets, lambda each: each.regime):
+        by_target = {each.target: each for each in of_regime}
+        yield _line([regime, *(_target(by_target[name]) for name in HEADINGS)])
     yield ""
-    for verdict in verdicts:
-        if verdict.target == NO_WORSE:
-            value, _, interval = verdict_texts(verdict)
-            said = f"{verdict.regime}: {NO_WORSE}, x 10^6: {value} ({interval})."
-            yield f"{_wrapped(said)}\n"
+    for each in targets:
+        if each.target == NO_WORSE:
+            value, _, interval = target_cells(each)
+            line = f"{each.regime}: {NO_WORSE}, x 10^6: {value} ({interval})."
+            yield f"{_wrapped(line)}\n"
 
 
-def _verdict(verdict: Verdict) -> str:
-    value, _, interval = verdict_texts(verdict)
-    marked = f"**missed: {value}**" if verdict.met is False else value
-    against = f" {verdict.against}" if verdict.against else ""
+def _target(found: TargetResult) -> str:
+    value, _, interval = target_cells(found)
+    marked = f"**missed: {value}**" if found.met is False else value
+    against = f" {found.against}" if found.against else ""
     return f"{marked} ({interval}){against}"
 
 
-def _overall(result: ContestResult) -> Iterator[str]:
+def _overall(result: Leaderboard) -> Iterator[str]:
     yield "### All regimes\n"
     yield "Geometric means of the ratios to `sir_published`, and their range, over regimes whose"
     yield "scores err.\n"
@@ -121,7 +120,7 @@ def _overall(result: ContestResult) -> Iterator[str]:
     yield ""
 
 
-def _regime(found: Contested) -> Iterator[str]:
+def _regime(found: TrafficResult) -> Iterator[str]:
     yield f"### {found.name}\n"
     yield f"{_wrapped(_about(found))}\n"
     yield from _head(["method", *(column.heading for column in columns_of(found).values())])
@@ -130,44 +129,44 @@ def _regime(found: Contested) -> Iterator[str]:
     yield from _missing(found)
 
 
-def _log(found: Contested) -> Iterator[str]:
+def _log(found: TrafficResult) -> Iterator[str]:
     yield f"### {found.name}\n"
     yield f"{_wrapped(_about(found))}\n"
     headings = [column.heading for column in columns_of(found).values()]
-    yield from _head(["method", *headings, f"log loss of {HERO} less it, x 10^6"])
+    yield from _head(["method", *headings, f"log loss of {DEFAULT_METHOD} less it, x 10^6"])
     for name, *cells in _rows(found):
         ends = found.differences.get(name.strip("*"), {}).get(LOG_LOSS)
         yield _line([name, *cells, _difference(ends)])
     yield ""
-    yield from (f"{_wrapped(said)}\n" for said in block_notes(found))
+    yield from (f"{_wrapped(line)}\n" for line in block_notes(found))
     yield from _missing(found)
 
 
-def _rows(found: Contested) -> Iterator[list[str]]:
+def _rows(found: TrafficResult) -> Iterator[list[str]]:
     columns = columns_of(found)
     best = {metric: best_of(found, metric) for metric in columns}
     for name in found.rows:
         texts = {metric: col.text(found.value(name, metric)) for metric, col in columns.items()}
-        marked = [f"**{said}**" if best[m] == name else said for m, said in texts.items()]
+        marked = [f"**{text}**" if best[m] == name else text for m, text in texts.items()]
         yield [_bold(name), *marked]
 
 
-def _difference(ends: Ends | None) -> str:
+def _difference(ends: Interval | None) -> str:
     return " ".join(difference_text(ends)).strip()
 
 
-def _about(found: Contested) -> str:
+def _about(found: TrafficResult) -> str:
     seeds = f" of {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
     blocks = found.blocks
     unit = blocks.unit if blocks.count != 1 else blocks.unit.removesuffix("s")
     about = f"{found.about[:1].upper()}{found.about[1:]}"
     return (
         f"{about}. {found.impressions:,.0f} impressions and {found.positives:,.0f} positives in"
-        f" {found.hours} judged hours{seeds}; {blocks.count:,} {unit}."
+        f" {found.hours} scored hours{seeds}; {blocks.count:,} {unit}."
     )
 
 
-def _missing(found: Contested) -> Iterator[str]:
+def _missing(found: TrafficResult) -> Iterator[str]:
     for name, reason in found.missing.items():
         yield f"{_wrapped(f'`{name}` did not run: {reason}.')}\n"
 
@@ -175,8 +174,8 @@ def _missing(found: Contested) -> Iterator[str]:
 def _drift(curves: DriftCurves) -> Iterator[str]:
     yield "### Refits within the hour\n"
     seeds = f"; mean of {len(curves.seeds)} seeds" if len(curves.seeds) > 1 else ""
-    said = f"{curves.about}{seeds}. Excess log loss x 10^6 of each hour, by time between refits."
-    yield f"{_wrapped(said)}\n"
+    text = f"{curves.about}{seeds}. Excess log loss x 10^6 of each hour, by time between refits."
+    yield f"{_wrapped(text)}\n"
     hours = [f"{hour:+.0f} h" if hour else "0 h" for hour in curves.hours]
     yield from _head(["refits", *hours])
     for name, excess in curves.excess.items():
@@ -184,7 +183,7 @@ def _drift(curves: DriftCurves) -> Iterator[str]:
     yield ""
 
 
-def _origins(result: ContestResult) -> Iterator[str]:
+def _origins(result: Leaderboard) -> Iterator[str]:
     yield "### Made by\n"
     yield "```"
     for origin in result.origins:
@@ -202,7 +201,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _bold(name: str) -> str:
-    return f"**{name}**" if name == HERO else name
+    return f"**{name}**" if name == DEFAULT_METHOD else name
 
 
 def _wrapped(text: str) -> str:
@@ -213,8 +212,8 @@ _DPI: Final = 144
 
 
 @dataclass(frozen=True, slots=True)
-class Outlets:
-    """Where a contest's result goes, besides the terminal."""
+class Outputs:
+    """Where the leaderboard goes, besides the terminal."""
 
     picture: Path | None
     report: Path | None
@@ -231,34 +230,34 @@ class Outlets:
             check_marks(self.page)
 
 
-def report_contest(result: ContestResult, outlets: Outlets) -> None:
-    """Write and print all that is asked for."""
-    if outlets.picture is not None:
-        _save(result, outlets.picture)
-    if outlets.report is not None:
-        write_page(contest_page(result, _footer(result)), outlets.report)
-    if outlets.page is not None:
-        write_between_marks(result, outlets.page)
-    if outlets.as_json:
-        verdicts = [_plain(verdict) for verdict in verdicts_of(result)]
-        results().out(result_json(result, verdicts).decode(), highlight=False, end="")
+def report_leaderboard(result: Leaderboard, outputs: Outputs) -> None:
+    """Write and print all that is requested."""
+    if outputs.picture is not None:
+        _save(result, outputs.picture)
+    if outputs.report is not None:
+        write_page(leaderboard_page(result, _footer(result)), outputs.report)
+    if outputs.page is not None:
+        write_between_marks(result, outputs.page)
+    if outputs.as_json:
+        targets = [_plain(each) for each in target_results(result)]
+        results().out(result_json(result, targets).decode(), highlight=False, end="")
         return
-    show_contest(result)
+    show_leaderboard(result)
     for what, path in (
-        ("Picture", outlets.picture),
-        ("Report", outlets.report),
-        ("Page", outlets.page),
+        ("Picture", outputs.picture),
+        ("Report", outputs.report),
+        ("Page", outputs.page),
     ):
         if path is not None:
             note(f"{what}: {path}")
 
 
-def _plain(verdict: Verdict) -> dict[str, Any]:
-    return {**asdict(verdict), "clear": verdict.clear}
+def _plain(found: TargetResult) -> dict[str, Any]:
+    return {**asdict(found), "clear": found.clear}
 
 
-def _save(result: ContestResult, path: Path) -> None:
-    drawing = contest_picture(result)
+def _save(result: Leaderboard, path: Path) -> None:
+    drawing = leaderboard_picture(result)
     try:
         if path.suffix.lower() == ".svg":
             path.write_text(drawing.svg(), encoding="utf-8")
@@ -268,7 +267,7 @@ def _save(result: ContestResult, path: Path) -> None:
         raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
 
 
-def _footer(result: ContestResult) -> str:
-    """How the page was made, and the plays behind it."""
+def _footer(result: Leaderboard) -> str:
+    """How the page was made, and the runs behind it."""
     made = [f"{origin.command}\n{origin.at}, {origin.machine}" for origin in result.origins]
     return "\n".join([f"Made by: {invocation()}", *made])

@@ -1,36 +1,28 @@
-"""What a contest found: sums of every contender, over one seed or several.
-
-One round of a contest: the sums of a play of one seed.
-"""
+"""What a run of the leaderboard found: the metrics of every method, over one seed or several."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final, Self
+from typing import Self
 
 import numpy as np
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats
+from evaluation import Difference
 from evaluation.bootstrap.blocks import effective_number, multiplicities
-from evaluation.bootstrap.paired import Difference
-
-TRUTH: Final = "truth"
-"""Name under which the true probabilities are judged, where they are known."""
-
-_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
-    """Sums of one contender.
+class MethodSums:
+    """Metrics of one method on one seed, as sums.
 
     Attributes
     ----------
     losses, excess : (b,) log loss, and divergence from the truth, of each block.
-    hour_losses, hour_excess : (h,) the same of each judged hour.
+    hour_losses, hour_excess : (h,) the same of each scored hour.
     observed_errors, true_errors : (c,) Cal-3 of each campaign that counts in GC-3, against
-        outcomes and against the truth.
-    floors : (c,) Cal-3 of its predictions against outcomes drawn from them.
+        outcomes and against the truth; the campaigns of the two may differ.
+    predicted : sum of its probabilities.
     """
 
     losses: Floats
@@ -39,91 +31,38 @@ class Sums:
     hour_excess: Floats
     observed_errors: Floats
     true_errors: Floats
-    floors: Floats
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON has it: lists of numbers, null where undefined."""
-        return {each.name: listed(getattr(self, each.name)) for each in fields(self)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The sums that `to_json` gave."""
-        return cls(**{each.name: _array(data[each.name]) for each in fields(cls)})
+    predicted: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
-    """What a play of one seed found.
+class SeedResults:
+    """What a run found on one seed, or on a log.
 
     Attributes
     ----------
     seed : of the platform.
-    hours, hour_counts : (h,) judged hours since 1970, and the impressions of each.
-    unit : what a block is: "campaign-days", or "campaign-hours" where there would be fewer than 10.
-    blocks : (b,) numbers of the blocks; from 1,000 campaigns on, campaigns whose numbers
-        differ by 1,000 share theirs. counts, positives : (b,) their impressions and positives.
-    campaigns, weights : (c,) those that count in GC-3, as their number in the traffic, and their
-        impressions.
-    sums : of each contender, and of "truth" where it is known.
+    hour_counts : (h,) impressions of each scored hour.
+    unit : what a block is, see `evaluation.Blocks.of_campaigns`.
+    counts : (b,) impressions of each block.
+    positives : of all of them.
+    observed_weights, true_weights : (c,) impressions of the campaigns that count in GC-3 against
+        outcomes and against the truth.
+    sums : of each method.
     knows_truth : whether it is; where not, every excess is 0 and true errors are observed ones.
     """
 
     seed: int
-    hours: Integers
     hour_counts: Floats
     unit: str
-    blocks: Integers
     counts: Floats
-    positives: Floats
-    campaigns: Integers
-    weights: Floats
-    sums: Mapping[str, Sums]
+    positives: float
+    observed_weights: Floats
+    true_weights: Floats
+    sums: Mapping[str, MethodSums]
     knows_truth: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON has it."""
-        columns = {name: listed(getattr(self, name)) for name in _COLUMNS}
-        sums = {name: each.to_json() for name, each in self.sums.items()}
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return {**plain, **columns, "sums": sums}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The round that `to_json` gave."""
-        columns = {name: kind(data[name]) for name, kind in _COLUMNS.items()}
-        sums = {name: Sums.from_json(each) for name, each in data["sums"].items()}
-        return cls(**{name: data[name] for name in _PLAIN}, sums=sums, **columns)
-
-
-def listed(values: Floats | Integers) -> list[float | int | None]:
-    """The values with 9 significant digits, None for those that are not finite."""
-    if values.dtype.kind == "i":
-        found: list[float | int | None] = values.tolist()
-        return found
-    return [float(f"{v:.{_DIGITS}g}") if np.isfinite(v) else None for v in values.tolist()]
-
-
-def _array(values: Any) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
-
-
-def _integers(values: Any) -> Integers:
-    return np.array(values, np.int64)
-
-
-_PLAIN: Final = ("seed", "knows_truth", "unit")
-_COLUMNS: Final[Mapping[str, Any]] = {
-    "hours": _integers,
-    "hour_counts": _array,
-    "blocks": _integers,
-    "counts": _array,
-    "positives": _array,
-    "campaigns": _integers,
-    "weights": _array,
-}
-
-
-Pick = Callable[[Sums], Floats]
+Pick = Callable[[MethodSums], Floats]
 
 _losses: Pick = attrgetter("losses")
 _excess: Pick = attrgetter("excess")
@@ -131,61 +70,55 @@ _hour_losses: Pick = attrgetter("hour_losses")
 _hour_excess: Pick = attrgetter("hour_excess")
 _observed: Pick = attrgetter("observed_errors")
 _true: Pick = attrgetter("true_errors")
-_floors: Pick = attrgetter("floors")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Played:
-    """What contenders were worth on one kind of traffic.
+class Results:
+    """The metrics of methods on one kind of traffic.
 
-    Every figure is that of all rounds together: means over impressions (log loss, excess), or over
+    Every figure is that of all seeds together: means over impressions (log loss, excess), or over
     campaigns weighted by their impressions (GC-3). `compare` and `compare_errors` give intervals.
 
     Attributes
     ----------
-    contenders : their names, in the order they were given; those that were absent are not in it.
-    rounds : one for each seed; `rounds[i].sums[name]` holds the sums of a contender.
-    notes : what the reader of a contender's figures must know, by name.
-    absent : the reason why a contender is not there, by name.
+    methods : their names, in the order they were given, without those that were unavailable.
+    by_seed : one for each seed.
+    notes : what the reader of a method's figures must know, by name.
+    unavailable : the reason why a method has no figures, by name.
     """
 
-    contenders: tuple[str, ...]
-    rounds: tuple[Round, ...]
+    methods: tuple[str, ...]
+    by_seed: tuple[SeedResults, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
-    absent: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def knows_truth(self) -> bool:
         """Whether excess losses and errors against the truth mean anything."""
-        return all(each.knows_truth for each in self.rounds)
+        return all(each.knows_truth for each in self.by_seed)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the rounds."""
-        return tuple(each.seed for each in self.rounds)
+        """Of the platforms."""
+        return tuple(each.seed for each in self.by_seed)
 
     @property
     def unit(self) -> str:
         """What the blocks of an interval are: "campaign-days", or "campaign-hours"."""
-        return self.rounds[0].unit
+        return self.by_seed[0].unit
 
     @property
     def impressions(self) -> float:
-        """Impressions judged."""
-        return float(sum(each.counts.sum() for each in self.rounds))
+        """Impressions scored."""
+        return float(sum(each.counts.sum() for each in self.by_seed))
 
     @property
     def positives(self) -> float:
         """Positives among them."""
-        return float(sum(each.positives.sum() for each in self.rounds))
-
-    @property
-    def campaigns(self) -> int:
-        """Campaigns that count in GC-3, those of every round by themselves."""
-        return sum(len(each.campaigns) for each in self.rounds)
+        return float(sum(each.positives for each in self.by_seed))
 
     def log_loss(self, name: str) -> float:
-        """Mean log loss of a contender (or "truth") on the observed outcomes."""
+        """Mean log loss on the observed outcomes."""
         return self._mean(name, _losses)
 
     def excess(self, name: str) -> float:
@@ -193,27 +126,28 @@ class Played:
         where the truth is unknown."""
         return self._mean(name, _excess) if self.knows_truth else float("nan")
 
+    def pcoc(self, name: str) -> float:
+        """Predicted over observed positives; nan without any."""
+        predicted = sum(each.sums[name].predicted for each in self.by_seed)
+        return predicted / (self.positives or np.nan)
+
     def gc_3(self, name: str) -> float:
-        """GC-3 against observed outcomes."""
-        return self._error(name, _observed)
+        """GC-3 against observed outcomes, as `evaluation.gc_n` has it."""
+        return self._error(name, _observed, self._weights(true=False))
 
     def gc_3_true(self, name: str) -> float:
         """GC-3 against true probabilities, GC-3*; nan where these are unknown."""
-        return self._error(name, _true) if self.knows_truth else float("nan")
-
-    def floor(self, name: str) -> float:
-        """GC-3 of the contender's predictions against outcomes drawn from them."""
-        return self._error(name, _floors)
+        return self._error(name, _true, self._weights(true=True)) if self.knows_truth else np.nan
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """Hours since the first judged one, and the mean excess in each over all rounds (mean log
+        """Hours since the first scored one, and the mean excess in each over all seeds (mean log
         loss where the truth is unknown); hours without impressions are left out."""
         pick = _hour_excess if self.knows_truth else _hour_losses
-        length = max(len(each.hours) for each in self.rounds)
+        length = max(len(each.hour_counts) for each in self.by_seed)
         sums, counts = np.zeros(length), np.zeros(length)
-        for each in self.rounds:
-            sums[: len(each.hours)] += pick(each.sums[name])
-            counts[: len(each.hours)] += each.hour_counts
+        for each in self.by_seed:
+            sums[: len(each.hour_counts)] += pick(each.sums[name])
+            counts[: len(each.hour_counts)] += each.hour_counts
         return [
             (hour, float(sums[hour] / counts[hour])) for hour in np.flatnonzero(counts).tolist()
         ]
@@ -235,7 +169,7 @@ class Played:
         self, a: str, b: str, pick: Pick, ratio: bool, draws: int, seed: int
     ) -> Difference:
         """See `compare`, of any sum of blocks."""
-        weights = np.concatenate([each.counts for each in self.rounds])
+        weights = np.concatenate([each.counts for each in self.by_seed])
         tops, bottoms = (self._blocks(name, pick) for name in (a, b))
         return _drawn(tops, bottoms, weights, ratio, draws, seed)
 
@@ -244,47 +178,35 @@ class Played:
     ) -> Difference:
         """GC-3* of A minus that of B (GC-3 where the truth is unknown), or their ratio, with its
         interval over paired draws of campaigns."""
-        pick = _true if self.knows_truth else _observed
-        weights = np.concatenate([each.weights for each in self.rounds])
-        tops, bottoms = (self._blocks(name, pick) * weights for name in (a, b))
+        weights = self._weights(true=True)
+        tops, bottoms = (self._blocks(name, _true) * weights for name in (a, b))
         return _drawn(tops, bottoms, weights, ratio, draws, seed)
 
     @classmethod
-    def merge(cls, parts: Iterable["Played"]) -> Self:
-        """The rounds of several plays of the same contenders; one that is absent from any of them
-        is absent from all. ValueError of none."""
+    def merge(cls, parts: Iterable["Results"]) -> Self:
+        """The results of several seeds of the same methods; one that was unavailable in any of
+        them is so in all. ValueError of none."""
         listed = list(parts)
         if not listed:
             raise ValueError("parts: there must be at least one")
-        absent = {name: why for part in listed for name, why in part.absent.items()}
+        unavailable = {name: why for part in listed for name, why in part.unavailable.items()}
         notes = {name: note for part in listed for name, note in part.notes.items()}
-        kept = tuple(name for name in listed[0].contenders if name not in absent)
-        rounds = tuple(each for part in listed for each in part.rounds)
-        return cls(kept, rounds, notes, absent)
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON has it; `from_json` reads it."""
-        return {
-            "contenders": list(self.contenders),
-            "notes": dict(self.notes),
-            "absent": dict(self.absent),
-            "rounds": [each.to_json() for each in self.rounds],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What `to_json` gave."""
-        rounds = tuple(Round.from_json(each) for each in data["rounds"])
-        return cls(tuple(data["contenders"]), rounds, data["notes"], data["absent"])
+        kept = tuple(name for name in listed[0].methods if name not in unavailable)
+        seeds = tuple(each for part in listed for each in part.by_seed)
+        return cls(kept, seeds, notes, unavailable)
 
     def _blocks(self, name: str, pick: Pick) -> Floats:
-        return np.concatenate([pick(each.sums[name]) for each in self.rounds])
+        return np.concatenate([pick(each.sums[name]) for each in self.by_seed])
 
     def _mean(self, name: str, pick: Pick) -> float:
         return float(self._blocks(name, pick).sum() / self.impressions)
 
-    def _error(self, name: str, pick: Pick) -> float:
-        weights = np.concatenate([each.weights for each in self.rounds])
+    def _weights(self, *, true: bool) -> Floats:
+        """Impressions of the campaigns that count in GC-3, of all seeds, (c,)."""
+        each = (seed.true_weights if true else seed.observed_weights for seed in self.by_seed)
+        return np.concatenate(list(each))
+
+    def _error(self, name: str, pick: Pick, weights: Floats) -> float:
         if not len(weights):
             return float("nan")
         return float(np.average(self._blocks(name, pick), weights=weights))
@@ -295,13 +217,10 @@ def _drawn(a: Floats, b: Floats, weights: Floats, ratio: bool, draws: int, seed:
         return Difference.of(float("nan"), np.empty(0), 0.0)
     whole = np.ones((1, len(weights)))
     parts = [
-        _compared(times, a, b, weights, ratio) for times in (whole, *_times(weights, draws, seed))
+        _compared(times, a, b, weights, ratio)
+        for times in (whole, *multiplicities(len(weights), draws, seed))
     ]
     return Difference.of(float(parts[0][0]), np.concatenate(parts[1:]), effective_number(weights))
-
-
-def _times(weights: Floats, draws: int, seed: int) -> Iterable[Floats]:
-    return multiplicities(len(weights), draws, seed)
 
 
 def _compared(times: Floats, a: Floats, b: Floats, weights: Floats, ratio: bool) -> Floats:

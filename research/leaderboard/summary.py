@@ -1,4 +1,4 @@
-"""From the sums of plays to what is shown of a regime or a log."""
+"""From the results of seeds to what is shown and kept of a regime or a log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -7,103 +7,98 @@ import numpy as np
 
 from evaluation.bootstrap.blocks import effective_number
 from evaluation.bootstrap.paired import Difference
-from research.leaderboard import Played
-from research.leaderboard.result import (
+from research.leaderboard import Results
+from research.leaderboard.result_file import (
     CPU,
     EXCESS,
     GC_3,
     GC_3_TRUE,
     LOG_LOSS,
     PCOC,
-    Blocks,
-    Contested,
-    Ends,
+    Interval,
+    ResampledBlocks,
+    TrafficResult,
 )
-from research.leaderboard.targets import HERO
-from research.leaderboard.tasks import Done
+from research.leaderboard.targets import DEFAULT_METHOD
+from research.leaderboard.tasks import TaskResult
 
 DRAWS: Final = 1000
 _OF_TRUTH: Final = (EXCESS, GC_3_TRUE)
 
 
-def contested(
-    name: str, about: str, campaigns: int, rounds: Sequence[Done], draws: int
-) -> Contested:
-    """The figures of all rounds together, of each by itself, and the first contender's
-    differences from the others, with intervals over campaign-days."""
-    played = Played.merge([done.played for done in rounds])
-    by_seed = {who: [_metrics(done, who) for done in rounds] for who in played.contenders}
-    weights = np.concatenate([each.counts for each in played.rounds])
-    return Contested(
+def traffic_result(
+    name: str, about: str, campaigns: int, done: Sequence[TaskResult], draws: int
+) -> TrafficResult:
+    """The figures of all seeds together, of each by itself, and the default method's
+    differences from the others, with intervals over blocks."""
+    results = Results.merge([each.results for each in done])
+    by_seed = {who: [_metrics(each, who) for each in done] for who in results.methods}
+    weights = np.concatenate([each.counts for each in results.by_seed])
+    return TrafficResult(
         name=name,
         about=about,
-        truth_known=played.knows_truth,
-        seeds=list(played.seeds),
+        truth_known=results.knows_truth,
+        seeds=list(results.seeds),
         campaigns=campaigns,
-        hours=len(played.rounds[0].hours),
-        impressions=played.impressions,
-        positives=played.positives,
-        rows={who: _of_all(played, rounds, who) for who in played.contenders},
+        hours=len(results.by_seed[0].hour_counts),
+        impressions=results.impressions,
+        positives=results.positives,
+        rows={who: _of_all(results, done, who) for who in results.methods},
         by_seed={
             who: {metric: [of_seed[metric] for of_seed in found] for metric in found[0]}
             for who, found in by_seed.items()
         },
-        missing=dict(played.absent),
-        differences=_against(played, draws, ratio=False),
-        ratios=_against(played, draws, ratio=True),
-        blocks=Blocks(len(weights), "campaign-days", effective_number(weights), draws),
+        missing=dict(results.unavailable),
+        differences=_against(results, draws, ratio=False),
+        ratios=_against(results, draws, ratio=True),
+        blocks=ResampledBlocks(len(weights), results.unit, effective_number(weights), draws),
     )
 
 
-def _metrics(done: Done, who: str) -> dict[str, float]:
-    found = _of_sums(done.played, who)
-    if who in done.promised:
-        found[PCOC] = done.promised[who] / (done.played.positives or np.nan)
-    return {**found, CPU: done.cpu[who]}
+def _metrics(done: TaskResult, who: str) -> dict[str, float]:
+    return {**_of_results(done.results, who), CPU: done.cpu[who]}
 
 
-def _of_all(played: Played, rounds: Sequence[Done], who: str) -> dict[str, float]:
-    """Of all rounds together; the CPU is that of one."""
-    found = _of_sums(played, who)
-    if all(who in done.promised for done in rounds):
-        promised = sum(done.promised[who] for done in rounds)
-        found[PCOC] = promised / (played.positives or np.nan)
-    return {**found, CPU: float(np.mean([done.cpu[who] for done in rounds]))}
+def _of_all(results: Results, done: Sequence[TaskResult], who: str) -> dict[str, float]:
+    """Of all seeds together; the CPU is that of one."""
+    return {**_of_results(results, who), CPU: float(np.mean([each.cpu[who] for each in done]))}
 
 
-def _of_sums(played: Played, who: str) -> dict[str, float]:
+def _of_results(results: Results, who: str) -> dict[str, float]:
     found = {
-        EXCESS: played.excess,
-        GC_3_TRUE: played.gc_3_true,
-        GC_3: played.gc_3,
-        LOG_LOSS: played.log_loss,
+        EXCESS: results.excess,
+        GC_3_TRUE: results.gc_3_true,
+        GC_3: results.gc_3,
+        LOG_LOSS: results.log_loss,
+        PCOC: results.pcoc,
     }
     return {
         metric: of(who)
         for metric, of in found.items()
-        if played.knows_truth or metric not in _OF_TRUTH
+        if results.knows_truth or metric not in _OF_TRUTH
     }
 
 
-def _against(played: Played, draws: int, *, ratio: bool) -> dict[str, dict[str, Ends]]:
-    if HERO not in played.contenders:
+def _against(results: Results, draws: int, *, ratio: bool) -> dict[str, dict[str, Interval]]:
+    if DEFAULT_METHOD not in results.methods:
         return {}
-    others = [who for who in played.contenders if who != HERO]
-    return {who: dict(_ends(_compared(played, who, draws, ratio=ratio))) for who in others}
+    others = [who for who in results.methods if who != DEFAULT_METHOD]
+    return {who: dict(_ends(_compared(results, who, draws, ratio=ratio))) for who in others}
 
 
-def _compared(played: Played, who: str, draws: int, *, ratio: bool) -> Mapping[str, Difference]:
-    losses = played.compare(HERO, who, ratio=ratio, draws=draws)
-    errors = played.compare_errors(HERO, who, ratio=ratio, draws=draws)
-    if not played.knows_truth:
+def _compared(results: Results, who: str, draws: int, *, ratio: bool) -> Mapping[str, Difference]:
+    losses = results.compare(DEFAULT_METHOD, who, ratio=ratio, draws=draws)
+    errors = results.compare_errors(DEFAULT_METHOD, who, ratio=ratio, draws=draws)
+    if not results.knows_truth:
         return {LOG_LOSS: losses, GC_3: errors}
     found = {EXCESS: losses, GC_3_TRUE: errors}
     if not ratio:
-        found[LOG_LOSS] = played.compare_log_loss(HERO, who, draws=draws)
+        found[LOG_LOSS] = results.compare_log_loss(DEFAULT_METHOD, who, draws=draws)
     return found
 
 
-def _ends(differences: Mapping[str, Difference]) -> dict[str, Ends]:
+def _ends(differences: Mapping[str, Difference]) -> dict[str, Interval]:
     return {
-        metric: Ends(found.value, found.lower, found.upper) for metric, found in differences.items()
+        metric: Interval(found.value, found.lower, found.upper)
+        for metric, found in differences.items()
     }

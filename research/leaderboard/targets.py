@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from research.leaderboard.result import (
+from research.leaderboard.result_file import (
     EXCESS,
     GC_3_TRUE,
     LOG_LOSS,
     NAN,
-    Contested,
-    ContestResult,
-    Ends,
+    Interval,
+    Leaderboard,
+    TrafficResult,
 )
 
-HERO: Final = "pooled"
+DEFAULT_METHOD: Final = "pooled"
 PUBLISHED: Final = "sir_published"
 IDENTITY: Final = "identity"
 STRONG: Final = ("lightgbm", "mcgrad")
@@ -24,7 +24,7 @@ PER_CAMPAIGN: Final = ("isotonic", "platt", "temperature", "beta", "bbq", "sir",
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A limit on the ratio of the hero's metric to the least of the others'.
+    """A limit on the ratio of the default method's metric to the least of the others'.
 
     `among` are the others, all of them where it is empty; `strictly` says that the limit itself is
     too much.
@@ -50,18 +50,18 @@ _NOTHING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TargetResult:
     """A target in a regime: the value beside its limit.
 
     Attributes
     ----------
     regime, target : which.
-    against : the contender that the value is relative to; empty where none of them ran.
+    against : the method that the value is relative to; empty where none of them ran.
     value : a ratio, or for `NO_WORSE` the difference in log loss.
     limit : what the value must not exceed.
     lower, upper : the 95 % interval of the value.
-    met : whether it is reached; None where that cannot be told.
-    absent : contenders that the target is about and that did not run.
+    met : whether it is reached; None where nobody can say.
+    absent : methods that the target is about and that did not run.
     """
 
     regime: str
@@ -80,43 +80,43 @@ class Verdict:
         return self.upper <= self.limit or self.lower > self.limit
 
 
-def verdicts_of(result: ContestResult) -> list[Verdict]:
-    """Every target in every regime whose truth is known and in which the hero ran."""
+def target_results(result: Leaderboard) -> list[TargetResult]:
+    """Every target in every regime whose truth is known and in which the default method ran."""
     return [
-        verdict
-        for found in result.contested
-        if found.truth_known and HERO in found.rows
-        for verdict in _of_regime(found)
+        each
+        for found in result.traffic
+        if found.truth_known and DEFAULT_METHOD in found.rows
+        for each in _of_regime(found)
     ]
 
 
-def _of_regime(found: Contested) -> Iterator[Verdict]:
-    yield from (_ratio_verdict(found, target) for target in TARGETS)
+def _of_regime(found: TrafficResult) -> Iterator[TargetResult]:
+    yield from (_ratio_result(found, target) for target in TARGETS)
     if found.already_calibrated:
         yield _no_worse(found)
 
 
-def _ratio_verdict(found: Contested, target: Target) -> Verdict:
+def _ratio_result(found: TrafficResult, target: Target) -> TargetResult:
     others = [name for name in target.among or found.rows if _competes(name, found)]
     ran = [name for name in others if not math.isnan(found.value(name, target.metric))]
     absent = [name for name in target.among or found.missing if name in found.missing]
     if not ran:
-        return Verdict(
+        return TargetResult(
             found.name, target.name, "", NAN, target.limit, NAN, NAN, None, tuple(absent)
         )
     best = min(ran, key=lambda name: found.value(name, target.metric))
-    ratio = found.ratios.get(best, {}).get(target.metric, Ends(NAN))
-    return Verdict(
+    ratio = found.ratios.get(best, {}).get(target.metric, Interval(NAN))
+    return TargetResult(
         found.name, target.name, best, ratio.value, target.limit, ratio.lower, ratio.upper,
         _met(ratio.value, target), tuple(absent),
     )  # fmt: skip
 
 
-def _competes(name: str, found: Contested) -> bool:
+def _competes(name: str, found: TrafficResult) -> bool:
     """Nobody can be nearer to the truth than scores that are the truth, and who serves them as they
     are: the identity, and any other that has learnt nothing."""
     serves_truth = found.already_calibrated and found.value(name, EXCESS) < _NOTHING
-    return name != HERO and not serves_truth
+    return name != DEFAULT_METHOD and not serves_truth
 
 
 def _met(value: float, target: Target) -> bool | None:
@@ -125,36 +125,38 @@ def _met(value: float, target: Target) -> bool | None:
     return value < target.limit if target.strictly else value <= target.limit
 
 
-def _no_worse(found: Contested) -> Verdict:
+def _no_worse(found: TrafficResult) -> TargetResult:
     """Not worse than the scores as they are by more than chance."""
-    ends = found.differences.get(IDENTITY, {}).get(LOG_LOSS, Ends(NAN))
+    ends = found.differences.get(IDENTITY, {}).get(LOG_LOSS, Interval(NAN))
     met = None if math.isnan(ends.lower) else not ends.lower > 0.0
-    return Verdict(found.name, NO_WORSE, IDENTITY, ends.value, 0.0, ends.lower, ends.upper, met)
+    return TargetResult(
+        found.name, NO_WORSE, IDENTITY, ends.value, 0.0, ends.lower, ends.upper, met
+    )
 
 
-def geometric_means(result: ContestResult, metric: str) -> dict[str, Ends]:
-    """Contender -> geometric mean over the regimes of its metric's ratio to sir as published.
+def geometric_means(result: Leaderboard, metric: str) -> dict[str, Interval]:
+    """Method -> geometric mean over the regimes of its metric's ratio to sir as published.
 
     The ends are the least and the largest of the ratios. A regime whose scores are the truth is
     left out: there a ratio says by how little a method moves, and would carry the mean.
     """
-    found = {name: list(_ratios(result, name, metric)) for name in result.contenders}
+    found = {name: list(_ratios(result, name, metric)) for name in result.methods}
     return {name: _mean(ratios) for name, ratios in found.items() if ratios}
 
 
-def _mean(ratios: Sequence[float]) -> Ends:
+def _mean(ratios: Sequence[float]) -> Interval:
     logs = [math.log(ratio) for ratio in ratios]
-    return Ends(math.exp(math.fsum(logs) / len(logs)), min(ratios), max(ratios))
+    return Interval(math.exp(math.fsum(logs) / len(logs)), min(ratios), max(ratios))
 
 
-def ratio_to_published(found: Contested, name: str, metric: str) -> float:
+def ratio_to_published(found: TrafficResult, name: str, metric: str) -> float:
     """A metric over that of sir as published; nan where there is none."""
     theirs = found.value(PUBLISHED, metric)
     return found.value(name, metric) / theirs if theirs > 0.0 else NAN
 
 
-def _ratios(result: ContestResult, name: str, metric: str) -> Iterator[float]:
-    for found in result.contested:
+def _ratios(result: Leaderboard, name: str, metric: str) -> Iterator[float]:
+    for found in result.traffic:
         ratio = ratio_to_published(found, name, metric)
         if found.truth_known and not found.already_calibrated and 0.0 < ratio < math.inf:
             yield ratio

@@ -1,8 +1,4 @@
-"""The plays of a contest: a regime with a seed, or a log.
-
-Plays of a contest, several at a time in processes of their own.
-The contenders of a contest on given terms: how far they look back, how large their bins are.
-"""
+"""Tasks of the leaderboard, a regime with a seed or a log each, run side by side in processes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,67 +19,65 @@ from calibrators.bins.history import History
 from calibrators.samples import Floats, Integers
 from evaluation import EventTable
 from research.leaderboard import (
-    CONTENDERS,
+    METHODS,
     PER_CAMPAIGN,
     REGIMES,
-    Contender,
-    ContenderAbsent,
-    MethodContender,
-    Played,
-    Served,
-    play,
+    LeaderboardMethod,
+    MethodUnavailable,
+    Predictor,
+    Results,
+    ServiceMethod,
+    prequential,
 )
 from research.leaderboard.methods import PublishedSir
 
-HourPlayed = Callable[[int, int], None]
+HourDone = Callable[[int, int], None]
 _SPAWN: Final = get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a play found, and by contender the CPU seconds of all refits and the sum of what it
-    served."""
+class TaskResult:
+    """What a task found, and by method the CPU seconds of all refits."""
 
-    played: Played
+    results: Results
     cpu: Mapping[str, float]
-    promised: Mapping[str, float]
 
 
 class Task(Protocol):
-    """One play; other processes are sent a copy."""
+    """One run; other processes are sent a copy."""
 
     @property
     def label(self) -> str:
-        """What is played."""
+        """What is run."""
 
     @property
     def hours(self) -> int:
         """How many hours that takes."""
 
-    def play(self, hour_played: HourPlayed, /) -> Done:
-        """Play it."""
+    def run(self, hour_done: HourDone, /) -> TaskResult:
+        """Run it."""
 
 
-def run_tasks(tasks: Sequence[Task], processes: int, *, shown: bool) -> list[Done]:
+def run_tasks(tasks: Sequence[Task], processes: int, *, shown: bool) -> list[TaskResult]:
     """What each task found, in the order of the tasks; a `CommandError` when one of them fails."""
     total = sum(task.hours for task in tasks)
-    with progress("playing", total, "hours", shown=shown) as advance:
+    with progress("refitting and scoring", total, "hours", shown=shown) as advance:
         if processes == 1 or len(tasks) == 1:
-            return [task.play(_told(advance, task)) for task in tasks]
+            return [task.run(_hour_done(advance, task)) for task in tasks]
         return _side_by_side(tasks, processes, advance)
 
 
-def _told(advance: Advance, task: Task) -> HourPlayed:
+def _hour_done(advance: Advance, task: Task) -> HourDone:
     return lambda done, of: advance(task.label)
 
 
-def _side_by_side(tasks: Sequence[Task], processes: int, advance: Advance) -> list[Done]:
-    waiting = list(reversed(range(len(tasks))))
-    found: dict[int, Done] = {}
-    with _child_count() as running:
-        while waiting or running:
-            while waiting and len(running) < processes:
-                place = waiting.pop()
+def _side_by_side(tasks: Sequence[Task], processes: int, advance: Advance) -> list[TaskResult]:
+    queue = list(reversed(range(len(tasks))))
+    found: dict[int, TaskResult] = {}
+    with _children_ended() as running:
+        while queue or running:
+            while queue and len(running) < processes:
+                place = queue.pop()
                 running[place] = _Child.of(tasks[place])
             for place in _ready(running):
                 done = running[place].received(tasks[place].label)
@@ -97,7 +91,7 @@ def _side_by_side(tasks: Sequence[Task], processes: int, advance: Advance) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Child:
-    """A process that plays one task, and what it is heard on."""
+    """A process that runs one task, and the connection to it."""
 
     process: SpawnProcess
     connection: Connection
@@ -105,26 +99,26 @@ class _Child:
     @classmethod
     def of(cls, task: Task) -> "_Child":
         ours, theirs = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_play, args=(task, theirs), daemon=True)
+        process = _SPAWN.Process(target=_run, args=(task, theirs), daemon=True)
         process.start()
         # Else its end would not be noticed.
         theirs.close()
         return cls(process, ours)
 
-    def received(self, label: str) -> Done | None:
-        """What it found, or None for an hour played."""
+    def received(self, label: str) -> TaskResult | None:
+        """What it found, or None for an hour done."""
         try:
-            heard = self.connection.recv()
+            message = self.connection.recv()
         except EOFError:
             self.process.join()
             code = self.process.exitcode
             raise CommandError(f"{label}: its process ended with {code}", FAILED) from None
-        assert heard is None or isinstance(heard, Done)
-        return heard
+        assert message is None or isinstance(message, TaskResult)
+        return message
 
 
 @contextmanager
-def _child_count() -> Iterator[dict[int, _Child]]:
+def _children_ended() -> Iterator[dict[int, _Child]]:
     """The processes that run; what is left of them ends with the block."""
     running: dict[int, _Child] = {}
     try:
@@ -136,30 +130,30 @@ def _child_count() -> Iterator[dict[int, _Child]]:
 
 
 def _ready(running: Mapping[int, _Child]) -> list[int]:
-    heard = wait([child.connection for child in running.values()])
-    return [place for place, child in running.items() if child.connection in heard]
+    ready = wait([child.connection for child in running.values()])
+    return [place for place, child in running.items() if child.connection in ready]
 
 
-def _play(task: Task, connection: Connection) -> None:
+def _run(task: Task, connection: Connection) -> None:
     # Who pressed the keys ends the parent, and the parent its children.
     signal(SIGINT, SIG_IGN)
-    connection.send(task.play(lambda done, of: connection.send(None)))
+    connection.send(task.run(lambda done, of: connection.send(None)))
 
 
 _SIR: Final = "sir_published"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WindowOptions:
     """Hours that methods of one campaign at a time look back, and samples in a bin of sir."""
 
     hours: int = 24
     bin_size: int = 1000
 
 
-def chosen_contenders(names: str | None) -> list[str]:
-    """The contenders of a list with commas, all of them without one."""
-    return chosen("--contenders", names, list(CONTENDERS))
+def chosen_methods(names: str | None) -> list[str]:
+    """The methods of a list with commas, all of them without one."""
+    return chosen("--contenders", names, list(METHODS))
 
 
 def chosen(option: str, names: str | None, known: list[str]) -> list[str]:
@@ -172,17 +166,17 @@ def chosen(option: str, names: str | None, known: list[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def made(name: str, terms: Terms | None = None) -> Contender:
-    """The contender of this name; those that pool campaigns keep windows of their own."""
-    usual = CONTENDERS[name]()
-    if terms is None or terms == Terms():
-        return usual
+def made(name: str, window: WindowOptions | None = None) -> LeaderboardMethod:
+    """The method of this name; those that pool campaigns keep windows of their own."""
+    default = METHODS[name]()
+    if window is None or window == WindowOptions():
+        return default
     if name == _SIR:
-        return MethodContender(_SIR, PublishedSir(terms.bin_size, terms.hours), usual.note)
+        return ServiceMethod(_SIR, PublishedSir(window.bin_size, window.hours), default.note)
     if name in PER_CAMPAIGN:
-        calibrator = make_calibrator(name, terms.bin_size)
-        return MethodContender(name, PerCampaign(calibrator, hours=terms.hours), usual.note)
-    return usual
+        calibrator = make_calibrator(name, window.bin_size)
+        return ServiceMethod(name, PerCampaign(calibrator, hours=window.hours), default.note)
+    return default
 
 
 _LONGEST_REASON: Final = 200
@@ -193,12 +187,12 @@ _USER, _SYSTEM = 11, 12
 
 @dataclass(frozen=True, slots=True)
 class RegimeTask:
-    """A regime's platform of one seed; `judged` hours instead of the regime's own where given."""
+    """A regime's platform of one seed; `scored` hours instead of the regime's own where given."""
 
     regime: str
     seed: int
-    contenders: Sequence[str]
-    judged: int | None = None
+    methods: Sequence[str]
+    scored: int | None = None
 
     @property
     def label(self) -> str:
@@ -207,23 +201,23 @@ class RegimeTask:
 
     @property
     def hours(self) -> int:
-        """Those before the first judged one too."""
-        return REGIMES[self.regime].first_judged + self.judged_hours
+        """Those before the first scored one too."""
+        return REGIMES[self.regime].first_scored + self.scored_hours
 
     @property
-    def judged_hours(self) -> int:
+    def scored_hours(self) -> int:
         """Those that count."""
-        return self.judged or REGIMES[self.regime].judged_hours
+        return self.scored or REGIMES[self.regime].scored_hours
 
-    def play(self, hour_played: HourPlayed, /) -> Done:
+    def run(self, hour_done: HourDone, /) -> TaskResult:
         """See `Task`."""
         regime = REGIMES[self.regime]
-        clocked = [Clocked(made(name)) for name in self.contenders]
-        played = play(
-            regime.platform(self.seed), clocked, first_judged=regime.first_judged,
-            judged_hours=self.judged_hours, seed=self.seed, progress=hour_played,
+        timed = [TimedMethod(made(name)) for name in self.methods]
+        results = prequential(
+            regime.platform(self.seed), timed, first_scored=regime.first_scored,
+            scored_hours=self.scored_hours, seed=self.seed, progress=hour_done,
         )  # fmt: skip
-        return finished(played, clocked, True)
+        return finished(results, timed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,90 +226,90 @@ class LogTask:
 
     label: str
     events: EventTable
-    contenders: Sequence[str]
-    terms: Terms
+    methods: Sequence[str]
+    window: WindowOptions
 
     @property
     def hours(self) -> int:
         """All of the log."""
         return int(self.events.hours.max() - self.events.hours.min()) + 1
 
-    def play(self, hour_played: HourPlayed, /) -> Done:
+    def run(self, hour_done: HourDone, /) -> TaskResult:
         """See `Task`."""
-        clocked = [Clocked(made(name, self.terms)) for name in self.contenders]
-        played = play(
-            self.events, clocked, first_judged=self.terms.hours,
-            judged_hours=self.hours - self.terms.hours, progress=hour_played,
+        timed = [TimedMethod(made(name, self.window)) for name in self.methods]
+        results = prequential(
+            self.events, timed, first_scored=self.window.hours,
+            scored_hours=self.hours - self.window.hours, progress=hour_done,
         )  # fmt: skip
-        # Rows that stand for several impressions were served once.
-        return finished(played, clocked, self.events.weights is None)
+        return finished(results, timed)
 
 
-def finished(played: Played, clocked: Sequence["Clocked"], promised: bool) -> Done:
-    """What a play of watched contenders found; `promised` says that each row is one impression."""
-    sums = {each.name: each.promised for each in clocked} if promised else {}
-    failed = {each.name: each.failure for each in clocked if each.failure}
-    kept = tuple(name for name in played.contenders if name not in failed)
-    found = replace(played, contenders=kept, absent={**played.absent, **failed})
-    return Done(found, {each.name: each.seconds for each in clocked}, sums)
+def finished(results: Results, timed: Sequence["TimedMethod"]) -> TaskResult:
+    """What a run of timed methods found, without those that failed."""
+    failed = {each.name: each.failure for each in timed if each.failure}
+    kept = tuple(name for name in results.methods if name not in failed)
+    found = replace(results, methods=kept, unavailable={**results.unavailable, **failed})
+    return TaskResult(found, {each.name: each.seconds for each in timed})
 
 
 @dataclass(slots=True)
-class Clocked:
-    """A contender that is watched: CPU seconds of its refits, and the sum of what it served.
+class TimedMethod:
+    """A method and the CPU seconds of its refits.
 
-    One that fails is absent from the next refit on; `failure` says why.
+    One that fails is unavailable from the next refit on; `failure` says why.
     """
 
-    contender: Contender
+    method: LeaderboardMethod
     seconds: float = field(default=0.0, init=False)
-    promised: float = field(default=0.0, init=False)
     failure: str = field(default="", init=False)
 
     @property
     def name(self) -> str:
-        """See `Contender`."""
-        return self.contender.name
+        """See `LeaderboardMethod`."""
+        return self.method.name
 
     @property
     def note(self) -> str:
-        """See `Contender`."""
-        return self.contender.note
+        """See `LeaderboardMethod`."""
+        return self.method.note
 
-    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Served:
-        """See `Contender`."""
+    def refit(self, history: History, campaigns: tuple[str, ...], /) -> Predictor:
+        """See `LeaderboardMethod`."""
         if self.failure:
-            raise ContenderAbsent(self.failure)
+            raise MethodUnavailable(self.failure)
         before = _cpu_seconds()
         try:
-            return self._watched(self.contender.refit(history, campaigns))
+            return self._guarded(self.method.refit(history, campaigns))
         except Exception as error:
             self.failure = _reason(error)
-            raise ContenderAbsent(self.failure) from error
+            raise MethodUnavailable(self.failure) from error
         finally:
             self.seconds += _cpu_seconds() - before
 
-    def _watched(self, serve: Served) -> Served:
-        def served(rows: Integers, scores: Floats) -> Floats:
+    def _guarded(self, predict: Predictor) -> Predictor:
+        def guarded(rows: Integers, scores: Floats) -> Floats:
             if self.failure:
                 return scores
             try:
-                probabilities = serve(rows, scores)
+                probabilities = predict(rows, scores)
             except Exception as error:
                 self.failure = _reason(error)
                 return scores
-            self.promised += float(probabilities.sum())
+            wrong = probabilities[~((probabilities >= 0.0) & (probabilities <= 1.0))]
+            if len(wrong):
+                self.failure = f"it served {wrong[0]:g}, which is no probability"
+                return scores
             return probabilities
 
-        return served
+        return guarded
 
 
 def _reason(error: Exception) -> str:
-    """Why a contender has no figures, on one line."""
-    if isinstance(error, ContenderAbsent):
+    """Why a method has no figures, on one line."""
+    if isinstance(error, MethodUnavailable):
         return str(error)
-    said = " ".join(f"it failed: {type(error).__name__}: {error}".split())
-    return said[:_LONGEST_REASON]
+    reason = " ".join(f"it failed: {type(error).__name__}: {error}".split())
+    return reason[:_LONGEST_REASON]
 
 
 def _cpu_seconds() -> float:

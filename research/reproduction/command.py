@@ -114,7 +114,7 @@ def _list(as_json: bool, write: Path | None) -> None:
 
 def _command(names: Sequence[str], everything: bool, size: Size, write: Path) -> str:
     """The command that writes the page again."""
-    words = ["sirocco", "reproduce", *names, *(["--all"] if everything else [])]
-    words += ["--quick"] if size.quick else []
-    words += ["--seed", str(size.seed)] if size.seed else []
-    return join([*words, "--write", str(write)])
+    arguments = ["sirocco", "reproduce", *names, *(["--all"] if everything else [])]
+    arguments += ["--quick"] if size.quick else []
+    arguments += ["--seed", str(size.seed)] if size.seed else []
+    return join([*arguments, "--write", str(write)])

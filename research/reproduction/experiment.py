@@ -1,13 +1,12 @@
-"""Experiments of the papers that can be run again, and what a run of one found.
+"""Experiments of the papers, and checks: a number of a paper beside ours, and whether they agree.
 
-A number of a paper beside ours, and whether they agree: computed, never stated.
-The kinds of checks: printed digits, exact values, bands over evaluation sets, inequalities.
+A check compares printed digits, exact values, bands over evaluation sets, or inequalities.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol, Self
@@ -63,15 +62,17 @@ class Check:
     ----------
     what : the quantity, as a reader of the paper knows it.
     ours : our number; nan agrees with nothing.
-    low, high : the accepted range, ends included; both infinite where nothing is judged, low above
+    low, high : the accepted range, ends included; both infinite where nothing is scored, low above
         high where nothing can agree.
-    tolerance : the range in words.
+    tolerance : the range as text.
     paper : the printed number, None where the paper prints none.
     paper_text : the printed number as printed.
     part : the table that the quantity belongs to.
     form : how numbers are shown.
     erratum : why the printed digit cannot be right, if it cannot.
     checked : False where a run of this size says nothing about it.
+    arithmetic : whether it holds printed numbers against each other without the product's code: it
+        says something of the paper, and nothing of us.
     """
 
     what: str
@@ -85,6 +86,7 @@ class Check:
     form: str = ".4g"
     erratum: Erratum | None = None
     checked: bool = True
+    arithmetic: bool = False
 
     def __post_init__(self) -> None:
         if math.isnan(self.low) or math.isnan(self.high):
@@ -162,13 +164,18 @@ class Reproduction:
 
     @property
     def counts(self) -> Counter[Verdict]:
-        """How many checks ended with each verdict."""
-        return Counter(check.verdict for check in self.checks)
+        """How many checks of the product's code ended with each verdict."""
+        return Counter(check.verdict for check in self.checks if not check.arithmetic)
+
+    @property
+    def arithmetic_counts(self) -> Counter[Verdict]:
+        """The same of the checks that use none of it."""
+        return Counter(check.verdict for check in self.checks if check.arithmetic)
 
     @property
     def differs(self) -> bool:
         """Whether something is neither as printed nor explained."""
-        return self.counts[Verdict.DIFFERS] > 0
+        return any(check.verdict is Verdict.DIFFERS for check in self.checks)
 
     @property
     def errata(self) -> list[str]:
@@ -263,8 +270,8 @@ def exact(
 ) -> Check:
     """Ours must be a value that is known exactly, by another way than the code under test."""
     low, high = value - tolerance, value + tolerance
-    words = f"{value:{form}} ± {tolerance:g}"
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, erratum)
+    text = f"{value:{form}} ± {tolerance:g}"
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, erratum)
 
 
 def banded(
@@ -284,9 +291,9 @@ def banded(
     For numbers that hang on one random evaluation set: mean and deviation are those over sets.
     """
     reach = BAND_DEVIATIONS * deviation
-    words = f"{mean:{form}} ± 3 x {deviation:.2g}"
+    text = f"{mean:{form}} ± 3 x {deviation:.2g}"
     low, high = mean - reach, mean + reach
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, checked=checked)
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, checked=checked)
 
 
 def ranged(
@@ -302,8 +309,8 @@ def ranged(
     checked: bool = True,
 ) -> Check:
     """Ours and the paper's must both lie in a range, ends included."""
-    words = f"{low:{form}} .. {high:{form}}"
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, checked=checked)
+    text = f"{low:{form}} .. {high:{form}}"
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, checked=checked)
 
 
 def bounded(
@@ -332,8 +339,8 @@ def bounded(
     high = math.inf if below is None else math.nextafter(below, -math.inf)
     if above == math.inf or below == -math.inf:
         low, high = math.inf, -math.inf
-    words = ", ".join(f"{sign} {limit:{form}}" for sign, limit in limits.items())
-    return Check(what, ours, low, high, words, paper, paper_text, part, form, checked=checked)
+    text = ", ".join(f"{sign} {limit:{form}}" for sign, limit in limits.items())
+    return Check(what, ours, low, high, text, paper, paper_text, part, form, checked=checked)
 
 
 def shown(
@@ -345,8 +352,13 @@ def shown(
     part: str = "",
     form: str = ".3f",
 ) -> Check:
-    """Two numbers side by side that need not be equal, and are not judged."""
+    """Two numbers side by side that need not be equal, and are not scored."""
     return Check(what, ours, -math.inf, math.inf, "-", paper, paper_text, part, form)
+
+
+def arithmetic(checks: Iterable[Check]) -> Iterator[Check]:
+    """The checks, marked as using none of the product's code."""
+    return (replace(check, arithmetic=True) for check in checks)
 
 
 def _number(text: str) -> Decimal:

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from research.reproduction.experiment import Check, Experiment, Progress, Reproduction, exact
+from research.reproduction.experiment import (
+    Check,
+    Experiment,
+    Progress,
+    Reproduction,
+    arithmetic,
+    exact,
+)
 from research.reproduction.regression_quantities import (
     ACCURACY,
     CALIBRATED_ACCURACY,
@@ -63,7 +70,7 @@ BAYES = {"A": 0.521192, "B": 0.526588}
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """Trains 60,000 logistic regressions, or 400 when `quick`."""
     found = LOGISTIC_EXPERIMENT.rounds(quick=quick, seed=seed, progress=progress)
-    checks = [*LOGISTIC_EXPERIMENT.checks(found), *_bayes()]
+    checks = [*LOGISTIC_EXPERIMENT.checks(found), *arithmetic(_bayes())]
     return Reproduction(
         EXPERIMENT.name,
         EXPERIMENT.title,

@@ -1,4 +1,4 @@
-"""docs/reproduction.md, from the runs of one command."""
+"""Writes docs/reproduction.md from the runs of one command."""
 
 import os
 import platform
@@ -14,17 +14,22 @@ from typing import Final
 
 from app.errors import FAILED, CommandError
 from research.reproduction import Check, Verdict
-from research.reproduction.tables import COUNTS, Finished, Size, counts_of
+from research.reproduction.tables import ARITHMETIC, COUNTS, Finished, Size, counts_of, verdict_text
 
 _PACKAGES: Final = ("numpy", "scipy", "lightgbm")
 _WIDTH: Final = 98
+_PURPOSE: Final = (
+    "Does this project compute what the papers that it is built on say? This page runs the tables"
+    " of the five papers again and shows the printed numbers beside ours."
+)
 _INTRODUCTION: Final = (
-    "Every table of the papers that needs no private data, run again: what is printed beside what"
-    " we get. An exact number has to be the printed one, rounded; a number that hangs on chance has"
-    " to lie, as the printed one, where nearly all random draws do. **paper errs** means that the"
-    " printed digit cannot be right, and an argument that does not use the code under test says"
-    " what is; **differs** that neither holds, which fails the command; shown numbers are not"
-    " judged."
+    "Every table of the papers that needs no private data, run again. An exact number has to be the"
+    " printed one, rounded; a number that hangs on chance has to lie, as the printed one, where"
+    " nearly all random draws do. **paper errs** means that the printed digit cannot be right, and"
+    " an argument that does not use the code under test says what is; **differs** that neither"
+    " holds, which fails the command; shown numbers are not evaluated. Checks marked as arithmetic"
+    " hold printed numbers against each other and use none of the product's code: they say"
+    " something of the paper, nothing of us, and are counted apart."
 )
 
 _PAPERS: Final = (
@@ -79,6 +84,7 @@ def page_lines(runs: Sequence[Finished], origin: Origin) -> Iterator[str]:
     """The lines of the page."""
     size = "quick, with wider bands and fewer checks" if origin.size.quick else "full"
     yield "# Reproduction\n"
+    yield _wrapped(_PURPOSE) + "\n"
     yield f"Written by `{origin.command}`"
     yield f"on {origin.at:%Y-%m-%d at %H:%M} UTC; do not edit.\n"
     yield _item(f"Machine: {origin.machine}")
@@ -93,8 +99,12 @@ def page_lines(runs: Sequence[Finished], origin: Origin) -> Iterator[str]:
 
 def _summary(runs: Sequence[Finished]) -> Iterator[str]:
     yield "## Summary\n"
-    yield "| experiment | " + " | ".join(name.replace("_", " ") for name in COUNTS) + " | took |"
-    yield "|---|" + "---:|" * (len(COUNTS) + 1)
+    yield (
+        "| experiment | "
+        + " | ".join(name.replace("_", " ") for name in (*COUNTS, ARITHMETIC))
+        + " | took |"
+    )
+    yield "|---|" + "---:|" * (len(COUNTS) + 2)
     for run in runs:
         link = f"[{run.experiment.name}](#{_anchor(run.reproduction.title)})"
         counts = " | ".join(_count(name, count) for name, count in counts_of(run).items())
@@ -107,7 +117,7 @@ def _summary(runs: Sequence[Finished]) -> Iterator[str]:
 
 
 def _count(name: str, count: int) -> str:
-    return f"**{count}**" if count and COUNTS[name] is Verdict.DIFFERS else str(count)
+    return f"**{count}**" if count and COUNTS.get(name) is Verdict.DIFFERS else str(count)
 
 
 def _section(run: Finished) -> Iterator[str]:
@@ -125,7 +135,7 @@ def _section(run: Finished) -> Iterator[str]:
 
 
 def _row(check: Check) -> str:
-    verdict = check.verdict.value
+    verdict = verdict_text(check)
     marked = f"**{verdict}**" if check.verdict in _MARKED else verdict
     cells = (check.what, check.paper_shown, check.ours_shown, check.tolerance)
     return f"| {' | '.join(map(_cell, cells))} | {marked} |"

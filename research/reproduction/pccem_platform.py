@@ -39,13 +39,13 @@ _NOTES: Final = (
     " its error is near 1 / 0.08 - 1, while the scores are 4 to 5 times too high. How bad both look"
     " depends on the platform.",
     "Expected conversions are less noisy than outcomes of 0 and 1, so pccem can come close to the"
-    " oracle. Below the noise floor the two cannot be told apart; that is all that is asked there.",
+    " oracle. Below the noise floor the two cannot be told apart; that is all that is checked.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How many clicks are drawn, and how many of the last hours are judged."""
+    """How many clicks are drawn, and how many of the last hours are scored."""
 
     campaigns: int
     clicks_per_hour: float
@@ -89,7 +89,7 @@ def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
         for n in (3, 4, 5)
     }
     checks = [*_table(found, floors), *_order(found, floors, checked=not quick)]
-    notes = (f"{len(stream):,} clicks, of which {len(found.rows):,} judged.", *_NOTES)
+    notes = (f"{len(stream):,} clicks, of which {len(found.rows):,} scored.", *_NOTES)
     return Reproduction(EXPERIMENT.name, EXPERIMENT.title, _SOURCE, checks, notes)
 
 

@@ -64,7 +64,7 @@ def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
 
 
 def _calibrated(deviations: Floats) -> Iterator[Check]:
-    """Calibrated scores, their mean shifted until the click rate is as asked."""
+    """Calibrated scores, their mean shifted until the click rate is as required."""
     rates = np.array([0.0019, 0.01, _TYPICAL_RATE, 0.1, 0.5])
     found = _sliced([_probabilities(deviations, rate) for rate in rates])
     for rate, rig in zip(found.rates, found.rigs, strict=True):

@@ -191,7 +191,7 @@ def normal_error(value: float, runs: int, rounds: int) -> float:
 def trained_note(found: Sequence[Rounds]) -> str:
     """How many models were trained."""
     trained = sum(2 * rounds.shape[0] * rounds.shape[1] for rounds in found)
-    return f"{trained:,} models trained, each on a draw of its own, judged on one evaluation set."
+    return f"{trained:,} models trained, each on a draw of its own, scored on one evaluation set."
 
 
 QUICK_SHAPE = (2, 50)
@@ -255,10 +255,10 @@ def quantities_over_sets(
     """
     rng = np.random.default_rng(seed)
     models = {name: regression.trained(rng, runs, used)[None] for name, used in USED_BY.items()}
-    judged = [
-        Rounds.judged(regression, regression.evaluation_rows(rng), models) for _ in range(sets)
+    scored = [
+        Rounds.scored(regression, regression.evaluation_rows(rng), models) for _ in range(sets)
     ]
     return {
-        what: np.array([quantity(rounds) for rounds in judged])
+        what: np.array([quantity(rounds) for rounds in scored])
         for what, quantity in QUANTITIES.items()
     }

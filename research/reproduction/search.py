@@ -58,7 +58,7 @@ _NOTES: Final = (
 
 
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
-    """Judge three models offline, by simulation and by the truth, on two logs.
+    """Score three models offline, by simulation and by the truth, on two logs.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     pages = _QUICK_PAGES if quick else _PAGES
     checks: list[Check] = []
     for done, each in enumerate(seeds):
-        told = _part(progress, done / len(seeds), (done + 1) / len(seeds))
-        found = search_experiment(each, pages=pages, progress=told)
+        each_progress = _part(progress, done / len(seeds), (done + 1) / len(seeds))
+        found = search_experiment(each, pages=pages, progress=each_progress)
         checks += [*_table(found), *_criteria(found, checked=not quick), *_points(found)]
     return Reproduction(EXPERIMENT.name, EXPERIMENT.title, _SOURCE, checks, _NOTES)
 

@@ -25,7 +25,7 @@ class ExperimentRow:
     simulated : by metric, the simulated change.
     simulated_naively : the same with the naive click curve.
     online : by metric, the true change, in expectation.
-    judged : all that the simulation found.
+    scored : all that the simulation found.
     """
 
     auc_change: float
@@ -33,7 +33,7 @@ class ExperimentRow:
     simulated: Mapping[str, RelativeChange]
     simulated_naively: Mapping[str, RelativeChange]
     online: Mapping[str, float]
-    judged: SimulatedModel
+    scored: SimulatedModel
 
     def gap(self, metric: str) -> float:
         """Simulated less online change."""
@@ -81,7 +81,7 @@ def search_experiment(
 ) -> SearchExperiment:
     """Repeat the paper's contrast of offline, simulated and online metrics on a synthetic log.
 
-    `SearchPlatform` draws the log of a model that errs. Three other models are judged on it in the
+    `SearchPlatform` draws the log of a model that errs. Three other models are scored on it in the
     two ways open before a launch, by AUC and RIG and by simulated auctions, and then in the way of
     an online test: by the true expected clicks of the auctions they would hold.
 
@@ -150,7 +150,7 @@ def search_experiment(
 
 
 def _nobody(share: float) -> None:
-    """Hears of the progress when no one asked."""
+    """Takes the progress where nobody wants it."""
 
 
 def _compared(drawn: DrawnSearchLog, curve: str, shrinkage: float) -> AuctionComparison:
@@ -166,15 +166,15 @@ def _rows(
     truth = drawn.true_metrics(before.simulation.auction)
     rows: dict[str, ExperimentRow] = {}
     for name in others:
-        judged = found.models[name]
+        scored = found.models[name]
         rows[name] = ExperimentRow(
-            judged.offline["auc"] / offline["auc"] - 1.0,
+            scored.offline["auc"] / offline["auc"] - 1.0,
             # RIG may be negative: its change is a share of the size of the baseline's.
-            (judged.offline["rig"] - offline["rig"]) / abs(offline["rig"]),
-            judged.changes,
+            (scored.offline["rig"] - offline["rig"]) / abs(offline["rig"]),
+            scored.changes,
             naive.models[name].changes,
-            _changes(truth, drawn.true_metrics(judged.simulation.auction)),
-            judged,
+            _changes(truth, drawn.true_metrics(scored.simulation.auction)),
+            scored,
         )
     return rows
 

@@ -74,7 +74,7 @@ def gc_n_floor(
 ) -> float:
     """Mean GC-N of the probabilities, shape (k,), over outcomes drawn from them.
 
-    Two values of GC-N that differ by less cannot be told apart.
+    Two values of GC-N that differ by less cannot be distinguished.
 
     Examples
     --------
@@ -104,7 +104,7 @@ _PRINTED: Final[Mapping[str, Mapping[int, str]]] = {
 _NOTES: Final = (
     "Printed are the values of the paper's two data sets, A and B. Ours come from another platform,"
     " so the values differ; what has to agree is the shape.",
-    "Every hour is judged by maps of the 24 hours before it, all judged hours pooled. Outcomes of"
+    "Every hour is scored by maps of the 24 hours before it, all scored hours pooled. Outcomes of"
     " one hour train the next, so a GC-N may fall a little below that of the truth.",
     "A campaign without a sample in the window gets the map of all campaigns, where the paper"
     " keeps the score.",
@@ -148,18 +148,18 @@ def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """
     size = _QUICK if quick else _FULL
     log = size.platform(seed).hours(0, size.hours)
-    judged = _judge(log.events, _calibrators(log.events), _part(progress, 0.0, 0.7))
+    scored = _score(log.events, _calibrators(log.events), _part(progress, 0.0, 0.7))
     checks = [
-        *_table(log, judged, np.random.default_rng((seed, 4)), size.floor_draws),
-        *_criteria(log.events, judged, checked=not quick),
+        *_table(log, scored, np.random.default_rng((seed, 4)), size.floor_draws),
+        *_criteria(log.events, scored, checked=not quick),
         *_distortion_checks(size, seed, _part(progress, 0.7, 1.0), checked=not quick),
     ]
     return Reproduction(EXPERIMENT.name, EXPERIMENT.title, _SOURCE, checks, _NOTES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Judged:
-    """Impressions judged, and what each calibrator said of them."""
+class _Scored:
+    """Impressions scored, and what each calibrator said of them."""
 
     rows: Integers
     probabilities: Mapping[str, Floats]
@@ -170,9 +170,9 @@ class _Judged:
         return self.scorecards[name][f"gc_{n}"]
 
 
-def _judge(
+def _score(
     events: EventTable, calibrators: Mapping[str, Calibrator], progress: Progress
-) -> _Judged:
+) -> _Scored:
     found = backtest(
         events,
         calibrators,
@@ -183,7 +183,7 @@ def _judge(
     )
     renamed = {("none" if name == RAW else name): p for name, p in found.probabilities.items()}
     cards = {("none" if n == RAW else n): card for n, card in found.scorecards.items()}
-    return _Judged(found.rows, renamed, cards)
+    return _Scored(found.rows, renamed, cards)
 
 
 def _calibrators(events: EventTable) -> dict[str, Calibrator]:
@@ -197,18 +197,18 @@ def _calibrators(events: EventTable) -> dict[str, Calibrator]:
 
 
 def _bin_size(events: EventTable) -> float:
-    """By the rule, from the hours that are not judged."""
+    """By the rule, from the hours that are not scored."""
     first = events.hours < events.hours.min() + _WINDOW_HOURS
     return max(1000.0, float(np.round(50.0 / events.outcomes[first].mean())))
 
 
 def _table(
-    log: PlatformHour, judged: _Judged, rng: np.random.Generator, draws: int
+    log: PlatformHour, scored: _Scored, rng: np.random.Generator, draws: int
 ) -> Iterator[Check]:
-    truth, campaigns = log.truth[judged.rows], log.events.rows[judged.rows].astype(np.int64)
+    truth, campaigns = log.truth[scored.rows], log.events.rows[scored.rows].astype(np.int64)
     cards = {
-        **judged.scorecards,
-        "truth": scorecard(truth, log.events.outcomes[judged.rows], campaigns),
+        **scored.scorecards,
+        "truth": scorecard(truth, log.events.outcomes[scored.rows], campaigns),
     }
     for name, card in cards.items():
         for n in (3, 4, 5):
@@ -221,31 +221,31 @@ def _table(
         yield shown(f"{name}, PCOC", card["pcoc"], part=_BESIDE)
         yield shown(f"{name}, log loss", card["log_loss"], part=_BESIDE, form=".4f")
         yield shown(f"{name}, AUC", card["auc"], part=_BESIDE, form=".4f")
-    for name, p in judged.probabilities.items():
+    for name, p in scored.probabilities.items():
         yield shown(f"{name}, share of zeros", float(np.mean(p == 0.0)), part=_BESIDE, form=".4f")
 
 
-def _criteria(events: EventTable, judged: _Judged, *, checked: bool) -> Iterator[Check]:
+def _criteria(events: EventTable, scored: _Scored, *, checked: bool) -> Iterator[Check]:
     for name in ("sir, midpoint", "sir, mean"):
         for n in (3, 4, 5):
-            cut = 1.0 - judged.gc(name, n) / judged.gc("none", n)
+            cut = 1.0 - scored.gc(name, n) / scored.gc("none", n)
             what = f"{name}: GC-{n} cut against none"
             yield bounded(what, cut, above=0.5, part=_SHAPE, checked=checked)
     for n in (3, 4, 5):
-        gap = judged.gc("sir, mean", n) - judged.gc("isotonic", n)
+        gap = scored.gc("sir, mean", n) - scored.gc("isotonic", n)
         what = f"sir, mean: GC-{n} less that of isotonic"
         yield bounded(what, gap, below=0.0, part=_SHAPE, checked=checked)
-    ranking = {name: _hourly_auc(events, judged, name) for name in judged.probabilities}
+    ranking = {name: _hourly_auc(events, scored, name) for name in scored.probabilities}
     for name in ("sir, midpoint", "sir, mean"):
         lost = ranking[name] - ranking["none"]
         what = f"{name}: AUC inside a campaign-hour less that of the scores"
         yield bounded(what, lost, above=-_MOST_LOST, part=_SHAPE, form=".4f")
 
 
-def _hourly_auc(events: EventTable, judged: _Judged, name: str) -> float:
-    hours = events.hours[judged.rows]
-    campaign_hours = (hours - hours.min()) * len(events.campaigns) + events.rows[judged.rows]
-    return gauc(judged.probabilities[name], events.outcomes[judged.rows], campaign_hours)
+def _hourly_auc(events: EventTable, scored: _Scored, name: str) -> float:
+    hours = events.hours[scored.rows]
+    campaign_hours = (hours - hours.min()) * len(events.campaigns) + events.rows[scored.rows]
+    return gauc(scored.probabilities[name], events.outcomes[scored.rows], campaign_hours)
 
 
 def _distortion_checks(
@@ -255,13 +255,13 @@ def _distortion_checks(
     for done, (name, distortion) in enumerate(DISTORTIONS.items()):
         events = distorted(log, distortion)
         rivals = {"beta": Beta(), "sir": SmoothedIsotonic(bin_size=_bin_size(events))}
-        judged = _judge(events, rivals, _part(progress, done / 2, (done + 1) / 2))
+        scored = _score(events, rivals, _part(progress, done / 2, (done + 1) / 2))
         for row in ("none", "beta", "sir"):
             for n in (3, 4, 5):
-                yield shown(f"{name}: {row}, GC-{n}", judged.gc(row, n), part=_DISTORTED)
+                yield shown(f"{name}: {row}, GC-{n}", scored.gc(row, n), part=_DISTORTED)
         better, worse = ("beta", "sir") if name == "affine" else ("sir", "beta")
         for n in (3, 4, 5):
-            gap = judged.gc(better, n) - judged.gc(worse, n)
+            gap = scored.gc(better, n) - scored.gc(worse, n)
             what = f"{name}: GC-{n} of {better} less that of {worse}"
             yield bounded(what, gap, below=0.0, part=_DISTORTED, checked=checked)
 

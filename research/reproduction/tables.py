@@ -1,7 +1,4 @@
-"""What `sirocco reproduce` prints: a list of experiments, tables of checks, JSON.
-
-Experiments as the command runs them: timed, under a progress bar.
-"""
+"""What `sirocco reproduce` runs and prints: a list of experiments, tables of checks, JSON."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -77,6 +74,8 @@ COUNTS: Final = {
     "not_checked": Verdict.NOT_CHECKED,
     "shown": Verdict.SHOWN,
 }
+ARITHMETIC: Final = "arithmetic"
+"""Counts the checks that hold printed numbers against each other alone."""
 _MINUTE = 60.0
 
 
@@ -117,13 +116,19 @@ def print_json(runs: Sequence[Finished], size: Size) -> None:
 
 
 def counts_of(finished: Finished) -> dict[str, int]:
-    """How many checks ended with each verdict."""
-    counts = finished.reproduction.counts
-    return {name: counts[verdict] for name, verdict in COUNTS.items()}
+    """How many checks ended with each verdict; those that use none of the product's code are
+    counted apart, but for differences."""
+    found = finished.reproduction
+    counts, apart = found.counts, found.arithmetic_counts
+    counts[Verdict.DIFFERS] += apart[Verdict.DIFFERS]
+    return {
+        **{name: counts[verdict] for name, verdict in COUNTS.items()},
+        ARITHMETIC: apart.total() - apart[Verdict.DIFFERS],
+    }
 
 
 def duration(seconds: float) -> str:
-    """A time in words.
+    """A time as text.
 
     >>> duration(0.2), duration(25.0), duration(150.0)
     ('1 s', '25 s', '2.5 min')
@@ -140,18 +145,26 @@ def _table(part: str, checks: Sequence[Check]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     for check in checks:
-        verdict = Text(check.verdict, style=STYLES[check.verdict])
+        verdict = Text(verdict_text(check), style=STYLES[check.verdict])
         cells = (check.what, check.paper_shown, check.ours_shown, check.tolerance)
         table.add_row(*map(Text, cells), verdict)
     return table
 
 
+def verdict_text(check: Check) -> str:
+    """The verdict, and whether it says something of the paper alone."""
+    return f"{check.verdict.value} (arithmetic)" if check.arithmetic else check.verdict.value
+
+
 def _verdict_line(finished: Finished) -> Text:
-    counts = finished.reproduction.counts
+    found = finished.reproduction
     parts: list[str | tuple[str, str]] = [(f"{finished.experiment.name}: ", "bold")]
     for verdict in Verdict:
-        if counts[verdict]:
-            parts += [(f"{counts[verdict]} x {verdict}", STYLES[verdict]), "  "]
+        if count := found.counts[verdict]:
+            parts += [(f"{count} x {verdict}", STYLES[verdict]), "  "]
+    for verdict in Verdict:
+        if count := found.arithmetic_counts[verdict]:
+            parts += [(f"{count} x {verdict} by arithmetic", STYLES[verdict]), "  "]
     return Text.assemble(*parts, f"({duration(finished.seconds)})\n")
 
 
@@ -170,11 +183,12 @@ def _check_json(check: Check) -> dict[str, Any]:
     return {
         "part": check.part,
         "what": check.what,
-        "paper": check.paper,
+        "paper": None if check.paper is None else float(check.paper),
         "paper_text": check.paper_shown,
-        "ours": check.ours,
-        "low": check.low,
-        "high": check.high,
+        "ours": float(check.ours),
+        "low": float(check.low),
+        "high": float(check.high),
         "tolerance": check.tolerance,
         "verdict": check.verdict.value,
+        "arithmetic": check.arithmetic,
     }

@@ -1,4 +1,4 @@
-"""Rounds of training runs of two pipelines, judged by each loss on one evaluation set."""
+"""Rounds of training runs of two pipelines, scored by each loss on one evaluation set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,10 +44,10 @@ class Rounds:
             for name, used in USED_BY.items():
                 coefficients[name].append(regression.trained(rng, runs, used))
             advance()
-        return cls.judged(regression, rows, {n: np.stack(c) for n, c in coefficients.items()})
+        return cls.scored(regression, rows, {n: np.stack(c) for n, c in coefficients.items()})
 
     @classmethod
-    def judged(
+    def scored(
         cls, regression: Regression, rows: EvaluationRows, coefficients: dict[str, Floats]
     ) -> Self:
         """The losses of models that are trained already."""

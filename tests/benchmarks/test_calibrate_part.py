@@ -2,12 +2,12 @@
 
 import pytest
 
-from benchmarks import calibrate
-from benchmarks.bodies import FORMS
-from benchmarks.calibrate_ratios import ECHOES, NAIVE
 from benchmarks.figures import Figure, Table
+from benchmarks.http import calibrate
+from benchmarks.http.bodies import FORMS
+from benchmarks.http.calibrate_ratios import ECHOES, NAIVE
+from benchmarks.http.load import Rounds
 from benchmarks.peers.environments import NotInstalled
-from benchmarks.ways import Rounds
 from tests.benchmarks.cells import check
 
 

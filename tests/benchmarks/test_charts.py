@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.charts import DRAWINGS, drawings_of, write_charts
-from benchmarks.contents import NAMES
 from benchmarks.figures import Table
-from benchmarks.page import DOCS, page
-from benchmarks.results import Result, saved
+from benchmarks.parts import PARTS
+from benchmarks.report.charts import DRAWINGS, drawings_of, write_charts
+from benchmarks.report.page import DOCS, page
+from benchmarks.report.results import Result, saved
 from tests.benchmarks.test_page import result_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -125,5 +125,5 @@ def test_the_page_shows_each_chart_that_is_drawn() -> None:
 def test_the_charts_of_the_docs_are_those_of_the_files() -> None:
     """None is missing, and none is left of a part that shows it no more."""
     results = saved()
-    shown = {d.file for name in NAMES if name in results for d, _ in drawings_of(results[name])}
+    shown = {d.file for name in PARTS if name in results for d, _ in drawings_of(results[name])}
     assert {path.name for path in (DOCS / "images").glob("bench-*")} == shown

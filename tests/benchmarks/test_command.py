@@ -5,13 +5,10 @@ from pathlib import Path
 import pytest
 
 import benchmarks.__main__ as command
-import benchmarks.page
-import benchmarks.parts
-from benchmarks.contents import NAMES
 from benchmarks.figures import Table
-from benchmarks.page import write_page
-from benchmarks.parts import Part
-from benchmarks.results import Result, save
+from benchmarks.parts import PARTS, Part
+from benchmarks.report.page import write_page
+from benchmarks.report.results import Result, save
 
 
 @pytest.fixture
@@ -53,7 +50,7 @@ def test_without_a_name_all_parts_are_run_and_a_failure_does_not_stop_them(
 ) -> None:
     """What was measured before and after it is kept, and the exit code tells."""
     assert run(monkeypatch, "--write") == 1
-    assert kept == [name for name in NAMES if name != "fit"]
+    assert kept == [name for name in PARTS if name != "fit"]
     said = capsys.readouterr()
     assert "no fit today" in said.err
     assert "Title of refit" in said.out
@@ -76,12 +73,11 @@ def test_an_unknown_part_is_refused_before_any_is_run(
 def test_one_part_writes_its_file_and_the_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`python -m benchmarks.<part> --write` is enough to measure one part anew."""
-    monkeypatch.setattr(
-        benchmarks.parts, "save", lambda result: save(result, tmp_path / "benchmarks")
-    )
-    monkeypatch.setattr(benchmarks.page, "write_page", lambda: write_page(tmp_path))
-    monkeypatch.setattr("sys.argv", ["fit", "--write"])
-    benchmarks.parts.main(Part("fit", "A title", "About.", lambda: {"row": {"column": 1.5}}))
+    """`python -m benchmarks <part> --write` is enough to measure one part anew."""
+    monkeypatch.setattr(command, "save", lambda result: save(result, tmp_path / "benchmarks"))
+    monkeypatch.setattr(command, "write_page", lambda: write_page(tmp_path))
+    part = Part("fit", "A title", "About.", lambda: {"row": {"column": 1.5}})
+    monkeypatch.setattr(command, "part_of", lambda name: part)
+    assert run(monkeypatch, "fit", "--write") == 0
     assert "| row | 1.5 |" in (tmp_path / "benchmarks.md").read_text()
     assert (tmp_path / "benchmarks" / "fit.json").exists()

@@ -1,7 +1,7 @@
 """The benchmark of clients that misbehave runs, at a tiny size, and yields its rows."""
 
-from benchmarks import connections
 from benchmarks.figures import middle
+from benchmarks.http import connections
 
 
 def test_a_client_is_measured_alone_and_beside_every_crowd() -> None:

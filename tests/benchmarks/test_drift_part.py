@@ -1,6 +1,6 @@
 """The benchmark of drift runs, at a tiny size, and shows what decision 13 says."""
 
-from benchmarks import drift
+from benchmarks.core import drift
 from benchmarks.figures import middle
 
 

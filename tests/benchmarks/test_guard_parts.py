@@ -2,7 +2,7 @@
 
 import math
 
-from benchmarks import attacks, guard
+from benchmarks.core import attacks, guard
 from benchmarks.figures import Figure
 
 

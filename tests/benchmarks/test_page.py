@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.contents import NAMES
 from benchmarks.figures import Figure, Table
-from benchmarks.page import DOCS, page, tables_of, write_page
-from benchmarks.results import Result, Sources, save, saved
-from benchmarks.targets import TARGETS
+from benchmarks.parts import PARTS
+from benchmarks.report.page import DOCS, page, tables_of, write_page
+from benchmarks.report.results import Result, Sources, save, saved
+from benchmarks.report.targets import TARGETS
 
 AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 SCALAR = next(target for target in TARGETS if target.what == "one scalar look-up")
@@ -22,7 +22,7 @@ def result_of(part: str, rows: Table, other_cores: float = 0.0, after: str = "ab
         part=part,
         title=f"Title of {part}",
         about=f"About {part}.",
-        command=f"python -m benchmarks.{part}",
+        command=f"python -m benchmarks {part}",
         rows=rows,
         seconds=12.0,
         other_cores=other_cores,
@@ -75,7 +75,7 @@ def test_it_says_when_the_machine_was_busy() -> None:
 
 def test_each_part_has_its_own_command_date_and_figures() -> None:
     said = written(look_up(400.0))
-    assert "`python -m benchmarks.look_up` on 2026-01-02 at 03:04 UTC; it took 12 s." in said
+    assert "`python -m benchmarks look_up` on 2026-01-02 at 03:04 UTC; it took 12 s." in said
     assert "| scalar | 400 (1-2,000) |" in said
 
 
@@ -119,13 +119,13 @@ def test_one_part_measured_anew_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_the_page_is_that_of_the_files() -> None:
-    """After a change of a target or of a file: `python -m benchmarks.page`."""
+    """After a change of a target or of a file: `python -m benchmarks.report.page`."""
     found = saved()
-    said = "\n".join(page([found[name] for name in NAMES if name in found])) + "\n"
+    said = "\n".join(page([found[name] for name in PARTS if name in found])) + "\n"
     assert (DOCS / "benchmarks.md").read_text() == said
 
 
 @pytest.mark.parametrize("name", sorted(saved()))
 def test_every_file_is_of_a_part(name: str) -> None:
-    assert name in NAMES
+    assert name in PARTS
     assert saved()[name].part == name

@@ -1,35 +1,21 @@
 """Every part of the benchmarks runs, at a tiny size, and yields its rows. No figure is judged."""
 
 import json
-from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from benchmarks import (
-    click_log,
-    delayed,
-    encodings,
-    evaluate,
-    fit,
-    grid,
-    ingest,
-    look_up,
-    metrics,
-    mixed_load,
-    netcal_look_up,
-    pccem,
-    refit,
-    refresh,
-    soak,
-)
 from benchmarks.__main__ import part_of
-from benchmarks.contents import NAMES
+from benchmarks.core import click_log, delayed, evaluate, fit, grid, look_up, metrics, pccem, refit
 from benchmarks.figures import Figure, middle
-from benchmarks.parts import Part, run, show
+from benchmarks.http import encodings, ingest, refresh
+from benchmarks.parts import PARTS, Part, run
 from benchmarks.peers.environments import NotInstalled
+from benchmarks.report.printing import print_json, print_tables
+from benchmarks.soak import mixed_load, soak
 from benchmarks.timing import interleaved
 from pccem import TrainingRules
 from tests.benchmarks.cells import check
@@ -62,9 +48,9 @@ def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch: pytest.Monk
     def refused(name: str) -> None:
         raise NotInstalled(f"{name} does not install")
 
-    monkeypatch.setattr(netcal_look_up, "PeerCalibrator", refused)
+    monkeypatch.setattr(look_up, "PeerCalibrator", refused)
 
-    with netcal_look_up.Netcal() as peer:
+    with look_up.Netcal() as peer:
         assert peer.nanoseconds(np.array([0.5]), [1]) == "netcal does not install"
 
 
@@ -120,7 +106,7 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     )
     rows = soak.measure(sizes)
     kinds = [*(name for name, *_ in mixed_load.ASKED), f"events {mixed_load.EVENTS}"]
-    aside = ["work", "standstill", "raw ASGI echo"]
+    aside = ["work", "scheduling stall", "raw ASGI echo"]
     assert list(rows) == ["whole run", *kinds, "all calibrations", "minute 1", *aside]
     signed = {"server MB grown, %", "worker MB grown, %", "refits move p99, %"}
     check({name: {k: v for k, v in row.items() if k not in signed} for name, row in rows.items()})
@@ -202,7 +188,7 @@ def test_evaluate_runs_the_command_on_each_log() -> None:
     assert set(rows[ours]) == {"wall s", "CPU s", "peak MB", "log MB"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PARTS)
 def test_the_docstring_of_a_part_says_how_to_run_it(name: str) -> None:
     part = part_of(name)
     assert part.name == name
@@ -212,7 +198,7 @@ def test_the_docstring_of_a_part_says_how_to_run_it(name: str) -> None:
 PART = Part(
     "look_up",
     "A title",
-    "What it does.\n\n    python -m benchmarks.look_up [--json]\n",
+    "What it does.\n\n    python -m benchmarks look_up [--json]\n",
     measure=lambda: {"row": {"number": 2.0, "figure": Figure(2.0, 1.0, 3.0), "text": "none"}},
     measure_large=lambda: {"large": {"number": 4.0}},
     ratios=lambda rows: {"half": {"number": middle(next(iter(rows.values()))["number"]) / 2}},
@@ -220,7 +206,7 @@ PART = Part(
 
 
 def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    show([run(PART)], Namespace(json=True))
+    print_json([run(PART)])
     said = json.loads(capsys.readouterr().out)
     figure = {"median": 2.0, "low": 1.0, "high": 3.0}
     assert said["parts"] == {"look_up": {"row": {"number": 2.0, "figure": figure, "text": "none"}}}
@@ -229,7 +215,7 @@ def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tables_hold_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    show([run(PART)], Namespace(json=False))
+    print_tables([run(PART)])
     said = capsys.readouterr().out
     assert all(words in said for words in ("A title", "2 (1-3)", "none", "Ratios", "half"))
 
@@ -237,8 +223,15 @@ def test_tables_hold_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_large_run_says_so() -> None:
     large = run(PART, large=True)
     assert large.rows == {"large": {"number": 4.0}}
-    assert large.command == "python -m benchmarks.look_up --large"
-    assert run(PART).command == "python -m benchmarks.look_up"
+    assert large.command == "python -m benchmarks look_up --large"
+    assert run(PART).command == "python -m benchmarks look_up"
+
+
+def test_a_run_of_some_minutes_says_so() -> None:
+    part = replace(PART, measure_minutes=lambda minutes: {"row": {"minutes": minutes}}, ratios=None)
+    result = run(part, minutes=5.0)
+    assert result.rows == {"row": {"minutes": 5.0}}
+    assert result.command == "python -m benchmarks look_up --minutes 5"
 
 
 def test_what_is_told_of_a_part_ends_before_its_command() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.bodies import Ids, Question
+from benchmarks.http.bodies import Ids, Question
+from benchmarks.http.load import Rounds, Way, take_turns
 from benchmarks.machine import process_tree
 from benchmarks.peers import environments
 from benchmarks.peers import servers as peer_servers
 from benchmarks.peers.calibrator import PeerCalibrator, PeerFailed
 from benchmarks.peers.environments import NotInstalled, environment
 from benchmarks.peers.servers import NotStarted, Peer, serving
-from benchmarks.ways import Rounds, Way, take_turns
 from calibrators import CalibrationMap
 
 MAP = CalibrationMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))

@@ -2,7 +2,7 @@
 
 import math
 
-from benchmarks import pooled
+from benchmarks.core import pooled
 from benchmarks.figures import middle
 
 

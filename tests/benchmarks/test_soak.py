@@ -13,14 +13,14 @@ import numpy as np
 import orjson
 import pytest
 
-from benchmarks.bodies import Ids, Question
+from benchmarks.core.traffic import random_maps
 from benchmarks.figures import middle
-from benchmarks.load import HOST, post
-from benchmarks.maps import random_maps
-from benchmarks.precedence import first_in_line
-from benchmarks.soak_answers import JSON_FORM, Calibration, wrong_answers
-from benchmarks.soak_figures import Run, echo_row, rows_of
-from benchmarks.soak_load import Answer, Kind, Load, Record
+from benchmarks.http.bodies import Ids, Question
+from benchmarks.http.load import HOST, post
+from benchmarks.machine import first_in_line
+from benchmarks.soak.answers import JSON_FORM, Calibration, wrong_answers
+from benchmarks.soak.figures import Run, echo_row, rows_of
+from benchmarks.soak.open_loop import Answer, Kind, Load, Record
 from benchmarks.store import Store, private_store
 from calibrators import Atlas
 

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks import ways
-from benchmarks.calm import Calm
-from benchmarks.load import HOST
-from benchmarks.servers import CORE, Server
-from benchmarks.ways import Rounds, Way, take_turns
+from benchmarks.http import load
+from benchmarks.http.load import HOST, Rounds, Way, take_turns
+from benchmarks.http.servers import CORE, Server
+from benchmarks.noise_gate import NoiseGate
 
 SECONDS = 0.01
 ROUNDS = 10
@@ -31,9 +30,9 @@ def sent() -> dict[str, Way]:
 def test_each_way_has_all_of_its_rounds(
     sent: dict[str, Way], patience_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the core is never calm, and nobody waits for it to be."""
-    monkeypatch.setattr(ways, "piece_seconds", lambda _: 2.0)
-    monkeypatch.setattr(Calm, "_least", 1.0)
+    """Also where the core is always disturbed, and nobody waits for it to be."""
+    monkeypatch.setattr(load, "piece_seconds", lambda _: 2.0)
+    monkeypatch.setattr(NoiseGate, "_least", 1.0)
 
     take_turns(sent, {"a": [b""], "b": [b""]}, Rounds(SECONDS, 1, patience_seconds))
 
@@ -45,13 +44,13 @@ def test_the_server_s_core_is_looked_at(
     sent: dict[str, Way], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cores: list[int | None] = []
-    monkeypatch.setattr(Calm, "_least", 1.0)
+    monkeypatch.setattr(NoiseGate, "_least", 1.0)
 
     def piece_seconds(core: int | None) -> float:
         cores.append(core)
         return 1.0
 
-    monkeypatch.setattr(ways, "piece_seconds", piece_seconds)
+    monkeypatch.setattr(load, "piece_seconds", piece_seconds)
 
     take_turns(sent, {"a": [b""], "b": [b""]}, Rounds(SECONDS, 1, 1e6))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import client
 from benchmarks.figures import middle
+from benchmarks.http import client
 
 
 @pytest.mark.slow

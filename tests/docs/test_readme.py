@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.calibrate_ratios import FRAMEWORKS, column_of
 from benchmarks.figures import middle
-from benchmarks.results import saved
+from benchmarks.http.calibrate_ratios import FRAMEWORKS, column_of
+from benchmarks.report.results import saved
 from tests.docs.pages import ROOT, code_blocks, text_of
 from tests.docs.shown_commands import Shown, shown_commands
 from tests.recorded.commands import sirocco

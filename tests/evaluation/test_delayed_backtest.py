@@ -309,7 +309,7 @@ def test_no_clicks_are_refused(stream):
 
 def test_the_order_of_the_paper():
     """Worst to best by GC-3: stc, none, ltc, then pccem in both modes; here on one seed and a
-    single day, in `benchmarks.delayed` on several and a week."""
+    single day, in `benchmarks.core.delayed` on several and a week."""
     platform = ClickPlatform(campaigns=3, clicks_per_hour=1_000, seed=4)
     start, training = platform.start, TrainingRules(days=3, num_threads=1)
 

@@ -92,13 +92,13 @@ def _run_leaderboard(
     }  # fmt: skip
     refuse(others, "does not go with --compare")
     leaderboard = research("leaderboard.command")
-    leaderboard.run_contest(
-        leaderboard.Asked(
+    leaderboard.run_leaderboard(
+        leaderboard.CompareOptions(
             logs, given.regimes, given.seeds, given.methods, given.scored_hours, given.drift,
             given.processes, given.saved or [], fit.window_hours, fit.bin_size, given.draws,
         ),
         columns,
-        leaderboard.Outlets(given.picture, given.report, given.write, given.json),
+        leaderboard.Outputs(given.picture, given.report, given.write, given.json),
     )  # fmt: skip
 
 

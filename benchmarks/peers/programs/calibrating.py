@@ -1,4 +1,4 @@
-"""Fits and looks up with netcal or betacal, in their environment; a JSON line asked, one answered.
+"""Fits and looks up with netcal or betacal, in their environment; a line of JSON in, one out.
 
 {"fit": method, "scores": file, "outcomes": file} -> {"seconds"}
 {"counts": [...], "scores": file} -> {"seconds", "probabilities": file}
@@ -32,22 +32,22 @@ class Library:
         self.name, self.methods = name, methods(name)
         self.model = None
 
-    def fit(self, asked):
-        scores, outcomes = np.load(asked["scores"]), np.load(asked["outcomes"])
+    def fit(self, message):
+        scores, outcomes = np.load(message["scores"]), np.load(message["outcomes"])
         if self.name == "betacal":
             scores = scores.reshape(-1, 1)
         begun = process_time()
-        self.model = self.methods[asked["fit"]]()
+        self.model = self.methods[message["fit"]]()
         self.model.fit(scores, outcomes)
         return {"seconds": process_time() - begun}
 
-    def look_up(self, asked):
-        pieces = np.split(np.load(asked["scores"]), np.cumsum(asked["counts"])[:-1])
+    def look_up(self, message):
+        pieces = np.split(np.load(message["scores"]), np.cumsum(message["counts"])[:-1])
         ask = self.model.predict if self.name == "betacal" else self.model.transform
         begun = process_time()
         found = [ask(piece) for piece in pieces]
         seconds = process_time() - begun
-        file = asked["scores"].replace("scores.npy", "probabilities.npy")
+        file = message["scores"].replace("scores.npy", "probabilities.npy")
         np.save(file, np.concatenate([np.asarray(piece, float).ravel() for piece in found]))
         return {"seconds": seconds, "probabilities": file}
 
@@ -59,9 +59,9 @@ def main():
     os.dup2(2, 1)
     library = Library(sys.argv[1])
     for line in sys.stdin:
-        asked = json.loads(line)
+        message = json.loads(line)
         try:
-            answer = library.fit(asked) if "fit" in asked else library.look_up(asked)
+            answer = library.fit(message) if "fit" in message else library.look_up(message)
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:160]}
         answers.write(json.dumps(answer) + "\n")

@@ -1,4 +1,4 @@
-"""Fits and serves with MCGrad, in its environment; a JSON line asked, one answered.
+"""Fits and serves with MCGrad, in its environment; a line of JSON in, one out.
 
 {"ready": true} comes first. Columns are .npy files, (n,) each.
 {"fit": {"rows", "scores", "outcomes", "weights"}} -> {"rounds"}
@@ -45,10 +45,10 @@ class Model:
         return {"probabilities": file}
 
 
-def answer_of(model, asked):
-    if "fit" in asked:
-        return model.fit(**{name: np.load(file) for name, file in asked["fit"].items()})
-    files = asked["serve"]
+def answer_of(model, message):
+    if "fit" in message:
+        return model.fit(**{name: np.load(file) for name, file in message["fit"].items()})
+    files = message["serve"]
     return model.serve(files["scores"], np.load(files["rows"]), np.load(files["scores"]))
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks.attacked import ATTACKED, RESCALED, Attack, Served, play
+from benchmarks.core.attacks import ATTACKED, RESCALED, Attack, Served, play
 from calibrators import Method, PerCampaign, SmoothedIsotonic
 from calibrators.guard import GuardRules
 from calibrators.pooled import Pooled

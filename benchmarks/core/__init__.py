@@ -1,0 +1,1 @@
+"""Parts that are measured inside this process."""

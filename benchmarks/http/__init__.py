@@ -1,0 +1,1 @@
+"""Parts that are measured over HTTP, and the servers and the load for it."""

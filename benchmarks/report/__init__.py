@@ -1,0 +1,1 @@
+"""Results in files, on the terminal, and as docs/benchmarks.md."""

@@ -1,0 +1,1 @@
+"""Mixed load on the whole service for half an hour."""

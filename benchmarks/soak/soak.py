@@ -1,0 +1,158 @@
+"""A soak: mixed load at half the saturating rate, with a refit every minute.
+
+`sirocco serve` has a core to itself; the load, Redis and `sirocco worker` at a low priority share
+the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100, in
+binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating rate
+is that of the same mix with every connection always busy, which takes all of the server's core
+(`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
+rate. Runs before 2026-11-23 had a server that polled for requests instead of sleeping.
+
+Latency is what the service takes: from when a request was sent until the kernel had its answer. A
+request that finds every connection waiting for an answer counts from when it was due, so that no
+stall hides those that wait behind it. Where the system permits it (root, `SCHED_FIFO`), all else
+on the other core waits for the load, then for Redis; nothing gives the server more than its core.
+How late the load still was to send or to read is reported apart.
+
+`raw ASGI echo` says what machine, network and uvicorn alone come to: the same calibrations, sent
+back as they came, at half of the rate that saturates the echo, before the soak and without refits.
+`work` is a fixed piece of Python on the server's core with nothing else to do, and its CPU time:
+its jitter is the processor's own. `scheduling stall` is how long a request would wait that comes to
+the same core when nothing runs there but a loop that looks for it, before all else: what the host
+of a virtual machine takes for others, in those seconds. Meanwhile no server has a shorter tail.
+
+Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
+are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
+end, `p99 otherwise` of all others. Every answer must be 200, and its probabilities, to the last
+bit, those of the maps of exactly the version that it names.
+
+    python -m benchmarks soak [--minutes 30] [--json] [--write]
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from benchmarks.figures import Cell, Table
+from benchmarks.http.servers import Server, started
+from benchmarks.machine import first_in_line, on_core
+from benchmarks.parts import Part, say
+from benchmarks.soak.answers import wrong_answers
+from benchmarks.soak.figures import Run, echo_row, rows_of, stall_row, work_row
+from benchmarks.soak.jitter import stall_seconds, work_seconds
+from benchmarks.soak.mixed_load import calibrations, events, of_all
+from benchmarks.soak.open_loop import Kind, Load
+from benchmarks.soak.service import (
+    API_CORE,
+    OTHER_CORE,
+    TARGET,
+    Service,
+    running_service,
+    sampled,
+)
+
+SEED = 17
+SHORT_MINUTES, LONG_MINUTES = 2.0, 30.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much to measure."""
+
+    minutes: float = SHORT_MINUTES
+    campaigns: int = 10_000
+    hours: int = 24
+    messages: int = 200
+    connections: int = 64
+    ramp_seconds: float = 20.0
+    refit_seconds: float = 60.0
+    aside_seconds: float = 60.0
+    """For the echo, and for the fixed piece of work."""
+
+
+def measure(sizes: Sizes | None = None) -> Table:
+    """A row of the whole, one for each kind of request and one for each minute, the echo's, and the
+    machine's."""
+    sizes = sizes or Sizes()
+    versions = int(sizes.minutes * 60 / sizes.refit_seconds) + 8
+    with running_service(sizes.campaigns, sizes.hours, versions) as service, on_core(OTHER_CORE):
+        asked = calibrations(sizes.campaigns, sizes.messages)
+        kinds = [calibration.kind for calibration in asked]
+        aside = _machine(sizes) | {"raw ASGI echo": _echoed(service.store.url, kinds, sizes)}
+        kinds.append(events(sizes.campaigns, sizes.messages))
+        with _load(service.port, kinds, sizes) as load:
+            run = _soak(service, load, sizes)
+        wrong, named = wrong_answers(asked, load.answers, service.store, TARGET)
+    say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
+    rows = rows_of(replace(run, wrong=wrong, versions=named), load, kinds)
+    return rows | aside
+
+
+@contextmanager
+def _load(port: int, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Load]:
+    load = Load(port, kinds, sizes.connections, SEED)
+    try:
+        yield load
+    finally:
+        load.close()
+
+
+def _machine(sizes: Sizes) -> Table:
+    with on_core(API_CORE), first_in_line(os.getpid()):
+        return {
+            "work": work_row(work_seconds(sizes.aside_seconds / 2)),
+            "scheduling stall": stall_row(stall_seconds(sizes.aside_seconds / 2)),
+        }
+
+
+def _echoed(store_url: str, asked: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
+    kinds = of_all(asked)
+    with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
+        saturating, most_busy = _saturation(echo, load, sizes)
+        before = echo.cpu_seconds
+        with first_in_line(os.getpid()):
+            load.run(saturating / 2, sizes.aside_seconds)
+        busy = (echo.cpu_seconds - before) / sizes.aside_seconds
+        return echo_row(load, saturating, busy, most_busy)
+
+
+def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
+    store = service.store.process_id
+    saturating, most_busy = _saturation(service, load, sizes, store)
+    seconds = sizes.minutes * 60
+    say(
+        f"soak: {saturating:,.0f} requests/s saturate it, {most_busy:.2f} of its core; "
+        f"{sizes.minutes:g} minutes at half of that"
+    )
+    in_line = (os.getpid(), store)
+    with sampled(service, sizes.refit_seconds) as notes, first_in_line(*in_line) as is_first:
+        if not is_first:
+            say("soak: the load may not be run before others: see how late it is")
+        before = service.cpu_seconds
+        load.run(saturating / 2, seconds)
+        busy = (service.cpu_seconds - before) / seconds
+    run = Run(sizes.minutes, saturating, busy, notes, most_busy)
+    for error in (*load.first_errors, *run.refit_errors()):
+        say(f"soak: {error}")
+    return run
+
+
+def _saturation(
+    server: Service | Server, load: Load, sizes: Sizes, *behind: int
+) -> tuple[float, float]:
+    """Requests per second that the server can answer, and the cores that it uses for them."""
+    with first_in_line(os.getpid(), *behind):
+        load.saturate(sizes.ramp_seconds / 4)
+        before = server.cpu_seconds
+        saturating = load.saturate(sizes.ramp_seconds)
+        return saturating, (server.cpu_seconds - before) / sizes.ramp_seconds
+
+
+PART = Part(
+    "soak",
+    "Soak: mixed load and a refit every minute",
+    __doc__,
+    measure,
+    lambda: measure(Sizes(LONG_MINUTES)),
+    measure_minutes=lambda minutes: measure(Sizes(minutes)),
+)
