@@ -147,8 +147,10 @@ class LazyGroup(TyperGroup):
         """List the commands as the table above describes them."""
         loaded = self.commands
         self.commands = {
-            name: TyperCommand(name, help=about, rich_help_panel=panel)
-            for name, (panel, _, about) in COMMANDS.items()
+            name: TyperCommand(
+                name, help=COMMANDS[name].about, rich_help_panel=COMMANDS[name].panel
+            )
+            for name in loaded
         }
         super().format_help(ctx, formatter)
         self.commands = loaded
