@@ -42,29 +42,29 @@ COMMANDS: Final = {
         "Play a real log through the real service, hour by hour, and print before and after.",
     ),
     "backtest": CommandEntry(
-        "Measure", "app.cli.backtest", "Compare calibrators on a log, without a service."
+        "Measure", "app.cli.simulations", "Compare calibrators on a log, without a service."
     ),
     "evaluate": CommandEntry(
         "Measure",
-        "app.cli.evaluate",
+        "app.cli.measure_logs",
         "Measure the scores of a log as they are: how far off are they, and where?",
     ),
     "compare": CommandEntry(
-        "Measure", "app.cli.compare", "Which of two models is better, on the same impressions?"
+        "Measure", "app.cli.measure_logs", "Which of two models is better, on the same impressions?"
     ),
     "auction": CommandEntry(
         "Measure",
-        "app.cli.auction",
+        "app.cli.simulations",
         "Hold a log's ad auctions again with a new model: what would it earn?",
     ),
     "simulate": CommandEntry(
         "Measure",
-        "app.cli.simulate",
+        "app.cli.simulations",
         "Write the log of a synthetic platform, to try the other commands on.",
     ),
     "behaviours": CommandEntry(
         "Measure",
-        "app.cli.behaviours",
+        "app.cli.measure_logs",
         "Does behaviour after the click foretell conversions? Ask your own log.",
     ),
     "reproduce": CommandEntry(
@@ -74,7 +74,7 @@ COMMANDS: Final = {
     ),
     "readout": CommandEntry(
         "Measure",
-        "app.cli.ab_test",
+        "app.cli.measure_logs",
         "Analyse an A/B test: did the new arm earn more, and is that more than luck?",
     ),
     "up": CommandEntry(

@@ -1,5 +1,6 @@
 """The log that `sirocco evaluate` reads: which columns it may lack, and its hours and slices,
-numbered as they come up."""
+numbered as they come up.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

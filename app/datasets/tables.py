@@ -1,5 +1,6 @@
 """Tables in files (Parquet, CSV and TSV, plain or compressed), and their columns as numbers, names
-and times; every error names file, row, column, value and rule."""
+and times; every error names file, row, column, value and rule.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

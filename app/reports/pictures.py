@@ -13,13 +13,7 @@ from app.results.evaluation import EvaluatedLog
 from app.results.formatting import shortened
 from app.results.scored_events import RAW, ScoredEvents
 from calibrators.samples import Floats
-from evaluation import (
-    ClickStream,
-    DelayedBacktest,
-    EventTable,
-    QuantileRates,
-    reliability_diagram,
-)
+from evaluation import ClickStream, DelayedBacktest, EventTable, QuantileRates, reliability_diagram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

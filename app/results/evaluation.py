@@ -299,7 +299,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MetricGroup:
     """Metrics that tell of the same thing."""
 
     title: str
@@ -307,13 +307,13 @@ class Part:
     lines: Sequence[Line]
 
 
-def overview(log: EvaluatedLog) -> list[Part]:
+def overview(log: EvaluatedLog) -> list[MetricGroup]:
     """All metrics of a log that it has the columns for."""
     parts = [
-        Part("Calibration", "do promises come true?", _calibration(log)),
-        Part("Loss", "what do wrong probabilities cost?", _loss(log.overall)),
-        Part("Ranking", "do positives come first?", _ranking_overview(log)),
-        Part("Revenue", "and by what they pay?", _revenue(log)),
+        MetricGroup("Calibration", "do promises come true?", _calibration(log)),
+        MetricGroup("Loss", "what do wrong probabilities cost?", _loss(log.overall)),
+        MetricGroup("Ranking", "do positives come first?", _ranking_overview(log)),
+        MetricGroup("Revenue", "and by what they pay?", _revenue(log)),
     ]
     return [part for part in parts if part.lines]
 

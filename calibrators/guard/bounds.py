@@ -1,5 +1,6 @@
 """How far maps may lie from what has served so far, and from the target's map; what leaves that is
-moved inside, and drawn through few knots (Douglas-Peucker)."""
+moved inside, and drawn through few knots (Douglas-Peucker).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,6 @@
 """Which of two maps predicts the outcomes of the newest hour worse, beyond noise: campaign by
-campaign, and for the target so that no single campaign decides."""
+campaign, and for the target so that no single campaign decides.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

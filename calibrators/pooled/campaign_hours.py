@@ -1,5 +1,6 @@
 """Expected and observed positives of campaigns by hour: what levels, change points and outlier
-filters are worked out from."""
+filters are worked out from.
+"""
 
 from typing import NamedTuple
 

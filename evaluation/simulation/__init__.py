@@ -1,2 +1,3 @@
 """Synthetic platforms whose true probabilities are known: impressions (`ad_platform.py`), and
-clicks with conversions that come days late (`click_platform.py`)."""
+clicks with conversions that come days late (`click_platform.py`).
+"""

@@ -6,12 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from evaluation.streaming.in_memory import (
-    PositivesByRevenue,
-    RankedRows,
-    RevenueRows,
-    RowsInMemory,
-)
+from evaluation.streaming.in_memory import PositivesByRevenue, RankedRows, RevenueRows, RowsInMemory
 from evaluation.streaming.rows import CellRows, LogBatch, SliceSums, Sums, sorting, terms
 
 

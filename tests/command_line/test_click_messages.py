@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from app.cli.serving.delayed_replay import ClickMessages
+from app.cli.serving.replay import ClickMessages
 from evaluation import ClickStream
 from pccem import Categorical, Clicks, Features
 

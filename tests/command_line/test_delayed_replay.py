@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from app.cli.measure.delayed_backtest import DelayedRun
-from app.cli.serving.delayed_replay import DelayedReplay
+from app.cli.serving.replay import DelayedReplay
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
 from app.results.scored_events import ScoredEvents
@@ -74,7 +74,7 @@ def no_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(settings: Mapping[str, Any]) -> NoReturn:
         raise Started(settings)
 
-    monkeypatch.setattr("app.cli.serving.delayed_replay.private_service", start)
+    monkeypatch.setattr("app.cli.serving.replay.private_service", start)
 
 
 @pytest.mark.usefixtures("no_service", "four_hours")

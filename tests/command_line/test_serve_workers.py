@@ -15,7 +15,7 @@ import pytest
 from app.api.metrics.counters import MetricLayout
 from app.api.metrics.workers import WorkerSlot, new_file
 from app.cli.serving.processes import Supervision
-from app.cli.serving.serve_workers import ApiWorkers as Parent
+from app.cli.serving.serve import ApiWorkers as Parent
 from tests.command_line.api_workers import Caller, half_a_request, serve
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.command_line.test_up import is_ready, runs, wait_until

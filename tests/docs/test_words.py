@@ -13,7 +13,6 @@ CODE = ("app", "calibrators", "clients", "evaluation", "pccem", "research", "ben
 GLOSSARY = ROOT / "docs/glossary.md"
 HEADER = "| not | use instead | where |"
 KEPT: Final = {
-    ("app/cli", "readout"): "the command `sirocco readout` is the function of its name",
     ("app/cli", "judged"): "the option `--judged`",
     ("app/cli", "contenders"): "the option `--contenders`",
     ("research/leaderboard", "judged"): "the option `--judged`",

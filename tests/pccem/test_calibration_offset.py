@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from pccem.trial import deviation, log_loss, log_odds_offset
+from pccem.training import deviation, log_loss, log_odds_offset
 
 clicks = st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=2, max_size=30)
 

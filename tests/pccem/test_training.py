@@ -11,8 +11,7 @@ from scipy.special import expit
 from pccem import Clicks, Features, PostClickModel, Training, TrainingRules, train
 from pccem.clicks import canonical_order
 from pccem.features import Categorical
-from pccem.training import MatureDays
-from pccem.trial import Trial, offset_of, refusal
+from pccem.training import MatureDays, Trial, offset_of, refusal
 from tests.pccem.sample_clicks import (
     AS_OF,
     DAY,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, CorruptBins, folding, open_redis
+from app.storage import BinsStore, CorruptBins, bins, open_redis
 from app.storage.blocks import Block
 from app.storage.keys import SHARDS, TargetHour, logs, shard_of
 from calibrators import BinsTable
@@ -83,7 +83,7 @@ def test_a_commit_takes_many_pages_of_a_long_log(
     """The stored bins are written once for them, and the last page need not be full."""
     whole = set()
     for bytes_of_a_page, times in ((1, 70), (1, 64), (8_000_000, 70)):
-        monkeypatch.setattr(folding, "_PAGE_BYTES", bytes_of_a_page)
+        monkeypatch.setattr(bins, "_PAGE_BYTES", bytes_of_a_page)
         redis_client.flushall()
         for _ in range(times):
             append(impressions(20))
@@ -106,7 +106,7 @@ def test_a_commit_takes_no_more_pages_than_its_bytes_allow(
     block = max(len(each) for each in redis_client.lrange(LOG.log, 0, -1))
     for _ in range(127):
         append(impressions(50))
-    monkeypatch.setattr(folding, "_PAGE_BYTES", 1)
+    monkeypatch.setattr(bins, "_PAGE_BYTES", 1)
 
     assert BinsStore(redis_client, TTL_SECONDS, fold_bytes=40 * block).fold() == 6400
 
@@ -129,7 +129,7 @@ def test_another_fold_between_two_pages_makes_the_fold_begin_anew(
 
     for _ in range(70):
         append(impressions(2))
-    monkeypatch.setattr(folding, "_PAGE_BYTES", 1)
+    monkeypatch.setattr(bins, "_PAGE_BYTES", 1)
     late = interrupted(redis_url, "read_log", after=another_folds_and_more_arrives)
 
     assert late.fold() == 80
@@ -146,7 +146,7 @@ def test_a_damaged_block_of_a_later_page_is_set_aside(
     for _ in range(40):
         append(impressions(20))
     redis_client.rpush(LOG.log, b"junk")
-    monkeypatch.setattr(folding, "_PAGE_BYTES", 1)
+    monkeypatch.setattr(bins, "_PAGE_BYTES", 1)
 
     assert store.fold() == 800
 

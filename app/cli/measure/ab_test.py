@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.ab_test import ArmColumnOptions
 from app.cli.console import note, numbers_table, print_json, print_line, print_table
+from app.cli.measure_logs import ArmColumnOptions
 from app.datasets.ab_test import AbColumns, AbTestLog, read_ab_test
 from app.errors import CommandError
 from app.results.formatting import shown

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.cli.auction import AuctionColumnOptions, AuctionOptions, SyntheticAuctionOptions
 from app.cli.console import (
     note,
     note_files,
@@ -16,6 +15,7 @@ from app.cli.console import (
     print_table,
     progress,
 )
+from app.cli.simulations import AuctionColumnOptions, AuctionOptions, SyntheticAuctionOptions
 from app.datasets.auctions import (
     AuctionColumns,
     AuctionLog,

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 import evaluation
-from app.cli.backtest import BacktestOptions
 from app.cli.checkout import research
 from app.cli.console import percent_bar, progress
 from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, simulated
@@ -15,6 +14,7 @@ from app.cli.measure.methods import Methods, chosen_methods
 from app.cli.measure.scorecards import report_backtest
 from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, refuse
 from app.cli.serving.settings import settings_with
+from app.cli.simulations import BacktestOptions
 from app.datasets.clicks import ClickColumns
 from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
 from app.errors import CommandError

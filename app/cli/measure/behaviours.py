@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.cli.behaviours import BehaviourOptions
 from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
+from app.cli.measure_logs import BehaviourOptions
 from app.datasets.behaviours import read_behaviour_log
 from app.reports.pictures import check_picture, draw_rates
 from evaluation import BehaviourStudy, QuantileRates

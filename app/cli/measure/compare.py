@@ -9,7 +9,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.compare import CompareOptions, PairedColumnOptions
 from app.cli.console import (
     note,
     note_files,
@@ -20,6 +19,7 @@ from app.cli.console import (
     print_table,
     results,
 )
+from app.cli.measure_logs import CompareOptions, PairedColumnOptions
 from app.datasets.impressions import LogColumns
 from app.datasets.paired_logs import SideFile, joined_batches, paired_batches
 from app.datasets.tables import delimiter_of

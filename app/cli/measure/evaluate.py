@@ -23,7 +23,7 @@ from app.cli.console import (
     progress,
     results,
 )
-from app.cli.evaluate import EvaluateOptions
+from app.cli.measure_logs import EvaluateOptions
 from app.cli.options import LogColumnOptions
 from app.datasets.evaluation_log import HOURS, MAINLINE, BatchReader, EvaluateColumns, column_cut
 from app.datasets.impressions import LogColumns, LogFile, RawBatch

@@ -1,33 +1,299 @@
-"""`sirocco replay`: a log through a service, before and after."""
+"""`sirocco replay`: impressions, or clicks with late conversions, through a running service."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.cli.console import progress
-from app.cli.measure.delayed_backtest import report_delayed
+from app.cli.measure.delayed_backtest import DelayedRun, report_delayed
 from app.cli.measure.scorecards import report_scorecards
 from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, refuse
 from app.cli.serving.client import ServiceClient
-from app.cli.serving.delayed_replay import DelayedReplay
 from app.cli.serving.playback import (
+    SECONDS_PER_HOUR,
+    Message,
     Playback,
+    calibrated,
     hours_of,
+    of_delayed,
     of_immediate,
     outcomes,
     play_and_score,
     private_service,
+    refit,
 )
 from app.cli.serving.settings import settings_with
 from app.cli.traffic import ReplayOptions
-from app.datasets.clicks import ClickColumns
+from app.datasets.clicks import ClickColumns, read_click_log
 from app.datasets.impressions import LogColumns, read_log
-from app.errors import CommandError
+from app.errors import Advance, CommandError
 from app.reports.pictures import check_picture
-from app.results.scored_events import ScoredEvents, after, first_evaluated_hour, learnt_hours
-from evaluation import EventTable
+from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
+from app.settings import Settings
+from calibrators.samples import Floats, Integers
+from evaluation import ClickStream, EventTable
+from evaluation.backtest.delayed import PCCEM_ROWS
+from pccem import Categorical, Column
+
+_BEHAVIOUR, _FEATURE = "behaviour.", "feature."
+# After the click, and inside every post-click window that can be set.
+_SECONDS_AFTER = 5.0
+
+
+@dataclass(frozen=True)
+class ClickMessages:
+    """The events of a stream for one target.
+
+    A click's id is its number in the stream, padded so that ids sort as clicks do. Missing values
+    are not sent.
+    """
+
+    stream: ClickStream
+    target: str
+
+    def between(self, first: float, behind: float) -> Iterator[Message]:
+        """What becomes known in [first, behind): clicks, what was done after them, conversions.
+
+        A click comes with its behaviours, though some were done a little after `behind`.
+        """
+        chosen = self.stream.between(first, behind)
+        yield from self._clicks(chosen)
+        yield from self._behaviours(chosen)
+        start, end = np.searchsorted(self._converted_at, (first, behind))
+        for number, at in zip(
+            self._converting[start:end].tolist(),
+            self._converted_at[start:end].tolist(),
+            strict=True,
+        ):
+            yield {
+                "type": "conversion",
+                "click_id": self._id(number),
+                "occurred_at": at,
+                "target": self.target,
+            }
+
+    def _clicks(self, chosen: slice) -> Iterator[Message]:
+        clicks = self.stream.clicks
+        known = self._values(_FEATURE, chosen)
+        rows = zip(
+            clicks.clicked_at[chosen].tolist(),
+            clicks.rows[chosen].tolist(),
+            clicks.scores[chosen].tolist(),
+            strict=True,
+        )
+        for place, (at, row, score) in enumerate(rows):
+            yield {
+                "type": "click",
+                "click_id": self._id(chosen.start + place),
+                "campaign": clicks.campaigns[row],
+                "occurred_at": at,
+                "impression_at": at,
+                "scores": {self.target: score},
+                "features": {
+                    name: values[place]
+                    for name, values in known.items()
+                    if values[place] is not None
+                },
+            }
+
+    def _behaviours(self, chosen: slice) -> Iterator[Message]:
+        times = self.stream.clicks.clicked_at[chosen].tolist()
+        for name, values in self._values(_BEHAVIOUR, chosen).items():
+            for place, value in enumerate(values):
+                if value is not None:
+                    yield {
+                        "type": "behaviour",
+                        "click_id": self._id(chosen.start + place),
+                        "occurred_at": times[place] + _SECONDS_AFTER,
+                        "name": name,
+                        "value": value,
+                    }
+
+    def _values(self, prefix: str, chosen: slice) -> dict[str, list[float | str | None]]:
+        columns = self.stream.clicks.features.columns.items()
+        return {
+            name.removeprefix(prefix): _known(column, chosen)
+            for name, column in columns
+            if name.startswith(prefix)
+        }
+
+    def _id(self, number: int) -> str:
+        return f"{number:0{self._digits}d}"
+
+    @cached_property
+    def _digits(self) -> int:
+        return len(str(len(self.stream)))
+
+    @cached_property
+    def _converting(self) -> Integers:
+        """Numbers of the clicks that convert, in order of the conversions' times."""
+        delay = self.stream.delay
+        numbers = np.flatnonzero(~np.isnan(delay))
+        return numbers[np.argsort(self.stream.clicks.clicked_at[numbers] + delay[numbers])]
+
+    @cached_property
+    def _converted_at(self) -> Floats:
+        """Their times, ascending."""
+        numbers = self._converting
+        return self.stream.clicks.clicked_at[numbers] + self.stream.delay[numbers]
+
+
+def _known(column: Column, chosen: slice) -> list[float | str | None]:
+    if isinstance(column, Categorical):
+        return [*Categorical(column.codes[chosen], column.categories).values()]
+    return [None if value != value else value for value in column[chosen].tolist()]
+
+
+_HOURS_PER_DAY = 24
+_TRAINING_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedHour:
+    """The hour `number`, counted since 1970: its clicks' places in the stream, and for each the
+    probability that the service gave it, (n,)."""
+
+    number: int
+    chosen: slice
+    probabilities: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedPlayback:
+    """How the clicks of one delayed target are played through a service.
+
+    `batch` is how many scores, and how many events, go into one request.
+    """
+
+    service: ServiceClient
+    target: str
+    batch: int = 5_000
+
+    def play(self, stream: ClickStream, behind: float) -> Iterator[PlayedHour]:
+        """Each hour that starts before `behind`, silent ones too, beginning with the first click's.
+
+        As of its start a model is trained, if that is a midnight (UTC), and maps are fitted. Then
+        its clicks are calibrated, before anything of the hour is known, and all that becomes known
+        in the hour is posted.
+        """
+        messages = ClickMessages(stream, self.target)
+        first = int(stream.clicks.clicked_at[0] // SECONDS_PER_HOUR)
+        for number in range(first, int(np.ceil(behind / SECONDS_PER_HOUR))):
+            start, end = number * SECONDS_PER_HOUR, (number + 1) * SECONDS_PER_HOUR
+            if number > first:
+                self._learn(number)
+            chosen = stream.between(start, end)
+            yield PlayedHour(number, chosen, self._calibrate(stream, chosen))
+            events = messages.between(start, end)
+            while batch := [*islice(events, self.batch)]:
+                self.service.post_events(batch)
+
+    def _learn(self, number: int) -> None:
+        request = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
+        if number % _HOURS_PER_DAY == 0:
+            self.service.finished(self.service.train(request), _TRAINING_SECONDS)
+        refit(self.service, request)
+
+    def _calibrate(self, stream: ClickStream, chosen: slice) -> Floats:
+        clicks = stream.clicks.select(chosen)
+        campaigns = [clicks.campaigns[row] for row in clicks.rows.tolist()]
+        return calibrated(self.service, self.target, campaigns, clicks.scores, self.batch)
+
+
+_CALIBRATED_DELAYED = "calibrated"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedReplay:
+    """A click log played through a service for one delayed target.
+
+    `given` are the settings that were given; the last `scored_hours` of the log are evaluated.
+    Without a `url` the service is one of its own.
+    """
+
+    target: str | None
+    given: Mapping[str, Any]
+    scored_hours: int
+    url: str | None = None
+
+    def run(self, path: Path, columns: ClickColumns, *, quiet: bool) -> ScoredEvents:
+        """Play the log; gives the raw scores and the probabilities of the service, under the
+        backtest's name for them where the service is our own, beside the final conversions."""
+        file = read_click_log(path, columns)
+        options, settings = self._settings(file.stream)
+        target = settings.delayed_targets[0]
+        first, until = DelayedRun(settings, self.scored_hours).evaluated_span(path.name, file)
+        start = file.stream.clicks.clicked_at[0] // SECONDS_PER_HOUR
+        total = int(until // SECONDS_PER_HOUR - start)
+        with (
+            self._running(options, settings) as (service, name),
+            progress("replaying", total, "hours", shown=not quiet) as advance,
+        ):
+            played = DelayedPlayback(service, target).play(file.stream, until)
+            kept = [*_scored(played, first, advance)]
+        return _found(file.stream, settings.attribution_seconds(target), kept, name)
+
+    @contextmanager
+    def _running(
+        self, options: Mapping[str, Any], settings: Settings
+    ) -> Iterator[tuple[ServiceClient, str]]:
+        """The service to play through, and what its probabilities are called."""
+        if self.url is not None:
+            with ServiceClient(self.url) as client:
+                yield client, _CALIBRATED_DELAYED
+            return
+        name = next(row for row, rules in PCCEM_ROWS.items() if rules.mode == settings.labels)
+        with private_service(options) as service, ServiceClient(service.url) as client:
+            yield client, name
+
+    def _settings(self, stream: ClickStream) -> tuple[dict[str, Any], Settings]:
+        ours = settings_with(self.given)
+        target = self.target or next(iter(ours.delayed_targets), "conversion")
+        hours = round(ours.attribution_seconds(target) / SECONDS_PER_HOUR)
+        options = {
+            **self.given,
+            **of_delayed(target, hours),
+            "calibrator": self.given.get("calibrator") or ours.calibrator_of(target),
+            "behaviours": _behaviours(stream),
+            # The row of the backtest is the paper's, which has none.
+            "drift_correction": ours.drift_correction and ours.labels != "paper",
+        }
+        return options, settings_with(options)
+
+
+def _behaviours(stream: ClickStream) -> tuple[str, ...]:
+    names = stream.clicks.features.columns
+    return tuple(n.removeprefix(_BEHAVIOUR) for n in names if n.startswith(_BEHAVIOUR))
+
+
+def _scored(played: Iterator[PlayedHour], first: float, advance: Advance) -> Iterator[PlayedHour]:
+    for hour in played:
+        if hour.number * SECONDS_PER_HOUR >= first:
+            yield hour
+        advance("")
+
+
+def _found(
+    stream: ClickStream, window: float, hours: Sequence[PlayedHour], name: str
+) -> ScoredEvents:
+    chosen = slice(hours[0].chosen.start, hours[-1].chosen.stop)
+    clicks = stream.clicks.select(chosen)
+    events = EventTable(
+        clicks.clicked_at,
+        clicks.campaigns,
+        clicks.rows,
+        clicks.scores,
+        stream.outcomes(window)[chosen],
+    )
+    served: Floats = np.concatenate([hour.probabilities for hour in hours])
+    return ScoredEvents(events, {RAW: clicks.scores, name: served})
+
 
 _CALIBRATED, _CLICK = "calibrated", "click"
 

@@ -1,19 +1,20 @@
-"""What the processes of `sirocco serve` and `sirocco worker` do until they are stopped.
-
-Each kind of process imports what it needs: a parent of API processes needs no web framework, an
-API process nothing that fits.
-"""
+"""`sirocco serve` with one process, or a parent and N that accept from its one socket."""
 
 import logging
+import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from socket import socket
-from typing import Any
+from typing import Any, NamedTuple
 
-from app.api.server.server import PublicAddressRefused
-from app.cli.serving.settings import settings_with
-from app.cli.serving.store import opened_store
-from app.cli.signals import reloaded_by_sighup
+from app.api.metrics.workers import WorkerTable, new_file
+from app.api.server.server import PublicAddressRefused, refuse_public_address
+from app.cli.console import note
+from app.cli.serving.processes import STOP_SECONDS, Child, Supervision
+from app.cli.serving.settings import environment_of, listener, settings_with
+from app.cli.serving.store import EmbeddedStore, opened_store
+from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.settings import Settings
 
@@ -63,7 +64,6 @@ def _warn_of_reload() -> None:
 
 
 def _serve_as_parent(settings: Settings, given: Mapping[str, Any]) -> None:
-    from app.cli.serving.serve_workers import serve_workers
 
     serve_workers(settings, given)
 
@@ -90,3 +90,169 @@ def _ended_in_order() -> Iterator[None]:
         raise CommandError(str(error)) from None
     except KeyboardInterrupt:
         return
+
+
+# As each worker asks for again when it begins to accept.
+_BACKLOG = 2048
+_READY_SECONDS = 60.0
+# Whoever waits for the parent waits longer than the parent for its children.
+_WORKER_SECONDS = STOP_SECONDS + 5.0
+_PARENT_SECONDS = STOP_SECONDS + 10.0
+
+
+class ApiWorker(NamedTuple):
+    """A process and the row of counts that is its own."""
+
+    child: Child
+    row: int
+
+
+class ApiWorkers:
+    """Some processes in as many rows and a spare one.
+
+    A successor starts in the row that no one writes, before its predecessor ends: two processes
+    that add to one number would lose counts.
+    """
+
+    def __init__(
+        self,
+        supervision: Supervision,
+        number: int,
+        listening: socket,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._supervision = supervision
+        self._listening = listening
+        self._environment = environment
+        self._file = new_file(number + 1)
+        self._records = WorkerTable.shared(self._file, number + 1)
+        self._workers = [self._worker(row) for row in range(number)]
+        self._spare = number
+        for worker in self._workers:
+            supervision.add(worker.child)
+
+    def look(self) -> None:
+        """Start again what has died, and forget what it last said."""
+        self._supervision.look()
+        for child, row in self._workers:
+            if child.exit_code is not None:
+                self._records.clear(row)
+
+    def replace_all(self) -> None:
+        """One after the other: start a successor, wait until it serves, end the old one.
+
+        A successor that does not come to serve ends the attempt: what runs goes on.
+        """
+        for place, old in enumerate(self._workers):
+            new = self._successor()
+            if new is None:
+                return
+            self._workers[place] = new
+            self._supervision.replace(old.child, new.child)
+            self._end(old)
+            self._spare = old.row
+        note("every API worker has been replaced")
+
+    def drain(self, seconds: float) -> None:
+        """Say that the end is near, and go on for so long."""
+        self._records.drain()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.look()
+
+    def end(self) -> None:
+        """No connection any more; all workers finish what they have begun, at the same time."""
+        self._listening.close()
+        os.close(self._file)
+        for worker in self._workers:
+            worker.child.ask_to_end()
+
+    def _worker(self, row: int) -> ApiWorker:
+        inherited = (self._listening.fileno(), self._file)
+        given = ",".join(map(str, (*inherited, self._records.rows, row)))
+        command = ("serve", "--as-worker", given)
+        name = f"API worker {row}"
+        child = Child(
+            name, command, self._environment, inherited=inherited, stop_seconds=_WORKER_SECONDS
+        )
+        return ApiWorker(child, row)
+
+    def _successor(self) -> ApiWorker | None:
+        new = self._worker(self._spare)
+        new.child.start()
+        try:
+            if self._comes_to_serve(new):
+                return new
+        except BaseException:
+            new.child.stop()
+            raise
+        note(f"the new {new.child.name} does not come to serve: the old ones go on")
+        self._end(new)
+        return None
+
+    def _comes_to_serve(self, new: ApiWorker) -> bool:
+        end = time.monotonic() + _READY_SECONDS
+        while new.child.exit_code is None and time.monotonic() < end:
+            record = self._records.read(new.row)
+            if record is not None and record.serving and record.process == new.child.process_id:
+                return True
+            self.look()
+        return False
+
+    def _end(self, worker: ApiWorker) -> None:
+        """The others are looked after while it finishes what it has begun."""
+        worker.child.ask_to_end()
+        end = time.monotonic() + _WORKER_SECONDS
+        try:
+            while worker.child.exit_code is None and time.monotonic() < end:
+                self.look()
+        finally:
+            worker.child.stop()
+            self._records.clear(worker.row)
+
+
+def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
+    """Serve with `settings.workers` processes until Ctrl-C or SIGTERM; SIGHUP replaces them.
+
+    `options` are the fields of `settings` that did not come from the environment. Raises
+    PublicAddressRefused before anything is opened.
+    """
+    refuse_public_address(settings)
+    reload = Reload()
+    with (
+        reloaded_by_sighup(reload.request),
+        _listening(settings) as listening,
+        Supervision() as supervision,
+    ):
+        store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
+        environment = environment_of({**options, "redis_url": store_url})
+        workers = ApiWorkers(supervision, settings.workers, listening, environment)
+        try:
+            _tend(workers, reload)
+        except KeyboardInterrupt:
+            workers.drain(settings.drain_seconds)
+        finally:
+            workers.end()
+
+
+def seconds_to_end(settings: Settings) -> float:
+    """How long `sirocco serve` may take from SIGTERM to its end."""
+    return settings.drain_seconds + _PARENT_SECONDS
+
+
+def _tend(workers: ApiWorkers, reload: Reload) -> None:
+    while True:
+        workers.look()
+        if reload.taken():
+            workers.replace_all()
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket]:
+    try:
+        with listener(settings.host, settings.port, _BACKLOG) as listening:
+            yield listening
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on port {settings.port} of {settings.host}: {error.strerror}", FAILED
+        ) from None

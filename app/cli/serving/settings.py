@@ -1,5 +1,6 @@
 """Settings given as options, checked here and handed to children as environment variables; ports
-and the addresses that a person opens."""
+and the addresses that a person opens.
+"""
 
 import socket
 from collections.abc import Mapping

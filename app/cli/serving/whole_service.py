@@ -10,7 +10,7 @@ from typing import Any
 from app.cli.console import note, print_json
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.processes import Child, Supervision
-from app.cli.serving.serve_workers import seconds_to_end
+from app.cli.serving.serve import seconds_to_end
 from app.cli.serving.settings import (
     addresses,
     environment_of,

@@ -15,9 +15,9 @@ from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.fit import Shape, Solutions
 from calibrators.pooled.hierarchy import Priors
 from calibrators.pooled.levels import block_weights, levels_of_blocks
+from calibrators.pooled.method import MOST, Window, campaign_spans
 from calibrators.pooled.serving import ServedKnots
 from calibrators.pooled.spline import Knots
-from calibrators.pooled.window import MOST, Window, campaign_spans
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.pooled_traffic import NEWEST, drawn_hours, history, shape_of, table
 

@@ -1,0 +1,317 @@
+"""`sirocco evaluate`, `compare`, `readout` and `behaviours`: their options."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli import options
+
+_measured = partial(typer.Option, rich_help_panel="What is measured", show_default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateOptions:
+    """What is measured besides the whole log, and what is written."""
+
+    by: Annotated[
+        list[str] | None,
+        _measured(
+            "--by",
+            metavar="COLUMN",
+            help="Also measure each value of this column; may be given several times.",
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        _measured(
+            "--group",
+            metavar="COLUMN",
+            help="What GAUC and gcsAUC average over, such as user or request.",
+            show_default="the campaign",
+        ),
+    ] = None
+    placement: Annotated[
+        str | None,
+        _measured(
+            "--placement", metavar="COLUMN", help="Where an impression was shown; with --mainline."
+        ),
+    ] = None
+    mainline: Annotated[
+        str | None,
+        _measured(
+            "--mainline", metavar="VALUE", help="The placement whose AUC is measured by itself."
+        ),
+    ] = None
+    top: Annotated[
+        int, _measured("--top", min=1, help="Slices that a table shows.", show_default=True)
+    ] = 10
+    picture: options.OptionalPicture = None
+    report: options.Report = None
+    json: options.Json = False
+
+
+@options.grouped
+def evaluate(log: options.Log, given: EvaluateOptions, columns: options.LogColumnOptions) -> None:
+    """Measure the scores of a log as they are: how far off are they, and where?
+
+    Prints every metric of calibration, loss, ranking and revenue: of all rows,
+    by campaign, by hour, by score and by any column. A log may have any length.
+    Without a campaign, time or bid column the rest is measured.
+
+    [bold]Examples[/bold]
+
+      sirocco evaluate log.parquet
+      sirocco evaluate log.parquet --by device --by country --report log.html
+      sirocco evaluate log.parquet --group user --placement slot --mainline top
+      sirocco evaluate clicks.csv.gz --score pctr --json
+    """
+    from app.cli.measure.evaluate import run_evaluate
+
+    run_evaluate(log, given, columns)
+
+
+_column = partial(typer.Option, rich_help_panel="Columns of the logs", show_default="--score")
+
+
+def _log(which: str) -> Any:
+    return typer.Argument(
+        metavar=f"LOG_{which}",
+        help=f"Impressions scored by model {which}: .parquet, .csv or .tsv; .gz, .bz2 or .zst may"
+        " follow. Or a folder of such logs, one for each training run.",
+        show_default=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """How two models are compared, and what is written."""
+
+    bias_share: Annotated[
+        float,
+        typer.Option(
+            "--bias-share",
+            help="Share of the rows on which the bias of calibrated losses is fitted, above 0 and"
+            " below 1.",
+        ),
+    ] = 0.1
+    draws: Annotated[
+        int,
+        typer.Option(
+            "--draws",
+            min=0,
+            help="Resamples of campaign-days behind each interval (300 at most for ranking"
+            " metrics); 0 for no intervals.",
+        ),
+    ] = 1000
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Of the resamples and of the rows for the bias.")
+    ] = 0
+    report: options.Report = None
+    json: options.Json = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairedColumnOptions(options.LogColumnOptions):
+    """The columns of two logs."""
+
+    score_a: Annotated[
+        str | None, _column("--score-a", help="Scores of LOG_A, where they have another name.")
+    ] = None
+    score_b: Annotated[
+        str | None, _column("--score-b", help="Scores of LOG_B, where they have another name.")
+    ] = None
+    row_id: Annotated[
+        str | None,
+        _column(
+            "--id",
+            metavar="COLUMN",
+            help="Join the rows by this column, instead of by their places.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@options.grouped
+def compare(
+    log_a: Annotated[Path, _log("A")],
+    log_b: Annotated[Path, _log("B")],
+    given: CompareOptions,
+    columns: PairedColumnOptions,
+) -> None:
+    """Which of two models is better, on the same impressions?
+
+    Both logs hold the same rows; what both have of campaign, time, outcome and bid
+    must agree, and what only one has is taken from it. Metrics come plain and
+    calibrated (the overall bias of each model taken out), each difference with an
+    interval over campaign-days drawn again and again, and a verdict in words.
+
+    Folders hold one log for each training run: then it says how often a single
+    run puts the better model first, by the plain and by the calibrated metric.
+
+    [bold]Examples[/bold]
+
+      sirocco compare old.parquet new.parquet
+      sirocco compare log.parquet log.parquet --score-a old --score-b new --report ab.html
+      sirocco compare scored.csv candidate.csv --id impression_id
+      sirocco compare runs-of-a/ runs-of-b/
+    """
+    from app.cli.measure.compare import run_compare
+
+    run_compare(log_a, log_b, given, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmColumnOptions:
+    """The columns of the log of an A/B test."""
+
+    arm: Annotated[str, options.column("--arm", help="Arm of the impression.")] = "arm"
+    cost: Annotated[
+        str,
+        options.column("--cost", help="What the advertiser was charged for it, 0 where nothing."),
+    ] = "cost"
+    value: Annotated[
+        str | None,
+        options.column(
+            "--value",
+            help="What its conversions were worth to the advertiser, 0 where none came.",
+            show_default="value, where the log has one",
+        ),
+    ] = None
+    outcome: Annotated[
+        str | None,
+        options.column(
+            "--outcome",
+            help="1 where it was clicked, else 0.",
+            show_default="outcome, where the log has one",
+        ),
+    ] = None
+    unit: Annotated[
+        str | None,
+        options.column(
+            "--unit",
+            help="What was drawn into the arms, or makes rows alike: user, campaign.",
+            show_default="every impression by itself",
+        ),
+    ] = None
+
+
+_Log = Annotated[Path, options.log_argument("One row for each impression, of all arms")]
+_Control = Annotated[
+    str, typer.Option("--control", metavar="ARM", help="The arm that others are compared with.")
+]
+_Split = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--split",
+        metavar="ARM=SHARE",
+        help="Share of the traffic an arm was meant to get; once for each arm.",
+        show_default="equal shares",
+    ),
+]
+
+
+@options.grouped
+def analyse_ab_test(
+    log: _Log,
+    control: _Control = "control",
+    split: _Split = None,
+    json: options.Json = False,
+    *,
+    columns: ArmColumnOptions,
+) -> None:
+    """Analyse an A/B test: did the new arm earn more, and is that more than luck?
+
+    Prints RPM (what the platform earns with 1,000 impressions), CTR (clicks for
+    each impression) and ROI (value over cost of the advertisers) of each arm, and the
+    lift over the control with its interval. Says first whether the arms got the
+    traffic they were meant to get: if not, no other number can be trusted.
+
+    Every impression is a row, also those that cost nothing. Where one user has
+    many rows, name the user with --unit, or the intervals are too narrow.
+
+    [bold]Examples[/bold]
+
+      sirocco readout test.parquet --unit user
+      sirocco readout test.csv.gz --arm bucket --control A --cost paid --json
+      sirocco readout test.parquet --split control=9 --split calibrated=1
+    """
+    from app.cli.measure.ab_test import run_ab_test
+
+    run_ab_test(log, control, split or (), columns, as_json=json)
+
+
+readout = analyse_ab_test
+"""The command `sirocco readout`: a command is found by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourOptions:
+    """What a log says of its clicks, how that is studied, and what is written."""
+
+    behaviour: Annotated[
+        list[str],
+        typer.Option(
+            "--behaviour",
+            metavar="NAME",
+            help="What was known only after the click: a column, or NAME=COLUMN+COLUMN for a sum."
+            " May be repeated.",
+            show_default=False,
+        ),
+    ]
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="NAME",
+            help="What was known before the click, as numbers or text; named in the same way.",
+            show_default=False,
+        ),
+    ] = None
+    conversion: Annotated[
+        str,
+        typer.Option("--conversion", metavar="COLUMN", help="1 where the click converted, else 0."),
+    ] = "conversion"
+    quintiles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quintiles",
+            metavar="NAME",
+            help="A behaviour to show conversion rates by; may be repeated.",
+            show_default="every behaviour",
+        ),
+    ] = None
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws the folds.")] = 0
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture",
+            metavar="PATH",
+            help="Save a picture of the rates there.",
+            show_default=False,
+        ),
+    ] = None
+    json: options.Json = False
+
+
+@options.grouped
+def behaviours(
+    log: Annotated[Path, options.log_argument("One row for each click")], given: BehaviourOptions
+) -> None:
+    """Does behaviour after the click foretell conversions? Ask your own log.
+
+    Prints the conversion rate by quintile of each behaviour, and how well the
+    post-click model predicts with the behaviours and without them, on clicks
+    that it was not fitted on.
+
+    [bold]Examples[/bold]
+
+      sirocco behaviours clicks.parquet --behaviour page_views --feature device
+      sirocco behaviours visits.csv --conversion bought --behaviour seconds=a+b
+    """
+    from app.cli.measure.behaviours import run_behaviours
+
+    run_behaviours(log, given)

@@ -1,0 +1,468 @@
+"""`sirocco backtest`, `auction` and `simulate`: their options."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import options
+from app.cli.console import note, progress
+from app.errors import Advance, CommandError
+
+if TYPE_CHECKING:
+    from evaluation import ClickPlatform, ClickStream, Platform
+
+_compared = partial(
+    typer.Option, rich_help_panel="The comparison of all methods", show_default=False
+)
+_delayed = partial(typer.Option, rich_help_panel=options.DELAYED)
+
+_Logs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="LOG",
+        help="Scored impressions: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow. With"
+        " --delayed, click logs: .parquet, one or several.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestOptions:
+    """What is backtested and how: one log, click logs with --delayed, all methods with --compare.
+
+    None, or False, where nothing is given.
+    """
+
+    calibrators: Annotated[
+        str | None,
+        typer.Option(
+            "--calibrators",
+            metavar="NAMES",
+            help="Some of pooled, identity, sir, isotonic, platt, temperature, beta, histogram,"
+            " bbq.",
+            show_default="all but identity",
+        ),
+    ] = None
+    raw_samples: Annotated[
+        bool,
+        typer.Option(
+            "--raw-samples", help="Fit on every single sample as printed in the paper, not on bins."
+        ),
+    ] = False
+    delayed: Annotated[
+        bool,
+        _delayed(
+            "--delayed",
+            help="The logs are click logs whose conversions come late, as `sirocco simulate`"
+            " writes.",
+        ),
+    ] = False
+    seeds: Annotated[
+        int | None,
+        _delayed(
+            "--seeds",
+            min=1,
+            help="Without a log: this many synthetic ones with --delayed, seeds of each regime with"
+            " --compare.",
+            show_default="1 with --compare",
+        ),
+    ] = None
+    scored_hours: options.ScoredHours = None
+    compare: Annotated[
+        bool,
+        _compared(
+            "--compare",
+            help="Every method in every regime of synthetic traffic, or on a log; see"
+            " docs/proof.md.",
+        ),
+    ] = False
+    regimes: Annotated[
+        str | None,
+        _compared(
+            "--regimes",
+            metavar="NAMES",
+            help="Some of mixed, sparse, dense, jumps, steps, many, calibrated.",
+            show_default="all",
+        ),
+    ] = None
+    methods: Annotated[
+        str | None,
+        _compared(
+            "--contenders",
+            metavar="NAMES",
+            help="Some of the methods, by their names in the tables.",
+            show_default="all",
+        ),
+    ] = None
+    drift: Annotated[
+        bool,
+        _compared(
+            "--drift",
+            help="Refits every 60, 15 and 5 minutes around a jump; the regimes only where named.",
+        ),
+    ] = False
+    processes: Annotated[
+        int | None,
+        _compared(
+            "--processes",
+            min=1,
+            max=256,
+            help="Plays at a time; each takes a core and up to 2 GB.",
+            show_default="1",
+        ),
+    ] = None
+    saved: Annotated[
+        list[Path] | None,
+        _compared(
+            "--from",
+            metavar="PATH",
+            help="Play nothing: show what --json has written; may be given again.",
+        ),
+    ] = None
+    write: Annotated[
+        Path | None,
+        _compared(
+            "--write",
+            metavar="PAGE",
+            help="Write the tables into a Markdown page, between its two marks.",
+        ),
+    ] = None
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME",
+            help="What the others are compared with, besides the raw scores.",
+            show_default="the service's calibrator, or the best",
+        ),
+    ] = None
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws",
+            min=0,
+            help="Resamples of campaign-days behind each interval; 0 for no intervals.",
+            show_default="1000; 300 for GC-3 and AUC",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the resamples.", show_default="0")
+    ] = None
+    report: options.Report = None
+    picture: options.OptionalPicture = None
+    json: options.Json = False
+
+
+@options.grouped
+def backtest(
+    logs: _Logs = None,
+    *,
+    given: BacktestOptions,
+    fit: options.FitOptions,
+    columns: options.AnyLogColumnOptions,
+) -> None:
+    """Compare calibrators on a log, without a service.
+
+    Each hour is evaluated by maps fitted on the window before it, with the very
+    code the service runs: the row `sir` is what `sirocco replay` prints for it.
+    pooled learns from all campaigns at once, over a window of its own.
+    Differences from the raw scores, and from the service's calibrator (pooled),
+    come with intervals over resampled campaign-days: which are beyond chance?
+
+    With --delayed it compares ways to count young clicks whose conversions
+    come late, evaluated by the final ones. [italic]none[/italic]: the scores as they are.
+    [italic]stc[/italic]: conversions within the hour. [italic]ltc[/italic]: clicks a week old.
+    [italic]pccem[/italic]: what the post-click model expects. [italic]pccem_posterior[/italic]:
+    that, and what has been seen. [italic]oracle[/italic]: the future.
+
+    With --compare every method plays against every other, refitted hour by hour:
+    without a log in regimes of synthetic traffic, where the truth is known and so
+    is how far each method stays from it; with a log on what happened. --picture
+    draws how far. --json keeps the result of a long run, --from shows it again.
+
+    [bold]Examples[/bold]
+
+      sirocco backtest log.parquet --window 6h
+      sirocco backtest log.parquet --calibrators pooled,sir --bin-size 200
+      sirocco backtest log.parquet --against beta --report backtest.html
+      sirocco backtest clicks.parquet --delayed
+      sirocco backtest --delayed --seeds 5 --calibrator pooled
+      sirocco backtest --compare --regimes mixed,sparse --judged 6h
+      sirocco backtest --compare --seeds 5 --processes 2 --json > result.json
+      sirocco backtest --compare --from result.json --report result.html
+      sirocco backtest log.parquet --compare --contenders identity,sir,pooled
+    """
+    from app.cli.measure.backtest import run_backtest
+
+    run_backtest(logs or [], given, fit, columns)
+
+
+_column = options.column
+_auction = partial(typer.Option, rich_help_panel="How the auction is held")
+_clicks = partial(typer.Option, rich_help_panel="How clicks are expected")
+_sweep = partial(typer.Option, rich_help_panel="Operating points")
+_demo = partial(typer.Option, rich_help_panel="Without a log")
+_Sweep = Annotated[bool, _sweep("--sweep", help="Try other alphas at equal mainline load.")]
+
+
+@dataclass(frozen=True, slots=True)
+class AuctionColumnOptions:
+    """The columns of a log of auctions."""
+
+    page: Annotated[str, _column("--page", help="Page (request) of the candidate.")] = "page"
+    query: Annotated[str, _column("--query", help="What the user searched for.")] = "query"
+    ad: Annotated[str, _column("--ad", help="The ad; once on a page.")] = "ad"
+    position: Annotated[
+        str, _column("--position", help="Slot it was shown in, from 1; empty or 0: not shown.")
+    ] = "position"
+    clicked: Annotated[str, _column("--clicked", help="0 or 1; may be empty.")] = "clicked"
+    bid: Annotated[str, _column("--bid", help="Bid for a click, from 0.")] = "bid"
+    score: Annotated[
+        str,
+        _column("--score", help="Model in force: probability of a click at the first position."),
+    ] = "score"
+    candidate: Annotated[
+        str | None,
+        _column(
+            "--candidate",
+            metavar="TEXT",
+            help="The same of the new model.",
+            show_default="candidate, where the log has it",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuctionOptions:
+    """How auctions are held, clicks expected and operating points chosen."""
+
+    mainline: Annotated[int, _auction("--mainline", min=0, max=1_000, help="Slots above.")] = 4
+    sidebar: Annotated[
+        int,
+        _auction(
+            "--sidebar",
+            min=0,
+            max=1_000,
+            help="Slots beside; positions go on after the mainline's last.",
+        ),
+    ] = 5
+    alpha: Annotated[
+        float,
+        _auction(
+            "--alpha", min=0, help="Click investment power: ads rank by bid * score ** alpha."
+        ),
+    ] = 1.0
+    reserve: Annotated[
+        float | None,
+        _auction(
+            "--reserve",
+            min=0,
+            help="Least rank score to be shown.",
+            show_default="as many ads a page as logged",
+        ),
+    ] = None
+    mainline_reserve: Annotated[
+        float | None,
+        _auction(
+            "--mainline-reserve",
+            min=0,
+            help="Least rank score in the mainline.",
+            show_default="as many mainline ads a page as logged",
+        ),
+    ] = None
+    curve: Annotated[
+        str, _clicks("--curve", metavar="mle|naive", help="How the click curve is estimated.")
+    ] = "mle"
+    shrinkage: Annotated[
+        float,
+        _clicks(
+            "--shrinkage",
+            min=0,
+            help="Impressions by which a rate at a position is drawn to the ad's elsewhere; 0 as"
+            " in the paper.",
+        ),
+    ] = 20.0
+    min_impressions: Annotated[
+        float,
+        _clicks(
+            "--min-impressions", min=1, help="Impressions at a position that its own rate needs."
+        ),
+    ] = 1.0
+    most_unseen: Annotated[
+        float,
+        _clicks(
+            "--most-unseen",
+            min=0,
+            max=1,
+            help="Share of slots with ads never shown for the query above which nothing is"
+            " concluded.",
+        ),
+    ] = 0.2
+    confidence: Annotated[
+        float, _clicks("--confidence", min=0.5, max=0.999, help="Of intervals.")
+    ] = 0.95
+    alphas: Annotated[str, _sweep("--alphas", help="Which, comma-separated.")] = "0.6,0.8,1,1.3,1.6"
+    loads: Annotated[
+        str,
+        _sweep("--loads", help="Mainline ads a page, as multiples of today's, comma-separated."),
+    ] = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticAuctionOptions:
+    """A synthetic log in place of a file."""
+
+    demo: Annotated[
+        bool,
+        _demo(
+            "--demo",
+            help="Use a synthetic log, whose truth is known: a candidate that AUC and RIG praise"
+            " and users click less.",
+        ),
+    ] = False
+    pages: Annotated[int, _demo("--pages", min=1_000, help="Pages of that log.")] = 50_000
+    seed: Annotated[int, _demo("--seed", min=0, help="Another seed is another log.")] = 1
+    write: Annotated[
+        Path | None,
+        _demo(
+            "--write",
+            metavar="PATH",
+            help="With --demo: save that log as a .parquet or .csv, to see what one looks like.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@options.grouped
+def auction(
+    log: Annotated[Path | None, options.log_argument("Auctions")] = None,
+    sweep: _Sweep = False,
+    report: options.Report = None,
+    json: options.Json = False,
+    *,
+    columns: AuctionColumnOptions,
+    how: AuctionOptions,
+    synthetic: SyntheticAuctionOptions,
+) -> None:
+    """Hold a log's ad auctions again with a new model: what would it earn?
+
+    The log has a row for each candidate of each page, shown or not: page,
+    query, ad, position (from 1; empty where not shown), clicked, bid, the score
+    in force and that of the new model. Positions 1 to 4 are the mainline above
+    the results, 5 to 9 the sidebar, however few ads stand above. Scores are
+    click probabilities at the first position.
+
+    Each page is auctioned again (generalised second price), and a slot's
+    clicks are expected from the log: from the query and ad at that position,
+    else at other positions, else from the position alone. Prints clicks,
+    revenue and ads of an average page with intervals, and beside them what
+    AUC and RIG say, which may be the opposite. Five million candidates take
+    a minute and 2 GB.
+
+    [bold]Examples[/bold]
+
+      sirocco auction --demo
+      sirocco auction --demo --write auctions.parquet
+      sirocco auction auctions.parquet --sweep --report auctions.html
+      sirocco auction log.csv.gz --score pctr --candidate pctr_new --json
+    """
+    from app.cli.measure.auction import run_auction
+
+    run_auction(log, columns, how, synthetic, sweep=sweep, report=report, as_json=json)
+
+
+HOURS_PER_DAY = 24
+_SECONDS_PER_DAY = 86_400.0
+_CLICKS_PER_HOUR = 2_400
+
+_Log = Annotated[
+    Path, typer.Argument(metavar="PATH", help="Where the log goes: a .parquet.", show_default=False)
+]
+_Days = Annotated[int, typer.Option("--days", min=1, help="How many days of events.")]
+_Clicks = Annotated[
+    int | None,
+    typer.Option("--clicks", min=1, help="Clicks of an average hour.", show_default="2400"),
+]
+_Impressions = Annotated[
+    int | None,
+    typer.Option(
+        "--impressions",
+        min=1,
+        help="Write scored impressions instead, this many in an average hour.",
+        show_default=False,
+    ),
+]
+_Drift = Annotated[
+    float, typer.Option("--drift", min=0, help="How much campaigns change: 0 not at all.")
+]
+
+
+def simulate(
+    path: _Log,
+    days: _Days = 21,
+    seed: options.PlatformSeed = 0,
+    campaigns: options.Campaigns = 8,
+    clicks: _Clicks = None,
+    impressions: _Impressions = None,
+    drift: _Drift = 1.0,
+) -> None:
+    """Write the log of a synthetic platform, to try the other commands on.
+
+    By default the click log of a platform whose conversions come days late.
+    Scores promise several times too many conversions, in each campaign in its
+    own drifting way. Of the conversions 8 % come within an hour of the click,
+    17 % after 100 hours, all within 7 days.
+
+    With --impressions the impression log of a platform whose click scores are
+    wrong in the same manner: with bids, with the scores of a better model
+    ([italic]candidate[/italic]), and with the arms of an A/A test over users.
+
+    [bold]Examples[/bold]
+
+      sirocco simulate clicks.parquet
+      sirocco simulate small.parquet --days 14 --clicks 300 --seed 3
+      sirocco simulate log.parquet --impressions 5000 --days 4 --campaigns 20
+    """
+    from evaluation import ClickPlatform, Platform
+
+    if impressions is None:
+        rate = clicks or _CLICKS_PER_HOUR
+        _simulate_clicks(path, days, ClickPlatform(campaigns, rate, seed=seed, drift=drift))
+        return
+    if clicks is not None:
+        raise CommandError("--clicks does not go with --impressions: give one of them")
+    _simulate_impressions(path, days, Platform(campaigns, impressions, seed=seed, drift=drift))
+
+
+def _simulate_clicks(path: Path, days: int, platform: "ClickPlatform") -> None:
+    from app.datasets.clicks import write_click_log
+    from evaluation.simulation.click_platform import ATTRIBUTION_SECONDS
+
+    known_until = platform.start + days * _SECONDS_PER_DAY + ATTRIBUTION_SECONDS
+    with progress("simulating clicks", days, "days", shown=True) as advance:
+        written = write_click_log(path, _simulated(platform, days, advance), known_until)
+    note(f"{path}: {written:,} clicks of {_counted(days)}. Next: sirocco backtest {path} --delayed")
+
+
+def _simulate_impressions(path: Path, days: int, platform: "Platform") -> None:
+    from app.datasets.impressions import write_impression_log
+
+    hours = days * HOURS_PER_DAY
+    with progress("simulating impressions", hours, "hours", shown=True) as advance:
+        written = write_impression_log(path, platform, hours, advance)
+    note(f"{path}: {written:,} impressions of {_counted(days)}. Next: sirocco evaluate {path}")
+
+
+def _simulated(platform: "ClickPlatform", days: int, advance: Advance) -> Iterator["ClickStream"]:
+    for day in range(days):
+        yield platform.hours(day * HOURS_PER_DAY, (day + 1) * HOURS_PER_DAY).stream
+        advance("")
+
+
+def _counted(days: int) -> str:
+    return f"{days} day{'s' if days > 1 else ''}"
