@@ -1,6 +1,6 @@
 """How a command tells its user that it cannot go on.
 
-The command as it was typed.
+Also the command as it was typed, for the foot of a report.
 """
 
 import shlex
@@ -22,6 +22,6 @@ class CommandError(Exception):
 Advance = Callable[[str], None]
 
 
-def invocation() -> str:
+def typed_command() -> str:
     """`sirocco` and its arguments, ready to be typed again."""
     return shlex.join(["sirocco", *sys.argv[1:]])

@@ -2,5 +2,5 @@
 
 `tables.py` reads any of them in batches. `impressions.py`, `clicks.py`, `behaviours.py`,
 `auctions.py` and `ab_test.py` are the kinds of logs; `evaluation_log.py` and `paired_logs.py` read
-one or two of any length; `synthetic_log.py` writes one to try the commands on.
+one or two of any length.
 """

@@ -233,10 +233,10 @@ def _labels(hours: Sequence[int], step: int) -> list[str]:
 
 def span(hours: Hours) -> str:
     """From when to when, for the name of the axis."""
-    return f"{said(int(hours.min()))} to {said(int(hours.max()))} UTC"
+    return f"{hour_text(int(hours.min()))} to {hour_text(int(hours.max()))} UTC"
 
 
-def said(hour: int) -> str:
+def hour_text(hour: int) -> str:
     """An hour since the epoch as people write it."""
     return f"{moment(hour):%Y-%m-%d %H:%M}"
 
@@ -271,12 +271,12 @@ def named_axes(
     scale: Scale,
     *,
     label: str = "",
-    said: Sequence[str] = (),
+    beside: Sequence[str] = (),
 ) -> "Axes":
-    """Axes with the names down the left side and values across; `said` is written at the right."""
+    """Axes with the names down the left side, values across, and `beside` at the right."""
     labels = [shortened(name, _LONGEST) for name in names]
-    beside = max((width(text, TEXT) + _SIDE for text in said), default=0.0)
-    right = max(beside, right_margin(scale.labels))
+    reach = max((width(text, TEXT) + _SIDE for text in beside), default=0.0)
+    right = max(reach, right_margin(scale.labels))
     axes = new_axes(
         figure, left_margin(labels) + _EDGE, _TOP, right, _TICKS + (_LABEL if label else 0.0)
     )
@@ -284,9 +284,9 @@ def named_axes(
     axes.set_ylim(max(len(names), _FEWEST_ROWS) - 0.5, -0.5)
     axes.set_yticks(places_of(len(names)), labels)
     axes.grid(visible=False, axis="y")
-    for row, text in enumerate(said):
+    for row, text in enumerate(beside):
         axes.annotate(
-            text, (1.0, row), (beside, 0), xycoords=axes.get_yaxis_transform(),
+            text, (1.0, row), (reach, 0), xycoords=axes.get_yaxis_transform(),
             textcoords="offset points", ha="right", va="center_baseline", color=INK, fontsize=TEXT,
         )  # fmt: skip
     return axes

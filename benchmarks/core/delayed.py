@@ -1,8 +1,8 @@
 """The delayed backtest on synthetic platforms: the shape of the published Table 2.
 
-Each seed is a platform of its own: 8 campaigns, 1.2 million clicks in 21 days, the last 7 judged by
+Each seed is a platform of its own: 8 campaigns, 1.2 million clicks in 21 days, the last 7 scored by
 their final conversions. 8 % of the conversions come within an hour, 17 % after 100 hours; scores
-promise about five times too much, in each campaign in its own drifting way
+predict about five times too much, in each campaign in its own drifting way
 (`evaluation.ClickPlatform`). `worst cut` is by how much GC-N is lower than that of no calibration,
 in the worst case of all seeds and N = 3, 4, 5. `closed` is the share of the distance from pccem to
 the oracle that a row closes, by the mean GC-3 of the seeds. `labels off` is how far the sum of a

@@ -58,7 +58,7 @@ class Sizes:
 
     campaigns: int = 100
     hours: int = 24
-    judged: int = 2_000
+    evaluated: int = 2_000
     clicks: tuple[int, ...] = (3, 10, 30, 100, 300, 1_000, 10_000)
     timed: int = 10_000
     budget_seconds: float = BUDGET_SECONDS
@@ -98,22 +98,22 @@ def _platforms(sizes: Sizes) -> dict[str, Platform]:
 
 def quiet(method: Method, platform: Platform, hours: int) -> dict[str, Cell]:
     """What the guard does when nobody attacks, and what it costs."""
-    judged = list(_judged(method, platform, hours))
-    counts = [each.counts for each in judged[1:]]
+    evaluated = list(_evaluated(method, platform, hours))
+    counts = [each.counts for each in evaluated[1:]]
     total = max(sum(sum(held.values()) for held in counts), 1)
-    refusals = [each.target in REFUSED for each in judged[1:]]
+    refusals = [each.target in REFUSED for each in evaluated[1:]]
     return {
         "refused %": 100.0 * sum(held[word] for held in counts for word in REFUSED) / total,
         "bounded %": 100.0 * sum(held["bounded"] for held in counts) / total,
         "target refused %": 100.0 * sum(refusals) / len(refusals),
-        "excess loss guarded": 1e6 * float(np.mean([each.guarded for each in judged])),
-        "candidates": 1e6 * float(np.mean([each.candidate for each in judged])),
-        "without trials": 1e6 * float(np.mean([each.untried for each in judged])),
+        "excess loss guarded": 1e6 * float(np.mean([each.guarded for each in evaluated])),
+        "candidates": 1e6 * float(np.mean([each.candidate for each in evaluated])),
+        "without trials": 1e6 * float(np.mean([each.untried for each in evaluated])),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _Evaluated:
     """Excess log loss of an hour: of what is guarded, of the candidates as they are, of refits
     that are not asked for a trial; and what the guard decided."""
 
@@ -124,7 +124,7 @@ class _Judged:
     target: str
 
 
-def _judged(method: Method, platform: Platform, hours: int) -> Iterator[_Judged]:
+def _evaluated(method: Method, platform: Platform, hours: int) -> Iterator[_Evaluated]:
     seen = {hour: _table(platform.hour(hour)) for hour in range(FIRST)}
     in_force: Atlas | None = None
     memories: list[object] = [None, None]
@@ -138,7 +138,7 @@ def _judged(method: Method, platform: Platform, hours: int) -> Iterator[_Judged]
         trial = tried.atlas if tried.trial is None else tried.trial
         decided = guard(tried.atlas, trial, in_force, (seen[hour - 1],))
         in_force, happened = decided.atlas, platform.hour(hour)
-        yield _Judged(
+        yield _Evaluated(
             _loss(in_force, happened),
             _loss(tried.atlas, happened),
             _loss(untried.atlas, happened),
@@ -172,7 +172,7 @@ def _by_clicks(sizes: Sizes, logit_shift: float, in_force: float) -> dict[str, C
     """Percent refused where the trial and the map in force are off by these shifts."""
     rng = np.random.default_rng(7)
     return {
-        f"{clicks:,} clicks": 100.0 * _refused(sizes.judged, clicks, logit_shift, in_force, rng)
+        f"{clicks:,} clicks": 100.0 * _refused(sizes.evaluated, clicks, logit_shift, in_force, rng)
         for clicks in sizes.clicks
     }
 

@@ -1,17 +1,17 @@
-"""One hourly refit through real Redis: fold, judge, read 24 h of bins, fit, report, publish.
+"""One hourly refit through real Redis: fold, evaluate, read 24 h of bins, fit, report, publish.
 
 Traffic is Zipf-like over the campaigns, 100 impressions an hour each on average. 23 hours are
 folded already, as the worker does every few seconds; all of the last hour still lies in the
 logs, which is more than a running worker ever finds. Figures are of the refits after the first,
-which also judges the whole window, once. `CPU` is the worker's and Redis's; `fit` includes reading
-the bins, `read`, the guard, and what the report tells of the same bins, which go by once; `report`
-is the rest of it; `grown` is what the refit's peak adds to the memory of the process.
+which also evaluates the whole window, once. `CPU` is the worker's and Redis's; `fit` includes
+reading the bins, `read`, the guard, and what the report tells of the same bins, which go by once;
+`report` is the rest of it; `grown` is what the refit's peak adds to the memory of the process.
 Columns without a name are of `sir`, the published method; `pooled` is the default.
 
 The alternative keeps one hash per campaign and hour, as the naive endpoint writes them, and goes
 campaign by campaign: 24 HGETALL in one pipeline, scikit-learn's IsotonicRegression on the sums,
 the knots as JSON into a hash. It is run on a sample of campaigns, every n-th of them by traffic,
-and SCALED to all; it neither folds nor judges nor reports. `--large` adds 100,000 campaigns.
+and SCALED to all; it neither folds nor evaluates nor reports. `--large` adds 100,000 campaigns.
 
     python -m benchmarks refit [--large] [--json] [--write]
 """
@@ -42,7 +42,7 @@ Row = dict[str, Cell]
 
 STAGES: Stages = {
     "fold s": (BinsStore, "fold"),
-    "judge s": (Refitter, "_evaluate"),
+    "evaluate s": (Refitter, "_evaluate"),
     "read s": (BinsStore, "hour_tables"),
     "fit s": (app.worker.refit, "refit_target"),
     "report s": (TargetReport, "of"),
@@ -78,7 +78,7 @@ class SiroccoRefits:
             self._store.client.hset(place, "table", table.to_bytes())
 
     def begin(self) -> None:
-        """The first refit, which judges the whole window."""
+        """The first refit, which evaluates the whole window."""
         self._bytes = self._store.used_bytes
         self._refit(LAST_HOUR)
 

@@ -37,7 +37,7 @@ class Ids:
 
 
 @dataclass(frozen=True)
-class Question:
+class ScoresRequest:
     """Scores (n,) of as many campaigns."""
 
     campaigns: Sequence[str]
@@ -50,35 +50,35 @@ class Form:
     """A way to ask, and to read the answer."""
 
     content_type: str
-    body: Callable[[Question], bytes]
+    body: Callable[[ScoresRequest], bytes]
     probabilities: Callable[[bytes], Floats]
     exact: bool = True
     """Whether scores and probabilities are doubles."""
 
 
-def _columns(question: Question) -> bytes:
+def _columns(question: ScoresRequest) -> bytes:
     campaigns, scores = list(question.campaigns), question.scores.tolist()
     return orjson.dumps({"target": TARGET, "campaigns": campaigns, "scores": scores})
 
 
-def _one_campaign(question: Question) -> bytes:
+def _one_campaign(question: ScoresRequest) -> bytes:
     scores = question.scores.tolist()
     return orjson.dumps({"target": TARGET, "campaign": question.campaigns[0], "scores": scores})
 
 
-def _rows(question: Question) -> bytes:
+def _rows(question: ScoresRequest) -> bytes:
     pairs = zip(question.campaigns, question.scores.tolist(), strict=True)
     rows = [{"target": TARGET, "campaign": name, "score": score} for name, score in pairs]
     return orjson.dumps({"rows": rows})
 
 
-def _binary_ids(question: Question) -> bytes:
+def _binary_ids(question: ScoresRequest) -> bytes:
     numbers = [question.ids.numbers[name] for name in question.campaigns]
     head = (_FLOAT32 | _INTERNED, len(numbers), 0, 0, len(TARGET), question.ids.dictionary)
     return _binary(head, TARGET.encode(), _u4(numbers), question.scores.astype("<f4").tobytes())
 
 
-def _binary_names(question: Question) -> bytes:
+def _binary_names(question: ScoresRequest) -> bytes:
     places = {name: place for place, name in enumerate(dict.fromkeys(question.campaigns))}
     names = [name.encode() for name in places]
     text = b"".join(names)

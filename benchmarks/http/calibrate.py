@@ -30,7 +30,7 @@ import orjson
 
 from benchmarks.core.traffic import random_maps, random_scores
 from benchmarks.figures import Cell, Table
-from benchmarks.http.bodies import FORMS, PATH, TARGET, Form, Ids, Question
+from benchmarks.http.bodies import FORMS, PATH, TARGET, Form, Ids, ScoresRequest
 from benchmarks.http.calibrate_ratios import ECHO, ECHOES, NAIVE, column_of, ratios
 from benchmarks.http.load import CONNECTIONS, Rounds, Way, get, post, take_turns
 from benchmarks.http.servers import MAPS_SEED, Server, started
@@ -115,7 +115,7 @@ def _forms(servers: Mapping[str, Server], rounds: int) -> Iterator[tuple[str, Wa
                     yield f"{server_name}, {name}{words}", way
 
 
-def _message(form: Form) -> Callable[[Question], bytes]:
+def _message(form: Form) -> Callable[[ScoresRequest], bytes]:
     return lambda question: post(PATH, form.body(question), form.content_type)
 
 
@@ -142,7 +142,7 @@ def _measured(
     say(f"batches of {size:,}")
     ids = _ids(ways["sirocco, columns"])
     questions = [_question(maps, size, ids, rng) for _ in range(BODIES)]
-    of_one = [Question([next(iter(maps))] * size, found.scores, ids) for found in questions]
+    of_one = [ScoresRequest([next(iter(maps))] * size, found.scores, ids) for found in questions]
     messages = {}
     for name, way in ways.items():
         asked = of_one if way.one_campaign else questions
@@ -156,14 +156,14 @@ def _ids(way: Way) -> Ids:
     return Ids.of(orjson.loads(way.ask(get(f"/v1/atlas/{TARGET}/ids"))))
 
 
-def _question(maps: Maps, size: int, ids: Ids, rng: np.random.Generator) -> Question:
+def _question(maps: Maps, size: int, ids: Ids, rng: np.random.Generator) -> ScoresRequest:
     names = list(maps)
     chosen = [names[place] for place in rng.integers(0, len(names), size).tolist()]
     scores = [round(score, 6) for score in random_scores(size, rng)]
-    return Question(chosen, np.array(scores), ids)
+    return ScoresRequest(chosen, np.array(scores), ids)
 
 
-def _check(name: str, way: Way, message: bytes, question: Question, maps: Maps) -> None:
+def _check(name: str, way: Way, message: bytes, question: ScoresRequest, maps: Maps) -> None:
     """A faster way to something else would be no comparison."""
     answer = way.ask(message)
     if way.probabilities is None:

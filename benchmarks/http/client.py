@@ -89,7 +89,7 @@ def _timed(ways: Ways, sizes: Sizes, values: int) -> dict[str, Figure]:
 
 
 def _scalars(callers: Callers, rng: np.random.Generator, sizes: Sizes) -> Ways:
-    names, scores = _asked(sizes.campaigns, SCALARS, rng)
+    names, scores = _names_and_scores(sizes.campaigns, SCALARS, rng)
     pairs = list(zip(names, scores.tolist(), strict=True))
     return {
         "sirocco-client": lambda: [callers.edge.at(name, score) for name, score in pairs],
@@ -98,7 +98,7 @@ def _scalars(callers: Callers, rng: np.random.Generator, sizes: Sizes) -> Ways:
 
 
 def _batches(callers: Callers, rng: np.random.Generator, sizes: Sizes, size: int) -> Ways:
-    names, scores = _asked(sizes.campaigns, size, rng)
+    names, scores = _names_and_scores(sizes.campaigns, size, rng)
     if callers.edge(names, scores).tobytes() != callers.atlas(names, scores).tobytes():
         raise RuntimeError("the client's probabilities are not the service's")
     return {
@@ -108,7 +108,7 @@ def _batches(callers: Callers, rng: np.random.Generator, sizes: Sizes, size: int
 
 
 def _calls(callers: Callers, rng: np.random.Generator, sizes: Sizes, size: int) -> Ways:
-    names, scores = _asked(sizes.campaigns, size, rng)
+    names, scores = _names_and_scores(sizes.campaigns, size, rng)
 
     def by_httpx() -> object:
         request = {"target": "click", "campaigns": names, "scores": scores.tolist()}
@@ -120,7 +120,7 @@ def _calls(callers: Callers, rng: np.random.Generator, sizes: Sizes, size: int) 
     }
 
 
-def _asked(
+def _names_and_scores(
     campaigns: int, size: int, rng: np.random.Generator
 ) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.float64]]]:
     names = campaign_names(campaigns)

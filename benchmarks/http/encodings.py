@@ -26,7 +26,7 @@ from app.columns.scores import pack_probabilities, read_scores
 from app.settings import load_settings
 from benchmarks.core.traffic import campaign_names, random_maps, random_scores
 from benchmarks.figures import Table
-from benchmarks.http.bodies import FORMS, TARGET, Ids, Question
+from benchmarks.http.bodies import FORMS, TARGET, Ids, ScoresRequest
 from benchmarks.parts import Part
 from benchmarks.timing import BUDGET_SECONDS, interleaved
 from calibrators import FEW, Atlas
@@ -110,15 +110,15 @@ def measure(sizes: Sizes | None = None) -> Table:
     return rows
 
 
-def _question(served: Served, size: int, rng: np.random.Generator) -> Question:
+def _question(served: Served, size: int, rng: np.random.Generator) -> ScoresRequest:
     names = campaign_names(len(served.atlas))
     campaigns = [names[place] for place in rng.integers(0, len(names), size).tolist()]
     numbers = {name: place for place, name in enumerate(served.ids.campaigns, start=1)}
     scores = np.array(random_scores(size, rng))
-    return Question(campaigns, scores, Ids(served.ids.dictionary, numbers))
+    return ScoresRequest(campaigns, scores, Ids(served.ids.dictionary, numbers))
 
 
-def _ways(served: Served, question: Question) -> dict[str, Callable[[], object]]:
+def _ways(served: Served, question: ScoresRequest) -> dict[str, Callable[[], object]]:
     json = FORMS["columns"].body(question)
     message_pack = msgspec.msgpack.encode(orjson.loads(json))
     numbers = np.array([question.ids.numbers[name] for name in question.campaigns], np.uint32)

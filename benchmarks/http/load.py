@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.figures import Cell, Figure
-from benchmarks.http.bodies import Question
+from benchmarks.http.bodies import ScoresRequest
 from benchmarks.http.servers import CORE, Server
 from benchmarks.noise_gate import NoiseGate, piece_seconds
 from calibrators.samples import Floats
@@ -126,7 +126,7 @@ class Way:
     """One server asked in one way, and what a request took in each round, in seconds."""
 
     server: Server
-    message: Callable[[Question], bytes]
+    message: Callable[[ScoresRequest], bytes]
     probabilities: Callable[[bytes], Floats] | None
     """Reads an answer; None: it is the body of the request."""
     rounds: int

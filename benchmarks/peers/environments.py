@@ -54,8 +54,8 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """The last error that pip told, without what would break a table."""
-    lines = [line for line in said.splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no reason given"]
     return errors[-1].replace("|", "/")[:_LONGEST_REASON]

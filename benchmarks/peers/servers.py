@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from app.cli.serving.settings import free_port
-from benchmarks.http.bodies import Question
+from benchmarks.http.bodies import ScoresRequest
 from benchmarks.http.load import HOST, Connections, post
 from benchmarks.http.servers import Server
 from benchmarks.machine import on_core, process_tree
@@ -85,7 +85,7 @@ class Peer:
     body: Callable[[Floats], bytes] = _scores
     probabilities: Callable[[bytes], Floats] = _probabilities
 
-    def message(self, question: Question) -> bytes:
+    def message(self, question: ScoresRequest) -> bytes:
         """The request for the scores."""
         return post(self.path, self.body(question.scores))
 

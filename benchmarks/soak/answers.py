@@ -7,8 +7,8 @@ import numpy as np
 import orjson
 
 from app.storage import Versions
-from benchmarks.http.bodies import FORMS, Form, Question
-from benchmarks.soak.open_loop import Answer, Kind
+from benchmarks.http.bodies import FORMS, Form, ScoresRequest
+from benchmarks.soak.open_loop import Kind, Response
 from benchmarks.store import Store
 from calibrators import Atlas
 from calibrators.samples import Floats
@@ -22,11 +22,11 @@ class Calibration:
 
     kind: Kind
     form: str
-    questions: Sequence[Question]
+    questions: Sequence[ScoresRequest]
 
 
 def wrong_answers(
-    calibrations: Sequence[Calibration], answers: Iterable[Answer], store: Store, target: str
+    calibrations: Sequence[Calibration], answers: Iterable[Response], store: Store, target: str
 ) -> tuple[int, int]:
     """How many different answers are wrong, and how many versions they name.
 
@@ -58,7 +58,7 @@ class _Atlases:
         return self.known[version]
 
 
-def _is_right(calibration: Calibration, answer: Answer, atlases: _Atlases) -> bool:
+def _is_right(calibration: Calibration, answer: Response, atlases: _Atlases) -> bool:
     form, question = FORMS[calibration.form], calibration.questions[answer.message]
     version = answer.version.decode() or orjson.loads(answer.body)["version"]
     expected = _expected(atlases.of(version), question)
@@ -66,7 +66,7 @@ def _is_right(calibration: Calibration, answer: Answer, atlases: _Atlases) -> bo
     return expected.shape == found.shape and bool(np.array_equal(expected, found))
 
 
-def _expected(atlas: Atlas, question: Question) -> Floats:
+def _expected(atlas: Atlas, question: ScoresRequest) -> Floats:
     found: Floats = atlas.look_up(atlas.rows(question.campaigns), question.scores)
     return found
 

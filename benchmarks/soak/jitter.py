@@ -26,17 +26,17 @@ def work_seconds(seconds: float) -> Floats:
     order = np.random.default_rng(SEED).permutation(NAMES)
     names = campaign_names(NAMES)
     rows = {name: row for row, name in enumerate(names)}
-    asked = [names[place] for place in order.tolist()]
+    names = [names[place] for place in order.tolist()]
     taken, end = [], monotonic() + seconds
     while monotonic() < end:
-        taken.append(_taken(rows, asked))
+        taken.append(_taken(rows, names))
         sleep(_PAUSE_SECONDS)
     return np.array(taken)
 
 
-def _taken(rows: Mapping[str, int], asked: list[str]) -> float:
+def _taken(rows: Mapping[str, int], names: list[str]) -> float:
     before = thread_time()
-    for name in asked:
+    for name in names:
         rows[name]
     return thread_time() - before
 

@@ -7,7 +7,7 @@ from time import time
 import numpy as np
 
 from benchmarks.core.traffic import campaign_names, random_scores
-from benchmarks.http.bodies import FORMS, Ids, Question, json_body, random_events
+from benchmarks.http.bodies import FORMS, Ids, ScoresRequest, json_body, random_events
 from benchmarks.http.bodies import PATH as CALIBRATE
 from benchmarks.http.load import post
 from benchmarks.soak.answers import BINARY_FORM, JSON_FORM, Calibration
@@ -57,7 +57,7 @@ def _calibration(
     rng = np.random.default_rng((SEED, scores))
     names = campaign_names(campaigns)
     questions = [
-        Question(
+        ScoresRequest(
             [names[row] for row in rng.integers(0, campaigns, scores).tolist()],
             np.array(random_scores(scores, rng)),
             Ids(0, {}),

@@ -47,7 +47,7 @@ class Kind:
     """Makes the request of that number out of a message, where no two may be the same."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What came back: to which message of which kind, the version in the head, the body."""
 
     kind: int
@@ -69,7 +69,7 @@ class Load:
 
     def __init__(self, port: int, kinds: Sequence[Kind], connections: int, seed: int) -> None:
         self.records = [Record() for _ in kinds]
-        self.answers: Counter[Answer] = Counter()
+        self.answers: Counter[Response] = Counter()
         self.lateness = array("d")
         self.read_lateness = array("d")
         self.waited = 0
@@ -190,13 +190,13 @@ class Load:
 
     def _record(self, done: Sequence["_Connection"]) -> None:
         for connection in done:
-            begun, kind, place = connection.asked
+            begun, kind, place = connection.sent
             record = self.records[kind]
             record.scheduled.append(begun)
             record.latencies.append(connection.arrived - begun)
             self.read_lateness.append(connection.read - connection.arrived)
             if not connection.error:
-                self.answers[Answer(kind, place, connection.version, connection.body)] += 1
+                self.answers[Response(kind, place, connection.version, connection.body)] += 1
 
 
 class _Connection:
@@ -206,15 +206,15 @@ class _Connection:
         self.socket = socket.create_connection((HOST, port), TIMEOUT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        self.asked = (0.0, 0, 0)
+        self.sent = (0.0, 0, 0)
         self.body = self.version = b""
         self.error = ""
         self.is_broken = False
         self.arrived = self.read = monotonic()
         self._data = b""
 
-    def send(self, message: bytes, asked: tuple[float, int, int]) -> None:
-        self.asked, self.error, self._data = asked, "", b""
+    def send(self, message: bytes, sent: tuple[float, int, int]) -> None:
+        self.sent, self.error, self._data = sent, "", b""
         try:
             self.socket.sendall(message)
         except OSError as error:

@@ -105,8 +105,8 @@ def _machine(sizes: Sizes) -> Table:
         }
 
 
-def _echoed(store_url: str, asked: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
-    kinds = of_all(asked)
+def _echoed(store_url: str, calibrations_sent: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
+    kinds = of_all(calibrations_sent)
     with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
         saturating, most_busy = _saturation(echo, load, sizes)
         before = echo.cpu_seconds

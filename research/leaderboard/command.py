@@ -11,7 +11,7 @@ import numpy as np
 from app.cli.console import percent_bar
 from app.cli.options import refuse
 from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
-from app.errors import CommandError, invocation
+from app.errors import CommandError, typed_command
 from app.results.scored_events import first_evaluated_hour
 from research.leaderboard import METHODS, REGIMES, Distortions, DriftingPlatform, prequential
 from research.leaderboard.report import Outputs, report_leaderboard
@@ -160,7 +160,7 @@ def _curves(tasks: Sequence[DriftTask], done: Sequence[TaskResult]) -> DriftCurv
 
 
 def _origin() -> Origin:
-    return Origin(invocation(), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", machine())
+    return Origin(typed_command(), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", machine())
 
 
 _USUAL: Final = WindowOptions()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from app.cli.console import note, results
 from app.click_log.folder import write_durably
-from app.errors import FAILED, CommandError, invocation
+from app.errors import FAILED, CommandError, typed_command
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture
 from app.results.formatting import shown
@@ -270,4 +270,4 @@ def _save(result: Leaderboard, path: Path) -> None:
 def _footer(result: Leaderboard) -> str:
     """How the page was made, and the runs behind it."""
     made = [f"{origin.command}\n{origin.at}, {origin.machine}" for origin in result.origins]
-    return "\n".join([f"Made by: {invocation()}", *made])
+    return "\n".join([f"Made by: {typed_command()}", *made])

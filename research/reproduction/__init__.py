@@ -2,20 +2,20 @@
 
 from research.reproduction.experiment import (
     Check,
+    Conclusion,
     Erratum,
     Experiment,
     Progress,
     Reproduction,
-    Verdict,
 )
 from research.reproduction.registry import EXPERIMENTS
 
 __all__ = [
     "EXPERIMENTS",
     "Check",
+    "Conclusion",
     "Erratum",
     "Experiment",
     "Progress",
     "Reproduction",
-    "Verdict",
 ]

@@ -15,7 +15,7 @@ SLACK = 1e-9
 """Relative error that float64 arithmetic is allowed."""
 
 
-class Verdict(StrEnum):
+class Conclusion(StrEnum):
     """What a check found."""
 
     AGREES = "agrees"
@@ -93,19 +93,19 @@ class Check:
             raise ValueError(f"{self.what}: [{self.low}, {self.high}] must be a range")
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Conclusion:
         """From the numbers alone.
 
         The paper errs where our number is in the range of the erratum's argument, and nothing in
         the accepted range around the printed digit is.
         """
         if not self.checked:
-            return Verdict.NOT_CHECKED
+            return Conclusion.NOT_CHECKED
         if self.low == -math.inf and self.high == math.inf:
-            return Verdict.SHOWN
+            return Conclusion.SHOWN
         if self._accepts(self.ours) and (self.paper is None or self._accepts(self.paper)):
-            return Verdict.AGREES
-        return Verdict.PAPER_ERRS if self._paper_is_refuted() else Verdict.DIFFERS
+            return Conclusion.AGREES
+        return Conclusion.PAPER_ERRS if self._paper_is_refuted() else Conclusion.DIFFERS
 
     @property
     def paper_shown(self) -> str:
@@ -163,19 +163,19 @@ class Reproduction:
     notes: Sequence[str] = ()
 
     @property
-    def counts(self) -> Counter[Verdict]:
+    def counts(self) -> Counter[Conclusion]:
         """How many checks of the product's code ended with each verdict."""
         return Counter(check.verdict for check in self.checks if not check.arithmetic)
 
     @property
-    def arithmetic_counts(self) -> Counter[Verdict]:
+    def arithmetic_counts(self) -> Counter[Conclusion]:
         """The same of the checks that use none of it."""
         return Counter(check.verdict for check in self.checks if check.arithmetic)
 
     @property
     def differs(self) -> bool:
         """Whether something is neither as printed nor explained."""
-        return any(check.verdict is Verdict.DIFFERS for check in self.checks)
+        return any(check.verdict is Conclusion.DIFFERS for check in self.checks)
 
     @property
     def errata(self) -> list[str]:
@@ -184,7 +184,7 @@ class Reproduction:
             f"{check.part + ', ' if check.part else ''}{check.what}: printed {check.paper_shown},"
             f" is {check.ours_shown}. {check.erratum.reason}"
             for check in self.checks
-            if check.verdict is Verdict.PAPER_ERRS and check.erratum is not None
+            if check.verdict is Conclusion.PAPER_ERRS and check.erratum is not None
         ]
 
 
@@ -235,7 +235,7 @@ def printed(
 
     >>> check = printed("csAUC of sequence 1", "0.2976", 125 / 420)
     >>> check.verdict, check.tolerance
-    (<Verdict.AGREES: 'agrees'>, '± 5e-05')
+    (<Conclusion.AGREES: 'agrees'>, '± 5e-05')
     """
     number = _number(text)
     decimals = _decimals(number) if decimals is None else decimals
@@ -330,7 +330,7 @@ def bounded(
     The paper's number, where given, must obey it too; `paper_text` alone is only shown.
 
     >>> bounded("GC-3: PCCEM below LTC", 0.31, below=0.56, paper_text="0.50 < 1.57").verdict
-    <Verdict.AGREES: 'agrees'>
+    <Conclusion.AGREES: 'agrees'>
     """
     limits = {sign: limit for sign, limit in ((">", above), ("<", below)) if limit is not None}
     if not limits:

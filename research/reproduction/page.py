@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import Final
 
 from app.errors import FAILED, CommandError
-from research.reproduction import Check, Verdict
+from research.reproduction import Check, Conclusion
 from research.reproduction.tables import ARITHMETIC, COUNTS, Finished, Size, counts_of, verdict_text
 
 _PACKAGES: Final = ("numpy", "scipy", "lightgbm")
@@ -117,7 +117,7 @@ def _summary(runs: Sequence[Finished]) -> Iterator[str]:
 
 
 def _count(name: str, count: int) -> str:
-    return f"**{count}**" if count and COUNTS.get(name) is Verdict.DIFFERS else str(count)
+    return f"**{count}**" if count and COUNTS.get(name) is Conclusion.DIFFERS else str(count)
 
 
 def _section(run: Finished) -> Iterator[str]:
@@ -164,4 +164,4 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
-_MARKED: Final = (Verdict.PAPER_ERRS, Verdict.DIFFERS)
+_MARKED: Final = (Conclusion.PAPER_ERRS, Conclusion.DIFFERS)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from app.cli.console import progress, results
 from app.errors import Advance
-from research.reproduction import Check, Experiment, Reproduction, Verdict
+from research.reproduction import Check, Conclusion, Experiment, Reproduction
 
 _STEPS = 100
 
@@ -61,18 +61,18 @@ class _Bar:
 
 
 STYLES: Final = {
-    Verdict.AGREES: "green",
-    Verdict.PAPER_ERRS: "yellow",
-    Verdict.DIFFERS: "bold red",
-    Verdict.NOT_CHECKED: "dim",
-    Verdict.SHOWN: "dim",
+    Conclusion.AGREES: "green",
+    Conclusion.PAPER_ERRS: "yellow",
+    Conclusion.DIFFERS: "bold red",
+    Conclusion.NOT_CHECKED: "dim",
+    Conclusion.SHOWN: "dim",
 }
 COUNTS: Final = {
-    "agrees": Verdict.AGREES,
-    "paper_errs": Verdict.PAPER_ERRS,
-    "differs": Verdict.DIFFERS,
-    "not_checked": Verdict.NOT_CHECKED,
-    "shown": Verdict.SHOWN,
+    "agrees": Conclusion.AGREES,
+    "paper_errs": Conclusion.PAPER_ERRS,
+    "differs": Conclusion.DIFFERS,
+    "not_checked": Conclusion.NOT_CHECKED,
+    "shown": Conclusion.SHOWN,
 }
 ARITHMETIC: Final = "arithmetic"
 """Counts the checks that hold printed numbers against each other alone."""
@@ -120,10 +120,10 @@ def counts_of(finished: Finished) -> dict[str, int]:
     counted apart, but for differences."""
     found = finished.reproduction
     counts, apart = found.counts, found.arithmetic_counts
-    counts[Verdict.DIFFERS] += apart[Verdict.DIFFERS]
+    counts[Conclusion.DIFFERS] += apart[Conclusion.DIFFERS]
     return {
         **{name: counts[verdict] for name, verdict in COUNTS.items()},
-        ARITHMETIC: apart.total() - apart[Verdict.DIFFERS],
+        ARITHMETIC: apart.total() - apart[Conclusion.DIFFERS],
     }
 
 
@@ -159,10 +159,10 @@ def verdict_text(check: Check) -> str:
 def _verdict_line(finished: Finished) -> Text:
     found = finished.reproduction
     parts: list[str | tuple[str, str]] = [(f"{finished.experiment.name}: ", "bold")]
-    for verdict in Verdict:
+    for verdict in Conclusion:
         if count := found.counts[verdict]:
             parts += [(f"{count} x {verdict}", STYLES[verdict]), "  "]
-    for verdict in Verdict:
+    for verdict in Conclusion:
         if count := found.arithmetic_counts[verdict]:
             parts += [(f"{count} x {verdict} by arithmetic", STYLES[verdict]), "  "]
     return Text.assemble(*parts, f"({duration(finished.seconds)})\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.http.bodies import Ids, Question
+from benchmarks.http.bodies import Ids, ScoresRequest
 from benchmarks.http.load import Rounds, Way, take_turns
 from benchmarks.machine import process_tree
 from benchmarks.peers import environments
@@ -177,7 +177,7 @@ def states(process_ids: set[int]) -> set[str]:
 
 
 def test_a_peer_answers_in_its_turn_and_rests_otherwise(fake: Peer) -> None:
-    question = Question(["a", "b"], np.array([0.25, 0.5]), Ids(1, {}))
+    question = ScoresRequest(["a", "b"], np.array([0.25, 0.5]), Ids(1, {}))
     with serving(fake, MAP) as server:
         way = Way(server, fake.message, fake.probabilities, rounds=2, connections=1)
         assert fake.probabilities(way.ask(fake.message(question))).tolist() == [0.25, 0.5]

@@ -15,12 +15,12 @@ import pytest
 
 from benchmarks.core.traffic import random_maps
 from benchmarks.figures import middle
-from benchmarks.http.bodies import Ids, Question
+from benchmarks.http.bodies import Ids, ScoresRequest
 from benchmarks.http.load import HOST, post
 from benchmarks.machine import first_in_line
 from benchmarks.soak.answers import JSON_FORM, Calibration, wrong_answers
 from benchmarks.soak.figures import Run, echo_row, rows_of
-from benchmarks.soak.open_loop import Answer, Kind, Load, Record
+from benchmarks.soak.open_loop import Kind, Load, Record, Response
 from benchmarks.store import Store, private_store
 from calibrators import Atlas
 
@@ -85,7 +85,7 @@ def kinds_of(body: bytes) -> tuple[Kind, ...]:
 def test_every_answer_is_kept_with_its_version_and_its_latency() -> None:
     load = loaded(OK, kinds_of(b"question"))
 
-    assert set(load.answers) == {Answer(0, 0, b"7", b"ok")}
+    assert set(load.answers) == {Response(0, 0, b"7", b"ok")}
     assert load.errors == 0
     assert load.answers.total() == len(load.records[0].latencies) > 0
     assert min(load.records[0].latencies) > 0
@@ -160,13 +160,13 @@ def atlas(seed: int) -> Atlas:
     return Atlas.build(random_maps(3, seed))
 
 
-def answer_of(probabilities: list[float], version: str) -> Answer:
+def answer_of(probabilities: list[float], version: str) -> Response:
     body = orjson.dumps({"probabilities": probabilities, "version": version})
-    return Answer(0, 0, b"", body)
+    return Response(0, 0, b"", body)
 
 
-def wrong(answers: list[Answer], store: Store) -> tuple[int, int]:
-    question = Question(["campaign-1", "campaign-2"], np.array([0.1, 0.2]), Ids(0, {}))
+def wrong(answers: list[Response], store: Store) -> tuple[int, int]:
+    question = ScoresRequest(["campaign-1", "campaign-2"], np.array([0.1, 0.2]), Ids(0, {}))
     calibration = Calibration(KINDS[0], JSON_FORM, [question])
     return wrong_answers([calibration], answers, store, "click")
 
@@ -188,7 +188,7 @@ def test_events_that_were_not_all_accepted_are_wrong(store: Store) -> None:
         {"accepted": 1, "duplicates": duplicates, "rejected": rejected}
         for duplicates, rejected in ((0, []), (1, []), (0, [{"index": 0, "error": "late"}]))
     ]
-    answers = [Answer(1, 0, b"", orjson.dumps(about)) for about in told]
+    answers = [Response(1, 0, b"", orjson.dumps(about)) for about in told]
 
     assert wrong(answers, store) == (2, 0)
 

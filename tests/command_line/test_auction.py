@@ -225,7 +225,7 @@ def test_compressed_text_is_read(tmp_path: Path, called: Sirocco) -> None:
 
 
 def test_a_report_is_one_page(tmp_path: Path, called: Sirocco) -> None:
-    """Verdict, changes, operating points at each load, click curve and score quantiles."""
+    """Conclusion, changes, operating points at each load, click curve and score quantiles."""
     path = write_drawn(tmp_path / "log.parquet", drawn())
 
     run = called("auction", path, *NAMED, "--sweep", "--loads", "0.9,1", "--report", "out.html")

@@ -25,7 +25,7 @@ from app.datasets.auctions import (
     read_auction_log,
     write_log,
 )
-from app.errors import Advance, CommandError, invocation
+from app.errors import Advance, CommandError, typed_command
 from app.reports.auction import auction_page
 from app.reports.page import check_report, how_made, write_page
 from app.results.auction import (
@@ -73,7 +73,7 @@ def run_auction(
         log = read_auction_log(path, AuctionColumns(**asdict(columns)), _layout(how))
         findings = run.run(log, path.name, None, quiet=as_json)
     if report is not None:
-        write_page(auction_page(findings, how_made(invocation(), datetime.now(UTC))), report)
+        write_page(auction_page(findings, how_made(typed_command(), datetime.now(UTC))), report)
     if as_json:
         print_json(findings_json(findings))
         return

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
-from app.errors import invocation
+from app.errors import typed_command
 from app.reports.backtest import backtest_page
 from app.reports.page import how_made, write_page
 from app.reports.pictures import draw
@@ -55,7 +55,7 @@ def report_backtest(
     if picture is not None:
         draw(found.scored, tuple(found.scored.predictions)[:2], found.name, picture)
     if page is not None:
-        write_page(backtest_page(found, how_made(invocation(), datetime.now(UTC))), page)
+        write_page(backtest_page(found, how_made(typed_command(), datetime.now(UTC))), page)
     if as_json:
         print_rows(found.cards, differences=_differences(found))
         return

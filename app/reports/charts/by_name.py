@@ -88,11 +88,11 @@ def _drawn(
     points: Points, names: Sequence[str], title: str, unit: str, scale: Scale, *, bars: bool
 ) -> str:
     label = "" if has_room(unit) else unit
-    said = [] if bars else _said_beside(points)
+    texts = [] if bars else _texts_beside(points)
     row = _BETWEEN + _BAR * len(points) if bars else ROW
 
     def paint(figure: "Figure") -> None:
-        axes = named_axes(figure, names, scale, label=label, said=said)
+        axes = named_axes(figure, names, scale, label=label, beside=texts)
         name_axes(axes, label)
         (_paint_bars if bars else paint_dumbbells)(axes, points, style_numbers(points), scale)
 
@@ -128,7 +128,7 @@ def _about_axis(points: Points, scale: Scale) -> str:
     return (_CUT if scale.low > 0 or scale.high < 0 else "") + edge
 
 
-def _said_beside(points: Points) -> list[str]:
+def _texts_beside(points: Points) -> list[str]:
     """The numbers of a single series, for which there is room beside the marks."""
     together = _together(points)
     if len(points) != 1 or len(together) > _MOST_SAID:
@@ -137,8 +137,8 @@ def _said_beside(points: Points) -> list[str]:
 
 
 def _paint_bars(axes: "Axes", points: Points, numbers: Mapping[str, int], scale: Scale) -> None:
-    texts = iter(alike(_together(points).tolist(), digits=3))
-    said = {name: list(islice(texts, len(values))) for name, values in points.items()}
+    parts = iter(alike(_together(points).tolist(), digits=3))
+    texts = {name: list(islice(parts, len(values))) for name, values in points.items()}
     thick = _BAR / (_BETWEEN + _BAR * len(points))
     for place, (name, values) in enumerate(points.items()):
         style = series_style(numbers[name])
@@ -149,12 +149,12 @@ def _paint_bars(axes: "Axes", points: Points, numbers: Mapping[str, int], scale:
         if len(points) > 1:
             axes.plot(shown, rows, linestyle="none", zorder=3, **look(style))
         paint_side_edges(axes, style, values, rows, scale)
-        _say(axes, shown, rows, said[name])
+        _say(axes, shown, rows, texts[name])
     reference_line(axes, 0.0, horizontal=False)
 
 
-def _say(axes: "Axes", values: Floats, rows: Floats, said: Sequence[str]) -> None:
-    for value, row, text in zip(values.tolist(), rows.tolist(), said, strict=True):
+def _say(axes: "Axes", values: Floats, rows: Floats, texts: Sequence[str]) -> None:
+    for value, row, text in zip(values.tolist(), rows.tolist(), texts, strict=True):
         side, align = (-_AWAY, "right") if value < 0 else (_AWAY, "left")
         axes.annotate(
             text, (0.0 if math.isnan(value) else value, row), (side, 0),
@@ -213,7 +213,7 @@ def _drawn_differences(names: Sequence[str], ends: Floats, title: str, unit: str
         name_axes(axes, label)
         _paint(axes, ends, scale)
         for row, name in enumerate(names):
-            _say_differences(axes, row, name, _said(ends[:, row], unit))
+            _say_differences(axes, row, name, _interval_text(ends[:, row], unit))
 
     return drawn(_TOP + bottom + max(len(names), 1) * _ROW, title, ends[:1], paint)
 
@@ -249,9 +249,9 @@ def _paint_marks(
         axes.plot(x[which], rows[which], linestyle="none", zorder=3, **(look(_STYLE) | otherwise))
 
 
-def _say_differences(axes: "Axes", row: int, name: str, said: str) -> None:
-    named = shortened(name, max(_SHORTEST, _CELLS - cells(said)))
-    sides = ((0.0, named, "left", INK), (1.0, said, "right", MUTED))
+def _say_differences(axes: "Axes", row: int, name: str, texts: str) -> None:
+    named = shortened(name, max(_SHORTEST, _CELLS - cells(texts)))
+    sides = ((0.0, named, "left", INK), (1.0, texts, "right", MUTED))
     for x, text, align, colour in sides:
         axes.text(
             x, row - 0.25, text, color=colour, ha=align, va="bottom", fontsize=TEXT,
@@ -259,7 +259,7 @@ def _say_differences(axes: "Axes", row: int, name: str, said: str) -> None:
         )  # fmt: skip
 
 
-def _said(ends: Floats, unit: str) -> str:
+def _interval_text(ends: Floats, unit: str) -> str:
     if np.isnan(ends[0]):
         return "undefined"
     middle, lower, upper = _as_exact_as_known(ends)

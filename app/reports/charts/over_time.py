@@ -11,6 +11,7 @@ from app.reports.axes import (
     Hours,
     edge_note,
     height_of,
+    hour_text,
     left_margin,
     left_out_note,
     name_axes,
@@ -21,7 +22,6 @@ from app.reports.axes import (
     placed,
     reference_line,
     right_margin,
-    said,
     set_hours,
     set_x,
     set_y,
@@ -151,7 +151,10 @@ def _table(
             sides |= {f"{name}, from": lower[name], f"{name}, to": upper[name]}
         columns |= {column: np.asarray(found, float) for column, found in sides.items()}
     rows = [
-        (said(int(hours[row])), *(fixed(float(values[row]), ".3f") for values in columns.values()))
+        (
+            hour_text(int(hours[row])),
+            *(fixed(float(values[row]), ".3f") for values in columns.values()),
+        )
         for row in np.argsort(hours, kind="stable")
     ]
     return Table(("hour, UTC", *columns), rows)

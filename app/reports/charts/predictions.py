@@ -61,15 +61,15 @@ def hours_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     hours, places = np.unique(events.hours, return_inverse=True)
     actual = sum_at(places, events.positives, len(hours))
     counts = sum_at(places, events.counts, len(hours))
-    promised = {name: _promised(scored, name, places, len(hours)) for name in names}
-    ratios = {name: _ratios(sums, actual) for name, sums in promised.items()}
+    predicted = {name: _predicted_sums(scored, name, places, len(hours)) for name in names}
+    ratios = {name: _ratios(sums, actual) for name, sums in predicted.items()}
     last = names[-1]
     low, high = wilson_interval(np.minimum(actual / counts, 1.0), counts, _CONFIDENCE)
     return ratios_over_time_chart(
         hours,
         ratios,
-        lower={last: _ratios(promised[last], counts * high)},
-        upper={last: _ratios(promised[last], counts * low)},
+        lower={last: _ratios(predicted[last], counts * high)},
+        upper={last: _ratios(predicted[last], counts * low)},
     )
 
 
@@ -83,7 +83,7 @@ def campaigns_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
         [row for row in np.argsort(-traffic, kind="stable") if actual[row] >= _LEAST_POSITIVES],
         dtype=np.int64,
     )
-    ratios = {name: _ratios(_promised(scored, name, rows, size), actual) for name in names}
+    ratios = {name: _ratios(_predicted_sums(scored, name, rows, size), actual) for name in names}
     return ratios_by_name_chart(
         [events.campaigns[row] for row in shown],
         {name: found[shown] for name, found in ratios.items()},
@@ -91,11 +91,11 @@ def campaigns_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     )
 
 
-def _promised(scored: ScoredEvents, name: str, places: Integers, size: int) -> Floats:
+def _predicted_sums(scored: ScoredEvents, name: str, places: Integers, size: int) -> Floats:
     weighted = scored.events.counts * scored.predictions[name]
     return sum_at(places, weighted, size)
 
 
-def _ratios(promised: Floats, actual: Floats) -> Floats:
+def _ratios(predicted: Floats, actual: Floats) -> Floats:
     ratios: Floats = np.full(len(actual), np.nan)
-    return np.divide(promised, actual, out=ratios, where=actual > 0.0)
+    return np.divide(predicted, actual, out=ratios, where=actual > 0.0)

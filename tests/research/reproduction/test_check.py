@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.reproduction import Check, Erratum, Verdict
+from research.reproduction import Check, Conclusion, Erratum
 from research.reproduction.experiment import (
     banded,
     bounded,
@@ -28,9 +28,9 @@ def test_a_verdict_cannot_be_given():
 
     assert "verdict" not in {field.name for field in dataclasses.fields(Check)}
     with pytest.raises((AttributeError, TypeError)):
-        check.verdict = Verdict.AGREES
+        check.verdict = Conclusion.AGREES
     with pytest.raises(TypeError):
-        Check("x", 0.9, 0.4, 0.6, "", verdict=Verdict.AGREES)
+        Check("x", 0.9, 0.4, 0.6, "", verdict=Conclusion.AGREES)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_ours_rounded_as_printed_agrees(text, ours):
     """Signs, commas and per cent signs belong to the print."""
     check = printed("x", text, ours)
 
-    assert check.verdict is Verdict.AGREES
+    assert check.verdict is Conclusion.AGREES
     assert check.paper_shown == text
 
 
@@ -57,8 +57,8 @@ def test_ours_rounded_as_printed_agrees(text, ours):
 )
 def test_a_wrong_digit_differs(text, ours):
     """Half a unit of the last printed digit is all that is allowed, on both sides."""
-    assert printed("x", text, ours).verdict is Verdict.DIFFERS
-    assert printed("x", text, 2 * float(text.replace(",", "")) - ours).verdict is Verdict.DIFFERS
+    assert printed("x", text, ours).verdict is Conclusion.DIFFERS
+    assert printed("x", text, 2 * float(text.replace(",", "")) - ours).verdict is Conclusion.DIFFERS
 
 
 @given(st.integers(0, 6), st.integers(-(10**6), 10**6), st.floats(-0.499, 0.499))
@@ -67,13 +67,13 @@ def test_every_number_agrees_with_its_own_rounding(decimals, units, rest):
     text = f"{units / 10**decimals:.{decimals}f}"
     ours = (units + rest) / 10**decimals
 
-    assert printed("x", text, ours).verdict is Verdict.AGREES
+    assert printed("x", text, ours).verdict is Conclusion.AGREES
 
 
 def test_a_printed_one_may_be_exact():
     """Among numbers of four digits a 1 is no rounded 0.6."""
-    assert printed("x", "1", 0.6).verdict is Verdict.AGREES
-    assert printed("x", "1", 0.6, decimals=4).verdict is Verdict.DIFFERS
+    assert printed("x", "1", 0.6).verdict is Conclusion.AGREES
+    assert printed("x", "1", 0.6, decimals=4).verdict is Conclusion.DIFFERS
 
 
 @pytest.mark.parametrize("text", ["nan", "inf"])
@@ -93,7 +93,7 @@ def test_the_paper_errs_where_an_independent_argument_says_so():
     """Ours is what the argument leaves, the printed digit is not."""
     check = printed("AUC", "0.9", 0.75, erratum=Erratum.exact(0.75, WHY))
 
-    assert check.verdict is Verdict.PAPER_ERRS
+    assert check.verdict is Conclusion.PAPER_ERRS
 
 
 @pytest.mark.parametrize("ours", [0.76, 0.9000001 + 0.05, math.nan, math.inf])
@@ -101,28 +101,28 @@ def test_an_erratum_does_not_excuse_ours(ours):
     """Where ours is neither the paper's nor the argument's number, we may be the ones who err."""
     check = printed("AUC", "0.9", ours, erratum=Erratum.exact(0.75, WHY))
 
-    assert check.verdict is Verdict.DIFFERS
+    assert check.verdict is Conclusion.DIFFERS
 
 
 def test_an_erratum_needs_a_printed_digit_that_is_outside():
     """Where the argument leaves the printed digit possible, there is no erratum."""
     doubtful = Erratum(WHY, 0.7, 0.86)
 
-    assert printed("AUC", "0.9", 0.75, erratum=doubtful).verdict is Verdict.DIFFERS
+    assert printed("AUC", "0.9", 0.75, erratum=doubtful).verdict is Conclusion.DIFFERS
 
 
 def test_an_erratum_of_a_right_digit_is_of_no_effect():
     """It agrees, whatever somebody wrote about it."""
     check = printed("AUC", "0.9", 0.9, erratum=Erratum.exact(0.75, WHY))
 
-    assert check.verdict is Verdict.AGREES
+    assert check.verdict is Conclusion.AGREES
 
 
 def test_without_a_printed_number_no_paper_errs():
     """Ours is just wrong."""
     check = exact("RIG", 0.3, 0.4, erratum=Erratum.exact(0.3, WHY))
 
-    assert check.verdict is Verdict.DIFFERS
+    assert check.verdict is Conclusion.DIFFERS
 
 
 @pytest.mark.parametrize(
@@ -145,19 +145,19 @@ def test_a_check_needs_a_range():
 def test_nothing_agrees_with_an_empty_range():
     """Not even what is infinite."""
     for ours in (0.0, 0.5, math.inf, -math.inf, math.nan):
-        assert Check("x", ours, 1.0, 0.0, "").verdict is Verdict.DIFFERS
-        assert bounded("x", ours, below=-math.inf).verdict is Verdict.DIFFERS
-        assert bounded("x", ours, above=math.inf).verdict is Verdict.DIFFERS
+        assert Check("x", ours, 1.0, 0.0, "").verdict is Conclusion.DIFFERS
+        assert bounded("x", ours, below=-math.inf).verdict is Conclusion.DIFFERS
+        assert bounded("x", ours, above=math.inf).verdict is Conclusion.DIFFERS
 
 
 @pytest.mark.parametrize(
     ("ours", "paper", "verdict"),
     [
-        (0.93, 0.95, Verdict.AGREES),
-        (0.83, 0.95, Verdict.DIFFERS),
-        (0.93, 0.83, Verdict.DIFFERS),
-        (0.93, None, Verdict.AGREES),
-        (math.nan, 0.95, Verdict.DIFFERS),
+        (0.93, 0.95, Conclusion.AGREES),
+        (0.83, 0.95, Conclusion.DIFFERS),
+        (0.93, 0.83, Conclusion.DIFFERS),
+        (0.93, None, Conclusion.AGREES),
+        (math.nan, 0.95, Conclusion.DIFFERS),
     ],
 )
 def test_both_numbers_lie_within_three_deviations(ours, paper, verdict):
@@ -167,19 +167,19 @@ def test_both_numbers_lie_within_three_deviations(ours, paper, verdict):
 
 def test_a_range_includes_its_ends():
     """As a rounding interval does."""
-    assert ranged("x", 1.0, 1.0, 2.0).verdict is Verdict.AGREES
-    assert ranged("x", 2.0, 1.0, 2.0, paper=1.0).verdict is Verdict.AGREES
-    assert ranged("x", 2.1, 1.0, 2.0).verdict is Verdict.DIFFERS
+    assert ranged("x", 1.0, 1.0, 2.0).verdict is Conclusion.AGREES
+    assert ranged("x", 2.0, 1.0, 2.0, paper=1.0).verdict is Conclusion.AGREES
+    assert ranged("x", 2.1, 1.0, 2.0).verdict is Conclusion.DIFFERS
 
 
 def test_an_inequality_is_strict():
     """PCCEM as good as LTC is not better; infinity is above everything finite only."""
-    assert bounded("x", 0.31, below=0.56).verdict is Verdict.AGREES
-    assert bounded("x", 0.56, below=0.56).verdict is Verdict.DIFFERS
-    assert bounded("x", math.inf, above=2.9).verdict is Verdict.AGREES
-    assert bounded("x", math.inf, above=math.inf).verdict is Verdict.DIFFERS
-    assert bounded("x", 2.0, above=1.0, below=3.0).verdict is Verdict.AGREES
-    assert bounded("x", 2.0, above=1.0, below=3.0, paper=3.5).verdict is Verdict.DIFFERS
+    assert bounded("x", 0.31, below=0.56).verdict is Conclusion.AGREES
+    assert bounded("x", 0.56, below=0.56).verdict is Conclusion.DIFFERS
+    assert bounded("x", math.inf, above=2.9).verdict is Conclusion.AGREES
+    assert bounded("x", math.inf, above=math.inf).verdict is Conclusion.DIFFERS
+    assert bounded("x", 2.0, above=1.0, below=3.0).verdict is Conclusion.AGREES
+    assert bounded("x", 2.0, above=1.0, below=3.0, paper=3.5).verdict is Conclusion.DIFFERS
 
 
 def test_an_inequality_has_a_limit():
@@ -190,7 +190,7 @@ def test_an_inequality_has_a_limit():
 
 def test_what_is_only_shown_does_not_agree():
     """Numbers of another data set stand beside ours, and count for nothing."""
-    assert shown("GC-3", 2.9, paper=4.46).verdict is Verdict.SHOWN
+    assert shown("GC-3", 2.9, paper=4.46).verdict is Conclusion.SHOWN
 
 
 def test_what_is_not_checked_does_not_agree():
@@ -198,7 +198,7 @@ def test_what_is_not_checked_does_not_agree():
     for ours in (0.93, 0.1):
         check = banded("Acc", ours, 0.93, 0.03, checked=False)
 
-        assert check.verdict is Verdict.NOT_CHECKED
+        assert check.verdict is Conclusion.NOT_CHECKED
 
 
 @pytest.mark.parametrize(

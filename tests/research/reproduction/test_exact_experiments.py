@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from research.reproduction import Verdict, csauc, offline_metrics, sir_tables
+from research.reproduction import Conclusion, csauc, offline_metrics, sir_tables
 from research.reproduction import printed_coherence as coherence
 from research.reproduction.offline_metrics import ExactTable
 from tests.research.reproduction.unwatched import no_progress
@@ -24,7 +24,7 @@ def wrong_in(module):
     return {
         (check.part, check.what): check.verdict
         for check in run(module).checks
-        if check.verdict not in (Verdict.AGREES, Verdict.SHOWN)
+        if check.verdict not in (Conclusion.AGREES, Conclusion.SHOWN)
     }
 
 
@@ -33,7 +33,7 @@ def test_nothing_differs(module):
     """And size and seed are of no effect."""
     found = run(module)
 
-    assert (found.counts + found.arithmetic_counts)[Verdict.AGREES] >= 30
+    assert (found.counts + found.arithmetic_counts)[Conclusion.AGREES] >= 30
     assert not found.differs
     assert found.name == module.EXPERIMENT.name
     assert [c.verdict for c in run(module, quick=True, seed=3).checks] == [
@@ -53,8 +53,8 @@ def test_progress_ends():
 def test_the_auc_of_two_orders_is_misprinted():
     """0.9 and 0.8 are no multiples of 1/8; the rest of Table 3 of paper 002 is right."""
     assert wrong_in(csauc) == {
-        ("Table 3, AUC of the order", "Seq5 BCDEA"): Verdict.PAPER_ERRS,
-        ("Table 3, AUC of the order", "Seq6 ABECD"): Verdict.PAPER_ERRS,
+        ("Table 3, AUC of the order", "Seq5 BCDEA"): Conclusion.PAPER_ERRS,
+        ("Table 3, AUC of the order", "Seq6 ABECD"): Conclusion.PAPER_ERRS,
     }
 
 
@@ -65,7 +65,7 @@ def test_the_printed_auc_is_of_all_pairs():
     checks = [check for check in run(csauc).checks if check.part == part]
 
     assert len(checks) == 6
-    assert {check.verdict for check in checks} == {Verdict.AGREES}
+    assert {check.verdict for check in checks} == {Conclusion.AGREES}
 
 
 def test_cs_auc_of_every_order_is_the_count_of_pairs():
@@ -79,14 +79,14 @@ def test_the_wrong_digits_of_the_auc_anomalies():
     survey = offline_metrics.PART
 
     assert wrong_in(offline_metrics) == {
-        (survey, "NDCG of online advertising, sum of its parts"): Verdict.PAPER_ERRS,
-        (survey, "IR of online advertising, sum of its parts"): Verdict.PAPER_ERRS,
-        ("Table 2, first", "row 5, trapezoid"): Verdict.PAPER_ERRS,
-        ("Table 3, first", "row 5, trapezoid"): Verdict.PAPER_ERRS,
-        ("Table 3, first", "no-clicks"): Verdict.PAPER_ERRS,
-        ("Table 3, second", "no-clicks"): Verdict.PAPER_ERRS,
-        ("Table 4, first", "row 5, trapezoid"): Verdict.PAPER_ERRS,
-        ("Table 4, second", "row 5, trapezoid"): Verdict.PAPER_ERRS,
+        (survey, "NDCG of online advertising, sum of its parts"): Conclusion.PAPER_ERRS,
+        (survey, "IR of online advertising, sum of its parts"): Conclusion.PAPER_ERRS,
+        ("Table 2, first", "row 5, trapezoid"): Conclusion.PAPER_ERRS,
+        ("Table 3, first", "row 5, trapezoid"): Conclusion.PAPER_ERRS,
+        ("Table 3, first", "no-clicks"): Conclusion.PAPER_ERRS,
+        ("Table 3, second", "no-clicks"): Conclusion.PAPER_ERRS,
+        ("Table 4, first", "row 5, trapezoid"): Conclusion.PAPER_ERRS,
+        ("Table 4, second", "row 5, trapezoid"): Conclusion.PAPER_ERRS,
     }
 
 
@@ -126,7 +126,7 @@ def test_any_wrong_digit_of_a_table_is_flagged(place, column):
     checks = list(offline_metrics.Recount(replace(TABLE_2, rows=tuple(rows))).checks())
 
     what = f"row {place + 1}, {offline_metrics.COLUMNS[column]}"
-    assert [check.verdict for check in checks if check.what == what] == [Verdict.PAPER_ERRS]
+    assert [check.verdict for check in checks if check.what == what] == [Conclusion.PAPER_ERRS]
 
 
 def test_a_metric_that_errs_is_not_the_papers_fault(monkeypatch):
@@ -137,7 +137,7 @@ def test_a_metric_that_errs_is_not_the_papers_fault(monkeypatch):
 
     checks = offline_metrics.Recount(TABLE_2).checks()
 
-    differ = [check.what for check in checks if check.verdict is Verdict.DIFFERS]
+    differ = [check.what for check in checks if check.verdict is Conclusion.DIFFERS]
     assert {"AUC", "RIG", "row 5, trapezoid"} <= set(differ)
 
 
@@ -146,8 +146,8 @@ def test_the_example_of_cal_n_is_misprinted():
     part = "Example 1 and section 5.1"
 
     assert wrong_in(sir_tables) == {
-        (part, "Cal-2"): Verdict.PAPER_ERRS,
-        (part, "GC-1 where PCOC is 0.5, which it is said to reduce to"): Verdict.PAPER_ERRS,
+        (part, "Cal-2"): Conclusion.PAPER_ERRS,
+        (part, "GC-1 where PCOC is 0.5, which it is said to reduce to"): Conclusion.PAPER_ERRS,
     }
     ours = next(c.ours for c in run(sir_tables).checks if c.what == "Cal-2")
     assert ours == pytest.approx(math.sqrt(5) / 3, abs=1e-9)
@@ -166,7 +166,7 @@ def test_a_wrong_percentage_is_flagged(monkeypatch):
     rows = {**sir_tables.ROWS["2"], "LTC": (("1.57", "-64.2%"),) * 3}
     monkeypatch.setitem(sir_tables.ROWS, "2", rows)
 
-    assert wrong_in(sir_tables)["Table 2", "LTC, N = 3"] is Verdict.DIFFERS
+    assert wrong_in(sir_tables)["Table 2", "LTC, N = 3"] is Conclusion.DIFFERS
 
 
 def test_the_claimed_range_of_reductions_is_not_that_of_its_table():
@@ -174,8 +174,8 @@ def test_the_claimed_range_of_reductions_is_not_that_of_its_table():
     part = "Claims in the text"
 
     assert wrong_in(coherence) == {
-        (part, "least fall of the deviation in Table 12, %"): Verdict.PAPER_ERRS,
-        (part, "greatest fall of the deviation in Table 12, %"): Verdict.PAPER_ERRS,
+        (part, "least fall of the deviation in Table 12, %"): Conclusion.PAPER_ERRS,
+        (part, "greatest fall of the deviation in Table 12, %"): Conclusion.PAPER_ERRS,
     }
 
 
@@ -197,7 +197,7 @@ def test_a_wrong_printed_accuracy_is_flagged(monkeypatch):
     found = wrong_in(coherence)
 
     key = ("Table 6, regularisation", "LL Acc, baseline against L2 2e-6, %")
-    assert found[key] is Verdict.DIFFERS
+    assert found[key] is Conclusion.DIFFERS
 
 
 def test_the_error_of_an_accuracy_shrinks_with_the_runs():

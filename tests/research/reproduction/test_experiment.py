@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from research.reproduction import EXPERIMENTS, Erratum, Reproduction, Verdict
+from research.reproduction import EXPERIMENTS, Conclusion, Erratum, Reproduction
 from research.reproduction.experiment import printed, shown
 
 RIGHT = printed("x", "1.0", 1.0)
@@ -42,10 +42,10 @@ def test_a_run_counts_verdicts():
     found = reproduction(RIGHT, WRONG, MISPRINTED, shown("s", 1.0))
 
     assert found.counts == {
-        Verdict.AGREES: 1,
-        Verdict.DIFFERS: 1,
-        Verdict.PAPER_ERRS: 1,
-        Verdict.SHOWN: 1,
+        Conclusion.AGREES: 1,
+        Conclusion.DIFFERS: 1,
+        Conclusion.PAPER_ERRS: 1,
+        Conclusion.SHOWN: 1,
     }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from research.reproduction import Verdict
+from research.reproduction import Conclusion
 from research.reproduction.networks import EXPERIMENT, Recipe, _Weights, one_epoch_probabilities
 
 
@@ -91,8 +91,8 @@ def found(shares):
 def test_a_small_run_judges_nothing(found):
     """Twelve networks on one data set are too few."""
     assert {check.verdict for check in found.checks} == {
-        Verdict.SHOWN,
-        Verdict.NOT_CHECKED,
+        Conclusion.SHOWN,
+        Conclusion.NOT_CHECKED,
     }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from research.reproduction import Verdict
+from research.reproduction import Conclusion
 from research.reproduction.pccem_platform import EXPERIMENT
 
 
@@ -40,8 +40,8 @@ def test_a_small_run_judges_the_coarse_order_only(found):
     coarse = {what for what in scored if "ltc below none" in what or "none below stc" in what}
 
     assert len(coarse) == 6
-    assert {scored[what] for what in coarse} == {Verdict.AGREES}
-    assert {scored[what] for what in scored.keys() - coarse} == {Verdict.NOT_CHECKED}
+    assert {scored[what] for what in coarse} == {Conclusion.AGREES}
+    assert {scored[what] for what in scored.keys() - coarse} == {Conclusion.NOT_CHECKED}
 
 
 def test_an_order_is_the_ratio_of_two_rows(found):
@@ -58,7 +58,7 @@ def test_a_cut_is_shown_beside_the_printed_one(found):
     cut = next(check for check in found.checks if check.what == "GC-3: pccem cuts none by")
 
     assert cut.paper == pytest.approx(1.0 - 0.50 / 4.46)
-    assert cut.verdict is Verdict.SHOWN
+    assert cut.verdict is Conclusion.SHOWN
 
 
 def test_the_notes_say_how_many_clicks(found):

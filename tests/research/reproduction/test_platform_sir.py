@@ -5,7 +5,7 @@ import pytest
 
 from calibrators import SmoothedIsotonic
 from evaluation import Platform, backtest, gc_n
-from research.reproduction import Verdict
+from research.reproduction import Conclusion
 from research.reproduction.sir_platform import DISTORTIONS, EXPERIMENT, distorted, gc_n_floor
 
 
@@ -56,11 +56,11 @@ def test_the_printed_numbers_stand_beside(found):
 
 def test_a_small_run_judges_the_ranking_only(found):
     """A few hours cannot tell calibrators apart, but a monotone map keeps the order even there."""
-    scored = {c.what: c.verdict for c in found.checks if c.verdict is not Verdict.SHOWN}
+    scored = {c.what: c.verdict for c in found.checks if c.verdict is not Conclusion.SHOWN}
     ranking = {what for what in scored if "AUC" in what}
 
-    assert {scored[what] for what in ranking} == {Verdict.AGREES}
-    assert {scored[what] for what in scored.keys() - ranking} == {Verdict.NOT_CHECKED}
+    assert {scored[what] for what in ranking} == {Conclusion.AGREES}
+    assert {scored[what] for what in scored.keys() - ranking} == {Conclusion.NOT_CHECKED}
 
 
 def test_criteria_are_those_of_the_table(found):

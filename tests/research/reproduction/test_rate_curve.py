@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from evaluation import rig
-from research.reproduction import Verdict
+from research.reproduction import Conclusion
 from research.reproduction.rate_curve import EXPERIMENT
 
 
@@ -23,7 +23,7 @@ def found(shares):
 
 def test_every_known_number_is_met(found):
     """The four ways for the rate to move, each with its own curve."""
-    assert {check.verdict for check in found.checks} == {Verdict.SHOWN, Verdict.AGREES}
+    assert {check.verdict for check in found.checks} == {Conclusion.SHOWN, Conclusion.AGREES}
     assert {check.part[:3] for check in found.checks} == {"(a)", "(b)", "(c)", "(d)"}
 
 

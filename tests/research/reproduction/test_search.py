@@ -2,7 +2,7 @@
 
 import pytest
 
-from research.reproduction import Verdict
+from research.reproduction import Conclusion
 from research.reproduction.search import EXPERIMENT
 from research.reproduction.search_experiment import search_experiment
 
@@ -44,9 +44,9 @@ def test_the_printed_tables_stand_beside(found):
 def test_offline_metrics_rise_while_clicks_fall(found):
     """The point of Table 5, large enough for a small log; only faint changes are left out."""
     scored = {c.what: c.verdict for c in found.checks if c.part.startswith("Shape")}
-    left_out = {what for what, verdict in scored.items() if verdict is Verdict.NOT_CHECKED}
+    left_out = {what for what, verdict in scored.items() if verdict is Conclusion.NOT_CHECKED}
 
-    assert {scored[what] for what in scored.keys() - left_out} == {Verdict.AGREES}
+    assert {scored[what] for what in scored.keys() - left_out} == {Conclusion.AGREES}
     assert left_out == {
         f"times_three: simulated {short} in the direction of the online one, %"
         for short in ("CY", "mainline CY")

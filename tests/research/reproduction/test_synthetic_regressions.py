@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtri
 
-from research.reproduction import Verdict, linear, logistic
+from research.reproduction import Conclusion, linear, logistic
 from research.reproduction.regression_quantities import (
     ACCURACY,
     GAP,
@@ -58,8 +58,8 @@ def test_a_quick_run_agrees(quick):
     _, found, _ = quick
 
     assert not found.differs
-    assert found.counts[Verdict.NOT_CHECKED] == 4
-    assert found.counts[Verdict.AGREES] >= 20
+    assert found.counts[Conclusion.NOT_CHECKED] == 4
+    assert found.counts[Conclusion.AGREES] >= 20
     assert "400 models trained" in found.notes[0]
 
 
@@ -104,7 +104,7 @@ def test_the_noise_as_a_variance_is_flagged(monkeypatch):
     misread = replace(linear.LINEAR_EXPERIMENT, regression=replace(LINEAR, outcomes_of=outcomes))
     monkeypatch.setattr(linear, "LINEAR_EXPERIMENT", misread)
 
-    assert run(linear).counts[Verdict.DIFFERS] > 4
+    assert run(linear).counts[Conclusion.DIFFERS] > 4
 
 
 def test_a_regression_without_intercept_is_flagged(monkeypatch):
@@ -119,7 +119,7 @@ def test_a_regression_without_intercept_is_flagged(monkeypatch):
     misread = replace(linear.LINEAR_EXPERIMENT, regression=replace(LINEAR, fit=fit))
     monkeypatch.setattr(linear, "LINEAR_EXPERIMENT", misread)
 
-    differing = {c.what for c in run(linear).checks if c.verdict is Verdict.DIFFERS}
+    differing = {c.what for c in run(linear).checks if c.verdict is Conclusion.DIFFERS}
     assert MEAN in differing
 
 
@@ -134,12 +134,12 @@ def test_a_wrong_printed_number_is_flagged(module):
     checks = {c.what: c for c in variant_checks(wrong, experiment.bands, rounds_of(*losses))}
 
     assert checks[MEAN].paper == 5.0
-    assert checks[MEAN].verdict is Verdict.DIFFERS
+    assert checks[MEAN].verdict is Conclusion.DIFFERS
     right = {
         c.what: c
         for c in variant_checks(experiment.variants[0], experiment.bands, rounds_of(*losses))
     }
-    assert right[MEAN].verdict is Verdict.AGREES
+    assert right[MEAN].verdict is Conclusion.AGREES
 
 
 @each
@@ -313,5 +313,5 @@ def test_a_full_run_checks_standard_errors():
     full = list(variant_checks(variant, linear.BANDS, rounds((3, 40), (0,), lambda: None)))
     small = list(variant_checks(variant, linear.BANDS, rounds((2, 40), (0,), lambda: None)))
 
-    assert Verdict.NOT_CHECKED not in {check.verdict for check in full}
-    assert [check.verdict for check in small[-2:]] == [Verdict.NOT_CHECKED] * 2
+    assert Conclusion.NOT_CHECKED not in {check.verdict for check in full}
+    assert [check.verdict for check in small[-2:]] == [Conclusion.NOT_CHECKED] * 2
