@@ -46,6 +46,15 @@ from evaluation.metrics.calibrated_loss import (
     rolling_calibrated_quadratic_loss,
 )
 from evaluation.metrics.calibration import copc, pcoc, prediction_error, ropr
+from evaluation.metrics.cs_auc import (
+    CsAuc,
+    GroupedCsAuc,
+    bucketed_cs_auc,
+    cs_auc,
+    cs_auc_parts,
+    gcs_auc,
+    grouped_cs_auc,
+)
 from evaluation.metrics.gc_n import GroupedCalN, gc_n, grouped_cal_n
 from evaluation.metrics.loss import log_loss, mae, mse, nmse, rig
 from evaluation.metrics.reliability import (
@@ -55,15 +64,6 @@ from evaluation.metrics.reliability import (
     rate_slices,
     reliability_diagram,
     score_quantiles,
-)
-from evaluation.metrics.revenue_auc import (
-    CsAuc,
-    GroupedCsAuc,
-    bucketed_cs_auc,
-    cs_auc,
-    cs_auc_parts,
-    gcs_auc,
-    grouped_cs_auc,
 )
 from evaluation.metrics.scorecard import scorecard
 from evaluation.simulation.ad_platform import Platform, PlatformHour

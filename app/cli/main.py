@@ -118,7 +118,7 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
                 suggest_commands=True,
             )
         command: TyperCommand = get_command_from_info(  # type: ignore[assignment]
-            CommandInfo(callback=found, rich_help_panel=panel),
+            CommandInfo(name=name, callback=found, rich_help_panel=panel),
             pretty_exceptions_short=True,
             rich_markup_mode="rich",
         )

@@ -13,8 +13,8 @@ from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, re
 from calibrators.bins.history import History
 from calibrators.guard import Guarded, guard
 from calibrators.maps.atlas import CAMPAIGN
-from calibrators.methods.calibrator import Reason
 from calibrators.methods.refit import Fitted, Method, PerCampaign
+from calibrators.methods.sufficiency import Reason
 from calibrators.registry import make_method
 
 

@@ -2,17 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrators.bins.bins import Bins
 from calibrators.bins.table import BinsTable
 from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
-from calibrators.samples import Floats
 
 Prior = CalibrationMap | None
 """The map of the level above, for calibrators that lean on one."""
@@ -65,28 +62,6 @@ class Calibrator(ABC):
     @abstractmethod
     def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """The map of distinct scores with weights and positives."""
-
-
-Reason = Literal["few_samples", "few_positives"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sufficiency:
-    """How much a campaign (or the target) needs in the window to get a map of its own."""
-
-    min_samples: float = 100
-    min_positives: float = 10
-
-    def missing(self, samples: float, positives: float) -> Reason | None:
-        """What there is too little of, if anything."""
-        if samples < self.min_samples or samples <= 0:
-            return "few_samples"
-        return "few_positives" if positives < self.min_positives else None
-
-    def enough(self, samples: Floats, positives: Floats) -> NDArray[np.bool_]:
-        """Of which of many nothing is missing, shape (c,)."""
-        few_samples = (samples < self.min_samples) | (samples <= 0)
-        return ~few_samples & ~(positives < self.min_positives)
 
 
 class Identity(Calibrator):

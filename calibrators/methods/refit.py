@@ -14,7 +14,8 @@ from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
-from calibrators.methods.calibrator import BegunFits, Calibrator, Reason, Sufficiency
+from calibrators.methods.calibrator import BegunFits, Calibrator
+from calibrators.methods.sufficiency import Reason, Sufficiency
 from calibrators.samples import Floats
 
 

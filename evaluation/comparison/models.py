@@ -31,8 +31,8 @@ from evaluation.bootstrap.sums import BlockSums
 from evaluation.comparison.paired_log import PairedLog
 from evaluation.metrics.bias import both_outcomes
 from evaluation.metrics.calibrated_loss import bias_split, calibrated_and_plain
+from evaluation.metrics.cs_auc import cs_auc
 from evaluation.metrics.predictions import Mask, Predictions
-from evaluation.metrics.revenue_auc import cs_auc
 from evaluation.metrics.scorecard import scorecard
 
 LOWER_IS_BETTER: Final[Mapping[str, bool]] = {

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
 from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, cal_n_of_bins
+from evaluation.metrics.cs_auc_pairs import RevenuePairs
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined, share_of_undefined
 from evaluation.metrics.loss import click_entropy
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.metrics.revenue_pairs import RevenuePairs
 from evaluation.metrics.sums import quotients
 from evaluation.streaming.in_memory import RevenueRows
 from evaluation.streaming.rows import CellRows, Sums

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import permutations
 
 from evaluation.metrics.auc import auc
-from evaluation.metrics.revenue_auc import CsAuc, cs_auc, cs_auc_parts
+from evaluation.metrics.cs_auc import CsAuc, cs_auc, cs_auc_parts
 from research.reproduction.experiment import (
     Check,
     Erratum,

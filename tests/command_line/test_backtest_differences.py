@@ -54,6 +54,7 @@ def test_every_calibrator_against_raw_and_against_sir(
     assert found["differences"]["draws"] == {"log_loss": 100, "gc_3": 100, "auc": 100}
 
 
+@pytest.mark.slow
 def test_pooled_is_one_of_those_that_are_compared(
     tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import CsAuc, auc, cs_auc, cs_auc_parts
-from evaluation.metrics.revenue_auc import cs_auc_of
+from evaluation.metrics.cs_auc import cs_auc_of
 from tests.evaluation.cs_auc_oracle import cs_auc_oracle
 from tests.evaluation.priced_of_kind import FRACTIONAL, priced
 

@@ -24,14 +24,10 @@ PORTABLE = re.compile(
     r"public/|options/|command/refused|service/(openapi|metrics|settings)|columns/(asked|events)$"
     r"|http/(atlas of an|calibrate o|job that|overrides|retrain)"
 )
-# A slow group is compared from the first time that it was recorded.
 GROUPS = [
-    *QUICK,
-    *(
-        pytest.param(group, marks=pytest.mark.slow)
-        for group in SLOW
-        if group in recorded()["groups"]
-    ),
+    "library",
+    "service",
+    *(pytest.param(group, marks=pytest.mark.slow) for group in ("commands", *SLOW)),
 ]
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import cs_auc
-from evaluation.metrics.revenue_pairs import RevenuePairs
+from evaluation.metrics.cs_auc_pairs import RevenuePairs
 from evaluation.streaming import OVERALL, RowLimits
 from evaluation.streaming.in_memory import PositivesByRevenue, RevenueRows, RowsInMemory
 from tests.evaluation.compact.compact_logs import CUT, Log, compact, drawn

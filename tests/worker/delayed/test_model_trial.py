@@ -43,6 +43,7 @@ def test_a_loader_that_hangs_is_ended(packed):
         try_model(packed, seconds=0.001)
 
 
+@pytest.mark.slow
 def test_trees_that_send_lightgbm_in_a_circle_do_no_harm_here(packed):
     """A digest that fits is no proof: the first tree's root is made its own child."""
     content = packed[:-32].replace(b"left_child=-1", b"left_child=00", 1)
