@@ -389,8 +389,8 @@ _PCCEM = (
     ),
     Mutant(
         "model-learns-from-held-out",
-        "return labels, ~judged",
-        "return labels, judged | ~judged",
+        "return labels, ~held",
+        "return labels, held | ~held",
         "pccem/**/test_model.py",
     ),
     Mutant(
@@ -408,17 +408,22 @@ _PCCEM = (
 )
 
 _EVALUATION = (
-    Mutant("gc-n-thin-campaigns", "least = 5.0 * n if", "least = 5.0 if", "**/test_gc_n.py"),
+    Mutant(
+        "gc-n-thin-campaigns",
+        "least = POSITIVES_PER_BIN * n if",
+        "least = POSITIVES_PER_BIN if",
+        "**/test_gc_n.py",
+    ),
     Mutant(
         "gc-n-infinite-without-weight",
-        "held = self.weights > 0.0\n        values, weights",
-        "held = self.weights >= 0.0\n        values, weights",
+        "held = self.weights > 0.0\n        if not held.any():",
+        "held = self.weights >= 0.0\n        if not held.any():",
         "**/test_gc_n.py",
     ),
     Mutant(
         "cal-n-one-sided",
-        "ratio = predicted / actual\n        return np.maximum(ratio, 1.0 / ratio) - 1.0",
-        "ratio = predicted / actual\n        return np.abs(ratio - 1.0)",
+        "return np.maximum(ratios, quotients(np.asarray(1.0), ratios)) - 1.0",
+        "return np.abs(ratios - 1.0)",
         "**/test_cal_n.py",
     ),
     Mutant(
@@ -429,8 +434,8 @@ _EVALUATION = (
     ),
     Mutant(
         "cal-n-of-n-samples-undefined",
-        "np.where(runs.sample_counts >= n, value, np.nan)",
-        "np.where(runs.sample_counts > n, value, np.nan)",
+        "np.where(runs.sample_counts >= n, values, np.nan)",
+        "np.where(runs.sample_counts > n, values, np.nan)",
         "**/test_cal_n.py",
     ),
     Mutant(
@@ -465,8 +470,8 @@ _EVALUATION = (
     ),
     Mutant(
         "bootstrap-blocks-without-weight",
-        "held = ours.weights > 0.0",
-        "held = ours.weights >= 0.0",
+        "held = models[0].weights > 0.0",
+        "held = models[0].weights >= 0.0",
         "**/test_paired_bootstrap.py",
     ),
     Mutant(
@@ -920,8 +925,8 @@ _CLIENT = (
     ),
     Mutant(
         "client-takes-the-empty-atlas",
-        "if version == NO_VERSION != self.label.version:",
-        "if version == NO_VERSION == self.label.version:",
+        "if version == NO_VERSION != self._label.version:",
+        "if version == NO_VERSION == self._label.version:",
         "clients/**/test_edge_calibrator.py",
     ),
     Mutant(
@@ -932,7 +937,7 @@ _CLIENT = (
     ),
     Mutant(
         "client-bytes-unbounded",
-        "and self._waiting_bytes + len(line) <= limits.most_bytes",
+        'and numbers["waiting_bytes"] + size <= share * limits.most_bytes',
         "",
         "clients/**/test_outbox.py",
     ),
