@@ -24,7 +24,7 @@ def test_attacks_have_a_row_for_each_method_attack_and_way() -> None:
 
 def test_the_guard_has_rows_of_quiet_hours_errors_and_times() -> None:
     sizes = guard.Sizes(
-        campaigns=3, hours=2, judged=20, clicks=(3, 30), timed=5, budget_seconds=0.001
+        campaigns=3, hours=2, evaluated=20, clicks=(3, 30), timed=5, budget_seconds=0.001
     )
 
     rows = guard.measure(sizes)

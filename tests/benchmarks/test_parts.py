@@ -22,7 +22,7 @@ from tests.benchmarks.cells import check
 
 LOOK_UPS = {"sirocco: all", "sirocco: rows", "sirocco: look-up", "numpy.interp", "scikit-learn"}
 STORING = {"events/s of a core", "server us", "Redis us", "wall us"}
-REFIT = {"CPU s", "wall s", "fold s", "judge s", "read s", "fit s", "report s", "publish s"}
+REFIT = {"CPU s", "wall s", "fold s", "evaluate s", "read s", "fit s", "report s", "publish s"}
 
 
 def test_look_up_has_a_row_for_the_scalar_and_for_each_batch() -> None:
