@@ -4,13 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibrators.bins.fixed_point import SCALE, grand_total, group_totals, sum_by_key, to_fixed
 
 
 @given(st.floats(0, 9.19e9))
+@example(1.7e-9)
 def test_a_value_is_rounded_to_the_nearest_unit(value: float) -> None:
     """Half a unit, and what the float product itself may lose."""
     error = abs(int(to_fixed(np.array([value]))[0]) - Fraction(value) * SCALE)
