@@ -18,7 +18,7 @@ def lease(client: redis.Redis, holder: str, ttl: float = SECONDS) -> Lease:
 
 
 def acquire_once_free(wanted: Lease) -> None:
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 30.0
     while not wanted.acquire():
         assert time.monotonic() < deadline, "the lease did not expire"
         time.sleep(0.005)
