@@ -1,6 +1,6 @@
 """Buffers that send events in the background: from a thread, or from a task of an event loop.
 
-What is sent when, tried again or given up is one generator of steps, `_Buffer.steps`; the two
+What is sent when, tried again or given up is one generator of steps, `_Buffer._steps`; the two
 buffers run it, each with its own kind of waiting.
 """
 
@@ -100,7 +100,7 @@ class _Buffer(EventMethods):
             self._in_flight = None
         return self._queue.give_up()
 
-    def steps(self) -> Generator[_Step, AttemptResult | None, None]:
+    def _steps(self) -> Generator[_Step, AttemptResult | None, None]:
         """Batch after batch, without end, each tried until the service stores or refuses it."""
         backoff = Backoff(self._buffering.first_pause_seconds, self._buffering.most_pause_seconds)
         while True:
@@ -251,7 +251,7 @@ class EventBuffer(_Buffer):
 
     def _run(self) -> None:
         with self._changed:
-            steps = self.steps()
+            steps = self._steps()
             step = next(steps)
             while not self._given_up:
                 found = self._take(step)
@@ -381,7 +381,7 @@ class AsyncEventBuffer(_Buffer):
         return True
 
     async def _run(self) -> None:
-        steps = self.steps()
+        steps = self._steps()
         step = next(steps)
         while True:
             found = None
