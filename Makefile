@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
+# Byte code is kept whatever the shell says: each worker, and each command that a test starts, would
+# compile every source anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-slow test-random check fix bench lock clean
 
 run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traffic, kept alive

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, NamedTuple
@@ -73,8 +74,12 @@ def breaks(name: str, word: str) -> bool:
     """Whether the word is one of the name's, or, in CamelCase, the name of the class."""
     if word != word.lower():
         return name.lstrip("_") == word
-    spelled = "_".join(part.lower() for part in _WORD.findall(name))
-    return f"_{word}_" in f"_{spelled}_"
+    return f"_{word}_" in _spelled(name)
+
+
+@cache
+def _spelled(name: str) -> str:
+    return f"_{'_'.join(part.lower() for part in _WORD.findall(name))}_"
 
 
 def is_kept(named: Named) -> bool:
@@ -109,17 +114,22 @@ def test_pages_are_of_the_glossary() -> None:
     wrong = [
         f"{page.relative_to(ROOT)}: ...{found}...: not {rule.word}, but {rule.instead}"
         for page in [*PAGES, ROOT / "clients/python/README.md"]
+        for prose in [_prose(page.read_text(encoding="utf-8"))]
         for rule in for_pages
-        for found in _around(page.read_text(encoding="utf-8"), rule.word)
+        for found in _around(prose, rule.word)
     ]
 
     assert wrong == [], "\n" + "\n".join(wrong)
 
 
-def _around(text: str, word: str) -> list[str]:
-    prose = " ".join(_CODE_SPAN.sub("", without_code(text)).split())
-    spelled = re.compile(rf".{{0,30}}(?<![\w/-]){re.escape(word)}(?![\w-]).{{0,20}}", re.IGNORECASE)
-    return spelled.findall(prose)
+def _prose(text: str) -> str:
+    return " ".join(_CODE_SPAN.sub("", without_code(text)).split())
+
+
+def _around(prose: str, word: str) -> list[str]:
+    spelled = re.compile(rf"(?<![\w/-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
+    found = (match.span() for match in spelled.finditer(prose))
+    return [prose[max(0, begin - 30) : end + 20] for begin, end in found]
 
 
 def test_pages_name_files_that_are_there() -> None:
