@@ -65,7 +65,7 @@ def test_a_service_that_never_reached_its_store_is_starting_but_calibrates(tmp_p
 @pytest.fixture
 def refitted(service: RunningService) -> Callable[[], dict[str, Any]]:
     """Has a worker run a refit, and returns `/readyz` once it shows the worker's sign of life."""
-    settings = service.settings.model_copy(update={"clock": "event"})
+    settings = service.settings.model_copy(update={"clock": "event", "lease_seconds": 600})
     worker = Worker(settings, service.store, lambda: HOUR * 3600.0, "test")
     assert worker._lease.acquire()
 

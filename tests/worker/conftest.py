@@ -33,8 +33,10 @@ def clock() -> Clock:
 
 @pytest.fixture
 def settings() -> Settings:
-    """Of maps that are known to the last bit: the guard has tests of its own."""
+    """Of maps that are known to the last bit: the guard has tests of its own. A worker that a test
+    steps has no thread that renews its lease, which must outlive the slowest machine."""
     return Settings(
+        lease_seconds=600,
         window_hours=4,
         calibrator="sir",
         guard=False,

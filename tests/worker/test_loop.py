@@ -50,7 +50,7 @@ def test_missed_hours_are_caught_up_in_order(worker, clock, redis_client):
 
 
 def test_in_event_time_nothing_is_scheduled(redis_client, clock):
-    worker = Worker(Settings(clock="event"), redis_client, clock, "test")
+    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
     worker._lease.acquire()
 
     assert worker.step() is False
@@ -75,7 +75,7 @@ def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
     redis_client, clock, append_log, outcomes
 ):
     append_log(outcomes(hours=3))
-    worker = Worker(Settings(clock="event"), redis_client, clock, "test")
+    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
     worker._lease.acquire()
     job = Jobs(redis_client).submit("refit", {}, clock())
 
@@ -85,7 +85,7 @@ def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
 
 
 def test_a_job_that_fails_says_why_and_the_worker_goes_on(redis_client, clock):
-    worker = Worker(Settings(clock="event"), redis_client, clock, "test")
+    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
     worker._lease.acquire()
     jobs = Jobs(redis_client)
     job = jobs.submit("refit", {}, clock())

@@ -23,6 +23,8 @@ def delayed_settings(**changes: object) -> Settings:
     values: dict[str, object] = {
         "calibrator": "sir",
         "guard": False,
+        # A worker that a test steps has no thread that renews its lease.
+        "lease_seconds": 600,
         "attribution_hours": {TARGET: 24},
         "window_hours": 6,
         "training_days": 2,
