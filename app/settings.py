@@ -1,8 +1,7 @@
 """Every setting of the service, read once from the environment and passed on from there."""
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from calibrators.maps.groups import LONGEST_EXPRESSION, CampaignGroups
 from calibrators.registry import METHODS
 
 _MINUTES_OF_AN_HOUR = 60
@@ -50,13 +50,7 @@ def _known_method(value: str) -> str:
 
 
 def _group_expression(value: str) -> str:
-    try:
-        groups = re.compile(value).groups
-    except re.error as error:
-        raise ValueError(f"must be a regular expression: {error}") from None
-    if not groups:
-        raise ValueError("must have a group in parentheses, whose text is the group's name")
-    return value
+    return CampaignGroups(value).expression
 
 
 def _divisor(value: int) -> int:
@@ -72,25 +66,15 @@ AttributionHours = Annotated[int, Field(ge=1, le=2160)]
 HoursByTarget = Annotated[dict[str, AttributionHours], NoDecode, BeforeValidator(_by_target)]
 MethodName = Annotated[str, AfterValidator(_known_method)]
 MethodsByTarget = Annotated[dict[str, MethodName], NoDecode, BeforeValidator(_by_target)]
-GroupExpression = Annotated[str, Field(max_length=256), AfterValidator(_group_expression)]
+GroupExpression = Annotated[
+    str, Field(max_length=LONGEST_EXPRESSION), AfterValidator(_group_expression)
+]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
-def groups_of(expression: str | None) -> Callable[[str], str | None] | None:
-    """What names the group of a campaign: the first group of the expression where it is found.
-
-    >>> groups_of("^([^/]+)/")("advertiser/campaign")
-    'advertiser'
-    """
-    if expression is None:
-        return None
-    search = re.compile(expression).search
-
-    def group(campaign: str) -> str | None:
-        found = search(campaign)
-        return None if found is None else found[1]
-
-    return group
+def groups_of(expression: str | None) -> CampaignGroups | None:
+    """What names the group of a campaign; None without an expression."""
+    return None if expression is None else CampaignGroups(expression)
 
 
 PREFIX = "SIROCCO_"

@@ -1,8 +1,9 @@
 """Every calibrator, and every method of refitting, by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
+from calibrators.maps.groups import GroupOf
 from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity
 from calibrators.methods.isotonic import Histogram, Isotonic
@@ -67,7 +68,7 @@ def make_method(
     bin_size: float = 1000,
     prior_strength: float = PRIOR_STRENGTH,
     sufficiency: Sufficiency | None = None,
-    groups: Callable[[str], str | None] | None = None,
+    groups: GroupOf | None = None,
 ) -> Method:
     """The method of this name.
 

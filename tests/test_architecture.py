@@ -66,7 +66,7 @@ ROOMS = {
         "methods": {"samples", "scipy_functions", "bins", "maps"},
         "pooled": {"samples", "scipy_functions", "bins", "maps", "methods"},
         "guard": {"samples", "bins", "maps"},
-        "registry": {"methods", "pooled"},
+        "registry": {"maps", "methods", "pooled"},
     },
 }
 """The arrows between rooms: what each may import, besides itself."""
@@ -77,7 +77,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "ser
 LONGEST_FILE = 500
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 48_000
+MOST_LINES = 48_200
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

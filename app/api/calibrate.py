@@ -42,7 +42,7 @@ from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
 from app.strict_json import ValidationError, decode
 from calibrators import FEW, Atlas
-from calibrators.maps.atlas import CAMPAIGN
+from calibrators.maps.atlas import CAMPAIGN, GROUP
 
 
 class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -157,10 +157,6 @@ def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -
         check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
-# No campaign has an empty name: its level is that of all without a map of their own.
-_NOBODY: Final = ""
-
-
 class CalibratedScores(NamedTuple):
     """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
 
@@ -202,9 +198,17 @@ def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
         number = len(rows)
         others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
         if others < number:
-            metrics.count_scores(part.target, CAMPAIGN, number - others)
+            _count_own(part, metrics, number - others)
         if others:
-            metrics.count_scores(part.target, part.atlas.level(_NOBODY), others)
+            metrics.count_scores(part.target, part.atlas.shared_level, others)
+
+
+def _count_own(part: CalibratedScores, metrics: Metrics, number: int) -> None:
+    of_groups = 0
+    if part.atlas.has_groups:
+        of_groups = int(np.count_nonzero(np.asarray(part.rows) > len(part.atlas)))
+        metrics.count_scores(part.target, GROUP, of_groups)
+    metrics.count_scores(part.target, CAMPAIGN, number - of_groups)
 
 
 VERSION_HEADER: Final = b"sirocco-version"
@@ -272,8 +276,10 @@ def _columns(request: ScoresRequest, part: CalibratedScores, snapshot: Snapshot)
 
 def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
     """The level behind each row."""
-    shared = LEVEL_NUMBERS[part.atlas.level(_NOBODY)]
-    return np.where(np.asarray(part.rows), LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
+    shared, rows = LEVEL_NUMBERS[part.atlas.shared_level], np.asarray(part.rows)
+    levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
+    levels[rows > len(part.atlas)] = LEVEL_NUMBERS[GROUP]
+    return levels
 
 
 def _json(probabilities: Any, levels: list[Any] | None, snapshot: Snapshot) -> PlainResponse:

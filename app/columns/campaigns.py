@@ -122,11 +122,13 @@ class CampaignIds:
     campaigns: tuple[str, ...]
     dictionary: int
     former: dict[int, _Former]
+    has_groups: bool
 
     @classmethod
     def of(cls, atlas: Atlas, before: Self | None = None) -> Self:
         """The ids of the atlas; those of `before` and the last few before it stay understood."""
-        if before is not None and before.campaigns == atlas.campaigns:
+        grouped = atlas.has_groups or (before is not None and before.has_groups)
+        if before is not None and before.campaigns == atlas.campaigns and not grouped:
             return before
         dictionary = _digest(atlas.campaigns)
         earlier = {} if before is None else before._lists()
@@ -135,7 +137,7 @@ class CampaignIds:
             number: _Former(campaigns, _rows_now(atlas, campaigns))
             for number, campaigns in islice(earlier.items(), FORMER_KEPT)
         }
-        return cls(atlas.campaigns, dictionary, former)
+        return cls(atlas.campaigns, dictionary, former, atlas.has_groups)
 
     def rows(self, dictionary: int, ids: Ids) -> Rows:
         """The row of each id in the atlas in force, shape (n,).
@@ -144,6 +146,9 @@ class CampaignIds:
         IndexError, here or in the look-up by its row: then ask `check`.
         """
         if dictionary == self.dictionary:
+            if self.has_groups:
+                # Behind the rows of the list are those of groups: nothing else would refuse them.
+                _check(ids, len(self.campaigns))
             return ids.astype(np.int64)
         return self._former(dictionary).rows[ids]
 

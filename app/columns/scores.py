@@ -21,7 +21,7 @@ from app.columns.layout import (
     read_header,
 )
 from app.strict_json import ValidationError
-from calibrators.maps.atlas import CAMPAIGN, IDENTITY, TARGET
+from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
 
@@ -72,7 +72,7 @@ def _check_scores(scores: Scores) -> None:
     raise ValidationError(f"scores[{place}]", "must be a number in [0, 1]", float(scores[place]))
 
 
-LEVEL_NUMBERS: Final = {IDENTITY: 0, TARGET: 1, CAMPAIGN: 2}
+LEVEL_NUMBERS: Final = {IDENTITY: 0, TARGET: 1, CAMPAIGN: 2, GROUP: 3}
 
 
 def pack_probabilities(

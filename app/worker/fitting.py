@@ -57,7 +57,7 @@ class Methods:
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:
     """The maps of these campaigns, as far as they have any, and the target's."""
-    return Atlas.build(_own(atlas, campaigns), atlas.target_map)
+    return Atlas.build(_own(atlas, campaigns), atlas.target_map, atlas.groups)
 
 
 def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
@@ -67,7 +67,7 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
     """
     named = set(campaigns)
     kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
-    return Atlas.build(kept | _own(source, named), atlas.target_map)
+    return Atlas.build(kept | _own(source, named), atlas.target_map, atlas.groups)
 
 
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
@@ -78,7 +78,8 @@ def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
     target_map = atlas.target_map or source.target_map
     if not missing and target_map == atlas.target_map:
         return atlas
-    return Atlas.build(_own(atlas, atlas.campaigns) | _own(source, missing), target_map)
+    maps = _own(atlas, atlas.campaigns) | _own(source, missing)
+    return Atlas.build(maps, target_map, atlas.groups or source.groups)
 
 
 def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:

@@ -28,18 +28,21 @@ from calibrators.guard.test import (
 )
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
+from calibrators.maps.groups import GroupMaps
 from calibrators.samples import Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """For each campaign that has a map or had one, in order of names: the map chosen, whether it
-    is its own or the parent's, (c,), and the row of the atlas in force that served it, (c,)."""
+    goes out as its own or is the group's or the parent's, (c,), and the row of the atlas in force
+    that served it, (c,); and the groups' maps that go out."""
 
     campaigns: tuple[str, ...]
     maps: MapColumns
     own: NDArray[np.bool_]
     served: Integers
+    groups: GroupMaps | None
 
     @classmethod
     def of(
@@ -48,19 +51,25 @@ class Choice:
         in_force: Atlas,
         refused: Mapping[str, Decision],
         parent: CalibrationMap,
+        groups: GroupMaps | None,
     ) -> Self:
-        """By the decisions: candidate, map in force or parent's."""
+        """By the decisions: candidate, map in force or parent's, which are tested; a campaign that
+        has neither of the first two is left to its group."""
         campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
-        served = in_force.rows(campaigns)
         kept = _marked(campaigns, refused, "kept")
-        offered = np.where(_marked(campaigns, refused, "parent"), 0, candidate.rows(campaigns))
-        rows = np.where(kept, served, offered)
-        own = rows > 0
-        places = np.where(own, rows + np.where(kept, len(candidate) + 1, 0), 0)
-        # In place of the candidate's row 0 stands the parent that goes out.
-        ours = candidate.columns().taken(np.arange(1, len(candidate) + 1))
-        sources = (MapColumns.of_maps([parent]), ours, in_force.columns())
-        return cls(campaigns, MapColumns.end_to_end(sources).taken(places), own, served)
+        to_parent = _marked(campaigns, refused, "parent")
+        offered = np.where(to_parent, 0, candidate.own_rows(campaigns))
+        rows = np.where(kept, in_force.own_rows(campaigns), offered)
+        # In place of the candidate's row 0 stands the parent that goes out, with the groups behind.
+        ours = candidate.columns().run(1, len(candidate) + 1)
+        shared = Atlas.of_columns((), MapColumns.of_maps([parent]), True, groups)
+        above = np.where(to_parent, 0, shared.rows(campaigns))
+        first = len(shared.columns()) - 1
+        places = np.where(rows > 0, first + rows + np.where(kept, len(candidate) + 1, 0), above)
+        maps = MapColumns.end_to_end((shared.columns(), ours, in_force.columns())).taken(places)
+        # Left to itself, what the parent is to serve would be served by its group.
+        own = (rows > 0) | (to_parent & (shared.rows(campaigns) > 0))
+        return cls(campaigns, maps, own, in_force.rows(campaigns), groups)
 
     def changed(self, hour: NewestHour, moved: Moved) -> set[str]:
         """Of the campaigns whose maps were moved, those to which that makes a difference."""
@@ -77,7 +86,7 @@ class Choice:
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
         columns = MapColumns.end_to_end((first, both.taken(places[held])))
         names = tuple(compress(self.campaigns, held.tolist()))
-        return Atlas.of_columns(names, columns, target_map is not None)
+        return Atlas.of_columns(names, columns, target_map is not None, self.groups)
 
 
 def _marked(
@@ -93,6 +102,7 @@ class TargetMap:
     decision: Decision
     chosen: CalibrationMap | None
     map: CalibrationMap | None
+    groups: GroupMaps | None
 
     @classmethod
     def of(
@@ -105,14 +115,14 @@ class TargetMap:
     ) -> Self:
         """Tested on the hour, and moved into its bounds."""
         decision = _target_decision(hour, candidate, trial, in_force, rules)
-        sources = {"passed": candidate, "kept": in_force, "parent": Atlas.empty()}
-        chosen = sources[decision].target_map
+        source = {"passed": candidate, "kept": in_force, "parent": Atlas.empty()}[decision]
+        chosen, groups = source.target_map, source.groups
         maps = MapColumns.of_maps([chosen or CalibrationMap.identity()])
         bounds = Bounds(in_force, np.zeros(1, np.int64), rules.step)
         moved = bounded(maps, bounds, rules.knots).maps
         if not len(moved):
-            return cls(decision, chosen, chosen)
-        return cls(decision, chosen, CalibrationMap(moved.knots, moved.values))
+            return cls(decision, chosen, chosen, groups)
+        return cls(decision, chosen, CalibrationMap(moved.knots, moved.values), groups)
 
     @property
     def serving(self) -> CalibrationMap:
@@ -133,6 +143,19 @@ class TargetMap:
         rows = np.zeros(len(scores), np.int64)
         changed = materially_changed(chosen(scores), self.serving(scores), weights, rows, 1)
         return "bounded" if changed.any() else "passed"
+
+
+def _bounded_groups(
+    groups: GroupMaps | None, in_force: Atlas, rules: GuardRules, reach: Reach
+) -> GroupMaps | None:
+    """The groups' maps, moved into the bounds around what served their new campaigns so far."""
+    if groups is None:
+        return None
+    served = in_force.rows_of_groups(groups.names)
+    moved = bounded(groups.maps, Bounds(in_force, served, rules.step, reach), rules.knots)
+    places = np.arange(len(groups.names))
+    places[moved.numbers] = len(places) + np.arange(len(moved.numbers))
+    return groups.with_maps(MapColumns.end_to_end((groups.maps, moved.maps)).taken(places))
 
 
 def shared(atlas: Atlas) -> CalibrationMap:
@@ -202,13 +225,15 @@ def guard(
     target = TargetMap.of(hour, candidate, trial, in_force, rules)
     tried_parent = shared(trial) if target.decision == "passed" else target.serving
     refused = campaign_decisions(hour, trial, in_force, tried_parent, rules)
-    choice = Choice.of(candidate, in_force, refused, target.serving)
     reach = Reach.around(target.serving, rules.reach)
+    groups = _bounded_groups(target.groups, in_force, rules, reach)
+    choice = Choice.of(candidate, in_force, refused, target.serving, groups)
     moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)
     decisions: dict[str, str] = dict.fromkeys(choice.changed(hour, moved), "bounded")
     decisions |= {name: refused[name] for name in choice.campaigns if name in refused}
     changed = target.decision != "passed" or target.moved or refused or moved.numbers.size
-    atlas = choice.atlas(moved, target.map) if changed else candidate
+    # Of groups it costs little to put the same maps together again.
+    atlas = choice.atlas(moved, target.map) if changed or groups else candidate
     return _guarded(candidate, atlas, decisions, target.reported(hour))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from calibrators.bins.names import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
+from calibrators.maps.groups import GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
@@ -47,6 +48,9 @@ class CampaignRows:
 
 
 SCHEMA_VERSION = 1
+_WITH_GROUPS = 2
+"""The schema_version of an atlas that has maps of groups."""
+_GROUPS = struct.Struct("<I")
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"SATL"
 
@@ -56,13 +60,15 @@ FEW: Final = 32
 _CALIBRATED = 1 << 15
 """Cells that are calibrated at once: what is worked out for each stays in the cache."""
 
-CAMPAIGN, TARGET, IDENTITY = "campaign", "target", "identity"
+CAMPAIGN, GROUP, TARGET, IDENTITY = "campaign", "group", "target", "identity"
 
 
 class Atlas:
     """Maps of any number of campaigns behind one vectorised look-up; immutable.
 
     Row 0 is what serves a campaign without a map of its own: the target's map, or the identity.
+    Behind the rows of the campaigns are those of groups, which serve campaigns without a map of
+    their own in place of row 0, by what their names say.
     Readers hold a reference to a whole atlas; a new one replaces it by one assignment.
 
     >>> atlas = Atlas.build({"a": CalibrationMap.proportional(0.5)})
@@ -75,6 +81,7 @@ class Atlas:
         "_campaign_rows",
         "_firsts",
         "_following",
+        "_groups",
         "_has_target_map",
         "_knots",
         "_lasts",
@@ -87,10 +94,15 @@ class Atlas:
     campaigns: Final[tuple[str, ...]]
 
     def __init__(
-        self, campaign_rows: CampaignRows, blocks: MapBlocks, has_target_map: bool
+        self,
+        campaign_rows: CampaignRows,
+        blocks: MapBlocks,
+        has_target_map: bool,
+        groups: GroupRows | None = None,
     ) -> None:
         """From the maps by row; see `build` and `from_bytes`."""
         self.campaigns = campaign_rows.campaigns
+        self._groups = groups
         self._campaign_rows = campaign_rows
         self._row_of = campaign_rows.row_of
         self._blocks = blocks
@@ -102,20 +114,33 @@ class Atlas:
 
     @classmethod
     def build(
-        cls, maps: Mapping[str, CalibrationMap], target_map: CalibrationMap | None = None
+        cls,
+        maps: Mapping[str, CalibrationMap],
+        target_map: CalibrationMap | None = None,
+        groups: GroupMaps | None = None,
     ) -> Self:
         """The atlas of these maps by campaign; without a target map the identity stands in."""
-        rows = [target_map or CalibrationMap.identity(), *maps.values()]
-        return cls.of_columns(tuple(maps), MapColumns.of_maps(rows), target_map is not None)
+        rows = MapColumns.of_maps([target_map or CalibrationMap.identity(), *maps.values()])
+        return cls.of_columns(tuple(maps), rows, target_map is not None, groups)
 
     @classmethod
-    def of_columns(cls, campaigns: Sequence[str], maps: MapColumns, has_target_map: bool) -> Self:
+    def of_columns(
+        cls,
+        campaigns: Sequence[str],
+        maps: MapColumns,
+        has_target_map: bool,
+        groups: GroupMaps | None = None,
+    ) -> Self:
         """From the target's map, or the identity, and behind it those of the campaigns, (c,), which
-        come in any order."""
+        come in any order; and from those of groups."""
         order = sorted(range(len(campaigns)), key=campaigns.__getitem__)
         in_order = maps.taken(np.array([0, *(place + 1 for place in order)], np.int64))
         names = CampaignRows([campaigns[place] for place in order])
-        return cls(names, MapBlocks(in_order), has_target_map)
+        if groups is None or not groups.names:
+            return cls(names, MapBlocks(in_order), has_target_map)
+        every = MapBlocks(MapColumns.end_to_end((in_order, groups.maps)))
+        rows = GroupRows(groups.group_of, groups.names, len(campaigns) + 1)
+        return cls(names, every, has_target_map, rows)
 
     @classmethod
     def empty(cls) -> Self:
@@ -135,8 +160,20 @@ class Atlas:
         return self.look_up(rows, checked)
 
     def rows(self, campaigns: Sequence[str]) -> Integers:
+        """Row of the map that serves each campaign, shape (n,)."""
+        rows = self.own_rows(campaigns)
+        if self._groups is not None:
+            unknown = np.flatnonzero(rows == 0)
+            rows[unknown] = [self._groups.row_of(campaigns[place]) for place in unknown.tolist()]
+        return rows
+
+    def own_rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of each campaign, shape (n,); 0 for one without a map of its own."""
         return np.fromiter(map(self._row_of.get, campaigns, repeat(0)), np.int64, len(campaigns))
+
+    def _row(self, campaign: str) -> int:
+        row = self._row_of.get(campaign, 0)
+        return row if row or self._groups is None else self._groups.row_of(campaign)
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row; scores are already checked."""
@@ -144,6 +181,8 @@ class Atlas:
 
     def few_rows(self, campaigns: Sequence[str]) -> list[int]:
         """`rows` of a handful of campaigns, as a list."""
+        if self._groups is not None:
+            return [self._row(campaign) for campaign in campaigns]
         row_of = self._row_of.get
         return [row_of(campaign, 0) for campaign in campaigns]
 
@@ -161,21 +200,47 @@ class Atlas:
         """Probability of one score of one campaign; ValueError on a score outside [0, 1]."""
         if not 0.0 <= score <= 1.0:
             raise ValueError(f"score = {score}: must be in [0, 1]")
-        row = self._row_of.get(campaign, 0)
+        row = self._row(campaign)
         place = bisect_right(self._following, score, self._firsts[row], self._lasts[row])
         return self._values[place] + self._slopes[place] * (score - self._knots[place])
 
     def level(self, campaign: str) -> str:
-        """Which level serves the campaign: its own map, the target's, or the identity."""
-        return CAMPAIGN if campaign in self._row_of else self._shared_level
+        """Which level serves the campaign: its own map, its group's, the target's, or the
+        identity."""
+        return self._level(self._row(campaign))
 
     def levels(self, rows: Integers) -> list[str]:
         """The level behind each row that `rows` gave."""
-        return [CAMPAIGN if row else self._shared_level for row in rows.tolist()]
+        return [self._level(row) for row in rows.tolist()]
+
+    def _level(self, row: int) -> str:
+        if row:
+            return CAMPAIGN if row <= len(self.campaigns) else GROUP
+        return self.shared_level
 
     @property
-    def _shared_level(self) -> str:
+    def shared_level(self) -> str:
+        """The level of row 0."""
         return TARGET if self._has_target_map else IDENTITY
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether it has maps of groups."""
+        return self._groups is not None
+
+    @property
+    def groups(self) -> GroupMaps | None:
+        """The maps of groups, if there are any."""
+        if self._groups is None:
+            return None
+        maps = self.columns().run(len(self.campaigns) + 1, len(self.columns()))
+        return GroupMaps(self._groups.group_of, self._groups.names, maps)
+
+    def rows_of_groups(self, names: Sequence[str]) -> Integers:
+        """The row of each group, (g,), 0 for one without a map."""
+        if self._groups is None:
+            return np.zeros(len(names), np.int64)
+        return np.fromiter(self._groups.rows_of(names), np.int64, len(names))
 
     @property
     def target_map(self) -> CalibrationMap | None:
@@ -184,13 +249,14 @@ class Atlas:
 
     def map_of(self, campaign: str) -> CalibrationMap:
         """The map that serves the campaign."""
-        return self._map_at(self._row_of.get(campaign, 0))
+        return self._map_at(self._row(campaign))
 
     def _map_at(self, row: int) -> CalibrationMap:
         return CalibrationMap(*self._blocks.map_at(row))
 
     def columns(self) -> MapColumns:
-        """The maps by row: the target's (or the identity) first, then those of the campaigns."""
+        """The maps by row: the target's (or the identity) first, then those of the campaigns, then
+        those of groups."""
         return self._blocks.columns()
 
     def calibrated(self, table: BinsTable) -> BinsTable:
@@ -207,13 +273,16 @@ class Atlas:
     def to_bytes(self) -> bytes:
         """Little-endian bytes: magic "SATL", schema_version u2, has a target map u2, campaigns
         u4; the names (`calibrators.bins.codecs`); knots per row u4, row 0 first; knots f8; values
-        f8."""
-        header = _HEADER.pack(_MAGIC, SCHEMA_VERSION, self._has_target_map, len(self.campaigns))
+        f8. With groups the schema_version is 2, and behind the names stand their number, u4, and
+        the expression and they as a list of names."""
+        version = SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
+        header = _HEADER.pack(_MAGIC, version, self._has_target_map, len(self.campaigns))
+        names = [self._campaign_rows.packed]
+        if self._groups is not None:
+            names += (_GROUPS.pack(len(self._groups.names)), self._groups.to_bytes())
         maps = self.columns()
         columns = (maps.lengths.astype("<u4"), maps.knots.astype("<f8"), maps.values.astype("<f8"))
-        return b"".join(
-            (header, self._campaign_rows.packed, *(column.tobytes() for column in columns))
-        )
+        return b"".join((header, *names, *(column.tobytes() for column in columns)))
 
     @classmethod
     def from_bytes(
@@ -225,12 +294,23 @@ class Atlas:
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
             raise ValueError("these are not the bytes of an atlas")
         _, version, has_target_map, count = _HEADER.unpack_from(data)
-        if version != SCHEMA_VERSION or has_target_map > 1:
-            raise ValueError(f"atlas: schema_version {version}, this reads {SCHEMA_VERSION}")
+        if version not in (SCHEMA_VERSION, _WITH_GROUPS) or has_target_map > 1:
+            raise ValueError(f"atlas: schema_version {version}, this reads up to {_WITH_GROUPS}")
         known = None if like is None else like._campaign_rows
         campaign_rows, offset = CampaignRows.read(data, _HEADER.size, count, known)
+        groups = None
+        if version == _WITH_GROUPS:
+            groups, offset = _read_groups(data, offset, count + 1)
+            count += len(groups.names)
         blocks = _read_blocks(data, offset, count + 1, pause)
-        return cls(campaign_rows, blocks, bool(has_target_map))
+        return cls(campaign_rows, blocks, bool(has_target_map), groups)
+
+
+def _read_groups(data: bytes, offset: int, first: int) -> tuple[GroupRows, int]:
+    if len(data) < offset + _GROUPS.size:
+        raise ValueError("atlas: the bytes end early")
+    (count,) = _GROUPS.unpack_from(data, offset)
+    return GroupRows.read(data, offset + _GROUPS.size, count, first)
 
 
 def _read_blocks(data: bytes, offset: int, count: int, pause: Callable[[], None]) -> MapBlocks:

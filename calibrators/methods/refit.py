@@ -93,7 +93,8 @@ def refit_campaigns(
     absent: dict[str, Reason] = dict.fromkeys(named.difference(chosen.campaigns), "few_samples")
     maps = {name: in_force.map_of(name) for name in in_force.campaigns if name not in named}
     maps |= {name: fitted.atlas.map_of(name) for name in fitted.atlas.campaigns}
-    return Refit(Atlas.build(maps, in_force.target_map), absent | dict(fitted.skipped))
+    atlas = Atlas.build(maps, in_force.target_map, in_force.groups)
+    return Refit(atlas, absent | dict(fitted.skipped))
 
 
 def _reasons(

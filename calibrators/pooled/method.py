@@ -4,7 +4,7 @@ The window of a refit: the cells of all blocks, when the hours were, and where t
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -17,6 +17,7 @@ from calibrators.bins.history import History, HourTables
 from calibrators.bins.names import even_spans
 from calibrators.bins.table import BinsTable
 from calibrators.maps.atlas import Atlas
+from calibrators.maps.groups import CampaignGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock, Cells, sums_by
@@ -24,7 +25,7 @@ from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
-from calibrators.pooled.serving import ServedKnots, served_curves, served_target_curve
+from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
 from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.samples import Floats, Integers
 
@@ -90,8 +91,6 @@ def _sums(bins: Sequence[NDArray[np.int32]], weights: Sequence[Floats]) -> Float
 
 
 Rows = TypeVar("Rows", Floats, Integers)
-GroupOf = Callable[[str], str | None]
-
 _LOW, _HIGH = 0.001, 0.999
 """Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
 
@@ -104,21 +103,22 @@ class Window:
     blocks: tuple[Cells, ...]
     ages: Floats
     groups: tuple[str, ...]
-    group_of: GroupOf
+    group_of: GroupOf | None
 
     @classmethod
     def of(cls, history: History, hours: int, group_of: GroupOf | None) -> Self:
         """The last hours of the history, the newest, maybe running one included."""
         first = history.newest + 1 - hours
-        chosen = group_of or _none
         # Mapped, so that no block's tables are held while the next block's are read.
         spans = chain.from_iterable(map(campaign_spans, history.blocks))
         read = tuple(map(partial(Cells.of, first=first, length=hours), spans))
         blocks = read or (Cells.of({}, first, hours),)
-        names = {chosen(name) for block in blocks for name in block.campaigns}
+        found = group_of or _none
+        names = {found(name) for block in blocks for name in block.campaigns}
         ends = np.minimum(np.arange(first, first + hours) + 1.0, history.as_of)
         ages = history.as_of - (np.arange(first, first + hours) + ends) / 2
-        return cls(blocks, ages, tuple(sorted(name for name in names if name is not None)), chosen)
+        groups = tuple(sorted(name for name in names if name is not None))
+        return cls(blocks, ages, groups, group_of)
 
     @property
     def campaigns(self) -> tuple[str, ...]:
@@ -133,7 +133,8 @@ class Window:
     def rows_of_groups(self, campaigns: tuple[str, ...]) -> Integers:
         """The group of each campaign by its place in `groups`, (c,), -1 for none."""
         places: dict[str | None, int] = {name: row for row, name in enumerate(self.groups)}
-        return np.array([places.get(self.group_of(name), -1) for name in campaigns], np.int64)
+        group_of = self.group_of or _none
+        return np.array([places.get(group_of(name), -1) for name in campaigns], np.int64)
 
     def split(self, table: Rows) -> Iterator[Rows]:
         """Rows of all campaigns, (c, ...), block by block."""
@@ -240,7 +241,8 @@ class Pooled:
 
     See docs/pooled.md.
 
-    Parameters: hours of the window; groups, the group of a campaign by its name, or None.
+    Parameters: hours of the window; groups, the group of a campaign by its name, or None. Maps of
+    groups, for new campaigns, are in the atlas where it is `CampaignGroups`, which can be stored.
     """
 
     hours: int = 48
@@ -268,6 +270,7 @@ class _Refit:
     def __init__(self, window: Window, memory: Memory | None, trial: bool) -> None:
         self._trial = trial
         self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
+        self._group_of = window.group_of
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
         self._past = slice(0, -1) if trial and window.begun_before_newest else slice(None)
         if self._past.stop:
@@ -340,7 +343,8 @@ class _Refit:
     def _fitted(self, jumps: int) -> Fitted:
         shape = self._shape
         curves = [served_curves(shape, block) for block in shape.blocks]
-        served = _Served(shape, self._campaigns, np.vstack([served_target_curve(shape), *curves]))
+        every = np.vstack([served_shared_curves(shape), *curves])
+        served = _Served(shape, self._campaigns, self._groups, self._group_of, every)
         hours = self._hours(curves)
         levels = levels_of_blocks(hours, self._ages, len(self._groups))
         return Fitted(
@@ -361,19 +365,27 @@ class _Refit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Served:
-    """Curves to serve, the target's first, (1 + c, k)."""
+    """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k)."""
 
     shape: Shape
     campaigns: tuple[str, ...]
+    groups: tuple[str, ...]
+    group_of: GroupOf | None
     curves: Floats
 
     def atlas(self, levels: Levels) -> Atlas:
         """Their maps at these levels, campaigns in order of their names."""
+        first = 1 + len(self.groups)
         order = sorted(range(len(self.campaigns)), key=self.campaigns.__getitem__)
-        rows: Integers = np.array([0, *(place + 1 for place in order)], np.int64)
-        shifts = np.concatenate(([levels.target_shift], levels.shifts))
-        maps = ServedKnots(self.shape.coordinates.knots).maps(self.curves[rows], shifts[rows])
-        return Atlas.of_columns([self.campaigns[place] for place in order], maps, True)
+        rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
+        shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
+        served = ServedKnots(self.shape.coordinates.knots)
+        maps = served.maps(self.curves[rows], shifts[rows])
+        groups = None
+        if isinstance(self.group_of, CampaignGroups):
+            of_groups = served.maps(self.curves[1:first], shifts[1:first])
+            groups = GroupMaps(self.group_of, self.groups, of_groups)
+        return Atlas.of_columns([self.campaigns[place] for place in order], maps, True, groups)
 
 
 def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, object]:

@@ -1,10 +1,13 @@
 """From a fitted curve to the map that serves: the posterior mean probability, never falling."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.fit import Shape
+from calibrators.pooled.priors import Variances
 from calibrators.pooled.spline import Knots
 from calibrators.samples import Floats, Integers
 from calibrators.scipy_functions import expit
@@ -94,11 +97,18 @@ def served_curves(shape: Shape, block: CampaignBlock) -> Floats:
     return _monotone(shape, curves, block.information(mode) + _LEAST)
 
 
-def served_target_curve(shape: Shape) -> Floats:
-    """The same, (1, k), for a campaign of which nothing is known."""
-    mode = (shape.tree.target @ shape.coordinates.basis.T)[None]
+def served_shared_curves(shape: Shape) -> Floats:
+    """The same, (1 + g, k), for campaigns of which nothing is known: first without a known group,
+    then those of each group."""
+    basis = shape.coordinates.basis
+    target = (shape.tree.target @ basis.T)[None]
+    groups = target + shape.tree.groups @ basis.T
+    campaign, group = shape.priors.campaign, shape.priors.group
+    above = [campaign, group] if len(groups) else [campaign]
+    shifts = (_prior_shifts(shape, target, above), _prior_shifts(shape, groups, [campaign]))
+    mode = np.vstack((target, groups))
     weights = sum(block.information(shape.curves(block)).sum(axis=0) for block in shape.blocks)
-    curves = mode + _bounded(_prior_shifts(shape, mode))
+    curves = mode + _bounded(np.vstack(shifts))
     return _monotone(shape, curves, np.broadcast_to(weights + _LEAST, mode.shape))
 
 
@@ -126,9 +136,8 @@ def _campaign_shifts(shape: Shape, block: CampaignBlock, curves: Floats) -> Floa
     return shifts
 
 
-def _prior_shifts(shape: Shape, curves: Floats) -> Floats:
+def _prior_shifts(shape: Shape, curves: Floats, priors: Sequence[Variances]) -> Floats:
     squares = shape.coordinates.basis[:, 2:] ** 2
-    priors = [shape.priors.campaign, shape.priors.group][: 1 + bool(len(shape.tree.groups))]
     steepness = shape.coordinates.steepness
     variances = sum(prior.level + squares @ prior.of_waves(steepness) for prior in priors)
     return _spread(shape, curves, np.asarray(variances)[None])

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from app.api.calibrate import respond
 from calibrators import Atlas, CalibrationMap
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import CampaignGroups, GroupMaps
 from tests.api.conftest import new_redis
 from tests.api.problems import problem
 from tests.api.running_service import serving
@@ -19,7 +21,7 @@ COLUMNS = "application/vnd.sirocco.columns"
 MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 SCORES = st.floats(0, 1) | st.sampled_from([0.0, -0.0, 1.0, 0.2, 5e-324, 1 - 2**-53])
-NAMES = st.sampled_from(["shoes", "hats", "unseen"]) | st.text(
+NAMES = st.sampled_from(["shoes", "hats", "unseen", "new-1"]) | st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=64
 )
 # Beyond the crossover from plain Python to one pass, too.
@@ -36,7 +38,9 @@ def calibrating(settings):
         "shoes": CalibrationMap([0.0, 0.2, 1.0], [0.0, 0.1, 0.9]),
     }
     with new_redis() as server, serving(settings, server.url) as service:
-        service.publish({"click": Atlas.build(maps, CalibrationMap.proportional(2.0))})
+        of_groups = MapColumns.of_maps([CalibrationMap.proportional(0.25)])
+        groups = GroupMaps(CampaignGroups("^(new)-"), ("new",), of_groups)
+        service.publish({"click": Atlas.build(maps, CalibrationMap.proportional(2.0), groups)})
         yield service
 
 
@@ -77,6 +81,7 @@ def test_names_give_the_probabilities_of_json(calibrating, pairs):
 @given(pairs=PAIRS)
 def test_interned_ids_give_the_probabilities_of_their_names(calibrating, pairs):
     """Id 0 stands for whoever has no map."""
+    pairs = [("unseen" if name == "new-1" else name, score) for name, score in pairs]
     names, scores = zip(*pairs, strict=True)
     dictionary, numbers = ids_of(calibrating)
     ids = [numbers.get(name, 0) for name in names]
@@ -270,6 +275,20 @@ def test_scores_of_columns_are_counted_by_level(service, version):
         return service.metric("sirocco_scores_total", target="click", level=level)
 
     assert (served("campaign"), served("target")) == (30, 20)
+
+
+def test_new_campaigns_are_served_and_counted_by_their_group(calibrating):
+    names = ["new-a"] * 20 + ["hats"] * 10 + ["new-b"]
+    answer = post(calibrating, scores_body([0.5] * 31, campaigns=names, flags=LEVELS))
+    alone = in_json(calibrating, [("new-c", 0.5)]).json()
+
+    probabilities, levels, _ = read_answer(answer.content)
+    assert probabilities == [0.125] * 20 + [0.25] * 10 + [0.125]
+    assert levels == ["group"] * 20 + ["campaign"] * 10 + ["group"]
+    assert (alone["probabilities"], alone["levels"]) == ([0.125], ["group"])
+    served = calibrating.http.get("/v1/maps/click/new-d").json()
+    assert (served["level"], served["values"]) == ("group", [0.0, 0.25])
+    assert calibrating.metric("sirocco_scores_total", target="click", level="group") >= 22
 
 
 def test_a_large_body_is_answered_too(calibrating):

@@ -80,7 +80,7 @@ def test_the_form_under_test_is_the_stored_one() -> None:
     [
         (b"SATL", "not the bytes of an atlas"),
         (HEADER.pack(b"SMAP", 1, 0, 0), "not the bytes of an atlas"),
-        (HEADER.pack(b"SATL", 2, 0, 0), "schema_version 2, this reads 1"),
+        (HEADER.pack(b"SATL", 3, 0, 0), "schema_version 3, this reads up to 2"),
         (HEADER.pack(b"SATL", 1, 2, 0), "schema_version 1"),
         (HEADER.pack(b"SATL", 1, 0, 2**32 - 1) + b"\x01\x00", "needs 4294967309 bytes"),
         (HEADER.pack(b"SATL", 1, 0, 0) + b"\x01\x00", "the bytes end early"),

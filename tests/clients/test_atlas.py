@@ -12,6 +12,8 @@ from sirocco_client.atlas import EdgeAtlas
 
 from calibrators import Atlas as ServiceAtlas
 from calibrators import CalibrationMap
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import CampaignGroups, GroupMaps
 
 inner = st.floats(0, 1, exclude_min=True, exclude_max=True)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -26,10 +28,18 @@ def maps(draw: st.DrawFn) -> CalibrationMap:
     return CalibrationMap(knots, sorted(values) if draw(st.booleans()) else values)
 
 
+def group_maps(of_groups: dict[str, CalibrationMap]) -> GroupMaps:
+    """Of groups that are named before a last r: that of `stranger` may be one."""
+    columns = MapColumns.of_maps([*of_groups.values()])
+    return GroupMaps(CampaignGroups("^(.*)r$"), tuple(of_groups), columns)
+
+
 atlases = st.builds(
     ServiceAtlas.build,
     st.dictionaries(names, maps(), max_size=8),
     target_map=st.none() | maps(),
+    groups=st.none()
+    | st.dictionaries(names | st.just("strange"), maps(), max_size=3).map(group_maps),
 )
 
 

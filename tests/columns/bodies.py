@@ -10,7 +10,7 @@ from typing import Any
 
 FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS = 1, 2, 4, 8, 16
 SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = 1, 2, 3, 4, 5
-LEVEL_NAMES = ("identity", "target", "campaign")
+LEVEL_NAMES = ("identity", "target", "campaign", "group")
 HEADER = "<4sHBBIIIIQ"
 
 

@@ -32,7 +32,7 @@ from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.events.schema import INVALID, TYPE_NAMES, UNKNOWN_TYPE
-from calibrators.maps.atlas import CAMPAIGN, IDENTITY, TARGET
+from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 
 class Reason(StrEnum):
@@ -69,7 +69,7 @@ _OTHER_CODE: Final = len(_CODES) * _BUCKETS
 _SUM: Final = _OTHER_CODE + _BUCKETS
 _BLOCK: Final = _SUM + 1
 
-LEVELS: Final = (CAMPAIGN, TARGET, IDENTITY)
+LEVELS: Final = (CAMPAIGN, GROUP, TARGET, IDENTITY)
 EVENT_TYPES: Final = (*TYPE_NAMES.values(), UNKNOWN_TYPE)
 RESULTS: Final = ("accepted", INVALID, "late", "future", "full")
 GENERATIONS: Final = ("0", "1", "2")

@@ -2,6 +2,7 @@
 is the same as the service's to the last bit.
 """
 
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
@@ -95,6 +96,7 @@ def slopes_of(knots: Floats, values: Floats) -> Floats:
 _HEADER: Final = struct.Struct("<4sHHI")
 _MAGIC: Final = b"SATL"
 _SCHEMA_VERSION: Final = 1
+_WITH_GROUPS: Final = 2
 # Measured: up to here one look-up after the other costs less than one vectorised call.
 _FEW: Final = 64
 _PIECE: Final = 8192
@@ -112,6 +114,17 @@ class _Names(NamedTuple):
     rows: Mapping[str, int]
 
 
+class _Groups(NamedTuple):
+    """What finds the group of a campaign in its name, and the rows of the groups' maps."""
+
+    search: Callable[[str], re.Match[str] | None]
+    rows: Mapping[str | None, int]
+
+    def row(self, campaign: str) -> int:
+        found = self.search(campaign)
+        return self.rows.get(found[1], 0) if found else 0
+
+
 class EdgeAtlas:
     """Immutable maps behind a scalar and a vectorised look-up.
 
@@ -122,6 +135,7 @@ class EdgeAtlas:
         "_bounds",
         "_bounds_view",
         "_columns",
+        "_groups",
         "_has_target_map",
         "_names",
         "_steps",
@@ -129,10 +143,16 @@ class EdgeAtlas:
     )
 
     def __init__(
-        self, names: _Names, lengths: Integers, columns: _Columns, has_target_map: bool
+        self,
+        names: _Names,
+        lengths: Integers,
+        columns: _Columns,
+        has_target_map: bool,
+        groups: _Groups | None = None,
     ) -> None:
         """Use `from_bytes`."""
         self._names = names
+        self._groups = groups
         self._has_target_map = has_target_map
         self._columns = columns
         self._bounds = np.append(0, np.cumsum(lengths))
@@ -150,20 +170,22 @@ class EdgeAtlas:
         What `before` has already is used again. `breathe` is called after every short piece of
         work.
         """
-        count, has_target_map = _header(data)
+        version, count, has_target_map = _header(data)
         view = memoryview(data)
         name_lengths, start = unpack_lengths(view, _HEADER.size, count)
         end = start + int(name_lengths.sum())
         packed = bytes(view[_HEADER.size : end])
-        lengths = _lengths(view, end, count + 1)
-        knots, values = _knots_and_values(view, end + 4 * (count + 1), int(lengths.sum()))
+        groups, behind = _groups(view, end, count + 1) if version == _WITH_GROUPS else (None, end)
+        maps = 1 + count + (len(groups.rows) if groups else 0)
+        lengths = _lengths(view, behind, maps)
+        knots, values = _knots_and_values(view, behind + 4 * maps, int(lengths.sum()))
         _check_maps(lengths, knots, values)
         if before is not None and before._names.packed == packed:
             names = before._names
         else:
             names = _Names(packed, rows_by_name(data[start:end], name_lengths, breathe))
         columns = knots, values, _slopes(knots, values, breathe)
-        return cls(names, lengths, columns, has_target_map)
+        return cls(names, lengths, columns, has_target_map, groups)
 
     @classmethod
     def identity(cls) -> Self:
@@ -182,7 +204,7 @@ class EdgeAtlas:
         score = float(score)
         if not 0.0 <= score <= 1.0:
             raise BadInput("score", SCORE_RULE, score)
-        row = self._names.rows.get(campaign, 0)
+        row = self._row(campaign)
         knots, values, slopes = self._views
         bounds = self._bounds_view
         place = bisect_right(knots, score, bounds[row], bounds[row + 1]) - 1
@@ -202,16 +224,23 @@ class EdgeAtlas:
         return np.concatenate([self._look_up(rows[piece], column[piece]) for piece in pieces])
 
     def level(self, campaign: str) -> str:
-        """Which map serves the campaign: `campaign`, `target` or `identity`."""
-        if campaign in self._names.rows:
-            return "campaign"
+        """Which map serves the campaign: `campaign`, `group`, `target` or `identity`."""
+        if row := self._row(campaign):
+            return "campaign" if row <= len(self) else "group"
         return "target" if self._has_target_map else "identity"
 
+    def _row(self, campaign: str) -> int:
+        row = self._names.rows.get(campaign, 0)
+        return row if row or self._groups is None else self._groups.row(campaign)
+
     def _rows(self, campaigns: Campaigns, count: int) -> Integers:
-        row_of = self._names.rows.get
         if isinstance(campaigns, str):
-            return np.full(count, row_of(campaigns, 0))
-        return np.fromiter(map(row_of, campaigns, repeat(0)), np.int64, count)
+            return np.full(count, self._row(campaigns))
+        rows = np.fromiter(map(self._names.rows.get, campaigns, repeat(0)), np.int64, count)
+        if self._groups is not None:
+            unknown = np.flatnonzero(rows == 0)
+            rows[unknown] = [self._groups.row(campaigns[place]) for place in unknown.tolist()]
+        return rows
 
     def _look_up(self, rows: Integers, scores: Floats) -> Floats:
         """By halving, all scores at once, each between the bounds of its own map."""
@@ -229,13 +258,29 @@ class EdgeAtlas:
         return found
 
 
-def _header(data: bytes) -> tuple[int, bool]:
+def _header(data: bytes) -> tuple[int, int, bool]:
     if len(data) < _HEADER.size or data[:4] != _MAGIC:
         raise BadAtlas("these are not the bytes of an atlas")
     _, version, has_target_map, count = _HEADER.unpack_from(data)
-    if version != _SCHEMA_VERSION or has_target_map > 1:
-        raise BadAtlas(f"atlas: schema_version {version}, this reads {_SCHEMA_VERSION}")
-    return count, bool(has_target_map)
+    if version not in (_SCHEMA_VERSION, _WITH_GROUPS) or has_target_map > 1:
+        raise BadAtlas(f"atlas: schema_version {version}, this reads up to {_WITH_GROUPS}")
+    return version, count, bool(has_target_map)
+
+
+def _groups(data: memoryview, offset: int, first: int) -> tuple[_Groups, int]:
+    """The groups whose number stands at offset and whose rows begin at `first`, and the offset
+    behind their names."""
+    if offset + 4 > len(data):
+        raise BadAtlas("atlas: the bytes end early")
+    count = int.from_bytes(data[offset : offset + 4], "little")
+    lengths, start = unpack_lengths(data, offset + 4, count + 1)
+    end = start + int(lengths.sum())
+    try:
+        expression, *names = _names(bytes(data[start:end]), lengths)
+        search = re.compile(expression).search
+    except (UnicodeDecodeError, re.error):
+        raise BadAtlas("atlas: no expression of groups, or names that are no UTF-8") from None
+    return _Groups(search, {name: row for row, name in enumerate(names, first)}), end
 
 
 def _lengths(data: memoryview, offset: int, count: int) -> Integers:

@@ -33,8 +33,8 @@ VERSION_HEADER: Final = "sirocco-version"
 class Calibrated:
     """Probabilities of n scores, in their order; numpy takes it for the array of them.
 
-    `levels` says of each which map served it: `campaign`, `target`, `identity`, or `raw` when the
-    service was away and these are the scores themselves; None without `explain`.
+    `levels` says of each which map served it: `campaign`, `group`, `target`, `identity`, or `raw`
+    when the service was away and these are the scores themselves; None without `explain`.
     `map_age` is seconds since `version` was published; None before the first version.
     """
 

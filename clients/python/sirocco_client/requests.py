@@ -105,7 +105,7 @@ _MAGIC: Final = b"SCOL"
 _VERSION: Final = 1
 _SCORES, _PROBABILITIES = 1, 2
 _FLOAT32, _ONE_CAMPAIGN, _LEVELS = 1, 4, 16
-_NAMES_OF_LEVELS: Final = ("identity", "target", "campaign")
+_NAMES_OF_LEVELS: Final = ("identity", "target", "campaign", "group")
 
 Ids = NDArray[np.uint32]
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from calibrators import Atlas, BinsTable, CalibrationMap, Fitted, History
+from calibrators.maps.groups import CampaignGroups
 from calibrators.pooled import Pooled
 from tests.calibrators.pooled.pooled_traffic import NEWEST, drawn_hours, history, table
 
@@ -221,7 +222,7 @@ def test_groups_are_found_by_name() -> None:
 
 
 def test_a_campaign_begins_with_its_group_at_the_first_refit_after_its_first_impression() -> None:
-    """Until then it has no map of its own, and the target's serves."""
+    """Where groups are known to the method alone, the target's map serves until then."""
     hours = drawn_hours([1.0] * 6 + [-1.0] * 6, [400] * 12)
     first = table(["a0005b"], [0], [0.05], [1.0], [0.0])
     grouped = Pooled(groups=lambda name: "up" if name < "a0006" else "down")
@@ -234,6 +235,22 @@ def test_a_campaign_begins_with_its_group_at_the_first_refit_after_its_first_imp
     group = np.mean([after.at(f"a{number:04d}", 0.05) for number in range(6)])
     assert after.at("a0005b", 0.05) == pytest.approx(group, rel=0.1)
     assert group > 1.5 * before.at("a0005b", 0.05)
+
+
+def test_a_new_campaign_begins_with_its_groups_map() -> None:
+    """Before its first impression: by its name alone."""
+    hours = drawn_hours([1.0] * 10 + [-1.0] * 8, [400] * 18)
+    grouped = Pooled(groups=CampaignGroups(r"^(a00\d)"))
+
+    fitted = grouped.refit(history(hours), trial=True)
+
+    assert fitted.trial is not None
+    for atlas in (fitted.atlas, fitted.trial):
+        served = [atlas.level(name) for name in ("a0003", "a000b", "a001b", "a002b")]
+        assert served == ["campaign", "group", "group", "target"]
+        of_group = np.mean([atlas.at(f"a{number:04d}", 0.05) for number in range(10)])
+        assert atlas.at("a000b", 0.05) == pytest.approx(of_group, rel=0.1)
+        assert atlas.at("a000b", 0.05) > 3 * atlas.at("a001b", 0.05)
 
 
 def test_a_method_without_group_names_has_no_groups() -> None:
