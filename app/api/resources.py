@@ -12,6 +12,7 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
@@ -57,8 +58,14 @@ class Resources:
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
         heartbeat = Heartbeat(client, settings.ttl_seconds)
+        folder = settings.last_good_dir
         refresher = Refresher(
-            versions, Notices(client), settings.known_targets, settings.refresh_seconds, heartbeat
+            versions,
+            Notices(client),
+            settings.known_targets,
+            settings.refresh_seconds,
+            heartbeat,
+            None if folder is None else LastGood(folder),
         )
         layout = MetricLayout.of(routes, settings.known_targets)
         counters = slot.counters(layout)

@@ -108,7 +108,7 @@ def test_a_heartbeat_that_is_none_says_nothing(service, junk):
     service.store.set(keys.HEARTBEAT, junk)
 
     eventually(lambda: service.http.get("/readyz").json()["status"] == "ready")
-    assert service.metric("sirocco_worker_heartbeat_age_seconds") is None
+    assert service.metric("sirocco_worker_consecutive_failures") is None
 
 
 @pytest.mark.parametrize("junk", ["many", None, [2], {"a": 2}])

@@ -228,6 +228,7 @@ def private_service(settings: Mapping[str, Any], port: int | None = None) -> Ite
             "host": HOST,
             "port": port if port is not None else free_port(HOST),
             "data_dir": Path(folder) / "data",
+            "snapshot_dir": "off",
             # Not None, which would leave it to the environment.
             "redis_url": "",
             "click_log_url": str(Path(folder) / "click-log"),
