@@ -18,6 +18,7 @@ from app.api.metrics.reports import ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.bins import BinsStore
 from app.storage.clicks import ClickRules
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import EventLog
@@ -41,6 +42,7 @@ class Resources:
     refresher: Refresher
     event_log: EventLog
     versions: Versions
+    bins: BinsStore
     jobs: Jobs
     overrides: Overrides
     metrics: Metrics
@@ -79,6 +81,7 @@ class Resources:
             refresher,
             EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
             versions,
+            BinsStore(client, settings.ttl_seconds),
             Jobs(client),
             Overrides(client),
             metrics,

@@ -9,8 +9,8 @@ bytes of its SHA-256. Post-click models are stored in the same way.
 Which versions are kept is the rule of `beyond_retention`. Of each new one API processes get a
 notice, which spares a poll, and no more.
 
-A version may also be held: stored for a day without being in force, until an operator approves or
-rejects it or another is published. There is one at most.
+A version may also be held: the maps of some targets, stored for a day without being in force, until
+an operator approves or rejects them, or a later refit takes their place. There is one at most.
 """
 
 import logging
@@ -181,7 +181,6 @@ class Versions:
         manifest = self._staged(number, as_of, published_at, atlases, report)
         dropped_first = beyond_retention([manifest, *self.history()])
         self._bring_into_force(lease_token, manifest["version"], dropped_first)
-        self.reject()
         return str(manifest["version"])
 
     @reaching_the_store()
@@ -215,22 +214,10 @@ class Versions:
             return None
 
     @reaching_the_store()
-    def approve(self, lease_token: LeaseToken, version: str) -> None:
-        """Bring the version that is held into force. Raises UnknownVersion if it is not held, or a
-        later one is in force, CorruptVersion where it is damaged, LeaseLost."""
-        held, current = self.held(), self.current()
-        if held is None or held["version"] != version or number_of(current) > number_of(version):
-            raise UnknownVersion(version)
-        self.load(version)
-        dropped_first = beyond_retention([self.manifest(version), *self.history()])
-        self._bring_into_force(lease_token, version, dropped_first)
-        self._client.delete(keys.HELD)
-
-    @reaching_the_store()
     def reject(self) -> None:
         """Drop what is held."""
         held = self.held()
-        if held is not None and held["version"] != self.current():
+        if held is not None:
             self._client.unlink(keys.version(held["version"]))
         self._client.delete(keys.HELD)
 
@@ -246,7 +233,14 @@ class Versions:
         manifest = self._staged(number, *times, published.atlases, report)
         version = str(manifest["version"])
         names = [keys.CURRENT, keys.SEQUENCE, keys.HISTORY, keys.version(version)]
-        arguments = [found or "", sequence, number, version, self._kept, keys.PUBLISHED]
+        arguments: list[str | int] = [
+            found or "",
+            sequence,
+            number,
+            version,
+            self._kept,
+            keys.PUBLISHED,
+        ]
         return version if self._restore(keys=names, args=arguments) else None
 
     def _staged(
