@@ -111,7 +111,7 @@ def test_a_full_queue_refuses_more(service):
             {"as_of": 978_307_200},
             "as_of",
             "must be within SIROCCO_WINDOW_HOURS (24) before",
-            '"2001',
+            '"2001-01-01T00:00:00+00:00"',
         ),
         ({"as_of": 978_307_200, "allow_past": 1}, "allow_past", "must be true or false", "1"),
         ({"when": 1}, "when", "unknown field", None),
