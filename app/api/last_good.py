@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, Final
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -35,15 +36,18 @@ _log = logging.getLogger(__name__)
 
 
 class UnusableFile(ValueError):
-    """It is damaged, or of a format that is not known here."""
+    """It is damaged, of a format that is not known here, or of another store."""
 
 
 class LastGood:
-    """The two files of a folder. `failures` counts writes that failed; each is tried again after a
-    minute, by `clock`."""
+    """The two files of a folder; what is of another store than the one at `redis_url` is not read.
+    `failures` counts writes that failed; each is tried again after a minute, by `clock`."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, folder: Path, redis_url: str, clock: Callable[[], float] = monotonic
+    ) -> None:
         self.failures = 0
+        self._store = store_of(redis_url)
         self._folder = folder
         self._clock = clock
         self._lock: BinaryIO | None = None
@@ -54,7 +58,7 @@ class LastGood:
         """The newest version that is whole; logs what is not."""
         for name in (NEWEST, BEFORE):
             try:
-                return unpacked((self._folder / name).read_bytes())
+                return unpacked((self._folder / name).read_bytes(), self._store)
             except FileNotFoundError:
                 continue
             except (OSError, UnusableFile) as error:
@@ -105,12 +109,22 @@ class LastGood:
         if found is not None:
             # A process that starts in between reads this one.
             newest.replace(before)
-        write_durably(newest, _paced(packed(published), pause))
+        write_durably(newest, _paced(packed(published, self._store), pause))
 
 
-def packed(published: Published) -> list[bytes]:
-    """The bytes of a version, in parts."""
+def store_of(redis_url: str) -> str:
+    """What tells stores apart: address and database, or that it is on this machine. The socket of
+    an embedded server may have another name at each start."""
+    parts = urlsplit(redis_url)
+    if parts.scheme == "unix":
+        return "unix"
+    return f"{parts.hostname}:{parts.port or 6379}{parts.path.rstrip('/') or '/0'}"
+
+
+def packed(published: Published, store: str) -> list[bytes]:
+    """The bytes of a version of that store, in parts."""
     manifest = {
+        "store": store,
         "version": published.version,
         "as_of": published.as_of,
         "published_at": published.published_at,
@@ -125,9 +139,11 @@ def packed(published: Published) -> list[bytes]:
     return [_HEADER.pack(MAGIC, SCHEMA_VERSION, digest.digest()), *parts]
 
 
-def unpacked(data: bytes) -> Published:
-    """The version of these bytes; raises UnusableFile."""
+def unpacked(data: bytes, store: str) -> Published:
+    """The version of these bytes; raises UnusableFile, also on one of another store."""
     about, start = _checked(data)
+    if about["store"] != store:
+        raise UnusableFile(f"it is of the store {about['store']}, not {store}")
     atlases = {}
     for target, size in about["atlases"].items():
         atlases[target] = data[start : start + size]

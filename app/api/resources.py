@@ -67,7 +67,7 @@ class Resources:
             settings.known_targets,
             settings.refresh_seconds,
             heartbeat,
-            None if folder is None else LastGood(folder),
+            None if folder is None else LastGood(folder, redis_url),
         )
         layout = MetricLayout.of(routes, settings.known_targets)
         counters = slot.counters(layout)

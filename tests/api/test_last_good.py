@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from app.api.last_good import BEFORE, NEWEST, LastGood, packed, unpacked
+from app.api.last_good import BEFORE, NEWEST, LastGood, packed, store_of, unpacked
 from app.api.snapshot import Refresher
 from app.settings import Settings
 from app.storage import Lease, Published, Versions, keys
@@ -21,7 +21,7 @@ def of(number: int) -> Published:
 
 
 def keep(folder, *numbers):
-    last_good = LastGood(folder)
+    last_good = LastGood(folder, "unix://a")
     for number in numbers:
         last_good.keep(of(number), lambda: None)
     last_good.close()
@@ -32,8 +32,8 @@ def test_the_newest_two_are_kept_and_only_their_owner_may_read(tmp_path):
 
     keep(folder, 1, 2, 3)
 
-    assert LastGood(folder).read() == of(3)
-    assert unpacked((folder / BEFORE).read_bytes()) == of(2)
+    assert LastGood(folder, "unix://a").read() == of(3)
+    assert unpacked((folder / BEFORE).read_bytes(), "unix") == of(2)
     assert {path.name for path in folder.iterdir()} == {NEWEST, BEFORE, "lock"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -46,7 +46,7 @@ def test_every_cut_and_every_flipped_byte_is_noticed_and_the_one_before_is_read(
 
     for damaged in [whole[:at] for at in range(len(whole))] + flipped:
         (tmp_path / NEWEST).write_bytes(damaged)
-        assert LastGood(tmp_path).read() == of(1)
+        assert LastGood(tmp_path, "unix://a").read() == of(1)
 
     assert "its sha256 is wrong" in caplog.text
     assert "schema_version 0: only 1 is known" in caplog.text
@@ -58,12 +58,12 @@ def test_a_damaged_file_never_takes_the_place_of_the_whole_one_before(tmp_path):
 
     keep(tmp_path, 3)
 
-    assert unpacked((tmp_path / BEFORE).read_bytes()) == of(1)
+    assert unpacked((tmp_path / BEFORE).read_bytes(), "unix") == of(1)
 
 
 def test_a_full_disk_is_counted_and_tried_again_after_a_minute(tmp_path, monkeypatch):
     now = [0.0]
-    last_good = LastGood(tmp_path, lambda: now[0])
+    last_good = LastGood(tmp_path, "unix://a", lambda: now[0])
     last_good.keep(of(1), lambda: None)
     with monkeypatch.context() as patched:
         patched.setattr("app.whole_files.os.fsync", _full)
@@ -85,7 +85,7 @@ def _full(_):
 
 
 def test_one_process_writes_and_the_next_takes_over(tmp_path):
-    first, second = LastGood(tmp_path), LastGood(tmp_path)
+    first, second = LastGood(tmp_path, "unix://a"), LastGood(tmp_path, "unix://a")
     first.keep(of(1), lambda: None)
     (tmp_path / ".left-by-a-killed-one.tmp").touch()
 
@@ -99,16 +99,38 @@ def test_one_process_writes_and_the_next_takes_over(tmp_path):
     second.close()
 
 
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("unix:///tmp/b", True),
+        ("redis://a", False),
+        ("redis://b/0", False),
+        ("rediss://user:secret@a:6379/0", False),
+    ],
+)
+def test_maps_of_another_store_are_left_alone(tmp_path, other, same, caplog):
+    keep(tmp_path, 1)
+
+    assert (LastGood(tmp_path, other).read() == of(1)) == same
+    assert "secret" not in caplog.text
+
+
+def test_a_store_is_known_by_its_address_and_database():
+    urls = ("redis://a", "redis://a:6379/0", "rediss://user:secret@a:6379/")
+    assert {store_of(url) for url in urls} == {"a:6379/0"}
+    assert store_of("redis://a/1") == "a:6379/1"
+
+
 def test_requests_have_their_turn_while_it_is_written(tmp_path):
     pauses = []
     large = Published("000001-ab", 1, 1, {"click": bytes(2**20)}, {})
-    last_good = LastGood(tmp_path)
+    last_good = LastGood(tmp_path, "unix://a")
 
     last_good.keep(large, lambda: pauses.append(None))
     last_good.close()
 
     assert len(pauses) >= 4
-    assert unpacked(b"".join(packed(large))) == large
+    assert unpacked(b"".join(packed(large, "unix")), "unix") == large
 
 
 @pytest.fixture
@@ -122,7 +144,11 @@ def kept(settings, redis_url, atlas):
     with serving(settings, redis_url) as service:
         older = service.publish({"click": Atlas.empty()})
         newer = service.publish({"click": atlas})
-        eventually(lambda: getattr(LastGood(settings.snapshot_dir).read(), "version", "") == newer)
+        eventually(
+            lambda: (
+                getattr(LastGood(settings.snapshot_dir, "unix://a").read(), "version", "") == newer
+            )
+        )
     return older, newer
 
 
