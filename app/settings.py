@@ -109,7 +109,13 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(
         Path("sirocco-data"),
-        description="Where the embedded server, the click log and the signing key are kept.",
+        description="Where the embedded server, the click log, the signing key and the last good"
+        " maps are kept.",
+    )
+    snapshot_dir: Path | None = Field(
+        None,
+        description="Where this host keeps the last good maps, to start from when Redis is away or"
+        " damaged; unset keeps them in `last-good` under the data directory, `off` nowhere.",
     )
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port of the API; 0 takes a free one.")
@@ -320,6 +326,13 @@ class Settings(BaseSettings):
     def click_log(self) -> str:
         """Where the click log is kept: a path or a URL."""
         return self.click_log_url or str(self.data_dir / "click-log")
+
+    @property
+    def last_good_dir(self) -> Path | None:
+        """Where the last good maps are kept; None for nowhere."""
+        if str(self.snapshot_dir) == "off":
+            return None
+        return self.snapshot_dir or self.data_dir / "last-good"
 
     @property
     def ttl_seconds(self) -> int:

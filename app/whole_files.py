@@ -1,6 +1,7 @@
 """Files that stand there whole or not at all."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -22,3 +23,43 @@ def whole_file(path: Path, exit_code: int = BAD_INPUT) -> Iterator[Path]:
         raise CommandError(f"{path}: {error.strerror or error}", exit_code) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_durably(path: Path, pieces: Iterable[bytes]) -> None:
+    """Replace the file in one step; on return it outlives a crash of the machine. Only its owner
+    can read it. Raises OSError, and leaves nothing behind, where it cannot be written."""
+    _make_folder(path.parent)
+    # Two that write one file must not share a temporary one: either could publish half of it.
+    temporary = path.with_name(f".{uuid4().hex}.tmp")
+    try:
+        _write_through(temporary, pieces)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in it outlive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_through(path: Path, pieces: Iterable[bytes]) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _make_folder(folder: Path) -> None:
+    """Like mkdir -p, but the new folders outlive a crash too."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(0o700, exist_ok=True)
+        sync_folder(folder.parent)

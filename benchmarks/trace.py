@@ -91,7 +91,7 @@ def traces() -> dict[str, Calls]:
 def _service(store: Store) -> Iterator[tuple[Tracer, HTTPConnection]]:
     """A service in a thread that is traced, and a connection to it."""
     tracer = Tracer()
-    server = server_of(load_settings(port=0), store.url)
+    server = server_of(load_settings(port=0, snapshot_dir="off"), store.url)
 
     def run() -> None:
         tracer.watch()

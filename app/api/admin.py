@@ -19,7 +19,7 @@ from app.api.hot_path import JSON, read_body, request_body
 from app.api.maps import After, Limit, TargetQuery, known_target, page_of, target_fit
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
-from app.events.admission import OpenTimes, Untimely
+from app.events.admission import OpenTimes, Untimely, iso
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.strict_json import ValidationError, decode, show
@@ -29,6 +29,8 @@ router = APIRouter(prefix="/v1/admin", tags=["admin"])
 
 RETRAIN: Final = "retrain"
 TRAIN: Final = "train"
+APPROVE: Final = "approve"
+REJECT: Final = "reject"
 _MOST_CAMPAIGNS: Final = 10_000
 
 
@@ -38,6 +40,7 @@ class RetrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     target: str | None = None
     campaigns: list[str] | None = None
     as_of: Annotated[Time, Meta(description="The end of the window.")] | None = None
+    allow_past: Annotated[bool, Meta(description="Allow an `as_of` before the window.")] = False
 
 
 class TrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
@@ -56,6 +59,7 @@ _RULES: Final = {
     "campaigns": "must be an array of strings",
     "campaigns[]": "must be a string",
     "as_of": "must be a time: RFC 3339 with a time zone, or epoch seconds",
+    "allow_past": "must be true or false",
 }
 
 
@@ -70,6 +74,8 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
     wanted, content = await _wanted(request, given, _RETRAIN, targets, "a target")
     if wanted.campaigns is not None:
         content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
+    if "as_of" in content and not wanted.allow_past:
+        await run_in_threadpool(_check_in_window, given, content["as_of"])
     return await _queued(given, RETRAIN, content)
 
 
@@ -96,14 +102,36 @@ def show_job(given: Given, job_id: str) -> dict[str, Any]:
 
 @router.get("/versions")
 def list_versions(given: Given) -> dict[str, Any]:
-    """The versions kept, newest first; the one that this process serves, and what made its maps."""
+    """The versions kept, newest first; the one that this process serves, what made its maps, and
+    the one that waits for approval (`held`), if there is one."""
     snapshot = given.refresher.current
     made = {target: target_fit(snapshot, target)["calibrator"] for target in snapshot.atlases}
     return {
         "serving": snapshot.version,
         "calibrators": made,
         "versions": given.versions.history(),
+        "held": given.versions.held(),
     }
+
+
+@router.post("/versions/{version}/approve", status_code=HTTPStatus.ACCEPTED)
+async def approve_version(given: Given, version: str) -> JSONResponse:
+    """Queue bringing the version that is held into force."""
+    return await _decided(given, APPROVE, version)
+
+
+@router.post("/versions/{version}/reject", status_code=HTTPStatus.ACCEPTED)
+async def reject_version(given: Given, version: str) -> JSONResponse:
+    """Queue dropping the version that is held."""
+    return await _decided(given, REJECT, version)
+
+
+async def _decided(given: Resources, decision: str, version: str) -> JSONResponse:
+    """The one place where an operator's decision on a held version is taken in."""
+    held = await run_in_threadpool(given.versions.held)
+    if held is None or held["version"] != version:
+        raise not_found(f"version = {show(version)}: is not held for approval")
+    return await _queued(given, decision, {"version": version})
 
 
 async def given_body(request: Request, given: Given) -> bytes:
@@ -154,6 +182,21 @@ def _moment(as_of: Time | None, settings: Settings) -> dict[str, Any]:
         return {"as_of": times.check("as_of", as_of)}
     except Untimely:
         raise ValidationError("as_of", "must not be in the future", str(as_of)) from None
+
+
+def _check_in_window(given: Resources, as_of: float) -> None:
+    """Raises ValidationError on a moment before the window that ends now: maps of the past would
+    take the place of those in force. By the events' clock `now` is the end of their newest hour."""
+    settings, now = given.settings, time.time()
+    if settings.clock == "event":
+        hours = [hour for name in settings.targets for hour in given.bins.hours(name)]
+        now = (max(hours, default=-1) + 1) * float(SECONDS_PER_HOUR)
+    if as_of < now - settings.window_hours * SECONDS_PER_HOUR:
+        rule = (
+            f"must be within SIROCCO_WINDOW_HOURS ({settings.window_hours}) before {iso(now)},"
+            " unless allow_past is true"
+        )
+        raise ValidationError("as_of", rule, iso(as_of))
 
 
 _MINUTE: Final = 60.0

@@ -1,7 +1,7 @@
 """Whether the process lives, whether it should get traffic, and what it measures."""
 
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, RedirectResponse, Response
@@ -15,9 +15,8 @@ _STARTING: Final = "starting"
 _READY: Final = "ready"
 _DEGRADED: Final = "degraded"
 _DRAINING: Final = "draining"
-# A single failure is mended by the next try, a minute later; a second one in a row seldom is.
-_FAILED_REFITS: Final = 2
-_NO_TRAFFIC: Final = {_STARTING, _DRAINING}
+_NOT_READY: Final = "not-ready"
+_NO_TRAFFIC: Final = {_STARTING, _NOT_READY, _DRAINING}
 
 
 @router.get("/healthz")
@@ -27,15 +26,22 @@ async def healthz() -> dict[str, str]:
 
 
 @router.get(
-    "/readyz", responses={503: {"description": "The store was never reached, or the end is near."}}
+    "/readyz",
+    responses={
+        503: {
+            "description": "Nothing to serve: the store was never reached, or has no whole version."
+        }
+    },
 )
 async def readyz(given: Given) -> JSONResponse:
-    """`ready`; or `degraded`, and the `reason`: the store is away (`store-away`) and events are
-    refused, or refits fail again and again (`refits-failing`). Calibration goes on in both."""
-    status, reason = _status(given)
+    """`ready`; or `degraded`, with `reasons`, of which `reason` is the first. Calibration goes on
+    in both. `not-ready`: there were maps once, and none of them can be read."""
+    status, reasons = _status(given)
     code = HTTPStatus.SERVICE_UNAVAILABLE if status in _NO_TRAFFIC else HTTPStatus.OK
-    content = {"status": status, "version": given.refresher.current.version}
-    return JSONResponse(content | ({"reason": reason} if reason else {}), code)
+    content: dict[str, Any] = {"status": status, "version": given.refresher.current.version}
+    if reasons:
+        content |= {"reason": reasons[0], "reasons": reasons}
+    return JSONResponse(content, code)
 
 
 @router.get("/metrics", response_class=Response)
@@ -50,15 +56,11 @@ async def root() -> RedirectResponse:
     return RedirectResponse("/docs")
 
 
-def _status(resources: Resources) -> tuple[str, str | None]:
-    """The status, and the reason where it is degraded."""
+def _status(resources: Resources) -> tuple[str, list[str]]:
+    """The status, and the reasons where it is not as it should be."""
     refresher = resources.refresher
     if resources.status.table.draining:
-        return _DRAINING, None
-    if not refresher.store_seen:
-        return _STARTING, None
-    if not refresher.store_up:
-        return _DEGRADED, "store-away"
-    if refresher.failed_refits >= _FAILED_REFITS:
-        return _DEGRADED, "refits-failing"
-    return _READY, None
+        return _DRAINING, []
+    if not refresher.may_serve:
+        return (_NOT_READY, refresher.reasons) if refresher.store_seen else (_STARTING, [])
+    return (_DEGRADED if refresher.reasons else _READY), refresher.reasons

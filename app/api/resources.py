@@ -12,11 +12,13 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.bins import BinsStore
 from app.storage.clicks import ClickRules
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import EventLog
@@ -40,6 +42,7 @@ class Resources:
     refresher: Refresher
     event_log: EventLog
     versions: Versions
+    bins: BinsStore
     jobs: Jobs
     overrides: Overrides
     metrics: Metrics
@@ -57,8 +60,14 @@ class Resources:
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
         heartbeat = Heartbeat(client, settings.ttl_seconds)
+        folder = settings.last_good_dir
         refresher = Refresher(
-            versions, Notices(client), settings.known_targets, settings.refresh_seconds, heartbeat
+            versions,
+            Notices(client),
+            settings.known_targets,
+            settings.refresh_seconds,
+            heartbeat,
+            None if folder is None else LastGood(folder, redis_url),
         )
         layout = MetricLayout.of(routes, settings.known_targets)
         counters = slot.counters(layout)
@@ -72,6 +81,7 @@ class Resources:
             refresher,
             EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
             versions,
+            BinsStore(client, settings.ttl_seconds),
             Jobs(client),
             Overrides(client),
             metrics,

@@ -13,18 +13,21 @@ from dataclasses import dataclass, field
 from time import monotonic, process_time, sleep, thread_time
 from typing import Any, Final, Self
 
+from app.api.last_good import LastGood
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.lease import Heartbeat
-from app.storage.versions import Notices, Published, Versions
+from app.storage.versions import Notices, Published, Versions, number_of
 from calibrators import Atlas
+
+NO_VERSION: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One version in memory; immutable, so that a reader never sees half of another."""
 
-    version: str = "none"
+    version: str = NO_VERSION
     as_of: float | None = None
     published_at: float | None = None
     atlases: Mapping[str, Atlas] = field(default_factory=dict)
@@ -57,6 +60,16 @@ class Snapshot:
             report=published.report,
             **_complete(published.atlases, targets, before, pause),
         )
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether any target has a map; without, all are served by the identity."""
+        return any(len(atlas) or atlas.target_map for atlas in self.atlases.values())
+
+    @property
+    def restored(self) -> bool:
+        """Whether the store had lost its versions, and this one was put back."""
+        return "restored_at" in self.report
 
     def age(self, now: float) -> float | None:
         """Seconds since this version was published; None before the first."""
@@ -142,13 +155,19 @@ _JOIN_SECONDS: Final = 5.0
 _SWITCH_SECONDS: Final = 0.0005
 
 
+_FAILED_REFITS: Final = 2
+"""A single failure is mended by the next try, a minute later; a second one in a row seldom is."""
+
+
 class Refresher:
     """Serves `current` while it watches the versions: it looks at every notice of a new one, and
     every `pause_seconds`, because a notice may be missed.
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
-    counted, and the one before it stays. With every look it reads the `heartbeat`, so that nobody
-    who asks how many refits in a row have failed (`failed_refits`) waits for the store.
+    counted, and the one before it stays; where there is none yet, the newest whole one of the store
+    or of `last_good`, the files of this host, is served. A store that has lost its versions gets
+    the present one back. With every look it reads the `heartbeat`, so that nobody who asks how
+    refits go (`failed_refits`, `held`) waits for the store.
     """
 
     def __init__(
@@ -158,12 +177,15 @@ class Refresher:
         targets: Sequence[str],
         pause_seconds: float,
         heartbeat: Heartbeat | None = None,
+        last_good: LastGood | None = None,
     ) -> None:
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
         self.store_up = False
         self.refused_versions = 0
         self.failed_refits = 0
+        self.held = False
+        self.last_good = last_good
         self._versions = versions
         self._notices = notices
         self._published: Published | None = None
@@ -171,12 +193,32 @@ class Refresher:
         self._pause_seconds = pause_seconds
         self._heartbeat = heartbeat
         self._refused: str | None = None
+        # Why the version in force is not what is served.
+        self._fallback: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether there are maps to serve, or there never were any."""
+        return self.current.version != NO_VERSION or (self.store_seen and not self._fallback)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the service is worse than it should be; the first matters most."""
+        amiss = {
+            "store-away": not self.store_up,
+            self._fallback or "": self._fallback,
+            "store-emptied": self.current.restored,
+            "refits-failing": self.failed_refits >= _FAILED_REFITS,
+            "refit-held": self.held,
+        }
+        return [reason for reason, is_so in amiss.items() if is_so]
 
     def start(self) -> None:
         """Look once, so that what is published is served from the first request on; then watch."""
         sys.setswitchinterval(_SWITCH_SECONDS)
+        self._take_last_good()
         self.refresh()
         self._thread.start()
 
@@ -185,13 +227,15 @@ class Refresher:
         self._stopping.set()
         self._notices.close()
         self._thread.join(_JOIN_SECONDS)
+        if self.last_good is not None:
+            self.last_good.close()
 
     def refresh(self) -> None:
         """Look once, and take the version in force if it is another; never raises."""
         try:
-            self._take(self._versions.current())
+            self._look(self._versions.current())
             self._found_store(True)
-            self._count_failed_refits()
+            self._read_heartbeat()
         except StorageUnavailable as error:
             self._found_store(False, str(error))
         except Exception:
@@ -200,32 +244,99 @@ class Refresher:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._keep()
             self._notices.wait(self._pause_seconds)
             self.refresh()
         self._notices.release()
 
-    def _take(self, version: str | None) -> None:
-        if version is None or version in (self.current.version, self._refused):
-            return
+    def _look(self, version: str | None) -> None:
+        if version == self.current.version:
+            self._fallback = None
+        elif version is not None and version != self._refused:
+            self._take(version)
+        elif version is None and (
+            self.current.version != NO_VERSION or self._versions.any_published()
+        ):
+            self._fall_back("version-missing")
+            self._restore(None)
+
+    def _take(self, version: str) -> None:
         try:
-            pause = Pace(seconds_of_others)
-            published = self._versions.load(version, self._published, pause)
-            self.current = Snapshot.of(published, self._targets, self.current, pause)
-            self._published = published
+            published, snapshot = self._load(version)
         except UnknownVersion:
-            # It was dropped between the two reads: the next look finds its successor.
-            return
+            # It was dropped between the two reads, and the next look finds its successor; or it is
+            # lost.
+            self._refused = version
+            self._fall_back("version-missing")
         except (CorruptVersion, ValueError) as error:
             self._refuse(version, error)
+            self._fall_back("version-damaged")
         else:
-            logger.info("serving version %s", version)
+            if not self._is_lost_by(snapshot) or not self._restore(version):
+                self._serve(published, snapshot)
+
+    def _load(self, version: str) -> tuple[Published, Snapshot]:
+        pause = Pace(seconds_of_others)
+        published = self._versions.load(version, self._published, pause)
+        return published, Snapshot.of(published, self._targets, self.current, pause)
+
+    def _serve(self, published: Published, snapshot: Snapshot) -> None:
+        self.current, self._published, self._fallback = snapshot, published, None
+        logger.info("serving version %s", snapshot.version)
+
+    def _fall_back(self, reason: str) -> None:
+        """Serve the newest whole version of the store, if what is served is older."""
+        served = self.current.published_at
+        for entry in self._versions.history():
+            if served is not None and entry["published_at"] <= served:
+                break
+            try:
+                self._serve(*self._load(entry["version"]))
+                break
+            except (CorruptVersion, UnknownVersion, ValueError) as error:
+                logger.error("left out %s: %s", entry["version"], error)
+        self._fallback = reason
+
+    def _is_lost_by(self, found: Snapshot) -> bool:
+        """Whether the store has lost the version that is served, and what it has in force now comes
+        from none, or from a host that knew less."""
+        served = self.current
+        older = number_of(found.version) < number_of(served.version)
+        if not older or not served.has_maps or (found.has_maps and not found.restored):
+            return False
+        return all(entry["version"] != served.version for entry in self._versions.history())
+
+    def _restore(self, found: str | None) -> bool:
+        """Put back what is served, in the place of what the store has in force."""
+        if self._published is None or not self.current.has_maps:
+            return False
+        version = self._versions.restore(self._published, found, time.time())
+        if version is not None:
+            logger.error("the store had lost %s: it is back as %s", self.current.version, version)
+            self._serve(*self._load(version))
+        return True
+
+    def _take_last_good(self) -> None:
+        published = self.last_good.read() if self.last_good else None
+        if published is None or not set(self._targets).intersection(published.atlases):
+            return
+        try:
+            self._serve(published, Snapshot.of(published, self._targets, self.current))
+            self._fallback = "serving-last-good"
+        except ValueError as error:
+            logger.error("left out the last good maps, %s: %s", published.version, error)
+
+    def _keep(self) -> None:
+        """After the version is in force, so that its requests wait for no disk."""
+        if self.last_good and self._published and self.current.has_maps:
+            self.last_good.keep(self._published, Pace(seconds_of_others))
 
     def _refuse(self, version: str, error: Exception) -> None:
         self._refused = version
         self.refused_versions += 1
         logger.error("refused %s, still serving %s: %s", version, self.current.version, error)
 
-    def _count_failed_refits(self) -> None:
+    def _read_heartbeat(self) -> None:
         try:
             state = self._heartbeat.read() if self._heartbeat else None
         except StorageUnavailable:
@@ -233,6 +344,7 @@ class Refresher:
             state = None
         failed = (state or {}).get("consecutive_failures")
         self.failed_refits = failed if isinstance(failed, int) else 0
+        self.held = bool((state or {}).get("held"))
 
     def _found_store(self, up: bool, reason: str = "") -> None:
         if not up and (self.store_up or not self.store_seen):

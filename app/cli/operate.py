@@ -8,7 +8,7 @@ import typer
 
 from app.cli import options
 from app.cli.console import note, print_json, print_line
-from app.errors import CommandError
+from app.errors import FAILED, CommandError
 
 if TYPE_CHECKING:
     from app.cli.serving.client import ServiceClient
@@ -140,35 +140,67 @@ _PASSED = "passed"
 _HELD_BACK = ("kept", "parent", "bounded")
 
 
+_Version = Annotated[
+    str | None,
+    typer.Argument(help="The version to approve or reject.", show_default="the one that is held"),
+]
+_Approve = Annotated[
+    bool, typer.Option("--approve", help="Bring maps that wait for approval into force.")
+]
+_Reject = Annotated[bool, typer.Option("--reject", help="Drop maps that wait for approval.")]
+_AllowPast = Annotated[
+    bool, typer.Option("--allow-past", help="Allow an --as-of before the window that ends now.")
+]
+
+
 def retrain(
+    version: _Version = None,
     url: options.RunningUrl = _URL,
     target: _OneTarget = None,
     campaign: _Campaigns = None,
     as_of: _AsOf = None,
+    allow_past: _AllowPast = False,
     pccem: _Pccem = False,
+    approve: _Approve = False,
+    reject: _Reject = False,
     timeout: _Timeout = 300.0,
     json: options.Json = False,
 ) -> None:
     """Ask a running service for a refit now, and wait for its new version.
 
     The service also refits by itself, soon after every full hour, and trains the
-    post-click models of delayed targets soon after every midnight (UTC).
+    post-click models of delayed targets soon after every midnight (UTC). A refit
+    unlike all before it is held until it is approved.
 
     [bold]Examples[/bold]
 
       sirocco retrain
+      sirocco retrain --approve
       sirocco retrain --target click --as-of 2026-03-01T12:00:00Z
       sirocco retrain --pccem --target conversion
     """
     if pccem and campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
+    if (approve and reject) or (version is not None and not (approve or reject)):
+        raise CommandError("give --approve or --reject, and a version only with one of them")
     given = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
     request = {field: value for field, value in given.items() if value is not None}
+    request |= {"allow_past": True} if allow_past else {}
     with _service(url) as client:
-        job = client.train(request) if pccem else client.retrain(request)
+        if approve or reject:
+            job = client.decide(version or _held(client), "approve" if approve else "reject")
+        else:
+            job = client.train(request) if pccem else client.retrain(request)
         if timeout:
-            job = client.finished(job, timeout)
+            job = client.finished(job, timeout, lambda progress: note(f"the worker: {progress}"))
     _show_job(job, as_json=json)
+
+
+def _held(client: "ServiceClient") -> str:
+    held = client.held()
+    if held is None:
+        raise CommandError("no version waits for approval", FAILED)
+    return str(held["version"])
 
 
 def _time(text: str | None) -> float | str | None:
@@ -186,9 +218,24 @@ def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
         note(f"job {job['id']} is {job['status']}")
     elif job["kind"] == "train":
         _show_models(job["result"]["targets"])
+    elif job["kind"] == "reject":
+        print_line(f"{job['result']['rejected']} is dropped")
     else:
-        print_line(f"version {job['result']['version']} is out")
-        _show_fits(job["result"]["targets"])
+        _show_version(job["result"])
+
+
+def _show_version(result: dict[str, Any]) -> None:
+    """What is out, and what waits for approval; CommandError where something does."""
+    if result["version"] is not None:
+        print_line(f"version {result['version']} is out")
+        _show_fits(result["targets"])
+    if held := result.get("held"):
+        why = ", ".join(f"{target}: {reason}" for target, reason in held["reasons"].items())
+        raise CommandError(
+            f"held for approval ({why}): `sirocco retrain --approve {held['version']}` brings it"
+            " into force",
+            FAILED,
+        )
 
 
 def _show_fits(targets: dict[str, dict[str, Any]]) -> None:

@@ -1,56 +1,17 @@
 """A folder of files on this machine or in an object store, through pyarrow.fs: whole files only."""
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from app.click_log.errors import ClickLogUnavailable, reaching_the_click_log
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace the file in one step; on return it outlives a crash of the machine."""
-    _make_folder(path.parent)
-    # Two that write one file must not share a temporary one: either could publish half of it.
-    temporary = path.with_name(f".{uuid4().hex}.tmp")
-    try:
-        _write_through(temporary, data)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _make_folder(folder: Path) -> None:
-    """Like mkdir -p, but the new folders outlive a crash too."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
+from app.whole_files import write_durably
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
@@ -95,7 +56,7 @@ class Folder:
     def write(self, path: str, data: bytes) -> None:
         """Make or replace a file."""
         if self._local:
-            write_durably(Path(self._full(path)), data)
+            write_durably(Path(self._full(path)), [data])
         else:
             self._upload(self._full(path), data)
 

@@ -18,7 +18,8 @@ LIFE_SECONDS = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job; times are epoch seconds, `result` or `error` is set once it has finished."""
+    """One job; times are epoch seconds, `result` or `error` is set once it has finished, and
+    `progress` says what is being done until then."""
 
     id: str
     kind: str
@@ -29,6 +30,7 @@ class Job:
     finished_at: float | None = None
     result: dict[str, Any] | None = None
     error: str | None = None
+    progress: str | None = None
 
 
 class Jobs:
@@ -70,6 +72,12 @@ class Jobs:
         return None if job_id is None else self.get(job_id.decode())
 
     @reaching_the_store()
+    def advance(self, job_id: str, progress: str) -> None:
+        """Say what a running job is at."""
+        if self._client.exists(keys.job(job_id)):
+            self._client.hset(keys.job(job_id), "progress", progress)
+
+    @reaching_the_store()
     def finish(
         self,
         job_id: str,
@@ -108,6 +116,7 @@ def _job(job_id: str, text: dict[str, str]) -> Job:
         _time(text.get("finished_at")),
         orjson.loads(text.get("result", "null")),
         text.get("error"),
+        None if "finished_at" in text else text.get("progress"),
     )
 
 

@@ -27,6 +27,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:history                list of the versions kept, newest first
     sirocco:{maps}:sequence               counter of versions
     sirocco:{maps}:version:<version>      hash: manifest, report, chunks of atlases
+    sirocco:{maps}:held                   which version waits for approval, and why; lives for a day
     sirocco:{maps}:published              channel: notice of each new version
     sirocco:{maps}:lease:<name>           the token of who holds the lease
     sirocco:{maps}:fence:<name>           counter of leases granted
@@ -58,6 +59,7 @@ SHARDS = 16
 CURRENT = "sirocco:{maps}:current"
 HISTORY = "sirocco:{maps}:history"
 SEQUENCE = "sirocco:{maps}:sequence"
+HELD = "sirocco:{maps}:held"
 PUBLISHED = "sirocco:{maps}:published"
 JOBS_QUEUED = "sirocco:{maps}:jobs:queued"
 JOBS_RUNNING = "sirocco:{maps}:jobs:running"

@@ -8,6 +8,9 @@ bytes of its SHA-256. Post-click models are stored in the same way.
 
 Which versions are kept is the rule of `beyond_retention`. Of each new one API processes get a
 notice, which spares a poll, and no more.
+
+A version may also be held: the maps of some targets, stored for a day without being in force, until
+an operator approves or rejects them, or a later refit takes their place. There is one at most.
 """
 
 import logging
@@ -30,6 +33,7 @@ from app.storage.lease import LeaseToken
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 
 STAGED_SECONDS = 900
+HELD_SECONDS = 24 * 3600
 _SEAL_BYTES = 32
 _LEASE_LOST, _STAGING_EXPIRED = 1, 2
 
@@ -115,6 +119,12 @@ def beyond_retention(history: Sequence[Mapping[str, Any]]) -> list[str]:
     return [entry["version"] for entry in reversed(older)]
 
 
+def number_of(version: str | None) -> int:
+    """The running number that a version's id begins with; -1 of none."""
+    number = (version or "").partition("-")[0]
+    return int(number) if number.isdecimal() else -1
+
+
 def _served_hour(entry: Mapping[str, Any]) -> float:
     """The first hour whose beginning is not before as_of."""
     served: float = -(-entry["as_of"] // _HOUR_SECONDS)
@@ -150,6 +160,7 @@ class Versions:
         self._kept = kept
         self._chunk_bytes = chunk_bytes
         self._publish = client.register_script(lua("publish_version"))
+        self._restore = client.register_script(lua("restore_version"))
 
     @reaching_the_store()
     def publish(
@@ -167,6 +178,80 @@ class Versions:
         not held any more.
         """
         number = self._client.incr(keys.SEQUENCE)
+        manifest = self._staged(number, as_of, published_at, atlases, report)
+        dropped_first = beyond_retention([manifest, *self.history()])
+        self._bring_into_force(lease_token, manifest["version"], dropped_first)
+        return str(manifest["version"])
+
+    @reaching_the_store()
+    def hold(
+        self,
+        as_of: float,
+        held_at: float,
+        atlases: Mapping[str, bytes],
+        report: dict[str, Any],
+        why: Mapping[str, Any],
+    ) -> str:
+        """Store a version for a day without bringing it into force, in the place of one that was
+        held before; `why` is what `held` tells besides its id and times. Returns its id."""
+        self.reject()
+        number = self._client.incr(keys.SEQUENCE)
+        version = str(self._staged(number, as_of, held_at, atlases, report)["version"])
+        self._client.expire(keys.version(version), HELD_SECONDS)
+        about = {"schema_version": SCHEMA_VERSION, "version": version, "as_of": as_of}
+        entry = pack_manifest({**about, "held_at": held_at, **why})
+        self._client.set(keys.HELD, entry, ex=HELD_SECONDS)
+        return version
+
+    @reaching_the_store()
+    def held(self) -> dict[str, Any] | None:
+        """What waits for approval: version, as_of, held_at and why; None where nothing does."""
+        data = self._client.get(keys.HELD)
+        try:
+            return None if data is None else _manifest("held", as_bytes(data))
+        except (CorruptVersion, ValueError) as error:
+            _log.error("what is held cannot be read: %s", error)
+            return None
+
+    @reaching_the_store()
+    def reject(self) -> None:
+        """Drop what is held."""
+        held = self.held()
+        if held is not None:
+            self._client.unlink(keys.version(held["version"]))
+        self._client.delete(keys.HELD)
+
+    @reaching_the_store()
+    def restore(self, published: Published, found: str | None, now: float) -> str | None:
+        """Bring back into force what a store that was emptied has lost, under the next number, its
+        report marked with `restored_at`. `found` is what the store has in force; returns None, and
+        changes nothing, where that is not so any more."""
+        sequence = as_text(self._client.get(keys.SEQUENCE) or "")
+        number = max(number_of(sequence), number_of(published.version)) + 1
+        report = {**published.report, "restored_at": now}
+        times = published.as_of, published.published_at
+        manifest = self._staged(number, *times, published.atlases, report)
+        version = str(manifest["version"])
+        names = [keys.CURRENT, keys.SEQUENCE, keys.HISTORY, keys.version(version)]
+        arguments: list[str | int] = [
+            found or "",
+            sequence,
+            number,
+            version,
+            self._kept,
+            keys.PUBLISHED,
+        ]
+        return version if self._restore(keys=names, args=arguments) else None
+
+    def _staged(
+        self,
+        number: int,
+        as_of: float,
+        published_at: float,
+        atlases: Mapping[str, bytes],
+        report: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The manifest of a version that is written, but not in force."""
         version = f"{number:06d}-{_digest(atlases)[:8]}"
         packed_report = orjson.dumps(report, option=orjson.OPT_SERIALIZE_NUMPY)
         manifest = {
@@ -182,15 +267,18 @@ class Versions:
         for target, data in atlases.items():
             chunks = enumerate(chunks_of(data, self._chunk_bytes))
             stage(self._client, key, {f"{target}:{place}": chunk for place, chunk in chunks})
-        dropped_first = beyond_retention([manifest, *self.history()])
-        self._bring_into_force(lease_token, version, dropped_first)
-        return version
+        return manifest
 
     @reaching_the_store()
     def current(self) -> str | None:
         """The id of the version in force, in one cheap read; None before the first."""
         version = self._client.get(keys.CURRENT)
         return None if version is None else as_text(version)
+
+    @reaching_the_store()
+    def any_published(self) -> bool:
+        """Whether there ever was a version in force, as far as the store knows."""
+        return bool(self._client.exists(keys.CURRENT, keys.HISTORY))
 
     @reaching_the_store()
     def manifest(self, version: str) -> dict[str, Any]:

@@ -32,6 +32,11 @@ class CachedVersion:
             targets={name: self.targets[name] for name in targets if name in self.targets},
         )
 
+    def beside(self, other: "CachedVersion") -> "CachedVersion":
+        """What both hold, of different targets; the moment is its own."""
+        atlases = {**self.atlases, **other.atlases}
+        return CachedVersion(self.as_of, atlases, {**self.targets, **other.targets})
+
 
 class AtlasCache:
     """Loads a version once; holds the last few."""
@@ -44,7 +49,7 @@ class AtlasCache:
         """The version, or None when it is damaged or not kept any more."""
         if version not in self._held:
             try:
-                self.put(version, self._load(version))
+                self.put(version, self.load(version))
             except (CorruptVersion, UnknownVersion, ValueError) as error:
                 _log.error("version %s cannot be read: %s", version, error)
                 return None
@@ -74,7 +79,9 @@ class AtlasCache:
         while len(self._held) > _KEPT:
             self._held.popitem(last=False)
 
-    def _load(self, version: str) -> CachedVersion:
+    def load(self, version: str) -> CachedVersion:
+        """The version, which is not held in memory; raises CorruptVersion, UnknownVersion, and
+        ValueError on an atlas that cannot be read."""
         published = self._versions.load(version)
         atlases = {target: Atlas.from_bytes(data) for target, data in published.atlases.items()}
         return CachedVersion(published.as_of, atlases, published.report.get("targets", {}))

@@ -128,11 +128,13 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DelayedRefit:
-    """The maps of a target, if it has any, its report, and what the guard held back just now."""
+    """The maps of a target, if it has any, its report, what the guard held back just now, and why
+    all of it waits for approval, if it does."""
 
     atlas: Atlas | None
     report: Report
     held: Mapping[str, int] = field(default_factory=dict)
+    held_because: str | None = None
 
 
 class DelayedTargets:
@@ -202,7 +204,7 @@ class DelayedTargets:
             "matured": recent.cached.trained.report["matured"],
             "days": self._days(recent, before, as_of, window),
         }
-        return DelayedRefit(outcome.atlas, report, outcome.held)
+        return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
 
     def train(
         self, target: str, as_of: float, lease_token: LeaseToken, now: Callable[[], float]

@@ -11,7 +11,7 @@ from typing import Any
 from app.settings import Settings, groups_of
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
 from calibrators.bins.history import History
-from calibrators.guard import Guarded, guard
+from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign
 from calibrators.methods.sufficiency import Reason
@@ -219,6 +219,7 @@ def counted(names: Iterable[str]) -> dict[str, int]:
 
 
 PASSED = "passed"
+_DAY_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,16 +243,28 @@ class RefitTask:
     own: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def moves(self) -> list[float]:
+        """By how much the maps have moved at each refit of late."""
+        return list(self.before.get("moves", ()))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RefitOutcome:
-    """What goes out, and the report's part about it."""
+    """What goes out, and the report's part about it; `change` is None where nothing is to be
+    approved: without the guard, and of campaigns that an operator named."""
 
     order: RefitTask
     calibrator: str
     candidate: Candidate
     atlas: Atlas
     guarded: Guarded | None
+    change: RefitChange | None = None
+
+    @property
+    def held_because(self) -> str | None:
+        """Why the maps wait for approval, if they do."""
+        return None if self.change is None else self.change.held_because()
 
     @property
     def held(self) -> Mapping[str, int]:
@@ -270,6 +283,7 @@ class RefitOutcome:
             "overrides": dict(self.order.own),
             "guard": None if self.guarded is None else _guard_counts(self.guarded),
             "method": dict(self.candidate.notes),
+            "moves": self.order.moves if self.change is None else self.change.accepted,
         }
 
     def decided(self, top: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -300,7 +314,8 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         candidate = fitting.whole(order.target, history, order.own)
         guarded = _guarded(candidate, order.compared, history)
         atlas = candidate.atlas if guarded is None else guarded.atlas
-        return RefitOutcome(order, calibrator, candidate, atlas, guarded)
+        change = _change(order, candidate, atlas, history)
+        return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
@@ -327,6 +342,27 @@ def _guarded_of(
     ]
     atlas, trial = only(candidate.atlas, campaigns), only(candidate.trial, campaigns)
     return guard(atlas, trial, None if compared is None else only(compared, campaigns), newest)
+
+
+def _change(
+    order: RefitTask, candidate: Candidate, atlas: Atlas, history: History
+) -> RefitChange | None:
+    if candidate.trial is None or order.in_force is None:
+        return None
+    move = _move(order.in_force, atlas, history)
+    traffic = {row["campaign"]: row["n"] for row in order.before.get("top", ())}
+    return RefitChange(order.in_force, candidate.atlas, move, order.moves, traffic)
+
+
+def _move(before: Atlas, after: Atlas, history: History) -> float | None:
+    """On the newest hour; on those of a day where that had no traffic, so that an hour without any
+    does not let everything pass."""
+    behind = history.newest + 1
+    for hours in (1, _DAY_HOURS):
+        move = mean_move(history.windows(behind - hours, behind), before, after)
+        if move is not None:
+            return move
+    return None
 
 
 def _guard_counts(guarded: Guarded) -> dict[str, Any]:

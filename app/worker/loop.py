@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import floor
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Lock, Thread, current_thread, main_thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ import redis
 
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.bins import BinsStore
-from app.storage.errors import LeaseLost, StorageUnavailable
+from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.models import Models
@@ -56,6 +56,9 @@ class Schedule:
         if self.settings.clock == "event" or now < self._not_before or newest <= self._reached:
             return []
         last = self._last_as_of()
+        if (held := self.versions.held()) is not None:
+            # It is done, whatever becomes of it.
+            last = max(held["as_of"], last or 0.0)
         hours = due_refits(last, hour, self.settings.window_hours)
         due = [float(missed * SECONDS) for missed in hours]
         if between is not None and (last is None or last < between):
@@ -154,14 +157,16 @@ class TrainingSchedule:
 
 
 class LeaseKeeper:
-    """Renews a lease in a thread of its own, three times in its life.
+    """Renews a lease in a thread of its own, three times in its life, and calls `beat` each time:
+    whoever holds it gives signs of life through the longest refit.
 
     When the lease is lost, `held` turns false; what the holder still tries to publish then is
     refused by the store itself.
     """
 
-    def __init__(self, lease: Lease, life_seconds: float) -> None:
+    def __init__(self, lease: Lease, life_seconds: float, beat: Callable[[], None]) -> None:
         self._lease = lease
+        self._beat = beat
         self._pause = life_seconds / 3
         self._stop = Event()
         self._thread = Thread(target=self._keep, name="lease-keeper", daemon=True)
@@ -184,6 +189,8 @@ class LeaseKeeper:
         while self.held and not self._stop.wait(self._pause):
             try:
                 self.held = self._lease.renew()
+                if self.held:
+                    self._beat()
             except StorageUnavailable:
                 # The store may come back before the lease ends; it decides then.
                 continue
@@ -192,7 +199,8 @@ class LeaseKeeper:
 _log = logging.getLogger(__name__)
 
 LEASE = "worker"
-TRAIN = "train"
+TRAIN, APPROVE, REJECT = "train", "approve", "reject"
+IDLE = "idle"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS
@@ -224,11 +232,12 @@ class Worker:
         )
         self._jobs = Jobs(client)
         self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
-        versions = Versions(client, settings.versions_kept)
+        versions = self._versions = Versions(client, settings.versions_kept)
         overrides = Overrides(client)
         refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
         self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
+        refitter.advance = self._advance
         self._schedule = Schedule(settings, versions, refitter.cache, now)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
         self._folded_at = 0.0
@@ -240,7 +249,10 @@ class Worker:
             "trainings": 0,
             "training_failures": 0,
             "closing_failures": 0,
+            "phase": IDLE,
         }
+        self._job: str | None = None
+        self._beats = Lock()
 
     def run(self, stop: Event) -> None:
         """Wait for the lease, work while it holds; a store that is away is waited for."""
@@ -261,7 +273,7 @@ class Worker:
         self._jobs.requeue_running()
         self._refitter.methods.forget()
         try:
-            with LeaseKeeper(self._lease, self._settings.lease_seconds) as keeper:
+            with LeaseKeeper(self._lease, self._settings.lease_seconds, self._beat_again) as keeper:
                 while keeper.held and not stop.is_set():
                     if not self.step():
                         stop.wait(_IDLE_SECONDS)
@@ -284,16 +296,46 @@ class Worker:
         return bool(job or due)
 
     def _run_job(self, job: Job) -> None:
+        self._job = job.id
         try:
-            run = self._train_all if job.kind == TRAIN else self._refit
-            result, error = run(self._request(job)), None
+            result, error = self._done(job), None
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception as failure:
             # Whatever a job breaks on must reach who asked, and must not end the worker.
             _log.exception("job %s failed", job.id)
             result, error = None, f"{type(failure).__name__}: {failure}"
+        finally:
+            self._job = None
         self._jobs.finish(job.id, self._now(), result=result, error=error)
+
+    def _done(self, job: Job) -> dict[str, Any]:
+        """What came of a job, whatever it is for."""
+        if job.kind in (APPROVE, REJECT):
+            return self._decide(job.kind, job.request["version"])
+        run = self._train_all if job.kind == TRAIN else self._refit
+        return run(self._request(job))
+
+    def _decide(self, decision: str, version: str) -> dict[str, Any]:
+        """Bring the version that is held into force, or drop it; raises UnknownVersion."""
+        held = self._versions.held()
+        if held is None or held["version"] != version:
+            raise UnknownVersion(version)
+        if decision == APPROVE:
+            report = self._refitter.approve(version, self._lease.token, self._now())
+            result = {"approved": version, **summary(report)}
+        else:
+            self._versions.reject()
+            result = {"rejected": version, "version": self._versions.current()}
+        self._beat()
+        _log.warning("%s of %s: %s is in force", decision, version, result["version"])
+        return result
+
+    def _advance(self, progress: str) -> None:
+        """Tell whoever asks about the worker, or about its job, what is being done."""
+        self._state["phase"] = progress
+        if self._job is not None:
+            self._jobs.advance(self._job, progress)
 
     def _run_scheduled(self, as_of: float) -> bool:
         try:
@@ -326,6 +368,7 @@ class Worker:
 
     def _train(self, target: str, as_of: float) -> dict[str, Any]:
         """What came of it; that there is too little to learn from is no failure."""
+        self._advance(f"training {target}")
         try:
             self._delayed.prepare(self._now(), as_of)
             report = self._delayed.train(target, as_of, self._lease.token, self._now)
@@ -365,7 +408,7 @@ class Worker:
             self._state["consecutive_failures"] += 1
             self._beat()
             raise
-        self._state["refits"] += 1
+        self._state["refits"] += report["version"] is not None
         self._state["consecutive_failures"] = 0
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
@@ -393,19 +436,27 @@ class Worker:
     def _beat(self) -> None:
         self._state["left_alone"] = self._refitter.left_alone
         self._state["guard"] = dict(self._refitter.held)
-        state = {**self._state, **self._delayed.state()}
-        self._heartbeat.write({"at": self._now(), **state})
+        self._state["phase"] = IDLE
+        self._state["held"] = self._versions.held()
+        self._state |= self._delayed.state()
+        self._beat_again()
+
+    def _beat_again(self) -> None:
+        """From any thread: alive, and at what; all else as it was last time."""
+        with self._beats:
+            self._heartbeat.write({"at": self._now(), **self._state})
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
-    """What a job's result tells: the version, and per target what was fitted and skipped, by which
-    calibrators, what the guard held back, and what labels came from where conversions come late."""
+    """What a job's result tells: the version, what is held, and per target what was fitted and
+    skipped, by which calibrators, what the guard held back, and what labels came from where
+    conversions come late."""
     shown = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
     targets = {
         name: {field: target[field] for field in shown if field in target}
         for name, target in report["targets"].items()
     }
-    kept = {name: report[name] for name in ("version", "as_of", "refit_seconds")}
+    kept = {name: report[name] for name in ("version", "as_of", "refit_seconds", "held")}
     return {**kept, "targets": targets}
 
 

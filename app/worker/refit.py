@@ -1,16 +1,19 @@
-"""One refit of the service: fold, evaluate the hours just closed, fit, publish one version."""
+"""One refit of the service: fold, evaluate the hours just closed, fit, publish one version.
+
+Maps of targets that an operator has to approve first are held instead, and the rest is published.
+"""
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from app.settings import Settings
 from app.storage.bins import BinsStore, HourBlocks
-from app.storage.errors import LeaseLost, StorageUnavailable
+from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.lease import LeaseToken
 from app.storage.overrides import Overrides
 from app.storage.versions import Versions
@@ -115,12 +118,52 @@ class StoredHistory(History):
         return self.blocks.sums(spans)
 
 
+STORE_EMPTIED: Final = "store-emptied"
+OF_THE_PAST: Final = "of-the-past"
+
+
+@dataclass(slots=True)
+class RefittedTargets:
+    """The new maps of targets, as far as there are any, the reports, and why maps wait for
+    approval; by target."""
+
+    atlases: dict[str, Atlas] = field(default_factory=dict)
+    reports: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self, target: str, atlas: Atlas | None, report: dict[str, Any], held: str | None
+    ) -> None:
+        """Take in what came of one target."""
+        self.reports[target] = report
+        if atlas is not None:
+            self.atlases[target] = atlas
+            self.held |= {target: held} if held else {}
+
+    def split(self) -> tuple["RefittedTargets", "RefittedTargets"]:
+        """What may go out, and what is held."""
+        return self._of(self.reports.keys() - self.held.keys()), self._of(self.held.keys())
+
+    def _of(self, targets: Collection[str]) -> "RefittedTargets":
+        chosen = [{k: v for k, v in part.items() if k in targets} for part in self._parts]
+        return RefittedTargets(*chosen)
+
+    @property
+    def _parts(self) -> tuple[dict[str, Any], ...]:
+        return self.atlases, self.reports, self.held
+
+
+def _nothing(_: str) -> None:
+    """Where nobody listens."""
+
+
 @dataclass(slots=True)
 class Refitter:
     """Runs refits against the store; time comes in with every call.
 
     `left_alone` counts refits of delayed targets that failed: their maps stayed in force, and the
     other targets' new ones were published. `held` counts what the guard held back, by decision.
+    `advance` is called with what a refit is at.
     """
 
     settings: Settings
@@ -130,8 +173,10 @@ class Refitter:
     delayed: DelayedTargets | None = None
     left_alone: int = 0
     held: Counter[str] = field(default_factory=Counter)
+    advance: Callable[[str], None] = _nothing
     cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
+    _any_in_force: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.cache = AtlasCache(self.versions)
@@ -142,43 +187,107 @@ class Refitter:
     ) -> dict[str, Any]:
         """Publish the maps as of a moment; returns the report, with the version.
 
-        Evaluation comes before fitting, so every number of the report is out of sample. Raises
-        LeaseLost when another worker has taken over: nothing is published then.
+        What waits for approval instead is in "held": its version, and "reasons" by target; the
+        version is None where that is everything. Evaluation comes before fitting, so every number
+        of the report is out of sample. Raises LeaseLost when another worker has taken over: nothing
+        is published then.
         """
         started = perf_counter()
+        self.advance("folding events")
         self.bins.fold()
+        self.advance("evaluating hours")
         self._evaluate(request)
         in_force = self._in_force()
         present = self._present(request, in_force or CachedVersion())
         request, carried = self._carried_over(request, in_force)
-        atlases, targets = dict(carried.atlases), dict(carried.targets)
+        refitted = RefittedTargets()
         for target in _chosen(request, self.settings.targets):
-            order = present.order(request, target)
-            atlases[target], targets[target] = self._refit(request, order)
-        self._refit_delayed(request, now(), present, atlases, targets)
-        report = {
-            "as_of": max(request.as_of, carried.as_of, *self._moments_of(atlases, targets)),
+            self._refit(request, present.order(request, target), refitted)
+        self._refit_delayed(request, now(), present, refitted)
+        self._hold_all_where(request, in_force, refitted)
+        ready, held = refitted.split()
+        carried = carried.beside((in_force or CachedVersion()).only(held.held))
+        self.advance("publishing")
+        report = self._report(request, carried, ready, perf_counter() - started)
+        version = None
+        if ready.atlases or not held.held:
+            version = self._publish(report, carried, ready, lease_token, now())
+        return {**report, "version": version, "held": self._hold(request, ready, held, now())}
+
+    def approve(self, version: str, lease_token: LeaseToken, now: float) -> dict[str, Any]:
+        """Publish the maps that are held, beside what is in force of other targets; returns the
+        report. Raises UnknownVersion unless it is this version that is held, CorruptVersion."""
+        held = self.versions.held()
+        if held is None or held["version"] != version:
+            raise UnknownVersion(version)
+        found = self.cache.load(version)
+        in_force = self._in_force() or CachedVersion()
+        chosen = RefittedTargets(dict(found.atlases), dict(found.targets))
+        request = Request(found.as_of)
+        report = self._report(request, in_force, chosen, 0.0) | {"approved": version}
+        published = self._publish(report, in_force, chosen, lease_token, now)
+        self.versions.reject()
+        return {**report, "version": published, "held": None}
+
+    def _report(
+        self, request: Request, carried: CachedVersion, ready: RefittedTargets, seconds: float
+    ) -> dict[str, Any]:
+        atlases = {**carried.atlases, **ready.atlases}
+        reports = {**carried.targets, **ready.reports}
+        moments = self._moments_of(atlases, reports)
+        return {
+            "as_of": max(request.as_of, carried.as_of, *moments),
             "calibrator": self.settings.calibrator,
-            "refit_seconds": perf_counter() - started,
-            "targets": targets,
+            "refit_seconds": seconds,
+            "targets": reports,
         }
-        version = self._publish(report, atlases, lease_token, now())
-        return {**report, "version": version}
+
+    def _hold_all_where(
+        self, request: Request, in_force: CachedVersion | None, refitted: RefittedTargets
+    ) -> None:
+        """Nothing follows on what is not there any more, nor on what is long past."""
+        if in_force is None and self._any_in_force:
+            refitted.held = dict.fromkeys(refitted.atlases, STORE_EMPTIED)
+        window = self.settings.window_hours * SECONDS
+        if in_force is not None and self.settings.guard and request.as_of < in_force.as_of - window:
+            refitted.held = dict.fromkeys(refitted.atlases, OF_THE_PAST)
+        self._any_in_force = self._any_in_force or in_force is not None
+
+    def _hold(
+        self, request: Request, ready: RefittedTargets, held: RefittedTargets, now: float
+    ) -> dict[str, Any] | None:
+        """Keep what waits for approval, in the place of what waited before; what waited is dropped,
+        too, where its targets have new maps now."""
+        if not held.held:
+            before, whole = self.versions.held(), request.campaigns is None
+            if before and whole and before["reasons"].keys() <= ready.atlases.keys():
+                self.versions.reject()
+            return None
+        packed = {target: atlas.to_bytes() for target, atlas in held.atlases.items()}
+        report = {"targets": {target: held.reports[target] for target in held.held}}
+        why = {"reasons": held.held}
+        version = self.versions.hold(request.as_of, now, packed, report, why)
+        _log.error("held for approval: %s as of %s: %s", version, request.as_of, held.held)
+        return {"version": version, **why}
 
     def _publish(
         self,
         report: Mapping[str, Any],
-        atlases: Mapping[str, Atlas],
+        carried: CachedVersion,
+        ready: RefittedTargets,
         lease_token: LeaseToken,
         now: float,
     ) -> str:
+        atlases = {**carried.atlases, **ready.atlases}
         packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
         as_of = report["as_of"]
         version = self.versions.publish(lease_token, as_of, now, packed, dict(report))
         self.cache.put(version, CachedVersion(as_of, atlases, report["targets"]))
+        self._any_in_force = True
         return version
 
-    def _refit(self, request: Request, order: RefitTask) -> tuple[Atlas, dict[str, Any]]:
+    def _refit(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
+        self.advance(f"fitting {order.target}")
         closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
         known = carried_over(order.before, closed) if request.between_hours else None
         window = target_report.window(closed) if known is None else RawWindow.none()
@@ -194,7 +303,7 @@ class Refitter:
             "top": outcome.decided(quality["top"]),
         }
         self.held.update(outcome.held)
-        return outcome.atlas, report
+        refitted.add(order.target, outcome.atlas, report, outcome.held_because)
 
     def _history(self, request: Request, order: RefitTask, window: RawWindow) -> History:
         behind = begun_hours(request.as_of)
@@ -211,8 +320,7 @@ class Refitter:
         request: Request,
         now: float,
         present: _Present,
-        atlases: dict[str, Atlas],
-        targets: dict[str, Any],
+        refitted: RefittedTargets,
     ) -> None:
         """Replace what delayed targets have in force where that works; it never stops the rest."""
         chosen = _chosen(request, self.settings.delayed_targets)
@@ -224,12 +332,11 @@ class Refitter:
             prepared = True
         for target in chosen if prepared else ():
             with self._leaving_alone(target, as_of):
+                self.advance(f"fitting {target}")
                 order = present.order(request, target)
-                refitted = self.delayed.refit(self._fitting, order, as_of)
-                targets[target] = refitted.report
-                if refitted.atlas is not None:
-                    atlases[target] = refitted.atlas
-                self.held.update(refitted.held)
+                found = self.delayed.refit(self._fitting, order, as_of)
+                refitted.add(target, found.atlas, found.report, found.held_because)
+                self.held.update(found.held)
 
     @contextmanager
     def _leaving_alone(self, name: str, as_of: float) -> Iterator[None]:
@@ -242,9 +349,9 @@ class Refitter:
             self.left_alone += 1
 
     def _moments_of(self, atlases: Mapping[str, Atlas], targets: Mapping[str, Any]) -> list[float]:
-        """As of when the delayed targets' maps were fitted: evaluation relies on it that no
-        map of a version has seen anything later than the version says, those left in force too."""
-        held = (targets.get(name, {}) for name in self.settings.delayed_targets if name in atlases)
+        """As of when the maps were fitted: evaluation relies on it that no map of a version has
+        seen anything later than the version says, those left in force too."""
+        held = (targets.get(name, {}) for name in self.settings.known_targets if name in atlases)
         return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
 
     def _evaluate(self, request: Request) -> None:
@@ -252,8 +359,12 @@ class Refitter:
         hours.run(closed_hours(request.as_of), again=not request.between_hours)
 
     def _in_force(self) -> CachedVersion | None:
+        """What serves: where the version in force is damaged, the newest whole one."""
         version = self.versions.current()
-        return None if version is None else self.cache.take(version)
+        if version is None:
+            return None
+        older = (entry["version"] for entry in self.versions.history())
+        return next(filter(None, map(self.cache.take, dict.fromkeys([version, *older]))), None)
 
     def _present(self, request: Request, in_force: CachedVersion) -> _Present:
         began = (begun_hours(request.as_of) - 1) * SECONDS

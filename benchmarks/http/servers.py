@@ -94,7 +94,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _sirocco(given: Namespace) -> uvicorn.Server:
     # Event time: the events of the benchmark have fixed times.
-    settings = load_settings(host=HOST, port=given.port, clock="event")
+    settings = load_settings(host=HOST, port=given.port, clock="event", snapshot_dir="off")
     return server_of(settings, given.redis)
 
 

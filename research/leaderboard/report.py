@@ -10,11 +10,11 @@ from textwrap import fill
 from typing import Any, Final
 
 from app.cli.console import note, results
-from app.click_log.folder import write_durably
 from app.errors import FAILED, CommandError, typed_command
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture
 from app.results.formatting import shown
+from app.whole_files import write_durably
 from research.leaderboard.page import leaderboard_page
 from research.leaderboard.picture import leaderboard_picture
 from research.leaderboard.result_file import (
@@ -63,7 +63,7 @@ def write_between_marks(result: Leaderboard, path: Path) -> None:
     after = rest.partition(END)[2]
     body = "\n".join(markdown_lines(result))
     try:
-        write_durably(path.absolute(), f"{before}{BEGIN}\n\n{body}\n{END}{after}".encode())
+        write_durably(path.absolute(), [f"{before}{BEGIN}\n\n{body}\n{END}{after}".encode()])
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
 

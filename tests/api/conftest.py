@@ -25,7 +25,7 @@ def new_redis() -> Iterator[EmbeddedRedis]:
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """The defaults, on a free port, and quick to see a new version."""
-    return Settings(port=0, refresh_seconds=0.01)
+    return Settings(port=0, refresh_seconds=0.01, snapshot_dir="off")
 
 
 @pytest.fixture

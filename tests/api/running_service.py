@@ -83,7 +83,10 @@ class RunningService:
 
 @contextmanager
 def serving(settings: Settings, redis_url: str) -> Iterator[RunningService]:
-    """The service of these settings while inside; port 0 takes a free one."""
+    """The service of these settings while inside; port 0 takes a free one. It keeps its last good
+    maps only where the settings say so: tests share the working directory."""
+    if settings.snapshot_dir is None:
+        settings = settings.model_copy(update={"snapshot_dir": "off"})
     server = server_of(settings, redis_url)
     thread = Thread(target=server.run)
     thread.start()

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from app.settings import Settings
-from app.storage import Jobs
+from app.storage import Jobs, Versions
 from app.storage.jobs import QUEUE_LIMIT
 from calibrators import Atlas
 from tests.api.problems import broken_rule, problem
@@ -18,6 +18,7 @@ TRAIN = "/v1/admin/pccem/train"
 def test_a_refit_is_queued_as_a_job(service):
     started = time.time()
     wanted = {"target": "click", "campaigns": ["b", "a", "b"], "as_of": "2025-03-01T00:00:00Z"}
+    wanted |= {"allow_past": True}
 
     answer = service.http.post(PATH, json=wanted)
 
@@ -34,6 +35,7 @@ def test_a_refit_is_queued_as_a_job(service):
         "finished_at": None,
         "result": None,
         "error": None,
+        "progress": None,
     }
 
 
@@ -53,13 +55,15 @@ def test_equal_requests_that_wait_are_one_job(service):
 def test_a_job_tells_how_it_goes(service):
     """Queued, running, then done with its result or failed with its error."""
     jobs = Jobs(service.store)
-    first = service.http.post(PATH, json={"as_of": 1_740_787_200}).headers["location"]
+    first = service.http.post(PATH, json={"target": "click"}).headers["location"]
     second = service.http.post(PATH).headers["location"]
 
     assert service.http.get(first).json()["status"] == "queued"
     taken = jobs.take(2.0)
+    jobs.advance(taken.id, "fitting click")
     running = service.http.get(first).json()
     assert (running["status"], running["started_at"]) == ("running", 2.0)
+    assert running["progress"] == "fitting click"
     jobs.finish(taken.id, 3.0, result={"version": "1"})
     jobs.finish(jobs.take(4.0).id, 5.0, error="it broke")
     done, failed = service.http.get(first).json(), service.http.get(second).json()
@@ -76,7 +80,7 @@ def test_an_unknown_job_is_not_found(refusing, job_id):
 
 def test_a_full_queue_refuses_more(service):
     for hour in range(QUEUE_LIMIT):
-        service.http.post(PATH, json={"as_of": 1_740_787_200 + 3600 * hour})
+        service.http.post(PATH, json={"as_of": time.time() - hour})
 
     answer = service.http.post(PATH)
 
@@ -103,6 +107,13 @@ def test_a_full_queue_refuses_more(service):
             '"9999-12-31T23:59:59+00:00"',
         ),
         ({"as_of": 4_000_000_000}, "as_of", "must not be in the future", '"4000000000.0"'),
+        (
+            {"as_of": 978_307_200},
+            "as_of",
+            "must be within SIROCCO_WINDOW_HOURS (24) before",
+            '"2001-01-01T00:00:00+00:00"',
+        ),
+        ({"as_of": 978_307_200, "allow_past": 1}, "allow_past", "must be true or false", "1"),
         ({"when": 1}, "when", "unknown field", None),
     ],
 )
@@ -186,11 +197,42 @@ def test_versions_are_listed_newest_first(service, atlas):
     assert content["versions"][0]["atlases"]["click"]["bytes"] == len(atlas.to_bytes())
 
 
+def test_by_the_events_clock_the_window_ends_with_their_newest_hour(event_clock_service):
+    """Events of 2020 make refits as of 2020 possible, and older ones need a word more."""
+    newest = 1_577_836_800
+    event = {"type": "outcome", "campaign": "a", "target": "click", "score": 0.5, "outcome": 1}
+    stored = event_clock_service.http.post("/v1/events", json=[{**event, "occurred_at": newest}])
+    assert stored.json()["accepted"] == 1
+
+    within = event_clock_service.http.post(PATH, json={"as_of": newest - 22 * 3600})
+    before = event_clock_service.http.post(PATH, json={"as_of": newest - 24 * 3600})
+    allowed = {"as_of": newest - 24 * 3600, "allow_past": True}
+
+    assert within.status_code == 202
+    broken_rule(before, "as_of", "before 2020-01-01T01:00:00+00:00", '"2019-12-31T00:00:00+00:00"')
+    assert event_clock_service.http.post(PATH, json=allowed).status_code == 202
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_decision_on_the_version_that_is_held_is_a_job(service, decision):
+    versions = Versions(service.store, 8)
+    held = versions.hold(1.0, 2.0, {}, {}, {"reasons": {"click": "no-maps"}})
+    listed = service.http.get("/v1/admin/versions").json()["held"]
+
+    answer = service.http.post(f"/v1/admin/versions/{held}/{decision}")
+    other = service.http.post(f"/v1/admin/versions/{held}x/{decision}")
+
+    assert (listed["version"], listed["reasons"]) == (held, {"click": "no-maps"})
+    job = answer.json()
+    assert (answer.status_code, job["kind"], job["request"]) == (202, decision, {"version": held})
+    assert "is not held for approval" in problem(other, 404, "not-found")["detail"]
+
+
 def test_before_the_first_version_the_list_is_empty(service):
     content = service.http.get("/v1/admin/versions").json()
 
     none = {"click": None, "conversion": None}
-    assert content == {"serving": "none", "calibrators": none, "versions": []}
+    assert content == {"serving": "none", "calibrators": none, "versions": [], "held": None}
 
 
 def test_the_calibrators_of_the_version_that_serves_are_told(service, atlas):

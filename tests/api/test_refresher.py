@@ -144,6 +144,9 @@ class _Failing(Versions):
         if self.error is not None:
             raise self.error
 
+    def any_published(self) -> bool:
+        return False
+
 
 def test_the_store_that_goes_away_is_logged_once_and_found_again(redis_client, caplog):
     versions = _Failing(StorageUnavailable("it is gone"))

@@ -164,13 +164,18 @@ def test_a_full_store_takes_nothing_of_a_request(service, own_redis, atlas):
     assert service.http.post("/v1/events", json=events).json()["accepted"] == 2
 
 
-def test_a_wiped_store_leaves_what_is_served(service, atlas):
+def test_a_wiped_store_gets_back_what_is_served(service, atlas):
+    """It is as it was, under a new number, and nobody is told that all is well."""
     version = service.publish({"click": atlas})
 
     service.store.flushall()
-    time.sleep(5 * SETTINGS.refresh_seconds)
 
+    eventually(lambda: service.serving != version)
+    ready = service.http.get("/readyz").json()
+    assert (ready["status"], ready["reasons"]) == ("degraded", ["store-emptied"])
     answer = service.http.post("/v1/calibrate", json=ASKED).json()
-    assert answer["version"] == version
     listed = service.http.get("/v1/admin/versions").json()
-    assert (listed["serving"], listed["versions"]) == (version, [])
+    assert answer["version"] == listed["serving"] == f"000002-{version[-8:]}"
+    assert [row["version"] for row in listed["versions"]] == [listed["serving"]]
+    assert service.publish({"click": atlas}) == f"000003-{version[-8:]}"
+    assert service.http.get("/readyz").json()["status"] == "ready"

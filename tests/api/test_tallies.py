@@ -132,6 +132,7 @@ def test_no_two_series_share_a_place() -> None:
     single = [
         LAYOUT.duplicates,
         LAYOUT.refused_versions,
+        LAYOUT.last_good_failures,
         LAYOUT.connections,
         *LAYOUT.closed.values(),
     ]

@@ -10,8 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from app.cli.serving.client import ServiceClient
+from app.errors import CommandError
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Jobs
+from app.storage import EmbeddedRedis, Jobs, Versions
 from tests.api.running_service import RunningService, serving
 
 TRAINED = {"version": "000001-ab", "source": "model", "seconds": 1.5, "refused": None}
@@ -129,3 +131,63 @@ def test_where_nothing_was_held_back_nothing_is_said(called, service, worked, gu
     run = called("retrain", "--url", service.url)
 
     assert run.stderr.splitlines() == ["click: 5 maps by sir"]
+
+
+OUT = {"version": "000003-ef", "targets": {"click": CLICK}, "held": None}
+WAITING = {"version": "000004-aa", "reasons": {"click": "campaigns-lost"}}
+
+
+def test_a_refit_that_is_held_says_why_and_how_it_is_approved(called, service, worked):
+    worked(result={"version": None, "targets": {}, "held": WAITING})
+
+    run = called("retrain", "--url", service.url)
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "held for approval (click: campaigns-lost)" in run.stderr
+    assert "sirocco retrain --approve 000004-aa" in run.stderr
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_held_is_approved_or_rejected(called, service, worked, named):
+    versions = Versions(service.store, 8)
+    held = versions.hold(1.0, 2.0, {}, {}, {"reasons": {"click": "no-maps"}})
+    which = [held] if named else []
+    approved = worked(result=OUT)
+    approval = called("retrain", "--approve", *which, "--url", service.url)
+    rejected = worked(result={"rejected": held})
+    rejection = called("retrain", "--reject", *which, "--url", service.url)
+    versions.reject()
+
+    jobs = [(job.kind, job.request["version"]) for job in (*approved, *rejected)]
+    assert jobs == [("approve", held), ("reject", held)]
+    assert (approval.stdout, rejection.stdout) == (
+        "version 000003-ef is out\n",
+        f"{held} is dropped\n",
+    )
+
+
+@pytest.mark.parametrize("given", [("--approve", "--reject"), ("000001-ab",)])
+def test_a_version_needs_one_decision(called, service, given):
+    run = called("retrain", *given, "--url", service.url)
+
+    assert run.returncode == 2
+    assert "give --approve or --reject" in run.stderr
+
+
+def test_nothing_held_is_an_error(called, service):
+    run = called("retrain", "--approve", "--url", service.url)
+
+    assert (run.returncode, "no version waits for approval" in run.stderr) == (1, True)
+
+
+def test_what_the_worker_is_at_is_told_while_it_lasts(called, service):
+    """Nobody is asked whether a worker runs while one refits."""
+    jobs = Jobs(service.store)
+    queued = jobs.submit("retrain", {}, 1.0)
+    assert jobs.take(2.0) == jobs.get(queued.id)
+    jobs.advance(queued.id, "fitting click")
+    with ServiceClient(service.url) as client, pytest.raises(CommandError) as late:
+        client.finished({"id": queued.id}, 0.01)
+
+    assert "is still running after 0.01 s: fitting click" in str(late.value)
+    assert jobs.finish(queued.id, 3.0, error="the test is over")

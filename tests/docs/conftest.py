@@ -17,7 +17,7 @@ _START_SECONDS = 30.0
 @pytest.fixture
 def service_url(redis_url: str) -> Iterator[str]:
     """The address of a fresh service that has published nothing yet."""
-    settings = Settings(host=HOST, port=reserved_port())
+    settings = Settings(host=HOST, port=reserved_port(), snapshot_dir="off")
     server = server_of(settings, redis_url)
     thread = Thread(target=server.run)
     thread.start()

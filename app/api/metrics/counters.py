@@ -96,6 +96,7 @@ class MetricLayout:
     connections: int
     duplicates: int
     refused_versions: int
+    last_good_failures: int
 
     @classmethod
     def of(cls, routes: Iterable[str], targets: Iterable[str]) -> Self:
@@ -112,12 +113,13 @@ class MetricLayout:
             next(places),
             next(places),
             next(places),
+            next(places),
         )
 
     @property
     def size(self) -> int:
         """How many places a row has."""
-        return self.refused_versions + 1
+        return self.last_good_failures + 1
 
     @property
     def digest(self) -> bytes:
@@ -275,6 +277,9 @@ class Metrics(Collector):
         yield _family("sirocco_duplicate_events", text, [], {(): layout.duplicates}, total)
         text = "Published versions that could not be read."
         yield _family("sirocco_refused_versions", text, [], {(): layout.refused_versions}, total)
+        text = "Versions that could not be kept on this host's disk."
+        failures = {(): layout.last_good_failures}
+        yield _family("sirocco_last_good_failures", text, [], failures, total)
         text, closed = "Connections closed on the caller.", layout.closed
         places = {(reason.value,): place for reason, place in closed.items()}
         yield _family("sirocco_connections_closed", text, ["reason"], places, total)

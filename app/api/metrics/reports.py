@@ -98,6 +98,8 @@ class ReportCollector(Collector):
         self._refresher = refresher
         self._read_heartbeat = read_heartbeat
         self._delayed_targets = delayed_targets
+        # A worker that never came is silent since we began.
+        self._last_sign = time.time()
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not read anything."""
@@ -110,7 +112,11 @@ class ReportCollector(Collector):
         reports = {target: snapshot.report_of(target) for target in snapshot.atlases}
         took = snapshot.report.get("refit_seconds")
         yield _single("refit_seconds", "How long its refit took.", took)
-        yield from _worker(heartbeat, now)
+        if heartbeat is not None:
+            self._last_sign = float(heartbeat["at"])
+        text = "Since the worker's last sign of life, or since the start where none came."
+        yield _single("worker_heartbeat_age_seconds", text, max(0.0, now - self._last_sign))
+        yield from _worker(heartbeat)
         yield from _quality(reports)
         yield from _fits(reports)
         yield from _calibrators(reports)
@@ -137,15 +143,15 @@ def _since(moment: float | None, now: float) -> float | None:
     return None if moment is None else max(0.0, now - moment)
 
 
-def _worker(heartbeat: Report | None, now: float) -> Iterator[Metric]:
+def _worker(heartbeat: Report | None) -> Iterator[Metric]:
     said = heartbeat or {}
-    age = None if heartbeat is None else _since(float(said["at"]), now)
-    yield _single("worker_heartbeat_age_seconds", "Since the worker's last sign.", age)
     for name, text in _WORKER.items():
         value = None if heartbeat is None else said.get(name, 0)
         yield _single_counter(f"worker_{name}", text, value)
     text = "Refits that failed since the last that worked."
     yield _single("worker_consecutive_failures", text, said.get("consecutive_failures"))
+    held = None if heartbeat is None else bool(said.get("held"))
+    yield _single("refit_held", "1 while a refit waits for approval.", held)
 
 
 def _quality(reports: Reports) -> Iterator[Metric]:

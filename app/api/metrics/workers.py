@@ -177,7 +177,8 @@ class WorkerStatus(Collector):
         self._refresher = refresher
         self._row = row
         self._connections = layout.connections
-        self._carried: Final = (layout.refused_versions, *layout.garbage.values())
+        counts = layout.refused_versions, layout.last_good_failures
+        self._carried: Final = (*counts, *layout.garbage.values())
         # What those before us in this row came to.
         self._before = [self._row[at] for at in self._carried]
 
@@ -190,7 +191,7 @@ class WorkerStatus(Collector):
     def may_serve(self) -> bool:
         """Whether to take requests: not without a version while others have one to serve."""
         others = (record for row, record in self.table.live() if row != self._slot.row)
-        return self._refresher.store_seen or not any(record.serving for record in others)
+        return self._refresher.may_serve or not any(record.serving for record in others)
 
     def update(self) -> None:
         """Write how things stand now."""
@@ -200,7 +201,9 @@ class WorkerStatus(Collector):
         record = WorkerRecord(*state, snapshot.published_at, snapshot.version)
         self.table.write(self._slot.row, record)
         garbage = ([stats[kind] for stats in gc.get_stats()] for kind in COLLECTED)
-        counted = chain([self._refresher.refused_versions], *garbage)
+        last_good = self._refresher.last_good
+        failures = 0 if last_good is None else last_good.failures
+        counted = chain([self._refresher.refused_versions, failures], *garbage)
         for at, before, now in zip(self._carried, self._before, counted, strict=True):
             self._row[at] = before + now
 

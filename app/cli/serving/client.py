@@ -2,7 +2,7 @@
 
 import ipaddress
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
@@ -56,6 +56,15 @@ class ServiceClient:
         """Ask for a refit and get its job."""
         return self._call("POST", "/v1/admin/retrain", request)
 
+    def held(self) -> dict[str, Any] | None:
+        """The version that waits for approval, and why; None where none does."""
+        found: dict[str, Any] | None = self._call("GET", "/v1/admin/versions").get("held")
+        return found
+
+    def decide(self, version: str, decision: str) -> dict[str, Any]:
+        """Approve or reject ("approve", "reject") the version that is held, and get the job."""
+        return self._call("POST", f"/v1/admin/versions/{quote(version, safe='')}/{decision}")
+
     def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a training of post-click models and get its job."""
         return self._call("POST", "/v1/admin/pccem/train", request)
@@ -75,17 +84,26 @@ class ServiceClient:
         """Leave a campaign to its target's calibrator; tells from when."""
         return self._call("DELETE", _override(target, campaign, retrain))
 
-    def finished(self, job: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """The job once it is done; waits `seconds` at most."""
+    def finished(
+        self,
+        job: Mapping[str, Any],
+        seconds: float,
+        on_progress: Callable[[str], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """The job once it is done; waits `seconds` at most, and tells when it gets further."""
+        progress = None
         for _ in _polls(seconds):
             current = self._call("GET", f"/v1/admin/jobs/{job['id']}")
+            if current.get("progress") not in (None, progress):
+                progress = current["progress"]
+                on_progress(progress)
             if current["status"] == "done":
                 return current
             if current["status"] == "failed":
                 raise CommandError(f"{_name(job)} failed: {current['error']}", FAILED)
         raise CommandError(
-            f"{_name(job)} (job {job['id']}) is still {current['status']} after {seconds:g} s:"
-            " is a worker running?",
+            f"{_name(job)} (job {job['id']}) is still {current['status']} after {seconds:g} s: "
+            + (progress or "is a worker running?"),
             FAILED,
         )
 

@@ -1,0 +1,176 @@
+"""Refits that wait for approval: what is published meanwhile, and what becomes of them."""
+
+from threading import Event
+
+import numpy as np
+import pytest
+
+from app.storage import BinsStore, Heartbeat, Jobs, Lease, Versions, keys
+from app.worker.hours import SECONDS
+from app.worker.loop import LeaseKeeper, Worker
+from evaluation import EventTable
+from tests.worker.conftest import HOUR
+
+
+@pytest.fixture
+def worker(redis_client, settings, clock):
+    guarded = settings.model_copy(update={"guard": True, "clock": "event", "delayed_targets": ()})
+    started = Worker(guarded, redis_client, clock, "test")
+    assert started._lease.acquire()
+    return started
+
+
+@pytest.fixture
+def run(worker, redis_client, clock):
+    """Runs a job to its end."""
+    jobs = Jobs(redis_client)
+
+    def to_its_end(kind, **request):
+        job = jobs.submit(kind, request, clock())
+        while jobs.get(job.id).finished_at is None:
+            worker.step()
+        done = jobs.get(job.id)
+        return done.result or done.error
+
+    return to_its_end
+
+
+@pytest.fixture
+def refit(run):
+    return lambda hour, **request: run("retrain", as_of=hour * SECONDS, **request)
+
+
+def test_a_refit_that_finds_the_events_gone_is_held_and_can_be_approved(
+    refit, run, append_log, outcomes, redis_client
+):
+    append_log(outcomes(hours=4))
+    good = refit(HOUR + 4)
+    for key in redis_client.scan_iter("sirocco:{*}:bins:*"):
+        redis_client.delete(key)
+    versions = Versions(redis_client, 8)
+
+    held = refit(HOUR + 5)
+
+    assert (held["version"], versions.current()) == (None, good["version"])
+    assert held["held"]["reasons"] == {"click": "no-maps"}
+    assert Heartbeat(redis_client, 60).read()["held"]["version"] == held["held"]["version"]
+    approved = run("approve", version=held["held"]["version"])
+    assert versions.current() == approved["version"] != good["version"]
+    assert approved["approved"] == held["held"]["version"]
+    assert (versions.held(), Heartbeat(redis_client, 60).read()["held"]) == (None, None)
+    assert not redis_client.exists(keys.version(held["held"]["version"]))
+
+
+def test_a_store_that_was_emptied_is_no_fresh_one(refit, append_log, outcomes, redis_client):
+    """The counter of versions is gone, too; the worker remembers that there was one."""
+    append_log(outcomes(hours=4))
+    refit(HOUR + 4)
+    redis_client.flushall()
+    assert Lease(redis_client, "worker", "test", 60).acquire()
+
+    held = refit(HOUR + 5)
+
+    assert (held["version"], held["held"]["reasons"]) == (None, {"click": "store-emptied"})
+    assert Versions(redis_client, 8).current() is None
+
+
+def test_a_refit_as_of_long_ago_is_held(refit, append_log, outcomes):
+    append_log(outcomes(hours=6))
+    refit(HOUR + 6)
+
+    before = refit(HOUR + 1)
+    within = refit(HOUR + 2)
+
+    assert (within["held"], before["held"]["reasons"]) == (None, {"click": "of-the-past"})
+
+
+def test_a_refit_that_moves_far_is_held_until_one_is_usual_again(
+    refit, append_log, outcomes, redis_client
+):
+    """Every map is a factor of three away, more than in any hour before."""
+    log = outcomes(hours=12, per_hour=3000)
+    wrong = log.hours == HOUR + 8
+    more = np.random.default_rng(2).random(len(log.scores)) < 20 * log.scores
+    found = np.where(wrong, more, log.outcomes)
+    append_log(EventTable(log.times, log.campaigns, log.rows, log.scores, found, None))
+    usual = [refit(hour) for hour in range(HOUR + 4, HOUR + 9)]
+
+    broken = refit(HOUR + 9)
+
+    assert [result["held"] for result in usual] == [None] * 5
+    assert (broken["version"], broken["held"]["reasons"]) == (None, {"click": "moved-far"})
+    again = refit(HOUR + 13)
+    assert (again["held"], Versions(redis_client, 8).held()) == (None, None)
+
+
+def test_what_is_rejected_is_gone(refit, run, append_log, outcomes, redis_client):
+    append_log(outcomes(hours=6))
+    refit(HOUR + 6)
+    held = refit(HOUR + 1)["held"]["version"]
+
+    rejected = run("reject", version=held)
+
+    assert (rejected["rejected"], Versions(redis_client, 8).held()) == (held, None)
+    assert run("approve", version=held) == f"UnknownVersion: version '{held}' is not kept"
+    assert not redis_client.exists(keys.version(held))
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"x" * 40])
+def test_junk_in_the_place_of_what_is_held_is_nothing(redis_client, junk):
+    redis_client.set(keys.HELD, junk)
+
+    assert Versions(redis_client, 8).held() is None
+
+
+def test_a_held_hour_is_not_refitted_again(redis_client, settings, clock, append_log, outcomes):
+    guarded = settings.model_copy(update={"guard": True, "delayed_targets": ()})
+    worker = Worker(guarded, redis_client, clock, "test")
+    assert worker._lease.acquire()
+    append_log(outcomes(hours=4))
+    clock.seconds = (HOUR + 4.5) * SECONDS
+    worker.step()
+    for key in redis_client.scan_iter("sirocco:{*}:bins:*"):
+        redis_client.delete(key)
+
+    clock.seconds = (HOUR + 5.5) * SECONDS
+    first, second = worker.step(), worker.step()
+
+    assert (first, second) == (True, False)
+    assert Versions(redis_client, 8).held()["as_of"] == (HOUR + 5) * SECONDS
+
+
+def test_after_a_damaged_version_the_newest_whole_one_is_compared_with(
+    refit, append_log, outcomes, redis_client, worker
+):
+    """It is no first refit, whatever it finds."""
+    append_log(outcomes(hours=5))
+    refit(HOUR + 4)
+    damaged = refit(HOUR + 5)["version"]
+    redis_client.hset(keys.version(damaged), "click:0", b"damaged")
+    for key in redis_client.scan_iter("sirocco:{*}:bins:*"):
+        redis_client.delete(key)
+    worker._refitter.cache._held.clear()
+
+    assert refit(HOUR + 6)["held"]["reasons"] == {"click": "no-maps"}
+
+
+def test_the_worker_gives_signs_of_life_while_it_refits(
+    worker, refit, append_log, outcomes, redis_client, monkeypatch
+):
+    append_log(outcomes(hours=4))
+    heartbeat, seen = Heartbeat(redis_client, 60), []
+    fold, beaten = BinsStore.fold, Event()
+
+    def slow(bins):
+        with LeaseKeeper(worker._lease, 0.03, lambda: worker._beat_again() or beaten.set()):
+            assert beaten.wait(60)
+        seen.append(heartbeat.read()["phase"])
+        return fold(bins)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BinsStore, "fold", slow)
+        refit(HOUR + 4)
+
+    assert seen[0] == "folding events"
+    worker._beat()
+    assert heartbeat.read()["phase"] == "idle"
