@@ -1,5 +1,6 @@
 """Whether the process lives, whether it should get traffic, and what it measures."""
 
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Final
 
@@ -30,12 +31,15 @@ async def healthz() -> dict[str, str]:
     "/readyz", responses={503: {"description": "The store was never reached, or the end is near."}}
 )
 async def readyz(given: Given) -> JSONResponse:
-    """`ready`; or `degraded`, and the `reason`: the store is away (`store-away`) and events are
-    refused, or refits fail again and again (`refits-failing`). Calibration goes on in both."""
-    status, reason = _status(given)
+    """`ready`; or `degraded`, the `reasons`, and the first of them as `reason`: the store is away
+    (`store-away`) or takes no writes (`store-refuses-writes`), so that events are refused; it is in
+    danger (`store-replica`, `store-cluster`, `store-evicts`, `store-volatile`,
+    `store-nearly-full`); refits fail again and again (`refits-failing`). Calibration goes on."""
+    status, reasons = _status(given)
     code = HTTPStatus.SERVICE_UNAVAILABLE if status in _NO_TRAFFIC else HTTPStatus.OK
     content = {"status": status, "version": given.refresher.current.version}
-    return JSONResponse(content | ({"reason": reason} if reason else {}), code)
+    said = {"reason": reasons[0], "reasons": reasons} if reasons else {}
+    return JSONResponse(content | said, code)
 
 
 @router.get("/metrics", response_class=Response)
@@ -50,15 +54,22 @@ async def root() -> RedirectResponse:
     return RedirectResponse("/docs")
 
 
-def _status(resources: Resources) -> tuple[str, str | None]:
-    """The status, and the reason where it is degraded."""
-    refresher = resources.refresher
+def _status(resources: Resources) -> tuple[str, list[str]]:
+    """The status, and the reasons where it is degraded."""
     if resources.status.table.draining:
-        return _DRAINING, None
-    if not refresher.store_seen:
-        return _STARTING, None
-    if not refresher.store_up:
-        return _DEGRADED, "store-away"
-    if refresher.failed_refits >= _FAILED_REFITS:
-        return _DEGRADED, "refits-failing"
-    return _READY, None
+        return _DRAINING, []
+    if not resources.refresher.store_seen:
+        return _STARTING, []
+    reasons = list(_reasons(resources))
+    return (_DEGRADED if reasons else _READY), reasons
+
+
+def _reasons(resources: Resources) -> Iterator[str]:
+    """What is wrong, the worst first."""
+    if not resources.refresher.store_up:
+        yield "store-away"
+    elif not resources.watch.writable:
+        yield "store-refuses-writes"
+    yield from resources.watch.dangers
+    if resources.refresher.failed_refits >= _FAILED_REFITS:
+        yield "refits-failing"

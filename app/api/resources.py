@@ -24,6 +24,7 @@ from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
 from app.storage.overrides import Overrides
 from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
 
 _COLLECTED_AT: Final = 20_000
@@ -38,6 +39,7 @@ class Resources:
     client: redis.Redis
     async_client: redis.asyncio.Redis
     refresher: Refresher
+    watch: StoreWatch
     event_log: EventLog
     versions: Versions
     jobs: Jobs
@@ -57,8 +59,14 @@ class Resources:
         async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
         versions = Versions(client, settings.versions_kept)
         heartbeat = Heartbeat(client, settings.ttl_seconds)
+        watch = StoreWatch.of(settings, client)
         refresher = Refresher(
-            versions, Notices(client), settings.known_targets, settings.refresh_seconds, heartbeat
+            versions,
+            Notices(client),
+            settings.known_targets,
+            settings.refresh_seconds,
+            heartbeat,
+            watch,
         )
         layout = MetricLayout.of(routes, settings.known_targets)
         counters = slot.counters(layout)
@@ -70,7 +78,8 @@ class Resources:
             client,
             async_client,
             refresher,
-            EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
+            watch,
+            _event_log(async_client, settings),
             versions,
             Jobs(client),
             Overrides(client),
@@ -108,6 +117,16 @@ def _click_rules(settings: Settings) -> ClickRules:
         settings.max_waiting,
         settings.waiting_hours * SECONDS_PER_HOUR,
         settings.event_ttl_seconds + int(longest),
+    )
+
+
+def _event_log(client: redis.asyncio.Redis, settings: Settings) -> EventLog:
+    return EventLog(
+        client,
+        settings.event_ttl_seconds,
+        _click_rules(settings),
+        settings.redis_wait,
+        settings.redis_wait_seconds,
     )
 
 

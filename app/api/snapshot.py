@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.lease import Heartbeat
+from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Published, Versions
 from calibrators import Atlas
 
@@ -148,7 +149,8 @@ class Refresher:
 
     When the store is away the last snapshot stays. A version that cannot be read is refused once,
     counted, and the one before it stays. With every look it reads the `heartbeat`, so that nobody
-    who asks how many refits in a row have failed (`failed_refits`) waits for the store.
+    who asks how many refits in a row have failed (`failed_refits`) waits for the store; and so does
+    the `watch` look at the server.
     """
 
     def __init__(
@@ -158,7 +160,9 @@ class Refresher:
         targets: Sequence[str],
         pause_seconds: float,
         heartbeat: Heartbeat | None = None,
+        watch: StoreWatch | None = None,
     ) -> None:
+        self.watch = watch
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
         self.store_up = False
@@ -186,12 +190,19 @@ class Refresher:
         self._notices.close()
         self._thread.join(_JOIN_SECONDS)
 
+    @property
+    def store_takes_writes(self) -> bool:
+        """Whether the store can be read, and stored the last write."""
+        return self.store_up and (self.watch is None or self.watch.writable)
+
     def refresh(self) -> None:
         """Look once, and take the version in force if it is another; never raises."""
         try:
             self._take(self._versions.current())
             self._found_store(True)
             self._count_failed_refits()
+            if self.watch is not None:
+                self.watch.look()
         except StorageUnavailable as error:
             self._found_store(False, str(error))
         except Exception:

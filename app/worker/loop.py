@@ -10,10 +10,10 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from math import floor
+from math import floor, inf
 from threading import Event, Thread, current_thread, main_thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import redis
 
@@ -24,7 +24,8 @@ from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.models import Models
 from app.storage.overrides import Overrides
-from app.storage.redis.client import open_redis
+from app.storage.redis.client import drop_connections, open_redis
+from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import DelayedTargets
@@ -34,18 +35,39 @@ from app.worker.refit import Refitter, Request
 from app.worker.training import NothingToTrain
 
 _RETRY_SECONDS = 60.0
+_REMEMBERED = 1000
+
+
+class _Pause(NamedTuple):
+    """From a moment on; over, too, when the clock shows an earlier one."""
+
+    since: float = 0.0
+    seconds: float = 0.0
+
+    def lasts(self, now: float) -> bool:
+        return 0.0 <= now - self.since < self.seconds
+
+
+_NONE = _Pause()
 
 
 @dataclass(slots=True)
 class Schedule:
-    """Refits by the wall clock; in event time only jobs refit, so nothing is ever due."""
+    """Refits by the wall clock; in event time only jobs refit, so nothing is ever due.
+
+    A clock that goes back has no hour published twice. One that was ahead and is right again, as it
+    was at the start by the `monotonic` clock, has the hours published anew that had not been yet.
+    """
 
     settings: Settings
     versions: Versions
     cache: AtlasCache
     now: Callable[[], float]
-    _not_before: float = 0.0
+    monotonic: Callable[[], float] = time.monotonic
+    _pause: _Pause = _NONE
     _reached: float = 0.0
+    _published: dict[float, float] = field(default_factory=dict)
+    _first_offset: float | None = None
 
     def due(self) -> list[float]:
         """Moments to refit as of, oldest first: whole hours, a window of them at most, and of the
@@ -53,9 +75,12 @@ class Schedule:
         now = self.now()
         hour, between = self._newest(now)
         newest = between or float(hour * SECONDS)
-        if self.settings.clock == "event" or now < self._not_before or newest <= self._reached:
+        if self.settings.clock == "event" or self._pause.lasts(now) or newest == self._reached:
             return []
         last = self._last_as_of()
+        if last is not None and last > now and not self._was_published(float(hour * SECONDS)):
+            # Maps are not to stay until the clock is there again.
+            last = None
         hours = due_refits(last, hour, self.settings.window_hours)
         due = [float(missed * SECONDS) for missed in hours]
         if between is not None and (last is None or last < between):
@@ -75,7 +100,24 @@ class Schedule:
 
     def failed(self) -> None:
         """Leave a failing refit alone for a minute."""
-        self._not_before = self.now() + _RETRY_SECONDS
+        self._pause = _Pause(self.now(), _RETRY_SECONDS)
+
+    def done(self, as_of: float) -> None:
+        """It was published."""
+        self._published[as_of] = self._offset()
+        if len(self._published) > _REMEMBERED:
+            del self._published[next(iter(self._published))]
+
+    def _was_published(self, as_of: float) -> bool:
+        """Whether it was, by a clock that was not ahead."""
+        right = max(self._offset(), self._first_offset or 0.0) + _RETRY_SECONDS
+        return self._published.get(as_of, inf) <= right
+
+    def _offset(self) -> float:
+        offset = self.now() - self.monotonic()
+        if self._first_offset is None:
+            self._first_offset = offset
+        return offset
 
     def _last_as_of(self) -> float | None:
         """The last moment as of which every target was fitted; None before the first."""
@@ -105,7 +147,7 @@ class TrainingSchedule:
     cache: ModelCache
     now: Callable[[], float]
     _reached: dict[str, float] = field(default_factory=dict)
-    _not_before: float = 0.0
+    _pause: _Pause = _NONE
     _failures: int = 0
 
     def due(self) -> Iterator[tuple[str, float]]:
@@ -113,7 +155,7 @@ class TrainingSchedule:
         now = self.now()
         days = floor((now - self.settings.refit_delay_seconds) / SECONDS_PER_DAY)
         midnight = float(days * SECONDS_PER_DAY)
-        if self.settings.clock == "event" or now < self._not_before:
+        if self.settings.clock == "event" or self._pause.lasts(now):
             return
         for target in self.settings.delayed_targets:
             if not self._is_done(target, midnight) and self._may_begin(target, midnight):
@@ -129,7 +171,7 @@ class TrainingSchedule:
         """Leave failing trainings alone for a while."""
         self.models.forget_attempts(target, as_of)
         pause = min(_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
-        self._not_before = self.now() + pause
+        self._pause = _Pause(self.now(), pause)
         self._failures += 1
 
     def _is_done(self, target: str, midnight: float) -> bool:
@@ -216,8 +258,10 @@ class Worker:
         self, settings: Settings, client: redis.Redis, now: Callable[[], float], holder: str
     ) -> None:
         self._settings = settings
+        self._client = client
         self._now = now
         self._holder = holder
+        self._watch = StoreWatch.of(settings, client)
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
         self._bins = BinsStore(
             client, settings.ttl_seconds, calibrated_seconds=settings.event_ttl_seconds
@@ -249,6 +293,7 @@ class Worker:
                 self._wait_and_work(stop)
             except StorageUnavailable as error:
                 _log.warning("%s; trying again", error)
+                drop_connections(self._client)
                 stop.wait(_AWAY_SECONDS)
             except LeaseLost:
                 _log.warning("another worker has taken over")
@@ -270,6 +315,7 @@ class Worker:
 
     def step(self) -> bool:
         """Do what is due; tells whether there was anything, so that a queue is not slept on."""
+        self._watch.look()
         job = self._jobs.take(self._now())
         if job is not None:
             self._run_job(job)
@@ -298,6 +344,7 @@ class Worker:
     def _run_scheduled(self, as_of: float) -> bool:
         try:
             self._refit(Request(as_of, between_hours=as_of % SECONDS != 0))
+            self._schedule.done(as_of)
             return True
         except (StorageUnavailable, LeaseLost):
             raise

@@ -111,6 +111,10 @@ class ReportCollector(Collector):
         took = snapshot.report.get("refit_seconds")
         yield _single("refit_seconds", "How long its refit took.", took)
         yield from _worker(heartbeat, now)
+        watch = self._refresher.watch
+        age = None if watch is None else watch.unfolded.age(now)
+        text = "Since the end of the oldest hour that waits to be folded."
+        yield _single("oldest_unfolded_hour_age_seconds", text, age)
         yield from _quality(reports)
         yield from _fits(reports)
         yield from _calibrators(reports)

@@ -13,7 +13,7 @@ from app.api.server.server import PublicAddressRefused, refuse_public_address
 from app.cli.console import note
 from app.cli.serving.processes import STOP_SECONDS, Child, Supervision
 from app.cli.serving.settings import environment_of, listener, settings_with
-from app.cli.serving.store import embedded_store, opened_store
+from app.cli.serving.store import embedded_store, external_store, opened_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.settings import Settings
@@ -226,7 +226,7 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
         _listening(settings) as listening,
         Supervision() as supervision,
     ):
-        store_url = settings.redis_url or embedded_store(settings, supervision).url
+        store_url = external_store(settings) or embedded_store(settings, supervision).url
         environment = environment_of({**options, "redis_url": store_url})
         workers = ApiWorkers(supervision, settings.workers, listening, environment)
         try:

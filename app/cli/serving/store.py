@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.cli.serving.processes import Supervision
 from app.errors import FAILED, CommandError
-from app.settings import Settings
+from app.settings import Settings, variable_of
+from app.storage.errors import StorageUnavailable
+from app.storage.redis.client import open_redis
 from app.storage.redis.server import (
     POLL_SECONDS,
     EmbeddedRedis,
@@ -15,6 +17,7 @@ from app.storage.redis.server import (
     RedisNotStarted,
     Standing,
 )
+from app.storage.store_watch import UNSAFE, StoreCondition
 
 
 class EmbeddedStore:
@@ -100,11 +103,30 @@ def embedded_store(settings: Settings, supervision: Supervision) -> EmbeddedStor
     return store
 
 
+def external_store(settings: Settings) -> str | None:
+    """The address of the Redis of the settings, if they name one; `CommandError` if it is unsafe.
+
+    One that does not answer now may be safe: the service looks again while it runs.
+    """
+    if settings.redis_url is None:
+        return None
+    with (
+        suppress(StorageUnavailable),
+        open_redis(settings.redis_url, settings.redis_timeout_seconds) as client,
+    ):
+        dangers = StoreCondition.of(client).dangers()
+        reasons = [UNSAFE[danger] for danger in dangers if danger in UNSAFE]
+        if reasons:
+            raise CommandError(f"{variable_of('redis_url')}: {'; '.join(reasons)}")
+    return settings.redis_url
+
+
 @contextmanager
 def opened_store(settings: Settings) -> Iterator[str]:
     """The address of the Redis of the settings, or of an embedded one that ends with the block."""
-    if settings.redis_url is not None:
-        yield settings.redis_url
+    url = external_store(settings)
+    if url is not None:
+        yield url
         return
     store = EmbeddedStore(settings.data_dir)
     store.start()

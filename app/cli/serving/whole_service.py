@@ -20,7 +20,7 @@ from app.cli.serving.settings import (
     show_addresses,
     url_of,
 )
-from app.cli.serving.store import EmbeddedStore, embedded_store
+from app.cli.serving.store import EmbeddedStore, embedded_store, external_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.storage.redis.server import Standing, standing
@@ -52,10 +52,11 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
     settings = settings_with(options)
     port = settings.port or free_port(settings.host)
     _require_free(settings.host, port)
+    external = external_store(settings)
     url = url_of(settings.host, port)
     with Supervision() as supervision:
-        store = None if settings.redis_url else embedded_store(settings, supervision)
-        store_url = settings.redis_url or (store.url if store else "")
+        store = None if external else embedded_store(settings, supervision)
+        store_url = store.url if store else str(external)
         environment = environment_of({**options, "port": port, "redis_url": store_url})
         # A refit has minutes, and a caller milliseconds: on the core they may share, the API first.
         worker = Child("worker", ("worker",), environment, _log(logs, "worker"), nice=True)
