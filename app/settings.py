@@ -107,6 +107,19 @@ class Settings(BaseSettings):
     redis_timeout_seconds: float = Field(
         1.0, gt=0, le=60, description="Longest wait for one answer of Redis."
     )
+    redis_wait: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="Replicas that must have an event before it is acknowledged; 0 waits for none.",
+    )
+    redis_wait_seconds: float = Field(
+        0.5, gt=0, le=60, description="Longest wait for these replicas."
+    )
+    allow_volatile_store: bool = Field(
+        False,
+        description="Do not call a service degraded whose Redis keeps no append-only file.",
+    )
     data_dir: Path = Field(
         Path("sirocco-data"),
         description="Where the embedded server, the click log, the signing key and the last good"
@@ -282,6 +295,15 @@ class Settings(BaseSettings):
         unknown = sorted(self.target_calibrators.keys() - set(self.known_targets))
         if unknown:
             raise ValueError(f"target_calibrators: {', '.join(unknown)} is no target")
+        return self
+
+    @model_validator(mode="after")
+    def _waits_within_the_timeout(self) -> Self:
+        if self.redis_wait and self.redis_wait_seconds >= self.redis_timeout_seconds:
+            raise ValueError(
+                f"redis_wait_seconds = {self.redis_wait_seconds:g}: must be less than"
+                f" redis_timeout_seconds, {self.redis_timeout_seconds:g}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -47,6 +47,7 @@ from app.events.schema import (
     parse_all,
     parse_each,
 )
+from app.storage.errors import StorageUnavailable
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
 from app.strict_json import ValidationError
 
@@ -129,7 +130,11 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     admission, rejections = await _admitted(body, kind, resources)
     await _give_way(body)
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
-    appended = await resources.event_log.append(admission.batch, key, fingerprint)
+    try:
+        appended = await resources.event_log.append(admission.batch, key, fingerprint)
+    except StorageUnavailable:
+        resources.watch.write_failed()
+        raise
     rejections += admission.reject_refused(appended.refused)
     _count(resources.metrics, admission, rejections, appended.duplicates)
     return _answer(appended.accepted, appended.duplicates, rejections)

@@ -17,6 +17,7 @@ from app.columns.layout import VERSIONS, UnknownColumnsVersion
 from app.events.schema import TooManyEvents
 from app.storage.errors import (
     IdempotencyConflict,
+    NotReplicated,
     QueueFull,
     StorageUnavailable,
     TooManyOverrides,
@@ -94,6 +95,10 @@ def _store_unavailable(error: StorageUnavailable) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
+def _not_replicated(error: NotReplicated) -> Problem:
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", str(error), _RETRY)
+
+
 def _too_many_events(error: TooManyEvents) -> Problem:
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     return Problem(status, "too-many-events", str(error), limit=error.most)
@@ -125,6 +130,7 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     TooManyEvents: _too_many_events,
     UnknownColumnsVersion: _unsupported_version,
     UnknownDictionary: _unknown_dictionary,
+    NotReplicated: _not_replicated,
     StorageUnavailable: _store_unavailable,
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),

@@ -26,6 +26,7 @@ from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
 from app.storage.overrides import Overrides
 from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
 
 _COLLECTED_AT: Final = 20_000
@@ -40,6 +41,7 @@ class Resources:
     client: redis.Redis
     async_client: redis.asyncio.Redis
     refresher: Refresher
+    watch: StoreWatch
     event_log: EventLog
     versions: Versions
     bins: BinsStore
@@ -61,6 +63,7 @@ class Resources:
         versions = Versions(client, settings.versions_kept)
         heartbeat = Heartbeat(client, settings.ttl_seconds)
         folder = settings.last_good_dir
+        watch = StoreWatch.of(settings, client)
         refresher = Refresher(
             versions,
             Notices(client),
@@ -68,6 +71,7 @@ class Resources:
             settings.refresh_seconds,
             heartbeat,
             None if folder is None else LastGood(folder, redis_url),
+            watch,
         )
         layout = MetricLayout.of(routes, settings.known_targets)
         counters = slot.counters(layout)
@@ -79,7 +83,8 @@ class Resources:
             client,
             async_client,
             refresher,
-            EventLog(async_client, settings.event_ttl_seconds, _click_rules(settings)),
+            watch,
+            _event_log(async_client, settings),
             versions,
             BinsStore(client, settings.ttl_seconds),
             Jobs(client),
@@ -118,6 +123,16 @@ def _click_rules(settings: Settings) -> ClickRules:
         settings.max_waiting,
         settings.waiting_hours * SECONDS_PER_HOUR,
         settings.event_ttl_seconds + int(longest),
+    )
+
+
+def _event_log(client: redis.asyncio.Redis, settings: Settings) -> EventLog:
+    return EventLog(
+        client,
+        settings.event_ttl_seconds,
+        _click_rules(settings),
+        settings.redis_wait,
+        settings.redis_wait_seconds,
     )
 
 

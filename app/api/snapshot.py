@@ -17,6 +17,7 @@ from app.api.last_good import LastGood
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
 from app.storage.lease import Heartbeat
+from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Published, Versions, number_of
 from calibrators import Atlas
 
@@ -167,7 +168,8 @@ class Refresher:
     counted, and the one before it stays; where there is none yet, the newest whole one of the store
     or of `last_good`, the files of this host, is served. A store that has lost its versions gets
     the present one back. With every look it reads the `heartbeat`, so that nobody who asks how
-    refits go (`failed_refits`, `held`) waits for the store.
+    refits go (`failed_refits`, `held`) waits for the store; and so does the `watch` look at the
+    server.
     """
 
     def __init__(
@@ -178,7 +180,9 @@ class Refresher:
         pause_seconds: float,
         heartbeat: Heartbeat | None = None,
         last_good: LastGood | None = None,
+        watch: StoreWatch | None = None,
     ) -> None:
+        self.watch = watch
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
         self.store_up = False
@@ -206,10 +210,13 @@ class Refresher:
     @property
     def reasons(self) -> list[str]:
         """Why the service is worse than it should be; the first matters most."""
-        amiss = {
+        dangers: Iterable[str] = () if self.watch is None else self.watch.dangers
+        amiss: dict[str, object] = {
             "store-away": not self.store_up,
+            "store-refuses-writes": self.store_up and not self.store_takes_writes,
             self._fallback or "": self._fallback,
             "store-emptied": self.current.restored,
+            **dict.fromkeys(dangers, True),
             "refits-failing": self.failed_refits >= _FAILED_REFITS,
             "refit-held": self.held,
         }
@@ -230,12 +237,19 @@ class Refresher:
         if self.last_good is not None:
             self.last_good.close()
 
+    @property
+    def store_takes_writes(self) -> bool:
+        """Whether the store can be read, and stored the last write."""
+        return self.store_up and (self.watch is None or self.watch.writable)
+
     def refresh(self) -> None:
         """Look once, and take the version in force if it is another; never raises."""
         try:
             self._look(self._versions.current())
             self._found_store(True)
             self._read_heartbeat()
+            if self.watch is not None:
+                self.watch.look()
         except StorageUnavailable as error:
             self._found_store(False, str(error))
         except Exception:

@@ -9,6 +9,17 @@ class StorageUnavailable(StorageError):
     """The store is away, frozen, full or refuses writes."""
 
 
+class NotReplicated(StorageUnavailable):
+    """It is stored, but too few replicas have said that they have it."""
+
+    def __init__(self, replicas: int, wanted: int) -> None:
+        super().__init__(
+            f"this is stored, but {replicas} of {wanted} replicas have confirmed it, so it is not"
+            " acknowledged; send it again: by its Idempotency-Key or by the ids of its events it"
+            " counts once"
+        )
+
+
 class IdempotencyConflict(StorageError):
     """One idempotency key came with two different requests."""
 

@@ -8,19 +8,20 @@ from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import redis.asyncio
+from redis.exceptions import ResponseError
 
 from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.blocks import encode_block
 from app.storage.clicks import ClickRules, Refusal, StoreRefusal
-from app.storage.errors import IdempotencyConflict
+from app.storage.errors import IdempotencyConflict, NotReplicated
 from app.storage.event_columns import pack_ids
 from app.storage.keys import TargetHour
-from app.storage.redis.client import lua, reaching_the_store
+from app.storage.redis.client import lua, reaching_the_store, refuses_writes
 
 LONGEST_IDEMPOTENCY_KEY = 255
 
@@ -28,6 +29,7 @@ _STORED, _REPLAYED, _CONFLICT = range(3)
 _HOUR_SECONDS = 3600
 _DEFAULT_RULES = ClickRules()
 _KNOWN_LOGS: Final = 1024
+_PROBE_LIFE: Final = 60
 _MANY: Final = 32
 """From so many events on, other requests have a turn between packing and sending them."""
 
@@ -54,7 +56,12 @@ class EventLog:
         client: redis.asyncio.Redis,
         ttl_seconds: int,
         click_rules: ClickRules = _DEFAULT_RULES,
+        wait: int = 0,
+        wait_seconds: float = 0.0,
     ) -> None:
+        self._client = client
+        self._wait = wait
+        self._wait_milliseconds = int(wait_seconds * 1000)
         self._ttl_seconds = ttl_seconds
         self._click_rules = click_rules
         self._append = client.register_script(lua("append"))
@@ -67,9 +74,9 @@ class EventLog:
         A batch whose idempotency key is known was stored before: all its events are duplicates,
         but for those that were refused then. `fingerprint` says what the request was. Raises
         IdempotencyConflict when the same key came with another fingerprint, ValueError when the key
-        is empty or over 255 characters, and StorageUnavailable when the store fails. After a
-        failure the outcome is unknown only if the store went away mid-request: send the same key
-        again.
+        is empty or over 255 characters, NotReplicated when fewer than `wait` replicas have it
+        within `wait_seconds`, and StorageUnavailable when the store fails. After such a failure the
+        outcome is unknown only if the store went away mid-request: send the same key again.
         """
         _check_key(idempotency_key)
         if not len(batch):
@@ -78,7 +85,7 @@ class EventLog:
         if len(batch) >= _MANY:
             await sleep(0)
         with reaching_the_store():
-            status, duplicates, refused = await self._append(keys=names, args=arguments)
+            status, duplicates, refused = await self._stored(names, arguments)
         if status == _CONFLICT:
             raise IdempotencyConflict(idempotency_key or "")
         refusals = _refused(batch, refused) if refused else ()
@@ -86,6 +93,30 @@ class EventLog:
             return Appended(0, len(batch) - len(refusals), refusals)
         duplicates += batch.repeats
         return Appended(len(batch) - duplicates - len(refusals), duplicates, refusals)
+
+    async def _stored(self, names: list[str], arguments: _Arguments) -> tuple[int, int, Any]:
+        """The reply of append.lua."""
+        try:
+            if self._wait:
+                return await self._replicated(names, arguments)
+            status, duplicates, refused = await self._append(keys=names, args=arguments)
+        except ResponseError as error:
+            if refuses_writes(error):
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+            raise
+        return status, duplicates, refused
+
+    async def _replicated(self, names: list[str], arguments: _Arguments) -> tuple[int, int, Any]:
+        """The same, once enough replicas have all that this connection has written."""
+        async with self._client.client() as connection:
+            status, duplicates, refused = await self._append(names, arguments, connection)
+            if status == _REPLAYED:
+                # Nothing was written now: what was written then comes before this.
+                await connection.set(keys.PROBE, 1, ex=_PROBE_LIFE)
+            confirmed = await connection.wait(self._wait, self._wait_milliseconds)
+        if confirmed < self._wait:
+            raise NotReplicated(confirmed, self._wait)
+        return status, duplicates, refused
 
     def _request(
         self, batch: EventBatch, idempotency_key: str | None, fingerprint: str

@@ -39,6 +39,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:heartbeat              JSON: the worker's last sign of life
     sirocco:{maps}:models:<target>        list of the post-click models kept, newest first
     sirocco:{maps}:model:<target>:<version>   hash: manifest, contents, chunks of the model
+    sirocco:{maps}:probe                  a tiny write, to see whether the server takes any
     sirocco:{maps}:models                 counter of post-click models
     sirocco:{maps}:training:<target>:<as_of>  how often that training has been begun
 
@@ -66,6 +67,7 @@ JOBS_RUNNING = "sirocco:{maps}:jobs:running"
 JOBS_SAME = "sirocco:{maps}:jobs:same"
 JOBS_SEQUENCE = "sirocco:{maps}:jobs:sequence"
 HEARTBEAT = "sirocco:{maps}:heartbeat"
+PROBE = "sirocco:{maps}:probe"
 FEATURES = "sirocco:{maps}:features"
 OVERRIDES = "sirocco:{maps}:overrides"
 CLICK_COUNTERS = "sirocco:{maps}:clicks"

@@ -1,159 +1,31 @@
-"""The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat.
-
-When to refit (hourly) and to train (daily), and how long to leave alone what failed.
-"""
+"""The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat."""
 
 import logging
 import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from math import floor
+from collections.abc import Callable
 from threading import Event, Lock, Thread, current_thread, main_thread
 from types import TracebackType
 from typing import Any, Self
 
 import redis
 
-from app.settings import SECONDS_PER_DAY, Settings
+from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
-from app.storage.models import Models
 from app.storage.overrides import Overrides
-from app.storage.redis.client import open_redis
+from app.storage.redis.client import drop_connections, open_redis
+from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
-from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.hours import SECONDS, closed_hours, due_between, due_refits
-from app.worker.model_cache import ModelCache
+from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
+from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.training import NothingToTrain
-
-_RETRY_SECONDS = 60.0
-
-
-@dataclass(slots=True)
-class Schedule:
-    """Refits by the wall clock; in event time only jobs refit, so nothing is ever due."""
-
-    settings: Settings
-    versions: Versions
-    cache: AtlasCache
-    now: Callable[[], float]
-    _not_before: float = 0.0
-    _reached: float = 0.0
-
-    def due(self) -> list[float]:
-        """Moments to refit as of, oldest first: whole hours, a window of them at most, and of the
-        moments between them the newest only."""
-        now = self.now()
-        hour, between = self._newest(now)
-        newest = between or float(hour * SECONDS)
-        if self.settings.clock == "event" or now < self._not_before or newest <= self._reached:
-            return []
-        last = self._last_as_of()
-        if (held := self.versions.held()) is not None:
-            # It is done, whatever becomes of it.
-            last = max(held["as_of"], last or 0.0)
-        hours = due_refits(last, hour, self.settings.window_hours)
-        due = [float(missed * SECONDS) for missed in hours]
-        if between is not None and (last is None or last < between):
-            due.append(between)
-        if not due:
-            self._reached = newest
-        return due
-
-    def _newest(self, now: float) -> tuple[int, float | None]:
-        """The newest whole hour whose refit is due, and the newest moment after it.
-
-        The wait for late events must not outlast the pause between refits.
-        """
-        pause = self.settings.refit_minutes * 60.0
-        hour = closed_hours(now - min(self.settings.refit_delay_seconds, pause))
-        return hour, due_between(hour, now, self.settings.refit_minutes)
-
-    def failed(self) -> None:
-        """Leave a failing refit alone for a minute."""
-        self._not_before = self.now() + _RETRY_SECONDS
-
-    def _last_as_of(self) -> float | None:
-        """The last moment as of which every target was fitted; None before the first."""
-        version = self.versions.current()
-        in_force = self.cache.take(version) if version else None
-        reports = in_force.targets if in_force else {}
-        fitted = [reports.get(target, {}).get("fitted_as_of") for target in self.settings.targets]
-        known = [as_of for as_of in fitted if as_of is not None]
-        return min(known) if len(known) == len(fitted) else None
-
-
-_LONGEST_RETRY_SECONDS = 3600.0
-_MOST_CRASHES = 3
-
-
-@dataclass(slots=True)
-class TrainingSchedule:
-    """Trainings as of midnight (UTC) by the wall clock; in event time only jobs train.
-
-    Missed midnights are made up for by the newest. A training that fails is tried again after
-    pauses that grow to an hour. One that takes the worker down with it is tried three times, and
-    then left to the next midnight: it must not keep the hourly refits from happening.
-    """
-
-    settings: Settings
-    models: Models
-    cache: ModelCache
-    now: Callable[[], float]
-    _reached: dict[str, float] = field(default_factory=dict)
-    _not_before: float = 0.0
-    _failures: int = 0
-
-    def due(self) -> Iterator[tuple[str, float]]:
-        """Delayed targets, each with the moment to train it as of."""
-        now = self.now()
-        days = floor((now - self.settings.refit_delay_seconds) / SECONDS_PER_DAY)
-        midnight = float(days * SECONDS_PER_DAY)
-        if self.settings.clock == "event" or now < self._not_before:
-            return
-        for target in self.settings.delayed_targets:
-            if not self._is_done(target, midnight) and self._may_begin(target, midnight):
-                yield target, midnight
-
-    def done(self, target: str, as_of: float) -> None:
-        """Nothing is due for the target before the next midnight."""
-        # Where there was too little to learn from, other workers begin it again: none died of it.
-        self.models.forget_attempts(target, as_of)
-        self._reach(target, as_of)
-
-    def failed(self, target: str, as_of: float) -> None:
-        """Leave failing trainings alone for a while."""
-        self.models.forget_attempts(target, as_of)
-        pause = min(_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
-        self._not_before = self.now() + pause
-        self._failures += 1
-
-    def _is_done(self, target: str, midnight: float) -> bool:
-        if self._reached.get(target, 0.0) >= midnight:
-            return True
-        last = self.cache.last_as_of(target, self.settings.attribution_seconds(target))
-        if last is not None and last >= midnight:
-            self._reach(target, midnight)
-            return True
-        return False
-
-    def _may_begin(self, target: str, midnight: float) -> bool:
-        if self.models.attempt(target, midnight) <= _MOST_CRASHES:
-            return True
-        _log.error("training %s as of %.0f is given up: begun, but never ended", target, midnight)
-        self._reach(target, midnight)
-        return False
-
-    def _reach(self, target: str, as_of: float) -> None:
-        self._reached[target] = as_of
-        self._failures = 0
 
 
 class LeaseKeeper:
@@ -224,8 +96,10 @@ class Worker:
         self, settings: Settings, client: redis.Redis, now: Callable[[], float], holder: str
     ) -> None:
         self._settings = settings
+        self._client = client
         self._now = now
         self._holder = holder
+        self._watch = StoreWatch.of(settings, client)
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
         self._bins = BinsStore(
             client, settings.ttl_seconds, calibrated_seconds=settings.event_ttl_seconds
@@ -261,6 +135,7 @@ class Worker:
                 self._wait_and_work(stop)
             except StorageUnavailable as error:
                 _log.warning("%s; trying again", error)
+                drop_connections(self._client)
                 stop.wait(_AWAY_SECONDS)
             except LeaseLost:
                 _log.warning("another worker has taken over")
@@ -282,6 +157,7 @@ class Worker:
 
     def step(self) -> bool:
         """Do what is due; tells whether there was anything, so that a queue is not slept on."""
+        self._watch.look()
         job = self._jobs.take(self._now())
         if job is not None:
             self._run_job(job)
@@ -340,6 +216,7 @@ class Worker:
     def _run_scheduled(self, as_of: float) -> bool:
         try:
             self._refit(Request(as_of, between_hours=as_of % SECONDS != 0))
+            self._schedule.done(as_of)
             return True
         except (StorageUnavailable, LeaseLost):
             raise

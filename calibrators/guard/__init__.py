@@ -1,12 +1,11 @@
 """The guard: which map of a campaign is published, and how far it may move.
 
-`guard.py` decides, `test.py` compares maps on the newest hour, `bounds.py` clamps and simplifies,
-`rules.py` has the limits. `approval.py` says which refits as a whole wait for an operator.
-docs/guard.md explains them.
+`guard.py` decides, and says which refits as a whole wait for an operator; `test.py` compares maps
+on the newest hour, `bounds.py` clamps and simplifies, `rules.py` has the limits. docs/guard.md
+explains them.
 """
 
-from calibrators.guard.approval import RefitChange, mean_move
-from calibrators.guard.guard import Guarded, guard
+from calibrators.guard.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.guard.rules import GuardRules
 
 __all__ = ["GuardRules", "Guarded", "RefitChange", "guard", "mean_move"]

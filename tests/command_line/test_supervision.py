@@ -49,20 +49,38 @@ def test_a_process_that_does_not_start_takes_the_others_down() -> None:
 
 
 def test_pauses_double_while_a_process_keeps_dying(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it comes to be refused: what was refused later may be allowed again."""
     with Supervision() as supervision:
-        process = supervision.add(Ending([1, -9, BAD_INPUT]))
-        with pytest.raises(CommandError, match="the test process ended with code 2") as ended:
-            supervision.watch()
+        process = supervision.add(Ending([1, BAD_INPUT, None]))
+        while process.codes:
+            supervision.look()
 
-    assert ended.value.exit_code == BAD_INPUT
     assert process.events == [*["start test"] * 3, "stop test"]
     assert capsys.readouterr().err.splitlines() == [
         "the test process ended with code 1; it starts again in 0.5 s",
-        "the test process was killed by signal 9; it starts again in 1 s",
+        "the test process ended with code 2; it starts again in 1 s",
     ]
 
 
-@pytest.mark.parametrize(("code", "expected"), [(1, FAILED), (-9, FAILED), (BAD_INPUT, BAD_INPUT)])
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_process_that_is_refused_at_the_start_ends_all(begins: bool) -> None:
+    with Supervision() as supervision:
+        supervision.add(Ending([BAD_INPUT]))
+        with pytest.raises(CommandError, match="the test process ended with code 2") as ended:
+            supervision.begin(lambda: False) if begins else supervision.watch()
+
+    assert ended.value.exit_code == BAD_INPUT
+
+
+def test_a_process_that_is_killed_at_the_start_is_started_again() -> None:
+    with Supervision() as supervision:
+        process = supervision.add(Ending([-9, 1, None]))
+        supervision.begin(lambda: supervision.is_whole)
+
+    assert process.events == [*["start test"] * 3, "stop test"]
+
+
+@pytest.mark.parametrize(("code", "expected"), [(1, FAILED), (BAD_INPUT, BAD_INPUT)])
 def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) -> None:
     with Supervision() as supervision:
         supervision.add(Ending([None]))

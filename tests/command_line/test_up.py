@@ -13,8 +13,11 @@ import httpx
 import orjson
 import pytest
 
+from app.storage import open_redis
+from app.storage.redis.server import Standing, find_redis_binary, socket_url, standing
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.reserved_ports import reserved_port
+from tests.storage.slow_redis import fill, slow_redis
 
 NAMES = ("redis-server", "worker", "serve")
 
@@ -171,3 +174,41 @@ def test_serve_and_worker_share_a_data_directory(
 
     assert run.stdout.startswith("version 0000")
     assert os.listdir(tmp_path) == ["data"]
+
+
+@pytest.mark.slow
+def test_calibration_goes_on_while_redis_is_killed_again_and_again(
+    tmp_path: Path, environment: dict[str, str], started: Started, sirocco: Sirocco
+) -> None:
+    """Also while it loads its file, twice in a row, and with the worker gone as well."""
+    slow = slow_redis(tmp_path / "bin", find_redis_binary())
+    environment["PATH"] = f"{slow.parent}:{environment['PATH']}"
+    process, url = up(started, tmp_path / "data")
+    post_outcomes(url)
+    sirocco("retrain", "--url", url, "--target", "click")
+    wait_until(lambda: calibrated(url) < 0.4, "the new version serves")
+    with open_redis(socket_url(tmp_path / "data/redis.sock")) as client:
+        fill(client)
+    (slow.parent / "slow").touch()
+
+    for name in ("redis-server", "redis-server", "worker", "redis-server"):
+        os.kill(children(process)[name], signal.SIGKILL)
+        loads = lambda: standing(socket_url(tmp_path / "data/new-redis.sock"))  # noqa: E731
+        wait_until(lambda: loads() is Standing.LOADING, "the next one loads")  # noqa: B023
+        assert calibrated(url) < 0.4
+
+    wait_until(lambda: is_ready(url), "ready again")
+    wait_until(lambda: len(children(process)) == len(NAMES), "all are back")
+    post_outcomes(url)
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_at_the_start_is_started_again(tmp_path: Path, started: Started) -> None:
+    port = reserved_port()
+    process = started("up", "--json", "--port", port, "--data-dir", tmp_path / "data")
+    for name in NAMES:
+        wait_until(lambda: children(process).get(name), f"{name} has started")  # noqa: B023
+        os.kill(children(process)[name], signal.SIGKILL)
+
+    wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
+    assert process.poll() is None

@@ -17,7 +17,7 @@ def running(redis_binary: Path, tmp_path: Path) -> Iterator[RedisProcess]:
     """A server that answers."""
     process = RedisProcess(redis_binary, tmp_path, tmp_path / "redis.sock")
     try:
-        process.wait_until_ready()
+        list(process.starting())
         yield process
     finally:
         process.stop()
@@ -45,7 +45,7 @@ def test_a_server_that_never_answers_is_an_error_in_the_end(
     process = RedisProcess(sleeper, tmp_path, tmp_path / "redis.sock")
     try:
         with pytest.raises(RedisNotStarted, match="did not start"):
-            process.wait_until_ready()
+            list(process.starting())
     finally:
         process.stop()
 

@@ -13,7 +13,7 @@ from app.settings import Settings
 from app.storage import BinsStore, Heartbeat, Jobs, Lease, Versions, open_redis
 from app.worker.hours import SECONDS
 from app.worker.loop import LEASE, Worker
-from tests.worker.conftest import HOUR
+from tests.worker.conftest import HOUR, Clock
 
 HELD = "sirocco:{maps}:lease:worker"
 
@@ -212,3 +212,44 @@ def wait_for(happened, seconds=60.0):
     while not happened():
         assert monotonic() < limit, "it did not happen in time"
         sleep(0.02)
+
+
+@pytest.mark.parametrize("jump", [1, -1, 24, -24])
+def test_a_clock_that_jumps_publishes_no_hour_twice_and_misses_none_for_long(worker, clock, jump):
+    """It jumps by hours, and is right again two hours later; it was right for a day before."""
+    schedule, token, published = worker._schedule, worker._lease.token, []
+    passed = Clock(0)
+    schedule.monotonic = passed
+
+    def pass_hours(number):
+        published.clear()
+        for _ in range(number):
+            passed.seconds += SECONDS
+            for as_of in schedule.due():
+                report = {"targets": {"click": {"fitted_as_of": as_of}}}
+                schedule.versions.publish(token, as_of, clock(), {}, report)
+                schedule.done(as_of)
+                published.append(as_of / SECONDS - HOUR)
+            clock.seconds += SECONDS
+        return published.copy()
+
+    clock.seconds += SECONDS / 2
+    before = pass_hours(30)
+    clock.seconds += jump * SECONDS
+    meanwhile = pass_hours(2)
+    clock.seconds -= jump * SECONDS
+
+    after = pass_hours(4)
+
+    assert before == [*range(30)]
+    assert after == [*range(int(after[0]), 36)]
+    assert 30 <= after[0] <= 33
+    assert not set(before) & set(meanwhile)
+
+
+@pytest.mark.parametrize("jump", [1, -1, 24, -24])
+def test_a_pause_after_a_failure_does_not_last_as_long_as_a_jump(worker, clock, jump):
+    worker._schedule.failed()
+    clock.seconds += jump * SECONDS
+
+    assert worker._schedule.due()

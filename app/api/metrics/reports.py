@@ -117,6 +117,10 @@ class ReportCollector(Collector):
         text = "Since the worker's last sign of life, or since the start where none came."
         yield _single("worker_heartbeat_age_seconds", text, max(0.0, now - self._last_sign))
         yield from _worker(heartbeat)
+        watch = self._refresher.watch
+        age = None if watch is None else watch.unfolded.age(now)
+        text = "Since the end of the oldest hour that waits to be folded."
+        yield _single("oldest_unfolded_hour_age_seconds", text, age)
         yield from _quality(reports)
         yield from _fits(reports)
         yield from _calibrators(reports)

@@ -197,7 +197,7 @@ class WorkerStatus(Collector):
         """Write how things stand now."""
         snapshot = self._refresher.current
         connections = int(self._row[self._connections])
-        state = (os.getpid(), connections, self.serving, self._refresher.store_up)
+        state = (os.getpid(), connections, self.serving, self._refresher.store_takes_writes)
         record = WorkerRecord(*state, snapshot.published_at, snapshot.version)
         self.table.write(self._slot.row, record)
         garbage = ([stats[kind] for stats in gc.get_stats()] for kind in COLLECTED)
@@ -230,7 +230,7 @@ class WorkerStatus(Collector):
 
 def _in_force(records: list[WorkerRecord], now: float) -> Iterator[Metric]:
     up = min(record.store_up for record in records)
-    yield _gauge("sirocco_store_up", "Whether the store answers.", up)
+    yield _gauge("sirocco_store_up", "Whether the store takes writes.", up)
     versions = sorted({record.version for record in records})
     samples = [([version], 1) for version in versions]
     yield gauge("sirocco_map_version_info", "Version in force.", ["version"], samples)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import IO, Final, Protocol, Self, TypeVar
 
 from app.cli.console import note
 from app.errors import BAD_INPUT, FAILED, CommandError
+from app.storage.redis.server import PRIVATE
 
 _LOOK_SECONDS = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -52,6 +53,7 @@ class _Watch:
     started: float
     pause: float = _FIRST_PAUSE
     due: float | None = None
+    is_first: bool = True
 
     def schedule(self, now: float) -> float:
         if now - self.started > _STABLE_SECONDS:
@@ -62,7 +64,7 @@ class _Watch:
 
     def start(self) -> None:
         self.process.start()
-        self.started, self.due = time.monotonic(), None
+        self.started, self.due, self.is_first = time.monotonic(), None, False
 
 
 class Supervision:
@@ -89,13 +91,27 @@ class Supervision:
         watch = next(watch for watch in self._watches if watch.process is old)
         self._watches[self._watches.index(watch)] = _Watch(new, time.monotonic())
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every process runs."""
+        return all(watch.process.exit_code is None for watch in self._watches)
+
     def check(self) -> None:
-        """A `CommandError` with the end of its output when a process has ended."""
+        """A `CommandError` with the end of its output where a process cannot start at all.
+
+        One that was killed, or has run before, is started again instead.
+        """
         for watch in self._watches:
             code = watch.process.exit_code
-            if code is not None:
+            if watch.is_first and code is not None and code >= 0:
                 exit_code = BAD_INPUT if code == BAD_INPUT else FAILED
                 raise CommandError(_how_it_ended(watch.process), exit_code)
+
+    def begin(self, done: Callable[[], bool]) -> None:
+        """Look after all processes until it is done; raises as `check` does."""
+        while not done():
+            self.check()
+            self.look()
 
     def watch(self) -> None:
         """Start again whatever dies, until Ctrl-C or SIGTERM."""
@@ -113,7 +129,7 @@ def _restart_if_due(watch: _Watch, now: float) -> None:
     code = watch.process.exit_code
     if code is None:
         return
-    if code == BAD_INPUT:
+    if code == BAD_INPUT and watch.is_first:
         raise CommandError(_how_it_ended(watch.process))
     if watch.due is None:
         pause = watch.schedule(now)
@@ -182,6 +198,7 @@ class Child:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            umask=PRIVATE,
             pass_fds=self.inherited,
         )
         self._stopping_since = None
@@ -232,4 +249,7 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
 
     def _open_log(self) -> IO[bytes] | None:
-        return self.log.open("ab") if self.log is not None else None
+        if self.log is None:
+            return None
+        self.log.touch(0o600)
+        return self.log.open("ab")

@@ -13,10 +13,11 @@ from app.api.server.server import PublicAddressRefused, refuse_public_address
 from app.cli.console import note
 from app.cli.serving.processes import STOP_SECONDS, Child, Supervision
 from app.cli.serving.settings import environment_of, listener, settings_with
-from app.cli.serving.store import EmbeddedStore, opened_store
+from app.cli.serving.store import embedded_store, external_store, opened_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.settings import Settings
+from app.storage.redis.server import PRIVATE
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,8 @@ def run_worker_process(given: Mapping[str, Any]) -> None:
 
 
 def _log_to_stderr() -> None:
-    """One line for every event worth knowing, refits among them."""
+    """One line for every event worth knowing, refits among them; files are for our user alone."""
+    os.umask(PRIVATE)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
@@ -224,7 +226,7 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
         _listening(settings) as listening,
         Supervision() as supervision,
     ):
-        store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
+        store_url = external_store(settings) or embedded_store(settings, supervision).url
         environment = environment_of({**options, "redis_url": store_url})
         workers = ApiWorkers(supervision, settings.workers, listening, environment)
         try:

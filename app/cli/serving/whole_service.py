@@ -1,7 +1,7 @@
 """Redis, API and worker together, as supervised processes."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,12 @@ from app.cli.serving.settings import (
     show_addresses,
     url_of,
 )
-from app.cli.serving.store import EmbeddedStore
+from app.cli.serving.store import EmbeddedStore, embedded_store, external_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
+from app.storage.redis.server import Standing, standing
 
 _READY_SECONDS = 60.0
-_LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,11 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
     settings = settings_with(options)
     port = settings.port or free_port(settings.host)
     _require_free(settings.host, port)
+    external = external_store(settings)
     url = url_of(settings.host, port)
     with Supervision() as supervision:
-        store_url = settings.redis_url or supervision.add(EmbeddedStore(settings.data_dir)).url
+        store = None if external else embedded_store(settings, supervision)
+        store_url = store.url if store else str(external)
         environment = environment_of({**options, "port": port, "redis_url": store_url})
         # A refit has minutes, and a caller milliseconds: on the core they may share, the API first.
         worker = Child("worker", ("worker",), environment, _log(logs, "worker"), nice=True)
@@ -62,7 +64,7 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
         api = Child("API", ("serve",), environment, _log(logs, "serve"), stop_seconds=seconds)
         for child in (worker, api):
             supervision.add(child)
-        _await_ready(url, supervision)
+        _await_ready(url, supervision, lambda: _comes_up(store, store_url))
         yield WholeService(url, supervision, worker, api)
 
 
@@ -75,14 +77,26 @@ def _log(logs: Path | None, command: str) -> Path | None:
     return logs / f"{command}.log" if logs is not None else None
 
 
-def _await_ready(url: str, supervision: Supervision) -> None:
+def _comes_up(store: EmbeddedStore | None, store_url: str) -> bool:
+    """Whether the store has to be waited for, however long it takes to load its file."""
+    return standing(store_url) is Standing.LOADING if store is None else not store.is_ready
+
+
+def _await_ready(url: str, supervision: Supervision, waits: Callable[[], bool]) -> None:
+    """Returns once the API is ready, whoever was killed meanwhile; while it `waits` for the store
+    or a process is to be started again, its time does not run out."""
     end = time.monotonic() + _READY_SECONDS
-    with ServiceClient(url) as client:
-        while not client.is_ready():
-            supervision.check()
-            if time.monotonic() > end:
+
+    def is_ready() -> bool:
+        nonlocal end
+        if time.monotonic() > end:
+            if supervision.is_whole and not waits():
                 raise CommandError(f"{url} is not ready after {_READY_SECONDS:g} s", FAILED)
-            time.sleep(_LOOK_SECONDS)
+            end = time.monotonic() + _READY_SECONDS
+        return client.is_ready()
+
+    with ServiceClient(url) as client:
+        supervision.begin(is_ready)
 
 
 def run_until_ctrl_c(given: Mapping[str, Any], *, as_json: bool) -> None:

@@ -53,9 +53,9 @@ local function file_ids(seen, ids, left_out)
 end
 
 local now = tonumber(redis.call('TIME')[1])
-local statuses, refused, duplicates, life = {}, {}, 0, nil
+local statuses, refused, duplicates = {}, {}, 0
 if ARGV[4] ~= '' then
-  statuses, refused, duplicates, life = click_events(now, ttl, ARGV[4])
+  statuses, refused, duplicates = click_events(now, ttl, ARGV[4])
   if with_key == '1' and #refused > 0 then
     redis.call('SET', KEYS[1], fingerprint .. '\n' .. cmsgpack.pack(refused), 'EX', ttl)
   end
@@ -90,8 +90,8 @@ end
 local expiry = now + ttl
 
 local function store(log, logs, hours, name, block)
+  -- Without an end: what was acknowledged is there until it is folded.
   redis.call('RPUSH', log, block)
-  redis.call('EXPIRE', log, ttl)
   redis.call('SADD', logs, name)
   redis.call('ZADD', hours, expiry, name)
 end
@@ -121,7 +121,6 @@ while key < #KEYS do
   block = marked(block, #numbers / 4, left_out, leave_events_out(numbers, 1, left_out))
   if block then
     redis.call('RPUSH', log, block)
-    redis.call('EXPIRE', log, life)
     redis.call('SADD', logs, name)
   end
 end

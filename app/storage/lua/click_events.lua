@@ -213,5 +213,5 @@ local function click_events(now, ttl, packed)
   for key in pairs(touched) do
     redis.call('EXPIRE', key, ttl)
   end
-  return statuses, refused, duplicates, rules.life_seconds
+  return statuses, refused, duplicates
 end

@@ -17,7 +17,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import HiredisRespSerializer
-from redis.exceptions import RedisError
+from redis.exceptions import ReadOnlyError, RedisError
 from redis.retry import Retry
 
 from app.storage.errors import StorageUnavailable
@@ -90,6 +90,18 @@ def as_bytes(reply: bytes | str) -> bytes:
 def as_text(reply: bytes | str) -> str:
     """The reply as text."""
     return reply if isinstance(reply, str) else reply.decode()
+
+
+def refuses_writes(error: BaseException | None) -> bool:
+    """Whether the server refused a write because it is a replica: it may have been a master once,
+    whose name leads to another server by now."""
+    # Redis 6.2 wraps what a script met.
+    return isinstance(error, ReadOnlyError) or "-READONLY" in str(error)
+
+
+def drop_connections(client: redis.Redis) -> None:
+    """Have every command from now on look its server up by name."""
+    client.connection_pool.disconnect(inuse_connections=False)
 
 
 _INCLUDE = re.compile(r"^-- include (\w+)$", re.MULTILINE)

@@ -16,8 +16,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, suppress
+from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from redis.exceptions import RedisError
+from redis.exceptions import BusyLoadingError, RedisError
 
 from app.storage.redis.client import open_redis
 
@@ -68,16 +69,62 @@ def redis_in_wheel() -> Path | None:
 
 
 START_SECONDS = 60.0
+"""A server that neither answers nor says that it loads its file for so long has not started."""
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.005
+
+PRIVATE = 0o077
+"""The umask of what we write: other users of the machine may not read events, models or logs."""
+_OURS = 0o600
 
 _PR_SET_PDEATHSIG = 1
 _LOG_TAIL = 5
 _CUT = b"Truncating the AOF"
 
 
+class Standing(Enum):
+    """What a server says to a ping."""
+
+    READY = "ready"
+    LOADING = "loading"
+    AWAY = "away"
+
+
+def standing(url: str) -> Standing:
+    """Whether a server answers at the URL, or loads its file."""
+    with open_redis(url) as client:
+        try:
+            return Standing.READY if client.ping() else Standing.AWAY
+        except BusyLoadingError:
+            return Standing.LOADING
+        except (RedisError, OSError):
+            return Standing.AWAY
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers at the URL and has loaded its file."""
+    return standing(url) is Standing.READY
+
+
+class Patience:
+    """Waits for a server: without end while it loads its file, else START_SECONDS."""
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + START_SECONDS
+
+    def is_over(self, found: Standing) -> bool:
+        """Whether it has waited for long enough for one that stands like that now."""
+        if found is Standing.LOADING:
+            self._deadline = time.monotonic() + START_SECONDS
+        return time.monotonic() > self._deadline
+
+
 class RedisNotStarted(RuntimeError):
-    """The server did not start; the message holds the end of its log."""
+    """The server did not start; the message holds the end of its log, `exit_code` how it ended."""
+
+    def __init__(self, reason: str, exit_code: int | None = None) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
 
 
 class RedisProcess:
@@ -98,6 +145,7 @@ class RedisProcess:
             stderr=subprocess.DEVNULL,
             # A Ctrl-C in the terminal is for us: we end the server once we are done with it.
             process_group=0,
+            umask=PRIVATE,
             preexec_fn=_death_with_parent(),
         )
 
@@ -111,13 +159,17 @@ class RedisProcess:
         """How the server ended; None while it runs."""
         return self._process.poll()
 
-    def wait_until_ready(self) -> None:
-        """Return once the server answers, its file loaded; raises RedisNotStarted."""
-        deadline = time.monotonic() + START_SECONDS
-        while not answers(self._url):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RedisNotStarted(f"redis-server did not start: {self._last_words()}")
-            time.sleep(POLL_SECONDS)
+    def starting(self) -> Generator[Standing]:
+        """How the server stands, until it answers, its file loaded, however long that takes.
+
+        To be asked again and again. Raises RedisNotStarted.
+        """
+        patience = Patience()
+        while (found := standing(self._url)) is not Standing.READY:
+            if self._process.poll() is not None or patience.is_over(found):
+                reason = f"redis-server did not start: {self._last_words()}"
+                raise RedisNotStarted(reason, self._process.returncode)
+            yield found
 
     @property
     def has_cut_its_file(self) -> bool:
@@ -144,15 +196,6 @@ class RedisProcess:
 def socket_url(socket: Path) -> str:
     """The unix:// URL of a socket."""
     return f"unix://{quote(str(socket))}"
-
-
-def answers(url: str) -> bool:
-    """Whether a server answers at the URL and has loaded its file."""
-    with open_redis(url) as client:
-        try:
-            return bool(client.ping())
-        except (RedisError, OSError):
-            return False
 
 
 def _options(data_dir: Path, socket: Path, log: Path) -> list[str]:
@@ -201,7 +244,12 @@ def _refuse_newer_files(binary: Path, data_dir: Path) -> None:
 
 
 LONGEST_SOCKET_PATH = 100
-"""Bytes; the kernel allows 107."""
+"""Bytes, with room for what `_private` adds; the kernel allows 107."""
+
+
+def _private(socket: Path) -> Path:
+    """Where a server listens before anybody may write to it."""
+    return socket.with_name("new-" + socket.name)
 
 
 class EmbeddedRedis:
@@ -214,12 +262,14 @@ class EmbeddedRedis:
         self._data_dir = data_dir.resolve()
         self._binary = binary
         self._opened = ExitStack()
+        self._folder = ExitStack()
         self._process: RedisProcess | None = None
+        self._chosen: Path | None = None
         self._socket: Path | None = None
 
     @property
     def url(self) -> str:
-        """unix:// URL of the running server."""
+        """unix:// URL of the server, from when it is known where that will answer."""
         if self._socket is None:
             raise RuntimeError("the embedded Redis is not running: use it in a with statement")
         return socket_url(self._socket)
@@ -231,18 +281,37 @@ class EmbeddedRedis:
 
     @property
     def exit_code(self) -> int | None:
-        """How the server ended; None while it runs, and when it was joined."""
-        return self._process.exit_code if self._process else None
+        """How the server ended; None while it runs. Who joined only knows that its owner ended."""
+        if self._process is not None:
+            return self._process.exit_code
+        with ExitStack() as opened:
+            return 0 if self._socket is not None and self._lock(opened) else None
 
     def __enter__(self) -> Self:
         """Start or join the server; raises RedisNotStarted."""
-        self._data_dir.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + START_SECONDS
-        while not (self._start() or self._join()):
-            if time.monotonic() > deadline:
-                raise RedisNotStarted(f"the server that holds {self._lock_path} does not answer")
+        for _ in self.starting():
             time.sleep(POLL_SECONDS)
         return self
+
+    def starting(self) -> Generator[Standing]:
+        """Start or join the server: how it stands, until it answers.
+
+        To be asked again and again, and to be closed if that is given up. Raises RedisNotStarted.
+        """
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        patience = Patience()
+        while True:
+            with ExitStack() as opened:
+                if self._lock(opened):
+                    yield from self._start(opened)
+                    self._opened = opened.pop_all()
+                    return
+            found = self._join()
+            if found is Standing.READY:
+                return
+            if patience.is_over(found):
+                raise RedisNotStarted(f"the server that holds {self._lock_path} does not answer")
+            yield found
 
     def __exit__(
         self,
@@ -251,7 +320,13 @@ class EmbeddedRedis:
         trace: TracebackType | None,
     ) -> None:
         """End the server if it was started here; the data stay."""
-        self._process = self._socket = None
+        self.end()
+        self._socket = self._chosen = None
+        self._folder.close()
+
+    def end(self) -> None:
+        """End the server if it was started here; the next one answers at the same address."""
+        self._process = None
         self._opened.close()
 
     @property
@@ -263,46 +338,51 @@ class EmbeddedRedis:
         """Where the one who started the server says which socket it listens on."""
         return self._data_dir / "redis.address"
 
-    def _start(self) -> bool:
-        """Start the server, unless another process holds the directory."""
-        with ExitStack() as opened:
-            if not self._lock(opened):
-                return False
-            self._end_orphan()
-            self._address_path.unlink(missing_ok=True)
-            socket = self._new_socket(opened)
-            process = self._ready(socket, opened)
-            if process.has_cut_its_file:
-                process.stop()
-                process = self._ready(socket, opened)
-            self._address_path.write_text(str(socket))
-            self._process, self._socket = process, socket
-            self._opened = opened.pop_all()
-        return True
+    def _start(self, opened: ExitStack) -> Generator[Standing]:
+        """Start the server in the directory that was locked, for as long as `opened` is."""
+        self._end_orphan()
+        socket = self._socket = self._own_socket()
+        self._address_path.touch(_OURS)
+        self._address_path.write_text(str(socket))
+        process = yield from self._ready(socket, opened)
+        if process.has_cut_its_file:
+            process.stop()
+            process = yield from self._ready(socket, opened)
+        _private(socket).rename(socket)
+        opened.callback(socket.unlink, missing_ok=True)
 
-    def _ready(self, socket: Path, opened: ExitStack) -> RedisProcess:
-        """A server that has loaded its file; nobody else knows of it.
+    def _ready(self, socket: Path, opened: ExitStack) -> Generator[Standing, None, RedisProcess]:
+        """A server that has loaded its file and listens where nobody looks.
 
         Where it was killed amid a transaction, Redis (6.2 and 7.0 at least) cuts off the command
         that is not whole, and leaves those of the transaction before it: in memory nothing of it,
         but what is appended next would complete it, and half of a request would come back with the
         start after that. A second start finds a transaction without an end, and cuts all of it off.
         """
-        process = RedisProcess(self._binary or find_redis_binary(), self._data_dir, socket)
+        binary = self._binary or find_redis_binary()
+        process = RedisProcess(binary, self._data_dir, _private(socket))
+        self._process = process
         opened.callback(process.stop)
-        process.wait_until_ready()
+        yield from process.starting()
         return process
 
-    def _join(self) -> bool:
+    def _join(self) -> Standing:
         """Use the server that another process has started, once it answers."""
         socket = self._known_socket()
-        if socket is None or not answers(socket_url(socket)):
-            return False
-        self._socket = socket
-        return True
+        if socket is None:
+            return Standing.AWAY
+        found = standing(socket_url(socket))
+        if found is Standing.AWAY:
+            found = standing(socket_url(_private(socket)))
+            # Its owner may still start it anew.
+            found = Standing.LOADING if found is Standing.READY else found
+        if found is not Standing.AWAY:
+            self._socket = socket
+        return found
 
     def _lock(self, opened: ExitStack) -> bool:
         """Take the directory for as long as `opened` is."""
+        self._lock_path.touch(_OURS)
         lock = opened.enter_context(self._lock_path.open("a"))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -316,16 +396,22 @@ class EmbeddedRedis:
         except FileNotFoundError:
             return None
 
-    def _new_socket(self, opened: ExitStack) -> Path:
-        socket = self._data_dir / "redis.sock"
-        if len(os.fsencode(socket)) <= LONGEST_SOCKET_PATH:
-            return socket
-        return Path(opened.enter_context(TemporaryDirectory(prefix="sirocco-"))) / "redis.sock"
+    def _own_socket(self) -> Path:
+        """The same for every server that this object starts."""
+        if self._chosen is None:
+            self._chosen = self._data_dir / "redis.sock"
+            if len(os.fsencode(self._chosen)) > LONGEST_SOCKET_PATH:
+                folder = self._folder.enter_context(TemporaryDirectory(prefix="sirocco-"))
+                self._chosen = Path(folder) / "redis.sock"
+        return self._chosen
 
     def _end_orphan(self) -> None:
         """End a server whose owner was killed: two servers must never write one file."""
         socket = self._known_socket()
-        while socket is not None and answers(socket_url(socket)):
-            with open_redis(socket_url(socket)) as client, suppress(RedisError, OSError):
-                client.shutdown(nosave=True)
-            time.sleep(POLL_SECONDS)
+        if socket is None:
+            return
+        for url in (socket_url(socket), socket_url(_private(socket))):
+            while standing(url) is not Standing.AWAY:
+                with open_redis(url) as client, suppress(RedisError, OSError):
+                    client.shutdown(nosave=True)
+                time.sleep(POLL_SECONDS)

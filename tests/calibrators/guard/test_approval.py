@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrators import Atlas, BinsTable, CalibrationMap
-from calibrators.guard.approval import MOVES_KEPT, RefitChange, mean_move
+from calibrators.guard.guard import MOVES_KEPT, RefitChange, mean_move
 
 NAMES = tuple("abcdefgh")
 USUAL = (0.05, 0.2, 0.1)

@@ -7,7 +7,8 @@ import pytest
 from app.storage import EventBatch, Heartbeat, Jobs, Versions
 from app.storage.clicks import OpenClick
 from app.worker.hours import SECONDS
-from app.worker.loop import TrainingSchedule, Worker
+from app.worker.loop import Worker
+from app.worker.schedule import TrainingSchedule
 from app.worker.training import Trainer
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET
 

@@ -1,0 +1,237 @@
+"""What is wrong with the Redis server itself, and how long events wait in it to be folded.
+
+Dangers are looked for at start, where the unsafe ones are refused, and every ten seconds from then
+on: a server may be demoted, filled up or configured anew under a service that runs. Nothing here is
+called by a request.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import redis
+from redis.exceptions import ResponseError
+
+from app.settings import Settings
+from app.storage import keys
+from app.storage.errors import StorageUnavailable
+from app.storage.keys import TargetHour
+from app.storage.redis.client import drop_connections, reaching_the_store, refuses_writes
+
+_log = logging.getLogger(__name__)
+
+
+class StoreDanger(StrEnum):
+    """As `/readyz` names it."""
+
+    REPLICA = "store-replica"
+    CLUSTER = "store-cluster"
+    EVICTS = "store-evicts"
+    VOLATILE = "store-volatile"
+    NEARLY_FULL = "store-nearly-full"
+
+
+UNSAFE: Final = {
+    StoreDanger.REPLICA: "this Redis server is a replica, which takes no writes: name its master",
+    StoreDanger.CLUSTER: "this Redis server is a node of a cluster, and one request is stored over"
+    " several slots at once: name a single server (with replicas, if you like)",
+    StoreDanger.EVICTS: "this Redis server evicts keys when it is full, and an evicted hour or"
+    " version is lost: set maxmemory-policy to noeviction",
+}
+"""What a service does not start with, and why."""
+
+_FULL: Final = 0.9
+_KNOWN: Final = {
+    "role": "its role",
+    "redis_mode": "whether it is in a cluster",
+    "maxmemory_policy": "its eviction policy",
+    "aof_enabled": "its persistence",
+}
+
+
+class StoreCondition:
+    """What the server says of itself; what it does not say is unknown, and no danger."""
+
+    def __init__(self, info: Mapping[str, Any], appendfsync: str | None) -> None:
+        self._info = info
+        self._appendfsync = appendfsync
+
+    @classmethod
+    @reaching_the_store()
+    def of(cls, client: redis.Redis) -> "StoreCondition":
+        """Managed servers may deny either command; raises StorageUnavailable."""
+        try:
+            info = client.info()
+        except ResponseError:
+            info = {}
+        try:
+            appendfsync = client.config_get("appendfsync").get("appendfsync")
+        except ResponseError:
+            appendfsync = None
+        return cls(info, appendfsync)
+
+    @property
+    def unknown(self) -> list[str]:
+        """What the server does not say."""
+        return [text for field, text in _KNOWN.items() if field not in self._info]
+
+    def dangers(self, *, allow_volatile: bool = False) -> tuple[StoreDanger, ...]:
+        """All that is known to be wrong."""
+        info = self._info
+        policy, limit = info.get("maxmemory_policy", "noeviction"), info.get("maxmemory", 0)
+        persists = info.get("aof_enabled", 1) == 1 and self._appendfsync != "no"
+        found = {
+            StoreDanger.REPLICA: info.get("role") == "slave",
+            StoreDanger.CLUSTER: info.get("redis_mode") == "cluster",
+            StoreDanger.EVICTS: policy != "noeviction",
+            StoreDanger.VOLATILE: not (persists or allow_volatile),
+            StoreDanger.NEARLY_FULL: limit > 0 and info.get("used_memory", 0) > _FULL * limit,
+        }
+        return tuple(danger for danger, is_there in found.items() if is_there)
+
+
+_PAUSE_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 1.0
+_PROBE_LIFE: Final = 60
+
+
+class StoreWatch:
+    """Looks at the server every ten seconds, and every second while it takes no writes.
+
+    `writable` says whether the last write, a request's or a tiny one of its own, was stored (by
+    `wait` replicas, too, within `wait_seconds`). `fold_seconds` is how often logs are folded.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        *,
+        allow_volatile: bool = False,
+        wait: int = 0,
+        wait_seconds: float = 0.0,
+        fold_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.writable = True
+        self.dangers: tuple[StoreDanger, ...] = ()
+        self.unfolded = UnfoldedHours(client, max(_PAUSE_SECONDS, 2 * fold_seconds))
+        self._client = client
+        self._allow_volatile = allow_volatile
+        self._wait = wait
+        self._wait_milliseconds = int(wait_seconds * 1000)
+        self._clock = clock
+        self._due = clock()
+        self._said: object = None
+
+    @classmethod
+    def of(cls, settings: Settings, client: redis.Redis) -> "StoreWatch":
+        """The watch of these settings."""
+        return cls(
+            client,
+            allow_volatile=settings.allow_volatile_store,
+            wait=settings.redis_wait,
+            wait_seconds=settings.redis_wait_seconds,
+            fold_seconds=settings.fold_seconds,
+        )
+
+    def write_failed(self) -> None:
+        """A request's write was not stored: look at once."""
+        self.writable, self._due = False, self._clock()
+
+    def look(self) -> None:
+        """Look if it is time; never raises. For one thread."""
+        now = self._clock()
+        if now < self._due:
+            return
+        self._due = now + _RETRY_SECONDS
+        try:
+            self._write()
+        except StorageUnavailable as error:
+            self._refused(error)
+        try:
+            condition = StoreCondition.of(self._client)
+            self.unfolded.look(now)
+        except StorageUnavailable:
+            return
+        self.dangers = condition.dangers(allow_volatile=self._allow_volatile)
+        self._say(condition.unknown)
+        if StoreDanger.REPLICA in self.dangers:
+            drop_connections(self._client)
+        elif self.writable:
+            self._due = now + _PAUSE_SECONDS
+
+    def _write(self) -> None:
+        with reaching_the_store():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.set(keys.PROBE, os.getpid(), ex=_PROBE_LIFE)
+            if self._wait:
+                pipeline.wait(self._wait, self._wait_milliseconds)
+            replies = pipeline.execute()
+        if self._wait and replies[-1] < self._wait:
+            raise StorageUnavailable(f"{replies[-1]} of {self._wait} replicas answer")
+        self.writable = True
+
+    def _refused(self, error: StorageUnavailable) -> None:
+        if self.writable:
+            _log.warning("the store takes no writes: %s", error)
+        self.writable = False
+        if refuses_writes(error.__cause__):
+            drop_connections(self._client)
+
+    def _say(self, unknown: list[str]) -> None:
+        if (self.dangers, unknown) == self._said:
+            return
+        self._said = self.dangers, unknown
+        if unknown:
+            _log.info("the store does not say %s: unknown", ", ".join(unknown))
+        if self.dangers:
+            _log.warning("the store is in danger: %s", ", ".join(self.dangers))
+
+
+class UnfoldedHours:
+    """Hours with events that nobody has folded for `patience` seconds.
+
+    A log that was folded between two looks is not behind, though it may hold events again.
+    """
+
+    def __init__(self, client: redis.Redis, patience: float) -> None:
+        self.oldest: int | None = None
+        self._client = client
+        self._patience = patience
+        self._since: dict[tuple[TargetHour, bytes | None], float] = {}
+
+    def look(self, now: float) -> None:
+        """Look at all logs; raises StorageUnavailable."""
+        with reaching_the_store():
+            found = list(self._open_logs())
+        self._since = {state: self._since.get(state, now) for state in found}
+        behind = [log.hour for (log, _), at in self._since.items() if now - at >= self._patience]
+        self.oldest = min(behind, default=None)
+
+    def age(self, now: float) -> float:
+        """Seconds since the end of the oldest of them, at epoch seconds; 0 where there is none."""
+        return 0.0 if self.oldest is None else max(0.0, now - (self.oldest + 1) * 3600.0)
+
+    def _open_logs(self) -> Iterator[tuple[TargetHour, bytes | None]]:
+        """Each with its counter of folds, which moves with every fold."""
+        pipeline = self._client.pipeline(transaction=False)
+        for shard in range(keys.SHARDS):
+            pipeline.smembers(keys.logs(shard))
+        members = pipeline.execute(raise_on_error=False)
+        logs = [log for shard, each in enumerate(members) for log in _named(shard, each)]
+        for log in logs:
+            pipeline.hget(log.bins, "folds")
+        folds = pipeline.execute(raise_on_error=False)
+        yield from zip(logs, (n if isinstance(n, bytes) else None for n in folds), strict=True)
+
+
+def _named(shard: int, members: object) -> Iterator[TargetHour]:
+    """What is no name of a log is for the worker to set aside."""
+    for member in members if isinstance(members, set) else ():
+        try:
+            yield TargetHour.from_member(shard, member)
+        except ValueError:
+            continue

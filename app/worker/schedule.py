@@ -1,0 +1,180 @@
+"""When to refit (hourly) and to train (daily), and how long to leave alone what failed."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import floor, inf
+from typing import NamedTuple
+
+from app.settings import SECONDS_PER_DAY, Settings
+from app.storage.models import Models
+from app.storage.versions import Versions
+from app.worker.atlas_cache import AtlasCache
+from app.worker.hours import SECONDS, closed_hours, due_between, due_refits
+from app.worker.model_cache import ModelCache
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 60.0
+_REMEMBERED = 1000
+
+
+class _Pause(NamedTuple):
+    """From a moment on; over, too, when the clock shows an earlier one."""
+
+    since: float = 0.0
+    seconds: float = 0.0
+
+    def lasts(self, now: float) -> bool:
+        return 0.0 <= now - self.since < self.seconds
+
+
+_NONE = _Pause()
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Refits by the wall clock; in event time only jobs refit, so nothing is ever due.
+
+    A clock that goes back has no hour published twice. One that was ahead and is right again, as it
+    was at the start by the `monotonic` clock, has the hours published anew that had not been yet.
+    """
+
+    settings: Settings
+    versions: Versions
+    cache: AtlasCache
+    now: Callable[[], float]
+    monotonic: Callable[[], float] = time.monotonic
+    _pause: _Pause = _NONE
+    _reached: float = 0.0
+    _published: dict[float, float] = field(default_factory=dict)
+    _first_offset: float | None = None
+
+    def due(self) -> list[float]:
+        """Moments to refit as of, oldest first: whole hours, a window of them at most, and of the
+        moments between them the newest only."""
+        now = self.now()
+        hour, between = self._newest(now)
+        newest = between or float(hour * SECONDS)
+        if self.settings.clock == "event" or self._pause.lasts(now) or newest == self._reached:
+            return []
+        last = self._last_as_of()
+        if (held := self.versions.held()) is not None:
+            # It is done, whatever becomes of it.
+            last = max(held["as_of"], last or 0.0)
+        if last is not None and last > now and not self._was_published(float(hour * SECONDS)):
+            # Maps are not to stay until the clock is there again.
+            last = None
+        hours = due_refits(last, hour, self.settings.window_hours)
+        due = [float(missed * SECONDS) for missed in hours]
+        if between is not None and (last is None or last < between):
+            due.append(between)
+        if not due:
+            self._reached = newest
+        return due
+
+    def _newest(self, now: float) -> tuple[int, float | None]:
+        """The newest whole hour whose refit is due, and the newest moment after it.
+
+        The wait for late events must not outlast the pause between refits.
+        """
+        pause = self.settings.refit_minutes * 60.0
+        hour = closed_hours(now - min(self.settings.refit_delay_seconds, pause))
+        return hour, due_between(hour, now, self.settings.refit_minutes)
+
+    def failed(self) -> None:
+        """Leave a failing refit alone for a minute."""
+        self._pause = _Pause(self.now(), _RETRY_SECONDS)
+
+    def done(self, as_of: float) -> None:
+        """It was published."""
+        self._published[as_of] = self._offset()
+        if len(self._published) > _REMEMBERED:
+            del self._published[next(iter(self._published))]
+
+    def _was_published(self, as_of: float) -> bool:
+        """Whether it was, by a clock that was not ahead."""
+        right = max(self._offset(), self._first_offset or 0.0) + _RETRY_SECONDS
+        return self._published.get(as_of, inf) <= right
+
+    def _offset(self) -> float:
+        offset = self.now() - self.monotonic()
+        if self._first_offset is None:
+            self._first_offset = offset
+        return offset
+
+    def _last_as_of(self) -> float | None:
+        """The last moment as of which every target was fitted; None before the first."""
+        version = self.versions.current()
+        in_force = self.cache.take(version) if version else None
+        reports = in_force.targets if in_force else {}
+        fitted = [reports.get(target, {}).get("fitted_as_of") for target in self.settings.targets]
+        known = [as_of for as_of in fitted if as_of is not None]
+        return min(known) if len(known) == len(fitted) else None
+
+
+_LONGEST_RETRY_SECONDS = 3600.0
+_MOST_CRASHES = 3
+
+
+@dataclass(slots=True)
+class TrainingSchedule:
+    """Trainings as of midnight (UTC) by the wall clock; in event time only jobs train.
+
+    Missed midnights are made up for by the newest. A training that fails is tried again after
+    pauses that grow to an hour. One that takes the worker down with it is tried three times, and
+    then left to the next midnight: it must not keep the hourly refits from happening.
+    """
+
+    settings: Settings
+    models: Models
+    cache: ModelCache
+    now: Callable[[], float]
+    _reached: dict[str, float] = field(default_factory=dict)
+    _pause: _Pause = _NONE
+    _failures: int = 0
+
+    def due(self) -> Iterator[tuple[str, float]]:
+        """Delayed targets, each with the moment to train it as of."""
+        now = self.now()
+        days = floor((now - self.settings.refit_delay_seconds) / SECONDS_PER_DAY)
+        midnight = float(days * SECONDS_PER_DAY)
+        if self.settings.clock == "event" or self._pause.lasts(now):
+            return
+        for target in self.settings.delayed_targets:
+            if not self._is_done(target, midnight) and self._may_begin(target, midnight):
+                yield target, midnight
+
+    def done(self, target: str, as_of: float) -> None:
+        """Nothing is due for the target before the next midnight."""
+        # Where there was too little to learn from, other workers begin it again: none died of it.
+        self.models.forget_attempts(target, as_of)
+        self._reach(target, as_of)
+
+    def failed(self, target: str, as_of: float) -> None:
+        """Leave failing trainings alone for a while."""
+        self.models.forget_attempts(target, as_of)
+        pause = min(_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
+        self._pause = _Pause(self.now(), pause)
+        self._failures += 1
+
+    def _is_done(self, target: str, midnight: float) -> bool:
+        if self._reached.get(target, 0.0) >= midnight:
+            return True
+        last = self.cache.last_as_of(target, self.settings.attribution_seconds(target))
+        if last is not None and last >= midnight:
+            self._reach(target, midnight)
+            return True
+        return False
+
+    def _may_begin(self, target: str, midnight: float) -> bool:
+        if self.models.attempt(target, midnight) <= _MOST_CRASHES:
+            return True
+        _log.error("training %s as of %.0f is given up: begun, but never ended", target, midnight)
+        self._reach(target, midnight)
+        return False
+
+    def _reach(self, target: str, as_of: float) -> None:
+        self._reached[target] = as_of
+        self._failures = 0
