@@ -254,7 +254,7 @@ class Refresher:
             self._found_store(False, str(error))
         except Exception:
             # The thread must outlive whatever a version does to it.
-            logger.exception("the refresh failed; still serving %s", self.current.version)
+            logger.exception("the refresh failed; the maps stay as they are")
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -341,9 +341,12 @@ class Refresher:
             logger.error("left out the last good maps, %s: %s", published.version, error)
 
     def _keep(self) -> None:
-        """After the version is in force, so that its requests wait for no disk."""
-        if self.last_good and self._published and self.current.has_maps:
-            self.last_good.keep(self._published, Pace(seconds_of_others))
+        """After the version is in force, so that its requests wait for no disk; never raises."""
+        try:
+            if self.last_good and self._published and self.current.has_maps:
+                self.last_good.keep(self._published, Pace(seconds_of_others))
+        except Exception:
+            logger.exception("the last good maps were not kept")
 
     def _refuse(self, version: str, error: Exception) -> None:
         self._refused = version

@@ -6,7 +6,6 @@ called by a request.
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -166,7 +165,7 @@ class StoreWatch:
     def _write(self) -> None:
         with reaching_the_store():
             pipeline = self._client.pipeline(transaction=False)
-            pipeline.set(keys.PROBE, os.getpid(), ex=_PROBE_LIFE)
+            pipeline.set(keys.PROBE, 1, ex=_PROBE_LIFE)
             if self._wait:
                 pipeline.wait(self._wait, self._wait_milliseconds)
             replies = pipeline.execute()

@@ -12,7 +12,7 @@ from sirocco_client.requests import CalibrateInput, pack_input, unpack_response
 
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-LEVELS = ("identity", "target", "campaign")
+LEVELS = ("identity", "target", "campaign", "group")
 
 
 def read(body: bytes) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def answer(values: list[float], levels: list[int] | None, flags: int = 0, kind: 
     return head + struct.pack(f"<{len(values)}d", *values) + told + bytes(-len(told) % 8)
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2)), min_size=1, max_size=40))
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 3)), min_size=1, max_size=40))
 def test_an_answer_is_read_to_the_last_bit(rows: list[tuple[float, int]]) -> None:
     """With levels and without."""
     values, codes = [row[0] for row in rows], [row[1] for row in rows]
@@ -116,7 +116,7 @@ def test_damaged_answers_are_refused_or_read_whole(place: int, byte: int, end: i
         answer([0.5, 0.5], None),
         answer([0.5], None, flags=1),
         answer([0.5], None, kind=1),
-        answer([0.5], [3]),
+        answer([0.5], [4]),
         b"SCOM" + answer([0.5], None)[4:],
     ],
 )

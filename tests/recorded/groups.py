@@ -33,12 +33,16 @@ def recorded() -> dict[str, Any]:
 
 
 def surroundings() -> dict[str, str]:
-    """What the last bits hang on: numpy takes other paths for logarithms on other processors."""
-    simd = np.show_config(mode="dicts")["SIMD Extensions"]
+    """What the last bits hang on: numpy takes other paths for logarithms on other processors.
+
+    What comes after X86_V4 (AVX512_ICL, AVX512_SPR) is of integers and half precision.
+    """
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    levels = [name for name in found if name.startswith("X86_V")]
     packages = ("lightgbm", "numpy", "pyarrow", "scipy", "typer", "rich")
     return {
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "simd": " ".join(simd.get("found", [])),
+        "simd": " ".join(levels or found),
         **{name: version(name) for name in packages},
     }

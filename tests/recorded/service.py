@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sirocco_client import EdgeCalibrator, Sirocco
 
 from app.settings import Settings
+from app.storage.keys import PROBE
 from tests.clients.faulty_proxy import FaultyProxy
 from tests.columns import bodies
 from tests.recorded.commands import (
@@ -244,7 +245,7 @@ def _settings() -> str:
 def _stored(service: Service, what: str) -> Items:
     """All that Redis holds, by kind of key: the name of every key, and its content."""
     kinds: dict[str, list[str]] = {}
-    for key in sorted(service.store.keys("*")):
+    for key in sorted(set(service.store.keys("*")) - {PROBE.encode()}):
         name = key.decode()
         content = "(varies)" if _MASKED_KEYS.search(name) else _content(service.store, key)
         kinds.setdefault(_kind(name), []).append(f"{name} {content}")

@@ -108,7 +108,7 @@ def external_store(settings: Settings) -> str | None:
 
     One that does not answer now may be safe: the service looks again while it runs.
     """
-    if settings.redis_url is None:
+    if not settings.redis_url:
         return None
     with (
         suppress(StorageUnavailable),
