@@ -77,7 +77,7 @@ class Platform:
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """One that has trained and refitted once."""
-    settings = delayed_settings(clock="event").model_dump(exclude_unset=True)
+    settings = delayed_settings(clock="event", lease_seconds=1).model_dump(exclude_unset=True)
     with (
         mortal_service(tmp_path_factory.mktemp("logs"), 1, **settings) as service,
         open_redis(service.redis_url) as store,
