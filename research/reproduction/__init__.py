@@ -8,10 +8,8 @@ from research.reproduction.experiment import (
     Progress,
     Reproduction,
 )
-from research.reproduction.registry import EXPERIMENTS
 
 __all__ = [
-    "EXPERIMENTS",
     "Check",
     "Conclusion",
     "Erratum",

@@ -1,6 +1,6 @@
 """`sirocco reproduce`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +12,7 @@ import typer
 from app.cli import options
 from app.cli.console import note
 from app.errors import FAILED, CommandError
-from research.reproduction import EXPERIMENTS, Experiment
+from research.reproduction import Experiment
 from research.reproduction.page import Origin, check_page, machine, write_page
 from research.reproduction.tables import (
     Finished,
@@ -77,6 +77,13 @@ def reproduce(
         raise typer.Exit(FAILED)
 
 
+def _experiments() -> Mapping[str, Experiment]:
+    # They load all of the product, which help and wrong options need not wait for.
+    from research.reproduction.registry import EXPERIMENTS
+
+    return EXPERIMENTS
+
+
 def _run(chosen: Sequence[Experiment], size: Size, *, as_json: bool) -> list[Finished]:
     runs = []
     for finished in run_each(chosen, size, shown=not as_json):
@@ -91,24 +98,25 @@ def _run(chosen: Sequence[Experiment], size: Size, *, as_json: bool) -> list[Fin
 def _chosen(names: Sequence[str], everything: bool) -> list[Experiment]:
     if names and everything:
         raise CommandError("give names of experiments or --all, not both")
+    experiments = _experiments()
     if everything:
-        return list(EXPERIMENTS.values())
+        return list(experiments.values())
     for name in names:
-        if name not in EXPERIMENTS:
-            raise CommandError(f"{name}: there is no such experiment; {_hint(name)}")
-    return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
+        if name not in experiments:
+            raise CommandError(f"{name}: there is no such experiment; {_hint(name, experiments)}")
+    return [experiments[name] for name in dict.fromkeys(names)]
 
 
-def _hint(name: str) -> str:
-    close = get_close_matches(name, EXPERIMENTS, n=1)
-    return f"is it {close[0]}?" if close else f"there are {', '.join(EXPERIMENTS)}"
+def _hint(name: str, experiments: Iterable[str]) -> str:
+    close = get_close_matches(name, experiments, n=1)
+    return f"is it {close[0]}?" if close else f"there are {', '.join(experiments)}"
 
 
 def _list(as_json: bool, write: Path | None) -> None:
     for option, given in (("--json", as_json), ("--write", write is not None)):
         if given:
             raise CommandError(f"{option}: give names of experiments or --all")
-    show_experiments(EXPERIMENTS.values())
+    show_experiments(_experiments().values())
     note("Run some with sirocco reproduce NAME, all with sirocco reproduce --all.")
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from research.reproduction import EXPERIMENTS, Experiment, Reproduction, command
+from research.reproduction import Experiment, Reproduction, registry
 from research.reproduction.experiment import Progress, arithmetic, banded, bounded, printed
+from research.reproduction.registry import EXPERIMENTS
 from research.reproduction.tables import Finished, Size, counts_of, duration, run_each
 from tests.command_line.conftest import Sirocco
 
@@ -32,7 +33,7 @@ WRONG = Experiment("wrong", "Wrong!", "an experiment that differs", 0.1, run_of_
 @pytest.fixture
 def with_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     experiments = {name: EXPERIMENTS[name] for name in ("csauc", "calibration_tables")}
-    monkeypatch.setattr(command, "EXPERIMENTS", {**experiments, "wrong": WRONG})
+    monkeypatch.setattr(registry, "EXPERIMENTS", {**experiments, "wrong": WRONG})
 
 
 def test_without_a_name_the_experiments_are_listed(called: Sirocco) -> None:

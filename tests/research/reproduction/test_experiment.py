@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from research.reproduction import EXPERIMENTS, Conclusion, Erratum, Reproduction
+from research.reproduction import Conclusion, Erratum, Reproduction
 from research.reproduction.experiment import printed, shown
+from research.reproduction.registry import EXPERIMENTS
 
 RIGHT = printed("x", "1.0", 1.0)
 WRONG = printed("y", "1.0", 2.0, part="Table 1")
