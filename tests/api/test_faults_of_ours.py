@@ -1,11 +1,13 @@
 """A fault inside is answered 500 without a word about it, logged, counted, and survived."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from calibrators import Atlas
 from tests.api.problems import problem
 from tests.api.running_service import RunningService, eventually
 
@@ -13,17 +15,24 @@ QUESTION = {"target": "click", "campaign": "a", "scores": [0.5]}
 SECRET = "the words of the exception"
 
 
-class Broken:
-    """A snapshot that raises whenever it is looked at."""
+class Broken(Mapping[str, Atlas]):
+    """Atlases that raise whenever they are looked at."""
 
-    def __getattr__(self, name: str) -> None:
+    def __getitem__(self, target: str) -> Atlas:
+        raise KeyError(SECRET)
+
+    def __iter__(self) -> Iterator[str]:
+        raise KeyError(SECRET)
+
+    def __len__(self) -> int:
         raise KeyError(SECRET)
 
 
 @contextmanager
 def broken(service: RunningService) -> Iterator[None]:
     refresher = service.app.state.resources.refresher
-    snapshot, refresher.current = refresher.current, Broken()
+    snapshot = refresher.current
+    refresher.current = replace(snapshot, atlases=Broken())
     yield
     refresher.current = snapshot
 
