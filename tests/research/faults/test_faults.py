@@ -1,0 +1,73 @@
+"""The matrix names tests that there are, and a service that is killed keeps its promises."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+
+from research.faults.__main__ import main
+from research.faults.ledger import CAMPAIGNS, EVENTS_OF_A_BATCH, Batch, Ledger
+from research.faults.matrix import ROWS
+
+TESTS = Path(__file__).parents[2]
+
+
+def functions(path: Path) -> set[str]:
+    """Names of the test functions of a file."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def test_each_row_is_played_by_tests_that_there_are() -> None:
+    """Or says why by none."""
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    for row in ROWS:
+        assert bool(row.tests) != bool(row.why), row.name
+        for test in row.tests:
+            file, _, name = test.partition("::")
+            assert not name or name in functions(TESTS / file), test
+
+
+def test_a_batch_is_what_its_columns_say() -> None:
+    """Each event once, drawn anew as it was."""
+    batch = Batch(1, 2, 1e9)
+    events = batch.events()
+    rows, scores, counts, positives = batch.columns()
+
+    types = Counter(event["type"] for event in events)
+    outcomes = [event["outcome"] for event in events if event["type"] == "outcome"]
+    assert len(events) == EVENTS_OF_A_BATCH
+    assert counts.sum() == types["outcome"] + types["impression"]
+    assert positives.sum() == sum(outcomes) + types["click"]
+    assert [event["campaign"] for event in events[:9]] == [CAMPAIGNS[row] for row in rows[:9]]
+    assert [event["score"] for event in events[:9]] == scores[:9].tolist()
+    assert Batch(1, 2, 1e9).events() == events
+    assert len({event["id"] for event in events if "id" in event}) == types["impression"]
+
+
+def test_the_ledger_adds_up_by_hour() -> None:
+    ledger = Ledger()
+    for number, at in enumerate((1e9, 1e9, 1e9 + 3600)):
+        ledger.acknowledge(Batch(1, number, at), tries=number + 1)
+
+    counts = [sum(bins.total_count for _, bins in table) for table in ledger.bins().values()]
+    assert counts == [2 * counts[1], counts[1]]
+    assert (ledger.requests, ledger.retries) == (6, 3)
+    converted = [delay for delay in ledger.clicks().values() if delay is not None]
+    assert 0 < len(converted) < len(ledger.clicks())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_fifty_kills_at_any_moment_lose_and_double_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = main(["kills", "--kills", "50", "--events", "2000", "--json"])
+
+    found = orjson.loads(capsys.readouterr().out)
+    assert (code, found["lost"], found["doubled"], found["amiss"]) == (0, 0, 0, [])
+    assert sum(found["kills"].values()) == 50
+    assert found["events"] >= 50 * 1000
+    assert found["answers"] > 0
