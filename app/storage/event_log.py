@@ -6,7 +6,7 @@ needs a single Redis server (and its replicas), not a cluster of several.
 
 import time
 from asyncio import sleep
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -53,8 +53,9 @@ class Appended:
 class EventLog:
     """Where requests append their events. An answer means that they are stored.
 
-    Idempotency keys are kept for `key_seconds`, ids for their `id_life`, clicks and conversions for
-    `ttl_seconds` after the last that was written; and so are the others where none is given.
+    Idempotency keys are kept for `key_seconds`, ids for their `id_life` by `clock`, clicks and
+    conversions for `ttl_seconds` after the last that was written; and so are the others where none
+    is given.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class EventLog:
         *,
         key_seconds: int | None = None,
         id_life: IdLife | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._wait = wait
@@ -74,6 +76,7 @@ class EventLog:
         self._ttl_seconds = ttl_seconds
         self._key_seconds = ttl_seconds if key_seconds is None else key_seconds
         self._id_life = id_life or IdLife(ttl_seconds)
+        self._clock = clock
         self._click_rules = click_rules
         self._append = client.register_script(lua("append"))
 
@@ -145,30 +148,30 @@ class EventLog:
         life = 0 if idempotency_key is None else self._key_seconds
         clicks = self._packed_clicks(batch)
         arguments: _Arguments = [self._ttl_seconds, life, fingerprint, clicks]
-        _add_blocks(batch, names, arguments, self._id_life, with_names)
+        self._add_blocks(batch, names, arguments, with_names)
         _add_conversions(batch, names, arguments)
         return names, arguments
+
+    def _add_blocks(
+        self, batch: EventBatch, names: list[str], arguments: _Arguments, with_names: bool
+    ) -> None:
+        entries, now = list(batch.entries()), self._clock()
+        with_ids = [entry.log.seen for entry in entries if entry.ids]
+        names += with_ids
+        arguments += (len(with_ids), int(with_names), len(entries))
+        for log, ids, block, clicks in entries:
+            names += _keys_of(log)
+            arguments += (log.member, encode_block(block))
+            arguments += (_packed(clicks), hash_ids(ids)) if ids or clicks else (b"", b"")
+            if ids:
+                names += _id_keys_of(log)
+                life = self._id_life.seconds(log, now)
+                arguments += (life, pack_ids(ids) if with_names else b"")
 
     def _packed_clicks(self, batch: EventBatch) -> bytes:
         if batch.click_events is None:
             return b""
         return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
-
-
-def _add_blocks(
-    batch: EventBatch, names: list[str], arguments: _Arguments, id_life: IdLife, with_names: bool
-) -> None:
-    entries, now = list(batch.entries()), time.time()
-    with_ids = [entry.log.seen for entry in entries if entry.ids]
-    names += with_ids
-    arguments += (len(with_ids), int(with_names), len(entries))
-    for log, ids, block, clicks in entries:
-        names += _keys_of(log)
-        arguments += (log.member, encode_block(block))
-        arguments += (_packed(clicks), hash_ids(ids)) if ids or clicks else (b"", b"")
-        if ids:
-            names += _id_keys_of(log)
-            arguments += (id_life.seconds(log, now), pack_ids(ids) if with_names else b"")
 
 
 @lru_cache(_KNOWN_LOGS)
