@@ -14,6 +14,7 @@ which costs 9 to 10 bytes an id. An id is looked for in all of these at every mo
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from secrets import token_hex
 from typing import Final
 
 import numpy as np
@@ -70,6 +71,7 @@ class IdPacker:
 
     def __init__(self, client: redis.Redis, fewest: int = FEWEST_TO_PACK) -> None:
         self._client = client
+        self._name = token_hex(8)
         self._fewest = fewest
         self._move = client.register_script(lua("move_ids"))
         self._finish = client.register_script(lua("finish_packing"))
@@ -105,9 +107,10 @@ class IdPacker:
         packed = int(self._client.hget(log.packed_ids, "ids") or 0)
         parts = [*self._moved(log), *self._packed(log)]
         hashes = np.unique(np.frombuffer(b"".join(parts), "<u8"))
-        self._stage(log, hashes)
-        names = [log.moved_ids, log.staged_ids, log.packed_ids]
-        return moved if self._finish(names, [moved, packed, len(hashes)]) else 0
+        staged = log.staged_ids(self._name)
+        fields = self._stage(staged, hashes)
+        names = [log.moved_ids, staged, log.packed_ids]
+        return moved if self._finish(names, [moved, packed, fields]) else 0
 
     def _moved(self, log: TargetHour) -> Iterator[bytes]:
         cursor = None
@@ -122,16 +125,16 @@ class IdPacker:
             found = self._client.hmget(log.packed_ids, fields)
             yield b"".join(as_bytes(block or b"") for block in found)
 
-    def _stage(self, log: TargetHour, hashes: Hashes) -> None:
-        """The blocks come a few at a time: a command with all would keep requests waiting."""
+    def _stage(self, staged: str, hashes: Hashes) -> int:
+        """Returns the number of fields; a command with all of them would keep requests waiting."""
         blocks = blocks_of(hashes)
-        self._client.unlink(log.staged_ids)
-        self._client.hset(log.staged_ids, "blocks", str(len(blocks)))
-        self._client.expire(log.staged_ids, _STAGED_SECONDS)
+        self._client.unlink(staged)
+        self._client.hset(staged, mapping={"blocks": len(blocks), "ids": len(hashes)})
+        self._client.expire(staged, _STAGED_SECONDS)
         for first in range(0, len(blocks), _BLOCKS_AT_ONCE):
             some = enumerate(blocks[first : first + _BLOCKS_AT_ONCE], first)
-            self._client.hset(log.staged_ids, mapping={str(n): block for n, block in some})
-        self._client.hset(log.staged_ids, "ids", str(len(hashes)))
+            self._client.hset(staged, mapping={str(number): block for number, block in some})
+        return len(blocks) + 2
 
 
 def blocks_of(hashes: Hashes) -> Sequence[bytes]:

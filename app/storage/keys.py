@@ -8,7 +8,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:hours                    sorted set of "<hour>:<target>" by time of expiry
     sirocco:{07}:ids:<hour>:<target>      set of the hashes of the ids of events that were stored
     sirocco:{07}:ids-moved:<hour>:<target>  the same, while the worker packs them
-    sirocco:{07}:ids-staged:<hour>:<target>  hash: the blocks that it makes of them
+    sirocco:{07}:ids-staged:<packer>:<hour>:<target>  hash: the blocks that it makes of them
     sirocco:{07}:ids-packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable)
@@ -148,10 +148,9 @@ class TargetHour(NamedTuple):
         """Key of those that the worker packs."""
         return _of_target_hour(self.shard, "ids-moved", self.member)
 
-    @property
-    def staged_ids(self) -> str:
+    def staged_ids(self, packer: str) -> str:
         """Key of what it makes of them."""
-        return _of_target_hour(self.shard, "ids-staged", self.member)
+        return _of_target_hour(self.shard, f"ids-staged:{packer}", self.member)
 
     @property
     def packed_ids(self) -> str:

@@ -25,7 +25,7 @@ def test_a_member_names_its_log_whatever_the_target_holds(place: TargetHour) -> 
 
 
 def ids_of(place: TargetHour) -> tuple[str, ...]:
-    return place.ids, place.moved_ids, place.staged_ids, place.packed_ids
+    return place.ids, place.moved_ids, place.staged_ids("p"), place.packed_ids
 
 
 @given(st.lists(places, unique=True, max_size=10))

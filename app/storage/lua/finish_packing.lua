@@ -1,15 +1,16 @@
 -- Puts the blocks that were made of an hour's ids in the place of these, exactly once.
 --
 -- KEYS: moved ids, staged blocks, packed blocks.
--- ARGV: number of moved ids and of packed ones that the blocks were made of, number of ids in them.
+-- ARGV: number of moved ids and of packed ones that the blocks were made of, number of fields that
+--   were staged.
 -- Returns 1, or 0 where another has packed them meanwhile, or the hour is over.
 
 local moved, staged, packed = unpack(KEYS)
-local from_moved, from_packed, ids = unpack(ARGV)
+local from_moved, from_packed, fields = unpack(ARGV)
 
 if redis.call('SCARD', moved) ~= tonumber(from_moved)
     or (redis.call('HGET', packed, 'ids') or '0') ~= from_packed
-    or redis.call('HGET', staged, 'ids') ~= ids then
+    or redis.call('HLEN', staged) ~= tonumber(fields) then
   redis.call('UNLINK', staged)
   return 0
 end
