@@ -166,6 +166,9 @@ class Settings(BaseSettings):
     )
     window_hours: int = Field(24, ge=1, le=720, description="Hours of events a refit learns from.")
     grace_hours: int = Field(2, ge=0, le=720, description="Hours events are kept past the window.")
+    idempotency_hours: int = Field(
+        1, ge=1, le=720, description="Hours that an `Idempotency-Key` is remembered."
+    )
     refit_delay_seconds: float = Field(
         120.0, ge=0, le=3600, description="Wait after an hour's end before its refit."
     )
@@ -365,7 +368,8 @@ class Settings(BaseSettings):
 
     @property
     def event_ttl_seconds(self) -> int:
-        """How long events live before they are folded, and the ids by which they count once."""
+        """How long the hours of events are known, and the clicks and conversions of each; and ids,
+        where the wall clock does not say when no event of their hour can come any more."""
         return (self.window_hours + self.grace_hours + _SPARE_HOURS) * SECONDS_PER_HOUR
 
 

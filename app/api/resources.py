@@ -22,6 +22,7 @@ from app.storage.bins import BinsStore
 from app.storage.clicks import ClickRules
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import EventLog
+from app.storage.ids import IdLife
 from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
 from app.storage.overrides import Overrides
@@ -133,7 +134,15 @@ def _event_log(client: redis.asyncio.Redis, settings: Settings) -> EventLog:
         _click_rules(settings),
         settings.redis_wait,
         settings.redis_wait_seconds,
+        key_seconds=settings.idempotency_hours * SECONDS_PER_HOUR,
+        id_life=_id_life(settings),
     )
+
+
+def _id_life(settings: Settings) -> IdLife:
+    """By the wall clock where that says which events are admitted: `OpenTimes`."""
+    window = settings.window_hours if settings.clock == "wall" else None
+    return IdLife(settings.event_ttl_seconds, window, settings.future_seconds)
 
 
 def _reports(refresher: Refresher, heartbeat: Heartbeat, settings: Settings) -> ReportCollector:

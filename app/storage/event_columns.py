@@ -1,6 +1,6 @@
 """Events of one target as columns, cut into blocks, one per log, over all of them at once.
 
-Ids go to append.lua as one argument, a MessagePack array of raw strings: an argument an id would
+Ids go to append.lua as one argument, a MessagePack array of their hashes: an argument an id would
 cost client, protocol and script more than the checking of the ids itself.
 """
 
@@ -19,11 +19,14 @@ from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
 from calibrators.samples import Floats
 
 LONGEST_ID: Final = 64
-"""Bytes of an event id that are stored as they are; of a longer id its digest is stored."""
+"""Bytes of an event id that names itself; a longer id is named by its digest."""
+ID_BYTES: Final = 8
+"""Of a name Redis keeps a hash of so many bytes."""
 
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_32: Final = 0xDD
 _SHORT_STRING, _STRING_8, _SHORT = 0xA0, 0xD9, 32
+_HASH: Final = bytes((_SHORT_STRING | ID_BYTES,))
 _HEADS: Final = tuple(
     bytes((_SHORT_STRING | size,)) if size < _SHORT else bytes((_STRING_8, size))
     for size in range(LONGEST_ID + 2)
@@ -43,8 +46,16 @@ def stored_ids(event_ids: Iterable[str]) -> list[bytes]:
     return [_stored(b"i", name) for name in names]
 
 
+def hash_ids(stored: Sequence[bytes]) -> bytes:
+    """The argument of append.lua: what it looks for, and stores."""
+    if not stored:
+        return _ARRAY.pack(_ARRAY_32, 0)
+    hashes = [blake2b(name, digest_size=ID_BYTES).digest() for name in stored]
+    return _ARRAY.pack(_ARRAY_32, len(hashes)) + _HASH + _HASH.join(hashes)
+
+
 def pack_ids(stored: Sequence[bytes]) -> bytes:
-    """The argument of append.lua."""
+    """The same of the names themselves: as they were stored before there were hashes."""
     array = _ARRAY.pack(_ARRAY_32, len(stored))
     return array + b"".join([_HEADS[len(name)] + name for name in stored])
 

@@ -4,8 +4,9 @@ One script touches the logs of all shards of the request, so that it is stored a
 needs a single Redis server (and its replicas), not a cluster of several.
 """
 
+import time
 from asyncio import sleep
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -19,13 +20,14 @@ from app.storage.batch import EventBatch
 from app.storage.blocks import encode_block
 from app.storage.clicks import ClickRules, Refusal, StoreRefusal
 from app.storage.errors import IdempotencyConflict, NotReplicated
-from app.storage.event_columns import pack_ids
+from app.storage.event_columns import hash_ids, pack_ids
+from app.storage.ids import IdLife
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store, refuses_writes
 
 LONGEST_IDEMPOTENCY_KEY = 255
 
-_STORED, _REPLAYED, _CONFLICT = range(3)
+_STORED, _REPLAYED, _CONFLICT, _NAMES_NEEDED = range(4)
 _HOUR_SECONDS = 3600
 _DEFAULT_RULES = ClickRules()
 _KNOWN_LOGS: Final = 1024
@@ -49,7 +51,12 @@ class Appended:
 
 
 class EventLog:
-    """Where requests append their events. An answer means that they are stored."""
+    """Where requests append their events. An answer means that they are stored.
+
+    Idempotency keys are kept for `key_seconds`, ids for their `id_life` by `clock`, clicks and
+    conversions for `ttl_seconds` after the last that was written; and so are the others where none
+    is given.
+    """
 
     def __init__(
         self,
@@ -58,11 +65,18 @@ class EventLog:
         click_rules: ClickRules = _DEFAULT_RULES,
         wait: int = 0,
         wait_seconds: float = 0.0,
+        *,
+        key_seconds: int | None = None,
+        id_life: IdLife | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._wait = wait
         self._wait_milliseconds = int(wait_seconds * 1000)
         self._ttl_seconds = ttl_seconds
+        self._key_seconds = ttl_seconds if key_seconds is None else key_seconds
+        self._id_life = id_life or IdLife(ttl_seconds)
+        self._clock = clock
         self._click_rules = click_rules
         self._append = client.register_script(lua("append"))
 
@@ -86,6 +100,9 @@ class EventLog:
             await sleep(0)
         with reaching_the_store():
             status, duplicates, refused = await self._stored(names, arguments)
+            if status == _NAMES_NEEDED:
+                again = self._request(batch, idempotency_key, fingerprint, with_names=True)
+                status, duplicates, refused = await self._stored(*again)
         if status == _CONFLICT:
             raise IdempotencyConflict(idempotency_key or "")
         refusals = _refused(batch, refused) if refused else ()
@@ -119,16 +136,37 @@ class EventLog:
         return status, duplicates, refused
 
     def _request(
-        self, batch: EventBatch, idempotency_key: str | None, fingerprint: str
+        self,
+        batch: EventBatch,
+        idempotency_key: str | None,
+        fingerprint: str,
+        *,
+        with_names: bool = False,
     ) -> tuple[list[str], _Arguments]:
-        """Keys and arguments of append.lua."""
+        """Keys and arguments of append.lua; with the names of ids if it asks for them."""
         names = [keys.request(idempotency_key or "")]
-        with_key = int(idempotency_key is not None)
+        life = 0 if idempotency_key is None else self._key_seconds
         clicks = self._packed_clicks(batch)
-        arguments: _Arguments = [self._ttl_seconds, with_key, fingerprint, clicks]
-        _add_blocks(batch, names, arguments)
+        arguments: _Arguments = [self._ttl_seconds, life, fingerprint, clicks]
+        self._add_blocks(batch, names, arguments, with_names)
         _add_conversions(batch, names, arguments)
         return names, arguments
+
+    def _add_blocks(
+        self, batch: EventBatch, names: list[str], arguments: _Arguments, with_names: bool
+    ) -> None:
+        entries, now = list(batch.entries()), self._clock()
+        with_ids = [entry.log.seen for entry in entries if entry.ids]
+        names += with_ids
+        arguments += (len(with_ids), int(with_names), len(entries))
+        for log, ids, block, clicks in entries:
+            names += _keys_of(log)
+            arguments += (log.member, encode_block(block))
+            arguments += (_packed(clicks), hash_ids(ids)) if ids or clicks else (b"", b"")
+            if ids:
+                names += _id_keys_of(log)
+                life = self._id_life.seconds(log, now)
+                arguments += (life, pack_ids(ids) if with_names else b"")
 
     def _packed_clicks(self, batch: EventBatch) -> bytes:
         if batch.click_events is None:
@@ -136,19 +174,14 @@ class EventLog:
         return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
 
 
-def _add_blocks(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
-    counted = len(arguments)
-    arguments.append(0)
-    for number, (log, ids, block, clicks) in enumerate(batch.entries(), start=1):
-        arguments[counted] = number
-        names += _keys_of(log)
-        arguments += (log.member, encode_block(block))
-        arguments += (_packed(clicks), pack_ids(ids)) if ids or clicks else (b"", b"")
+@lru_cache(_KNOWN_LOGS)
+def _keys_of(log: TargetHour) -> tuple[str, ...]:
+    return log.log, keys.logs(log.shard), keys.hours(log.shard)
 
 
 @lru_cache(_KNOWN_LOGS)
-def _keys_of(log: TargetHour) -> tuple[str, ...]:
-    return log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard)
+def _id_keys_of(log: TargetHour) -> tuple[str, ...]:
+    return log.ids, log.moved_ids, log.packed_ids
 
 
 def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:

@@ -6,7 +6,11 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:log:<hour>:<target>      list of packed blocks that are not folded yet
     sirocco:{07}:logs                     set of "<hour>:<target>": the logs that hold blocks
     sirocco:{07}:hours                    sorted set of "<hour>:<target>" by time of expiry
-    sirocco:{07}:seen:<hour>:<target>     set of the ids of events that were stored
+    sirocco:{07}:ids:<hour>:<target>      set of the hashes of the ids of events that were stored
+    sirocco:{07}:ids-moved:<hour>:<target>  the same, while the worker packs them
+    sirocco:{07}:ids-staged:<packer>:<hour>:<target>  hash: the blocks that it makes of them
+    sirocco:{07}:ids-packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
+    sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable)
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
     sirocco:{07}:damaged                  list of blocks that nobody could read
@@ -47,7 +51,8 @@ An hour is the whole number floor(epoch seconds / 3600). Events that name a clic
 shard of its id, all others in the shard of their campaign.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 from zlib import crc32
 
@@ -134,8 +139,27 @@ class TargetHour(NamedTuple):
         return _of_target_hour(self.shard, "log", self.member)
 
     @property
+    def ids(self) -> str:
+        """Key of the hashes of the ids of events that were stored."""
+        return _of_target_hour(self.shard, "ids", self.member)
+
+    @property
+    def moved_ids(self) -> str:
+        """Key of those that the worker packs."""
+        return _of_target_hour(self.shard, "ids-moved", self.member)
+
+    def staged_ids(self, packer: str) -> str:
+        """Key of what it makes of them."""
+        return _of_target_hour(self.shard, f"ids-staged:{packer}", self.member)
+
+    @property
+    def packed_ids(self) -> str:
+        """Key of those that are packed."""
+        return _of_target_hour(self.shard, "ids-packed", self.member)
+
+    @property
     def seen(self) -> str:
-        """Key of the ids of events that were stored."""
+        """Key of the ids that were stored before there were hashes."""
         return _of_target_hour(self.shard, "seen", self.member)
 
     @property
@@ -157,6 +181,13 @@ class TargetHour(NamedTuple):
     def converted(self) -> str:
         """Key of the conversions that were stored."""
         return _of_target_hour(self.shard, "converted", self.member)
+
+
+def logs_named(shard: int, members: Iterable[bytes]) -> Iterator[TargetHour]:
+    """The logs that members of a shard's sets name; what is no name of a log is passed over."""
+    for member in members:
+        with suppress(ValueError):
+            yield TargetHour.from_member(shard, member)
 
 
 def click(shard: int, click_id: str) -> str:

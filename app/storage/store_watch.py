@@ -17,7 +17,7 @@ from redis.exceptions import ResponseError
 from app.settings import Settings
 from app.storage import keys
 from app.storage.errors import StorageUnavailable
-from app.storage.keys import TargetHour
+from app.storage.keys import TargetHour, logs_named
 from app.storage.redis.client import drop_connections, reaching_the_store, refuses_writes
 
 _log = logging.getLogger(__name__)
@@ -220,17 +220,9 @@ class UnfoldedHours:
         for shard in range(keys.SHARDS):
             pipeline.smembers(keys.logs(shard))
         members = pipeline.execute(raise_on_error=False)
-        logs = [log for shard, each in enumerate(members) for log in _named(shard, each)]
+        sets = [each if isinstance(each, set) else () for each in members]
+        logs = [log for shard, each in enumerate(sets) for log in logs_named(shard, each)]
         for log in logs:
             pipeline.hget(log.bins, "folds")
         folds = pipeline.execute(raise_on_error=False)
         yield from zip(logs, (n if isinstance(n, bytes) else None for n in folds), strict=True)
-
-
-def _named(shard: int, members: object) -> Iterator[TargetHour]:
-    """What is no name of a log is for the worker to set aside."""
-    for member in members if isinstance(members, set) else ():
-        try:
-            yield TargetHour.from_member(shard, member)
-        except ValueError:
-            continue

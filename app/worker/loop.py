@@ -15,6 +15,7 @@ import redis
 from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
+from app.storage.ids import IdPacker
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import Overrides
@@ -76,6 +77,7 @@ IDLE = "idle"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS
+_PACK_SECONDS = 60.0
 
 
 def run_worker(settings: Settings, redis_url: str) -> None:
@@ -104,6 +106,7 @@ class Worker:
         self._bins = BinsStore(
             client, settings.ttl_seconds, calibrated_seconds=settings.event_ttl_seconds
         )
+        self._ids = IdPacker(client)
         self._jobs = Jobs(client)
         self._heartbeat = Heartbeat(client, _HEARTBEAT_LIFE)
         versions = self._versions = Versions(client, settings.versions_kept)
@@ -114,7 +117,7 @@ class Worker:
         refitter.advance = self._advance
         self._schedule = Schedule(settings, versions, refitter.cache, now)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
-        self._folded_at = 0.0
+        self._folded_at = self._packed_at = 0.0
         self._state: dict[str, Any] = {
             "holder": holder,
             "refits": 0,
@@ -169,6 +172,7 @@ class Worker:
             if not self._run_scheduled(as_of):
                 break
         self._fold_now_and_then()
+        self._pack_now_and_then()
         return bool(job or due)
 
     def _run_job(self, job: Job) -> None:
@@ -299,6 +303,13 @@ class Worker:
             self._close()
             self._folded_at = self._now()
             self._beat()
+
+    def _pack_now_and_then(self) -> None:
+        """When the newest hour was folded, it takes no more ids, or few."""
+        now = self._now()
+        if abs(now - self._packed_at) >= _PACK_SECONDS:
+            self._ids.pack(int((now - self._settings.refit_delay_seconds) // SECONDS))
+            self._packed_at = now
 
     def _close(self) -> None:
         """A click log that is away must not end the worker: Redis keeps what is due meanwhile."""

@@ -24,17 +24,24 @@ def test_a_member_names_its_log_whatever_the_target_holds(place: TargetHour) -> 
     assert TargetHour.from_member(place.shard, place.member.encode()) == place
 
 
+def ids_of(place: TargetHour) -> tuple[str, ...]:
+    return place.ids, place.moved_ids, place.staged_ids("p"), place.packed_ids
+
+
 @given(st.lists(places, unique=True, max_size=10))
 def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
     names = [
-        name for place in held for name in (place.log, place.seen, place.bins, place.calibrated)
+        name
+        for place in held
+        for name in (place.log, place.bins, place.calibrated, place.seen, *ids_of(place))
     ]
     assert len(set(names)) == len(names)
 
 
 def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
     place = TargetHour(7, "click", 500_000)
-    of_shard = (place.log, place.seen, place.bins, keys.logs(7), keys.hours(7), keys.damaged(7))
+    of_hour = (place.log, place.bins, place.seen, *ids_of(place))
+    of_shard = (*of_hour, keys.logs(7), keys.hours(7), keys.damaged(7))
     of_clicks = (keys.click(7, "1"), keys.open_clicks(7), keys.waiting(7), keys.clicked(7, 500_000))
     of_logs = (place.conversions, place.converted, keys.conversion_logs(7))
     of_maps = (keys.CURRENT, keys.HISTORY, keys.version("v"), keys.lease("l"), keys.fence("l"))

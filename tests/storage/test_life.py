@@ -44,7 +44,7 @@ def test_every_key_of_events_has_a_life(
     write()
     found = lives(redis_client)
     kinds = {key.split(b":")[2] for key in found}
-    assert kinds == {b"request", b"log", b"seen"}
+    assert kinds == {b"request", b"log", b"ids"}
     for key, left in found.items():
         assert (left == -1) if b":log:" in key else (TTL_SECONDS - 60 < left <= TTL_SECONDS)
 
@@ -52,7 +52,7 @@ def test_every_key_of_events_has_a_life(
     store.fold()
     store.write_calibrated("click", HOUR, by_shard(JUDGED))
     kinds = {key.split(b":")[2] for key in lives(redis_client)}
-    assert kinds == {b"request", b"seen", b"bins", b"judged", b"damaged"}
+    assert kinds == {b"request", b"ids", b"bins", b"judged", b"damaged"}
     assert all(TTL_SECONDS - 60 < left <= TTL_SECONDS for left in lives(redis_client).values())
 
 
@@ -76,7 +76,7 @@ def test_writes_renew_the_life_of_what_they_write_to(
 
     assert {key.split(b":")[2] for key in lives(redis_client)} == {
         b"log",
-        b"seen",
+        b"ids",
         b"bins",
         b"judged",
         b"damaged",
@@ -103,11 +103,11 @@ def test_a_request_with_known_ids_renews_the_life_of_the_ids(
     append: Append, redis_client: redis.Redis, impressions: Impressions
 ) -> None:
     append(impressions(200, "a"))
-    redis_client.expire(PLACE.seen, 10)
+    redis_client.expire(PLACE.ids, 10)
 
     append(impressions(200, "a"))
 
-    assert redis_client.ttl(PLACE.seen) > TTL_SECONDS - 60
+    assert redis_client.ttl(PLACE.ids) > TTL_SECONDS - 60
 
 
 def test_indexes_forget_what_expired(

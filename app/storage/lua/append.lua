@@ -1,24 +1,29 @@
 -- Stores one request: all of it, or nothing.
 --
--- KEYS: the request's record; per block of events its log, the log's set of seen ids, its shard's
---   set of logs, its shard's sorted set of hours; per block of conversions its log and its shard's
---   set of logs.
--- ARGV: ttl in seconds; 1 if the request has an idempotency key; its fingerprint; its click events,
---   packed, or nothing; number of blocks of events; per block: name of the log in the sets, its
---   bytes, the numbers of the click events that are its last rows (u4 each), the ids of its other
---   rows as a MessagePack array, or nothing twice if it counts as it is; per block of conversions:
---   name of the log in the set, its bytes, the numbers of its click events.
--- Returns {0 stored | 1 stored before | 2 the key belongs to another request, duplicates,
---   {place, reason, detail} of each click event that was refused}.
+-- KEYS: the request's record; per block with ids the set of ids as they were stored before there
+--   were hashes; per block of events its log, its shard's set of logs, its shard's sorted set of
+--   hours, and if it has ids: the log's ids, those that are moved, those that are packed; per block
+--   of conversions its log and its shard's set of logs.
+-- ARGV: ttl in seconds; life of the record in seconds, 0 if the request has no idempotency key; its
+--   fingerprint; its click events, packed, or nothing; number of blocks with ids; 1 if their names
+--   are given; number of blocks of events; per block: name of the log in the sets, its bytes, the
+--   numbers of the click events that are its last rows (u4 each), the hashes of the ids of its
+--   other rows as a MessagePack array, or nothing twice if it counts as it is, and if it has ids:
+--   their life in seconds, their names as a MessagePack array, or nothing; per block of
+--   conversions: name of the log in the set, its bytes, the numbers of its click events.
+-- Returns {0 stored | 1 stored before | 2 the key belongs to another request | 3 nothing is stored
+--   yet, for the names of ids are needed, duplicates, {place, reason, detail} of each click event
+--   that was refused}.
 --
 -- Redis refuses a script's first write when it is out of memory, never a later one, so nothing is
 -- ever half stored. Here the first write is one that it can refuse (SET, SADD, HSET, ZADD, RPUSH).
 
-local IDS_AT_ONCE = 1000 -- unpack() overflows Lua's stack at about 8000
+local AT_ONCE = 1000 -- unpack() overflows Lua's stack at about 8000
 
-local ttl, with_key, fingerprint = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local ttl, record_life, fingerprint = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local blocks_with_ids, with_names = tonumber(ARGV[5]), ARGV[6] == '1'
 
-if with_key == '1' then
+if record_life > 0 then
   local stored = redis.call('GET', KEYS[1])
   if stored then
     -- Behind the fingerprint and a line's end is what was refused, if anything was.
@@ -27,37 +32,30 @@ if with_key == '1' then
     local refused = ending and cmsgpack.unpack(string.sub(stored, ending + 1)) or {}
     return { known == fingerprint and 1 or 2, 0, refused }
   end
-  redis.call('SET', KEYS[1], fingerprint, 'EX', ttl)
+end
+
+if not with_names then
+  for from = 2, 1 + blocks_with_ids, AT_ONCE do
+    local to = math.min(from + AT_ONCE - 1, 1 + blocks_with_ids)
+    if redis.call('EXISTS', unpack(KEYS, from, to)) > 0 then
+      return { 3, 0, {} }
+    end
+  end
+end
+
+if record_life > 0 then
+  redis.call('SET', KEYS[1], fingerprint, 'EX', record_life)
 end
 
 -- include click_events
-
--- Files the ids, and notes in `left_out` the rows of those that are known; returns their number.
-local function file_ids(seen, ids, left_out)
-  local duplicates = 0
-  for from = 1, #ids, IDS_AT_ONCE do
-    local to = math.min(from + IDS_AT_ONCE - 1, #ids)
-    local known = redis.call('SMISMEMBER', seen, unpack(ids, from, to))
-    for at = 1, #known do
-      if known[at] == 1 then
-        left_out[from + at - 1] = true
-        duplicates = duplicates + 1
-      end
-    end
-    redis.call('SADD', seen, unpack(ids, from, to))
-  end
-  if #ids > 0 then
-    redis.call('EXPIRE', seen, ttl)
-  end
-  return duplicates
-end
+-- include event_ids
 
 local now = tonumber(redis.call('TIME')[1])
 local statuses, refused, duplicates = {}, {}, 0
 if ARGV[4] ~= '' then
   statuses, refused, duplicates = click_events(now, ttl, ARGV[4])
-  if with_key == '1' and #refused > 0 then
-    redis.call('SET', KEYS[1], fingerprint .. '\n' .. cmsgpack.pack(refused), 'EX', ttl)
+  if record_life > 0 and #refused > 0 then
+    redis.call('SET', KEYS[1], fingerprint .. '\n' .. cmsgpack.pack(refused), 'EX', record_life)
   end
 end
 
@@ -96,14 +94,18 @@ local function store(log, logs, hours, name, block)
   redis.call('ZADD', hours, expiry, name)
 end
 
-local key, argument = 2, 6
-for _ = 1, tonumber(ARGV[5]) do
-  local log, seen, logs, hours = unpack(KEYS, key, key + 3)
+local seen, key, argument = 2, 2 + blocks_with_ids, 8
+for _ = 1, tonumber(ARGV[7]) do
+  local log, logs, hours = unpack(KEYS, key, key + 2)
   local name, block, numbers, ids = unpack(ARGV, argument, argument + 3)
-  key, argument = key + 4, argument + 4
+  key, argument = key + 3, argument + 4
   if ids ~= '' then
-    local given, left_out = cmsgpack.unpack(ids), {}
-    local known = file_ids(seen, given, left_out)
+    local given, left_out, known = cmsgpack.unpack(ids), {}, 0
+    if #given > 0 then
+      local life, names = unpack(ARGV, argument, argument + 1)
+      known = file_ids(key, KEYS[seen], given, names, life, left_out)
+      seen, key, argument = seen + 1, key + 3, argument + 2
+    end
     local uncounted = leave_events_out(numbers, #given + 1, left_out)
     block = marked(block, #given + #numbers / 4, left_out, known + uncounted)
     duplicates = duplicates + known

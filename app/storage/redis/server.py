@@ -210,6 +210,8 @@ def _options(data_dir: Path, socket: Path, log: Path) -> list[str]:
         # events. Here the answer waits for the disk, once for all requests that came together.
         "appendfsync": "always",
         "maxmemory-policy": "noeviction",
+        # An hour of ids that expires is freed beside the thread that answers.
+        "lazyfree-lazy-expire": "yes",
         "save": "",
         "daemonize": "no",
     }
