@@ -160,23 +160,13 @@ def click_curve(
     n_positions : length of the curve; None is the largest position.
     method : "mle" or "naive".
 
-    Returns
-    -------
-    ClickCurve
-        All factors are nan without any click.
+    Returns: All factors are nan without any click.
 
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.6, asks for a click curve "derived from the historic
-    user responses"; the likelihood is ours, because the naive curve is confounded.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.6, asks for a click curve "derived from the
+    historic user responses"; the likelihood is ours, because the naive curve is confounded.
 
-    Examples
-    --------
     A good ad at position 1 and 2, a bad one at 2 and 3: each position halves the clicks.
 
     >>> cells = {"pairs": [0, 0, 1, 1], "positions": [1, 2, 2, 3]}

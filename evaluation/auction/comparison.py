@@ -196,17 +196,11 @@ def compare_auctions(
     most_unseen : share of slots at level 3 above which nothing is concluded.
     progress : called with the share of the work that is done.
 
-    Raises
-    ------
-    ValueError
-        When there are no scores, lengths differ or a value breaks its rule; it is named.
+    Raises ValueError when there are no scores, lengths differ or a value breaks its rule; it is
+    named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 6, tables 5 and 6.
+    Source: Yi et al., KDD 2013 (paper 001), section 6, tables 5 and 6.
 
-    Examples
-    --------
     Better by AUC and RIG, and worse for the users:
 
     >>> from evaluation.auction import SearchPlatform

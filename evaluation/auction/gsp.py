@@ -128,13 +128,8 @@ class SlotLayout:
     ----------
     mainline, sidebar : slots of each block, from 0 to 1,000, together at least 1.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    Examples
-    --------
     >>> SlotLayout(4, 5).positions
     9
     """
@@ -166,18 +161,11 @@ class OperatingPoint:
     reserve : least rank score of an ad that is shown at all, at least 0.
     mainline_reserve : least rank score in the mainline, at least 0. Below `reserve` it is idle.
 
-    Raises
-    ------
-    ValueError
-        When a parameter is negative or not finite; it is named.
+    Raises ValueError when a parameter is negative or not finite; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 2.1, equation 1. The paper names no thresholds, but
-    without one for the mainline an auction cannot vary how many ads it shows there.
+    Source: Yi et al., KDD 2013 (paper 001), section 2.1, equation 1. The paper names no thresholds,
+    but without one for the mainline an auction cannot vary how many ads it shows there.
 
-    Examples
-    --------
     >>> OperatingPoint(alpha=0.8, mainline_reserve=0.05)
     OperatingPoint(alpha=0.8, reserve=0.0, mainline_reserve=0.05)
     """
@@ -250,23 +238,13 @@ def gsp_auction(
     layout : the slots of a page.
     point : alpha and the reserves.
 
-    Returns
-    -------
-    Auction
-        The ads that are shown, by page and slot. `n_pages` counts the pages that are named.
+    Returns: The ads that are shown, by page and slot. `n_pages` counts the pages that are named.
 
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 2.1: equation 1 and the CPC below it. Edelman,
+    Source: Yi et al., KDD 2013 (paper 001), section 2.1: equation 1 and the CPC below it. Edelman,
     Ostrovsky and Schwarz, American Economic Review 97 (2007).
 
-    Examples
-    --------
     >>> shown = gsp_auction([2, 3, 1, 4], [0.10, 0.05, 0.12, 0.02])
     >>> shown.rows.tolist(), shown.cpcs.round(4).tolist()
     ([0, 1, 2, 3], [1.5, 2.4, 0.6667, 0.0])

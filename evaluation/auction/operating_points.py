@@ -110,18 +110,11 @@ def sweep_operating_points(
     confidence : coverage of the intervals, between 0 and 1.
     progress : called with the share of the work that is done.
 
-    Raises
-    ------
-    ValueError
-        When lengths differ or a value breaks its rule; it is named.
+    Raises ValueError when lengths differ or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), sections 4.6 and 6.1: simulated metrics over operating points.
-    Holding the load equal is ours.
+    Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6.1: simulated metrics over operating
+    points. Holding the load equal is ours.
 
-    Examples
-    --------
     >>> from evaluation.auction import SearchPlatform
     >>> drawn = SearchPlatform(queries=20, pages=1_000, seed=1).draw()
     >>> swept = sweep_operating_points(drawn.log, drawn.scores, alphas=[0.5, 1.0, 1.5])

@@ -45,8 +45,6 @@ class SearchLog:
     bids : currency per click.
     order : the row, as given, of each row held here; None when they came sorted.
 
-    Examples
-    --------
     >>> log = SearchLog.of(
     ...     pages=[1, 0, 0], queries=[7, 7, 7], ads=[3, 5, 4], positions=[1, 0, 1],
     ...     clicks=[1, 0, 0], bids=[2.0, 1.0, 3.0],
@@ -80,11 +78,8 @@ class SearchLog:
     ) -> Self:
         """A checked log of n rows; without `n_pages`, pages are those that rows name.
 
-        Raises
-        ------
-        ValueError
-            When the columns differ in length, a value breaks its rule, a page has two queries, or
-            an ad or a position twice, or an ad that was not shown was clicked; it is named.
+        Raises ValueError when the columns differ in length, a value breaks its rule, a page has two
+        queries, or an ad or a position twice, or an ad that was not shown was clicked; it is named.
         """
         layout = layout or SlotLayout()
         page, query, ad, position = (

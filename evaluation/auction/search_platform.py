@@ -78,18 +78,11 @@ class SearchPlatform:
     queries, ads, pages : how many, at least 1; ads are for each query.
     seed : at least 0.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), sections 4.6 and 6. Its logs are not public; this is the
-    smallest platform that shows what they show.
+    Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6. Its logs are not public; this is
+    the smallest platform that shows what they show.
 
-    Examples
-    --------
     >>> drawn = SearchPlatform(queries=20, pages=500, seed=1).draw()
     >>> len(drawn.log), drawn.log.ads_per_page, list(drawn.models)
     (7000, 8.8, ['baseline', 'less_noise', 'sharper_head', 'times_three'])

@@ -200,17 +200,10 @@ def simulate_auction(
     min_impressions : impressions that level 1 asks for, at least 1.
     shrinkage : k at least 0: level 1 is (clicks + k * level 2) / (impressions + k).
 
-    Raises
-    ------
-    ValueError
-        When lengths differ or a value breaks its rule; it is named.
+    Raises ValueError when lengths differ or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.6.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.6.
 
-    Examples
-    --------
     One query, two ads, three pages: what would each ad bring at the top?
 
     >>> from evaluation.auction import SlotLayout
@@ -266,18 +259,11 @@ def relative_change(
     metric : a name of `Simulation.metrics`.
     confidence : coverage of the interval, between 0 and 1.
 
-    Raises
-    ------
-    ValueError
-        When the confidence is not between 0 and 1.
+    Raises ValueError when the confidence is not between 0 and 1.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 6: changes relative to the baseline. The interval is
-    ours.
+    Source: Yi et al., KDD 2013 (paper 001), section 6: changes relative to the baseline. The
+    interval is ours.
 
-    Examples
-    --------
     >>> from evaluation.auction import SearchPlatform, simulate_auction
     >>> drawn = SearchPlatform(queries=50, pages=2_000, seed=1).draw()
     >>> before = simulate_auction(drawn.log, drawn.scores)

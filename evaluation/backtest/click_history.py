@@ -61,13 +61,8 @@ class ClickWindows:
     post_click : seconds in which a click gathers behaviours, above 0.
     attribution : seconds after its click in which a conversion counts, at least `post_click`.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    Examples
-    --------
     >>> ClickWindows().recent(1_000_000.0)
     (910000.0, 996400.0)
     """
@@ -115,13 +110,8 @@ class ClickStream:
     clicks : sorted by `clicked_at`.
     delay : (n,) seconds from each click to its first conversion, at least 0; nan where none came.
 
-    Raises
-    ------
-    ValueError
-        When the lengths differ, the clicks are not in order, or a delay is negative.
+    Raises ValueError when the lengths differ, the clicks are not in order, or a delay is negative.
 
-    Examples
-    --------
     >>> from evaluation import ClickPlatform
     >>> stream = ClickPlatform(campaigns=2, clicks_per_hour=1_000, cvr=0.1, seed=1).hour(0).stream
     >>> bool(stream.outcomes(3600.0).sum() < stream.outcomes(86400.0).sum())

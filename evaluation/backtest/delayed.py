@@ -100,18 +100,12 @@ def delayed_backtest(
     sight : what the model sees of the clicks; all there is unless given.
     progress : called with (hours done, hours in all) after each evaluated hour.
 
-    Raises
-    ------
-    ValueError
-        When the stream does not reach a whole window back before `evaluated_from`, or no click is
-        left to evaluate.
+    Raises ValueError when the stream does not reach a whole window back before `evaluated_from`, or
+    no click is left to evaluate.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 5.2 and Table 2. Which clicks are recent is not said there.
+    Source: Deng et al. (paper 004), section 5.2 and Table 2. Which clicks are recent is not said
+    there.
 
-    Examples
-    --------
     >>> from calibrators import SmoothedIsotonic
     >>> from evaluation import ClickPlatform
     >>> platform = ClickPlatform(campaigns=1, clicks_per_hour=100, cvr=0.1, seed=1)

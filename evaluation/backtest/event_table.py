@@ -47,13 +47,8 @@ class EventTable:
     weights : how many impressions each row stands for, above 0, where rows of one hour, campaign
         and cell of scores were taken together; None: each is one.
 
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
-    Examples
-    --------
     >>> table = EventTable.from_columns([7200.5, 3599.0], ["b", "a"], [0.1, 0.2], [0, 1])
     >>> table.campaigns, table.rows.tolist(), table.hours.tolist()
     (('a', 'b'), [1, 0], [2, 0])
@@ -227,10 +222,7 @@ class EventCells:
     def add(self, table: EventTable) -> None:
         """Take in the impressions of a table; their bids are forgotten.
 
-        Raises
-        ------
-        ValueError
-            When there are more than a million campaigns.
+        Raises ValueError when there are more than a million campaigns.
         """
         keys = (table.hours - _FIRST_HOUR) << _HOUR_SHIFT
         keys |= self._campaigns(table) << _CELL_BITS

@@ -36,8 +36,6 @@ def stratified_folds(outcomes: Floats, n: int, seed: int) -> Integers:
     n : folds, at least 1.
     seed : of the draw.
 
-    Examples
-    --------
     >>> outcomes = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     >>> folds = stratified_folds(outcomes, 2, seed=0)
     >>> np.bincount(folds), np.bincount(folds, outcomes)
@@ -109,13 +107,9 @@ def behaviour_study(
     ValueError when lengths differ, a behaviour is no feature, an outcome is neither 0 nor 1, or a
     class has fewer than two samples for each fold.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3, says that behaviours are "very good conversion
+    Source: Deng et al. (paper 004), section 3.3, says that behaviours are "very good conversion
     predictors" and shows rates; the comparison by cross-validation is ours.
 
-    Examples
-    --------
     >>> visits = np.arange(600.0)
     >>> features = Features({"behaviour.pages": visits % 10, "feature.hour": visits % 7}, 600)
     >>> bought = features.columns["behaviour.pages"] > 6
@@ -229,13 +223,9 @@ def quantile_rates(
     n : groups asked for, at least 1.
     confidence : coverage of the intervals, between 0 and 1.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3, figure 4: conversion rate by session time and by page
-    views in the hour after the click.
+    Source: Deng et al. (paper 004), section 3.3, figure 4: conversion rate by session time and by
+    page views in the hour after the click.
 
-    Examples
-    --------
     >>> rates = quantile_rates([0, 0, 0, 1, 2, 3], [0, 0, 1, 0, 1, 1], 3)
     >>> rates.lowest, rates.highest, rates.rates.round(3)
     (array([0., 1., 2.]), array([0., 1., 3.]), array([0.333, 0.   , 1.   ]))

@@ -48,8 +48,6 @@ def metric_accuracy(
     the accuracy varies by several points more. ValueError when a value is nan, an argument out of
     its range, or a shape wrong.
 
-    Notes
-    -----
     O(m log m) by sorting. The standard error is DeLong's: the placement of a run is the share of
     the other model's runs that it beats, and the variance is var(placements of A) / m_A +
     var(placements of B) / m_B. Pairs share runs, so sqrt(value (1 - value) / (m_A m_B)) would be
@@ -61,13 +59,9 @@ def metric_accuracy(
     x bounds the lower end (1 - x the upper) of any value. Where there is no standard error and the
     value is neither 0 nor 1, the interval is Wilson's of m pairs.
 
-    References
-    ----------
-    Fan et al. (paper 000), sections 2 and 5.1, and paper 003. DeLong, DeLong and Clarke-Pearson,
-    Biometrics 44 (1988).
+    Source: Fan et al. (paper 000), sections 2 and 5.1, and paper 003. DeLong, DeLong and
+    Clarke-Pearson, Biometrics 44 (1988).
 
-    Examples
-    --------
     >>> accuracy = metric_accuracy([0.41, 0.42, 0.43, 0.44], [0.43, 0.45, 0.46, 0.47])
     >>> accuracy.value, round(accuracy.standard_error, 4)
     (0.90625, 0.1112)

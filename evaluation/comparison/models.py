@@ -235,9 +235,7 @@ def compare_models(
     seed : of the draws.
     progress : called with (draws done, draws in all).
 
-    References
-    ----------
-    See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
+    Source: See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
     """
     metrics = {side: model.metrics for side, model in models.items()}
     drawn = _drawn(models, metrics, draws, seed, progress) if draws else {}

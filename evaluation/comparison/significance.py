@@ -76,9 +76,7 @@ def significance(
     seed : of the draws.
     progress : called with (draws done, draws in all).
 
-    References
-    ----------
-    See `paired_bootstrap`.
+    Source: See `paired_bootstrap`.
     """
     blocks = Blocks.of_campaigns(events.rows, events.hours)
     sums: dict[tuple[str, str], Resampled] = {}

@@ -37,13 +37,9 @@ def auc(
 
     In [0, 1], .5 for a random order. With whole weights the pairs are counted exactly.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score. It calls
-    the AUC of the mainline the most reliable one.
+    Source: Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score. It
+    calls the AUC of the mainline the most reliable one.
 
-    Examples
-    --------
     >>> auc([0.1, 0.3, 0.3, 0.9], [0, 0, 1, 1])
     0.875
     >>> auc([0.1, 0.3, 0.3, 0.9], [0, 0, 1, 1], where=[False, True, True, True])
@@ -113,8 +109,6 @@ def gauc(
 ) -> float:
     """Weighted mean of the groups' AUC; see `grouped_auc`, whose `value` this is.
 
-    Examples
-    --------
     >>> gauc([0.1, 0.2, 0.8, 0.9], [0, 1, 1, 0], ["a", "a", "b", "b"])
     0.5
     """
@@ -138,13 +132,9 @@ def grouped_auc(
     ----------
     weights : w_g: the group's "samples" (their total weight), its "positives", or "equal".
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), section 2.3, after Zhu et al., KDD 2017: groups weighted by
-    impressions or clicks.
+    Source: Liu & Yin, csAUC (paper 002), section 2.3, after Zhu et al., KDD 2017: groups weighted
+    by impressions or clicks.
 
-    Examples
-    --------
     >>> grouped_auc([0.1, 0.2, 0.8, 0.9, 0.5], [0, 1, 1, 0, 1], [7, 7, 8, 8, 9], weights="equal")
     GroupedAuc(value=0.5, groups_kept=2, share_left_out=0.2, per_group={7: 1.0, 8: 0.0})
     """
@@ -203,12 +193,8 @@ def partial_auc(
     ----------
     low, high : false positive rates, 0 <= low < high <= 1.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score.
+    Source: Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score.
 
-    Examples
-    --------
     Nothing but the first positive comes before the negative at .7; the second follows it.
 
     >>> partial_auc([0.9, 0.7, 0.6, 0.4], [1, 0, 1, 0], 0.0, 0.5)

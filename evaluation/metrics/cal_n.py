@@ -168,14 +168,10 @@ def cal_n(
     and probabilities of 0 only; nan when there are fewer than n samples (neither rows of positive
     weight nor their total weight reach n) or no bin remains.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 4, equations (4) and (5). Samples of equal probability share
-    their outcome, so the order of rows is of no effect. Example 1 there prints 2.4, which is
+    Source: Deng et al. (paper 004), section 4, equations (4) and (5). Samples of equal probability
+    share their outcome, so the order of rows is of no effect. Example 1 there prints 2.4, which is
     sqrt(2^2 + (4/3)^2); by the definition it is sqrt(5) / 3.
 
-    Examples
-    --------
     Example 1: 10,000 samples at .2 of which 40 % click, 10,000 at .8 of which 60 % do.
 
     >>> round(cal_n([0.2, 0.8], [0.4, 0.6], 2, sample_weight=[10_000, 10_000]), 6)
@@ -243,8 +239,6 @@ def cal_n_floor(
 
     nan when Cal-N is undefined in every draw.
 
-    Examples
-    --------
     >>> floor = cal_n_floor([0.01, 0.04], 2, rng=np.random.default_rng(7), sample_weight=[5e3, 5e3])
     >>> 0.08 < floor < 0.14
     True

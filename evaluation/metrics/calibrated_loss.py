@@ -77,14 +77,10 @@ def calibrated_losses(
     Its `value` is nan when V or R has no rows of positive weight. ValueError for "log" when the
     outcomes of V are all 0 or all 1: draw more rows, or name rows that hold both.
 
-    References
-    ----------
-    Fan et al. (paper 000), section 3, Algorithm 1; paper 003, section 3. Both set the calibrated
-    loss on R against the plain one on V and R; on different rows the two differ by chance alone,
-    and more than by calibration, so here `plain` has the rows of `value`.
+    Source: Fan et al. (paper 000), section 3, Algorithm 1; paper 003, section 3. Both set the
+    calibrated loss on R against the plain one on V and R; on different rows the two differ by
+    chance alone, and more than by calibration, so here `plain` has the rows of `value`.
 
-    Examples
-    --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> result = calibrated_losses(p, y, bias_rows=[True] * 4 + [False] * 4)
     >>> round(result.value, 6), round(result.plain, 6), round(result.shift, 6)
@@ -148,8 +144,6 @@ def calibrated_log_loss(
     differ less and two models are told apart with fewer runs. For the same reason it cannot see a
     model that improves calibration itself: print `pcoc` beside it.
 
-    Examples
-    --------
     The bias of the first half, where 1 of 4 came and 2 were predicted, is taken from the second:
 
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
@@ -182,8 +176,6 @@ def calibrated_quadratic_loss(
     The `value` of `calibrated_losses` with loss "quadratic"; all arguments are explained there.
     Made for regression: predictions and outcomes may be any numbers, and nothing is clipped.
 
-    Examples
-    --------
     Every prediction is 2 too high, which the first two rows show:
 
     >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
@@ -336,12 +328,8 @@ def rolling_calibrated_losses(
     `value` and `plain` are nan with fewer than two periods. ValueError when periods cannot be
     sorted and, for "log", when the outcomes of one before the last are all 0 or all 1.
 
-    References
-    ----------
-    Paper 003, section 5.5: LSTMs for stock returns, c* of the previous month.
+    Source: Paper 003, section 5.5: LSTMs for stock returns, c* of the previous month.
 
-    Examples
-    --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> result = rolling_calibrated_losses(p, y, [5] * 4 + [6] * 4)
     >>> result.periods, result.shifts.round(6), result.values.round(6), result.plains.round(6)
@@ -376,8 +364,6 @@ def rolling_calibrated_log_loss(
 
     The `value` of `rolling_calibrated_losses` with loss "log", which explains the arguments.
 
-    Examples
-    --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> round(rolling_calibrated_log_loss(p, y, ["2015-01"] * 4 + ["2015-02"] * 4), 6)
     0.562335
@@ -392,8 +378,6 @@ def rolling_calibrated_quadratic_loss(
 
     The `value` of `rolling_calibrated_losses` with loss "quadratic", which explains the arguments.
 
-    Examples
-    --------
     >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
     >>> rolling_calibrated_quadratic_loss(p, y, [201501, 201501, 201502, 201502])
     1.0

@@ -79,14 +79,10 @@ def cs_auc(
     In [worst, 1], where worst > 0 as soon as two positives have different bids; nan where no pair
     could pay.
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), definition 2.2; its table 3 is reproduced. Its corollary 2.3
-    says pCTR where it must say pCTR * bid: csAUC is 1 if and only if in every pair of unequal
+    Source: Liu & Yin, csAUC (paper 002), definition 2.2; its table 3 is reproduced. Its corollary
+    2.3 says pCTR where it must say pCTR * bid: csAUC is 1 if and only if in every pair of unequal
     worth the worthier has at least the other's score.
 
-    Examples
-    --------
     Clicks worth 100 and 4, and a bid of 8 that no one clicked; the scores are 5, 2 and 4. Of the
     pairs, 100 beats 4, 100 beats 0, and 4 loses to 0: 200 of 204.
 
@@ -109,8 +105,6 @@ def cs_auc_parts(
 ) -> CsAuc:
     """csAUC with that of the worst order and how much lies in ties; see `cs_auc`.
 
-    Examples
-    --------
     >>> cs_auc_parts([0.2, 0.1, 0.4], [1, 1, 0], [2, 4, 1], ties="half")
     CsAuc(value=0.6, worst=0.2, tied_share=1.0)
     """
@@ -165,8 +159,6 @@ def gcs_auc(
 ) -> float:
     """Weighted mean of the groups' csAUC; see `grouped_cs_auc`, whose `value` this is.
 
-    Examples
-    --------
     >>> gcs_auc([0.1, 0.2, 0.3, 0.4], [0, 1, 1, 1], [2, 2, 3, 1], ["a", "a", "b", "b"])
     1.0
     """
@@ -201,12 +193,8 @@ def grouped_cs_auc(
         The paper gives none. Its source for GAUC weights by impressions or clicks.
     ties : what a pair of equal scores pays, see `cs_auc`.
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), section 2.3.
+    Source: Liu & Yin, csAUC (paper 002), section 2.3.
 
-    Examples
-    --------
     >>> groups = [7, 7, 8, 8, 9]
     >>> grouped_cs_auc([0.1, 0.2, 0.8, 0.9, 0.5], [0, 1, 1, 0, 1], [1, 1, 2, 2, 5], groups)
     GroupedCsAuc(value=0.5, groups_kept=2, share_left_out=0.2, \
@@ -280,15 +268,12 @@ def bucketed_cs_auc(
     In [0, 1]; nan where no pair could pay. It equals `cs_auc` with the same `ties` when no bucket
     has two values.
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), section 3 and algorithm 1, of which these errors are corrected:
-    the sum in the loop over `right` is missing; lines 32 and 33 need `right` in two units; a level
-    earns its number instead of its bid; equal lowest and highest score divide by zero. What it
-    sums over a matrix of levels and buckets follows from the sums of each alone, so there is none.
+    Source: Liu & Yin, csAUC (paper 002), section 3 and algorithm 1, of which these errors are
+    corrected: the sum in the loop over `right` is missing; lines 32 and 33 need `right` in two
+    units; a level earns its number instead of its bid; equal lowest and highest score divide by
+    zero. What it sums over a matrix of levels and buckets follows from the sums of each alone, so
+    there is none.
 
-    Examples
-    --------
     >>> columns = [0.9, 0.2, 0.8, 0.1], [1, 1, 0, 0], [1.0, 4.0, 1.0, 2.0]
     >>> round(bucketed_cs_auc(*columns), 6)
     0.642857

@@ -53,8 +53,6 @@ def gc_n(
 ) -> float:
     """Weighted mean of the campaigns' Cal-N; see `grouped_cal_n`, whose `value` this is.
 
-    Examples
-    --------
     >>> campaigns = ["a", "a", "b"]
     >>> weights = [50, 50, 300]
     >>> round(gc_n([0.2, 0.6, 0.5], [0.4, 0.6, 0.5], campaigns, 2, sample_weight=weights), 6)
@@ -89,13 +87,9 @@ def grouped_cal_n(
     weights : w_j: the campaign's "samples" (their total weight), its "positives", or a number for
         each campaign.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 4, equation (6). With n = 1 it is the weighted mean of
+    Source: Deng et al. (paper 004), section 4, equation (6). With n = 1 it is the weighted mean of
     max(PCOC, 1 / PCOC) - 1, not PCOC as stated there.
 
-    Examples
-    --------
     >>> grouped_cal_n([0.2, 0.5], [0.25, 0.1], ["a", "b"], 1, sample_weight=[100, 20])
     GroupedCalN(value=0.25, campaigns_kept=1, share_left_out=0.16666666666666666, \
 per_campaign={'a': 0.25})

@@ -27,12 +27,8 @@ def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[
     weights : (n,) numbers of samples that each was observed on, above 0.
     confidence : coverage of the intervals, between 0 and 1.
 
-    References
-    ----------
-    Wilson, Journal of the American Statistical Association 22 (1927).
+    Source: Wilson, Journal of the American Statistical Association 22 (1927).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> lower, upper = wilson_interval(np.array([0.2]), np.array([100.0]), 0.95)
     >>> lower.round(4), upper.round(4)
@@ -83,12 +79,8 @@ def reliability_diagram(
     ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
 
-    References
-    ----------
-    Wilson, Journal of the American Statistical Association 22 (1927), for the intervals.
+    Source: Wilson, Journal of the American Statistical Association 22 (1927), for the intervals.
 
-    Examples
-    --------
     >>> diagram = reliability_diagram([0.1, 0.3], [0.2, 0.25], 2, sample_weight=[100, 100])
     >>> diagram.probabilities, diagram.rates, diagram.lower.round(3), diagram.upper.round(3)
     (array([0.1, 0.3]), array([0.2 , 0.25]), array([0.133, 0.175]), array([0.289, 0.343]))
@@ -158,17 +150,12 @@ def score_quantiles(
     ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
 
-    Notes
-    -----
     The bins are those of `cal_n`: a run of equal probabilities that a cut passes through gives
     each side its share of weight, outcome and loss.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 6, figures 3 (log loss) and 4 (prediction error).
+    Source: Yi et al., KDD 2013 (paper 001), section 6, figures 3 (log loss) and 4 (prediction
+    error).
 
-    Examples
-    --------
     Too high by half where scores are low, right where they are high:
 
     >>> result = score_quantiles([0.03, 0.5], [0.02, 0.5], 2, sample_weight=[1000, 1000])
@@ -243,13 +230,9 @@ def rate_slices(
     ----------
     slices : (n,) the slice of each sample: any hashable keys, such as campaign, position or hour.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the click
-    rate rises; that depends on how the rate moves.
+    Source: Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the
+    click rate rises; that depends on how the rate moves.
 
-    Examples
-    --------
     >>> result = rate_slices([0.1, 0.3, 0.2, 0.6], [0, 1, 0.1, 0.3], ["a", "a", "b", "b"])
     >>> result.names, result.rates, result.prediction_errors.round(3), result.rigs.round(3)
     (('b', 'a'), array([0.2, 0.5]), array([ 1. , -0.6]), array([-0.155,  0.056]))

@@ -172,9 +172,7 @@ def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
     positives : (r,) weighted outcomes of each run.
     highs : in (0, 1].
 
-    Returns
-    -------
-    For each high, (slices,) in [0, 1]; nan unless there are both positives and negatives.
+    Returns, for each high, (slices,) in [0, 1]; nan unless there are both positives and negatives.
     """
     clicked = np.flatnonzero(positives)
     slices = np.searchsorted(runs.bounds, clicked, side="right") - 1

@@ -27,8 +27,6 @@ def slice_order(slices: SliceCodes) -> tuple[Integers | slice, SliceCodes]:
     Rows whose slice is -1 are left out. All rows that are sorted already are not copied. There
     are fewer than 2 ** 31 rows.
 
-    Examples
-    --------
     >>> rows, slices = slice_order(np.array([2, 0, -1, 2, 0], np.int32))
     >>> rows.tolist(), slices.tolist()
     ([1, 4, 0, 3], [0, 0, 2, 2])
@@ -79,8 +77,6 @@ def score_cells(scores: Floats, dropped: int) -> Integers:
     The scores are finite and at least 0 (and not -0.0); cells ascend with them. An octave, from x
     to 2 x, has 2 ** (52 - dropped) cells.
 
-    Examples
-    --------
     >>> score_cells(np.array([0.5, 0.5000001, 0.75, 1.0]), 51).tolist()
     [2044, 2044, 2045, 2046]
     """
