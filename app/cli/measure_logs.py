@@ -97,7 +97,11 @@ class PairedColumnOptions(options.LogColumnOptions):
     score_a: str | None = _column(None, "Scores of LOG_A, where they have another name.")
     score_b: str | None = _column(None, "Scores of LOG_B, where they have another name.")
     row_id: str | None = _column(
-        None, "Join the rows by this column, instead of by their places.", "--id", metavar="COLUMN"
+        None,
+        "Join the rows by this column, instead of by their places.",
+        "--id",
+        metavar="COLUMN",
+        show_default=False,
     )
 
 
