@@ -156,29 +156,26 @@ class ArmColumnOptions:
 
 
 _Log = Annotated[Path, options.log_argument("One row for each impression, of all arms")]
-_Control = Annotated[
-    str, typer.Option("--control", metavar="ARM", help="The arm that others are compared with.")
-]
-_Split = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--split",
+
+
+@dataclass(frozen=True, slots=True)
+class AbTestOptions:
+    """Which arm the others are compared with, and the sizes they should have."""
+
+    control: str = options.option(
+        "control", "The arm that others are compared with.", metavar="ARM"
+    )
+    split: list[str] | None = options.option(
+        None,
+        "Share of the traffic an arm was meant to get; once for each arm.",
         metavar="ARM=SHARE",
-        help="Share of the traffic an arm was meant to get; once for each arm.",
         show_default="equal shares",
-    ),
-]
+    )
+    json: options.Json = False
 
 
 @options.grouped
-def analyse_ab_test(
-    log: _Log,
-    control: _Control = "control",
-    split: _Split = None,
-    json: options.Json = False,
-    *,
-    columns: ArmColumnOptions,
-) -> None:
+def analyse_ab_test(log: _Log, given: AbTestOptions, columns: ArmColumnOptions) -> None:
     """Analyse an A/B test: did the new arm earn more, and is that more than luck?
 
     Prints RPM (what the platform earns with 1,000 impressions), CTR (clicks for
@@ -197,7 +194,7 @@ def analyse_ab_test(
     """
     from app.cli.measure.ab_test import run_ab_test
 
-    run_ab_test(log, control, split or (), columns, as_json=json)
+    run_ab_test(log, given, columns)
 
 
 readout = analyse_ab_test

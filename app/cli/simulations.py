@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -288,34 +288,26 @@ _CLICKS_PER_HOUR = 2_400
 _Log = Annotated[
     Path, typer.Argument(metavar="PATH", help="Where the log goes: a .parquet.", show_default=False)
 ]
-_Days = Annotated[int, typer.Option("--days", min=1, help="How many days of events.")]
-_Clicks = Annotated[
-    int | None,
-    typer.Option("--clicks", min=1, help="Clicks of an average hour.", show_default="2400"),
-]
-_Impressions = Annotated[
-    int | None,
-    typer.Option(
-        "--impressions",
-        min=1,
-        help="Write scored impressions instead, this many in an average hour.",
-        show_default=False,
-    ),
-]
-_Drift = Annotated[
-    float, typer.Option("--drift", min=0, help="How much campaigns change: 0 not at all.")
-]
 
 
-def simulate(
-    path: _Log,
-    days: _Days = 21,
-    seed: options.PlatformSeed = 0,
-    campaigns: options.Campaigns = 8,
-    clicks: _Clicks = None,
-    impressions: _Impressions = None,
-    drift: _Drift = 1.0,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """The synthetic platform, and how much of it is written."""
+
+    days: int = options.option(21, "How many days of events.", min=1)
+    seed: options.PlatformSeed = 0
+    campaigns: options.Campaigns = 8
+    clicks: int | None = options.option(
+        None, "Clicks of an average hour.", min=1, show_default="2400"
+    )
+    impressions: int | None = options.option(
+        None, "Write scored impressions instead, this many in an average hour.", min=1
+    )
+    drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0)
+
+
+@options.grouped
+def simulate(path: _Log, given: SimulateOptions) -> None:
     """Write the log of a synthetic platform, to try the other commands on.
 
     By default the click log of a platform whose conversions come days late.
@@ -335,13 +327,14 @@ def simulate(
     """
     from evaluation import ClickPlatform, Platform
 
-    if impressions is None:
-        rate = clicks or _CLICKS_PER_HOUR
-        _simulate_clicks(path, days, ClickPlatform(campaigns, rate, seed=seed, drift=drift))
+    drawn: Any = {"seed": given.seed, "drift": given.drift}
+    if given.impressions is None:
+        rate = given.clicks or _CLICKS_PER_HOUR
+        _simulate_clicks(path, given.days, ClickPlatform(given.campaigns, rate, **drawn))
         return
-    if clicks is not None:
+    if given.clicks is not None:
         raise CommandError("--clicks does not go with --impressions: give one of them")
-    _simulate_impressions(path, days, Platform(campaigns, impressions, seed=seed, drift=drift))
+    _simulate_impressions(path, given.days, Platform(given.campaigns, given.impressions, **drawn))
 
 
 def _simulate_clicks(path: Path, days: int, platform: "ClickPlatform") -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrators import BinsTable
 from calibrators.bins.history import History
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from pccem import (
     Attribution,
@@ -72,17 +72,13 @@ class ClickWindows:
     attribution: float = 604_800.0
 
     def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("hours", self.hours >= 1, "at least 1"),
-            ("post_click", 0 < self.post_click < np.inf, "above 0, finite"),
-            (
-                "attribution",
-                self.post_click <= self.attribution < np.inf,
-                f"at least post_click = {self.post_click}, finite",
-            ),
-        ):
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)}: must be {rule}")
+        least = f"at least post_click = {self.post_click}, finite"
+        check_rules(
+            self,
+            hours=(self.hours >= 1, "at least 1"),
+            post_click=(0 < self.post_click < np.inf, "above 0, finite"),
+            attribution=(self.post_click <= self.attribution < np.inf, least),
+        )
 
     def recent(self, as_of: float) -> tuple[float, float]:
         """The newest clicks whose post-click window is over: [first, behind)."""

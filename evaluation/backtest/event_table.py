@@ -17,6 +17,7 @@ from calibrators.bins.grid import GRID
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     as_vector,
     check_equal_lengths,
     check_finite_sum,
@@ -158,18 +159,12 @@ def _join(columns: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Nu
 def _check_times(values: ArrayLike) -> Floats:
     times = as_vector("times", values)
     inside = np.abs(times) < TIMES_END
-    if not inside.all():
-        first = int(np.argmin(inside))
-        raise ValueError(
-            f"times[{first}] = {times[first]}: must be epoch seconds, finite and under 1e12"
-        )
-    return times
+    return all_obey("times", times, inside, "must be epoch seconds, finite and under 1e12")
 
 
 def _check_weights(values: ArrayLike) -> Floats:
     weights = check_not_negative("weights", values)
-    if not weights.all():
-        raise ValueError(f"weights[{int(np.argmin(weights))}] = 0.0: every row must stand for some")
+    all_obey("weights", weights, weights > 0.0, "every row must stand for some")
     check_finite_sum("weights", weights)
     return weights
 
@@ -179,12 +174,9 @@ def _check_rows(values: Rows, campaigns: int) -> Rows:
     if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
         raise ValueError("rows must be whole numbers of one dimension")
     inside = (rows >= 0) & (rows < campaigns)
-    if not inside.all():
-        first = int(np.argmin(inside))
-        raise ValueError(
-            f"rows[{first}] = {rows[first]}: must point at one of {campaigns} campaigns"
-        )
-    return rows.astype(np.int32)
+    return all_obey("rows", rows, inside, f"must point at one of {campaigns} campaigns").astype(
+        np.int32
+    )
 
 
 def _check_distinct(campaigns: tuple[str, ...]) -> None:

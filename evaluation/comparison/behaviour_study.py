@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     as_vector,
     check_equal_lengths,
     check_unit_interval,
@@ -137,10 +138,8 @@ def _check(features: Features, outcomes: Floats, behaviours: Collection[str], fo
         raise ValueError(f"behaviours = {unknown or behaviours}: must be names of features")
     if folds < 2:
         raise ValueError(f"folds = {folds}: must be at least 2")
-    wrong = (outcomes != 0.0) & (outcomes != 1.0)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise ValueError(f"conversions[{first}] = {outcomes[first]}: must be 0 or 1")
+    whole = (outcomes == 0.0) | (outcomes == 1.0)
+    all_obey("conversions", outcomes, whole, "must be 0 or 1")
     least = 2 * folds
     for value, what in ((1.0, "conversions"), (0.0, "samples without one")):
         held = int(np.count_nonzero(outcomes == value))
@@ -233,7 +232,7 @@ def quantile_rates(
     check_bins(n)
     measured, happened = as_vector("values", values), check_unit_interval("outcomes", outcomes)
     check_equal_lengths(values=measured, outcomes=happened)
-    _check_finite(measured)
+    all_obey("values", measured, ~np.isinf(measured), "must be finite, or nan where missing")
     held = ~np.isnan(measured)
     order = np.argsort(measured[held], kind="stable")
     ordered, positives = measured[held][order], happened[held][order]
@@ -267,10 +266,3 @@ def _starts(ordered: Floats, n: int) -> Integers:
     nearer = np.where(cuts - ends[below] * n < ends[above] * n - cuts, below, above)
     nearest = np.unique(ends[nearer])
     return nearest[nearest < size]
-
-
-def _check_finite(values: Floats) -> None:
-    infinite = np.isinf(values)
-    if infinite.any():
-        first = int(np.argmax(infinite))
-        raise ValueError(f"values[{first}] = {values[first]}: must be finite, or nan where missing")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats, Integers, as_vector
+from calibrators.samples import Floats, Integers, all_obey, as_vector
 from evaluation.metrics.reliability import wilson_interval
 
 
@@ -125,10 +125,7 @@ def _probability(odds: float) -> float:
 
 def _check(name: str, values: ArrayLike) -> Floats:
     array = as_vector(name, values)
-    unknown = np.isnan(array)
-    if unknown.any():
-        raise ValueError(f"{name}[{int(np.argmax(unknown))}] = nan: every run must have a metric")
-    return array
+    return all_obey(name, array, ~np.isnan(array), "every run must have a metric")
 
 
 def _check_options(ties: float, confidence: float) -> None:

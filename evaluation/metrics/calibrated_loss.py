@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
-from calibrators.samples import Floats, Integers, as_vector, check_equal_lengths
+from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths
 from evaluation.metrics.bias import bias_shift_of, both_outcomes, log_odds
 from evaluation.metrics.predictions import Mask, Predictions, check_weights
 from evaluation.metrics.sums import sum_at, weighted_mean
@@ -267,12 +267,8 @@ def _check_finite(p: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -
 
 def _moderate(name: str, values: ArrayLike) -> Floats:
     array = as_vector(name, values)
-    moderate = np.abs(array) <= _LARGEST
-    if not moderate.all():
-        first = int(np.argmin(moderate))
-        rule = f"must be finite and within {_LARGEST:g} of 0"
-        raise ValueError(f"{name}[{first}] = {array[first]}: every value {rule}")
-    return array
+    rule = f"every value must be finite and within {_LARGEST:g} of 0"
+    return all_obey(name, array, np.abs(array) <= _LARGEST, rule)
 
 
 def _mean_residual(predictions: Predictions) -> float:

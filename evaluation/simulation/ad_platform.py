@@ -7,14 +7,13 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, logit
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, Rows
 from evaluation.simulation.parts import (
     SPREAD,
     START,
     arrivals,
     campaign_names,
-    check_rules,
     day_cycle,
     outcomes_of,
     swings,

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, check_rules
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
 from evaluation.simulation.parts import (
@@ -16,7 +16,6 @@ from evaluation.simulation.parts import (
     START,
     arrivals,
     campaign_names,
-    check_rules,
     day_cycle,
     swings,
     times_in,
