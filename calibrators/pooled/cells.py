@@ -28,8 +28,6 @@ _LARGEST = 255
 class Entries(NamedTuple):
     """Of one cell in one hour each, hour by hour, the oldest first.
 
-    Attributes
-    ----------
     places, hours : the cell, and the hour of the window, counted from 0, (e,).
     counts, positives : samples, and positives of these, (e,).
     """
@@ -68,8 +66,6 @@ class PackedEntries:
     """Entries in about three bytes each instead of 32: most cells hold few samples in an hour, and
     most steps from a cell to the next that holds any are short.
 
-    Attributes
-    ----------
     lengths : entries of each hour of the window, (h,).
     steps : from the place of each entry's cell to that of the next.
     """
@@ -108,8 +104,6 @@ def sums_by(places: NDArray[np.integer[Any]], amounts: Floats, size: int) -> Flo
 class CellHours:
     """What m cells of c campaigns hold in each hour of a window, unpacked while it is summed.
 
-    Attributes
-    ----------
     sizes : cells of each campaign, (c,); the first campaign's come first.
     entries : one for each cell and hour that hold samples.
     """
@@ -177,8 +171,6 @@ def _coarse() -> Integers:
 class Cells:
     """What there is to know of a block of campaigns before a fit.
 
-    Attributes
-    ----------
     campaigns : those with a sample in the window, ascending, (c,).
     hours : what their cells hold hour by hour.
     samples, scores, log_odds : of each cell that holds samples of the window, how many these are,
@@ -255,8 +247,6 @@ class CampaignBlock:
 
     What every Newton step reads is kept, 36 bytes a cell; what the hours hold is packed.
 
-    Attributes
-    ----------
     campaigns : their names, (c,).
     hours : what their cells hold hour by hour.
     groups : the group of each campaign, (c,), -1 for none.

@@ -21,8 +21,6 @@ SUSPICIOUS = 0.001
 class SampleRatio:
     """Sizes of the arms beside what the split says.
 
-    Attributes
-    ----------
     counted : what was counted, "units" or "impressions".
     observed : how many each arm has.
     expected : how many it would have by the split.
@@ -91,8 +89,6 @@ _PER_MILLE = 1000.0
 class ArmAnalysis:
     """One arm of a test.
 
-    Attributes
-    ----------
     impressions, units : how many; without units every impression is one.
     cost, clicks, value : their sums; nan where the log does not have them.
     metrics : "rpm", and where the log allows "ctr" and "roi", each with its interval.
@@ -110,8 +106,6 @@ class ArmAnalysis:
 class AbAnalysis:
     """What a test says.
 
-    Attributes
-    ----------
     control : the arm that the others are compared with.
     arms : the control first, then the others by name.
     lifts : for every other arm and metric, the relative lift over the control: 0.05 is 5 % more.
@@ -154,8 +148,6 @@ def ab_analysis(
     - ROI, return on investment, is what the advertiser gets for what he pays: sum of values / sum
       of costs.
 
-    Parameters
-    ----------
     arms : (n,) the arm of each impression, any hashable keys; two different ones at least.
     costs : (n,) finite, at least 0: what the advertiser was charged for it, in any currency.
     values : (n,) finite, at least 0: what its conversions were worth to him, in that currency.

@@ -22,8 +22,6 @@ class IdentifiablePairs:
     Any factors fit a pair that was seen in one position only, and a pair without clicks has rate 0
     whatever the factors, so the maximum of the likelihood is the same without them.
 
-    Attributes
-    ----------
     impressions : (pairs, positions), sparse.
     pair_clicks, position_clicks : (pairs,) and (positions,) clicks of these pairs.
     """
@@ -96,8 +94,6 @@ METHODS = ("mle", "naive")
 class ClickCurve:
     """Clicks at each position relative to those the same ad has at the first, (p,) each.
 
-    Attributes
-    ----------
     factors : the curve, 1 at the first position with clicks; nan where nothing was shown.
     linked : whether the log compares the position with the first one with clicks: by an ad clicked
         and shown in both, or by a chain of such ads. Where it does not, nothing tells a bad
@@ -151,8 +147,6 @@ def click_curve(
     in two positions or more tell anything about factors. "naive" is the click rate by position:
     it takes the better ads that stand higher for the merit of the position.
 
-    Parameters
-    ----------
     pairs : (c,) whole numbers from 0: which query and ad.
     positions : (c,) whole numbers from 1.
     impressions : (c,) how often the pair was shown there, finite, at least 0; cells may repeat.

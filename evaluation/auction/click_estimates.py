@@ -24,8 +24,6 @@ class LoggedCells:
 
     The last pair stands for all that were never shown, the last cell for all that the log lacks.
 
-    Attributes
-    ----------
     pair_of_row : (n,) pair of each row of the log.
     cell_of : (pairs, positions) the cell.
     cell_of_shown : (shown,) cell of each row that was shown.
@@ -85,8 +83,6 @@ def _places_in(known: Integers, keys: Integers) -> Codes:
 class ClickHistory:
     """Click rates of a log, so arranged that the rate of any slot is a look-up.
 
-    Attributes
-    ----------
     curve : the click curve.
     cells : counts by pair and position.
     exposures : (pairs,) impressions of each pair, weighted by the factors of their positions.
@@ -138,8 +134,6 @@ LEVELS = (1, 2, 3)
 class ClickEstimates:
     """Click rates of k slots, and how each of them leans on the clicks of the log.
 
-    Attributes
-    ----------
     rates : (k,) expected clicks, in [0, 1].
     levels : (k,) 1 where the log showed the pair at this position, 2 where it showed the pair
         elsewhere, 3 where it did not.

@@ -30,8 +30,6 @@ class Ranking:
 
     No threshold has been applied, so one ranking serves every threshold.
 
-    Attributes
-    ----------
     alpha : click investment power.
     n_pages : how many pages there are, those without ads included.
     rows : (k,) the row of the candidate.
@@ -124,8 +122,6 @@ class SlotLayout:
     A position is a slot's number: 1..mainline above the results, then mainline + 1 and up beside
     them. The sidebar begins at the same number on every page, however few ads the mainline has.
 
-    Parameters
-    ----------
     mainline, sidebar : slots of each block, from 0 to 1,000, together at least 1.
 
     Raises ValueError when a parameter breaks its rule; it is named.
@@ -154,8 +150,6 @@ class SlotLayout:
 class OperatingPoint:
     """What turns bids and scores into a ranking, and how good an ad must be to be shown.
 
-    Parameters
-    ----------
     alpha : click investment power, at least 0: the rank score is bid * score ** alpha. 0 ranks by
         the bid alone, 1 by expected revenue, more prefers ads that are clicked.
     reserve : least rank score of an ad that is shown at all, at least 0.
@@ -188,8 +182,6 @@ LAYOUT, POINT = SlotLayout(), OperatingPoint()
 class Auction:
     """Who is shown where and pays what, page by page from the best slot down.
 
-    Attributes
-    ----------
     layout : the slots of a page.
     n_pages : how many pages there are, those that show nothing included.
     rows : (k,) the row of each ad that is shown.
@@ -229,8 +221,6 @@ def gsp_auction(
     more, divided by the ad's own score ** alpha. The reserve of the mainline is the larger of the
     two; the last ad pays the reserve, or nothing if there is none.
 
-    Parameters
-    ----------
     bids : (n,) currency per click, finite, at least 0.
     scores : (n,) position-unbiased click probabilities in [0, 1].
     pages : (n,) whole numbers from 0, in any order; None when all are candidates of one page.

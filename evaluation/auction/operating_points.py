@@ -63,8 +63,6 @@ Progress = Callable[[float], None]
 class SweptPoint:
     """One operating point of a sweep.
 
-    Attributes
-    ----------
     load : mainline ads per page that were aimed at, as a multiple of the baseline's.
     point : alpha, and the reserves that give that load.
     metrics, level_shares : as in `Simulation`.
@@ -98,8 +96,6 @@ def sweep_operating_points(
     mainline ads per page: the mainline reserve is chosen for that, and where the baseline has a
     reserve for the whole page, it is chosen to keep all ads per page.
 
-    Parameters
-    ----------
     log : n candidates.
     scores : (n,) position-unbiased click probabilities in [0, 1] of the model to be swept.
     alphas : click investment powers, each at least 0.

@@ -35,8 +35,6 @@ class SearchLog:
     A row is an ad that could be shown on a page, whether it was or not. Rows may be given to `of`
     in any order; scores go through `arranged`, which brings them into the order held here.
 
-    Attributes
-    ----------
     layout : the slots of a page.
     n_pages : how many pages there are, those without candidates included.
     pages, queries, ads : numbers from 0.

@@ -32,8 +32,6 @@ _FLOOR, _CEILING = float(expit(-3.1)), 0.99
 class DrawnSearchLog:
     """A log of the platform, and what nobody knows about a real one; (n,) by row of the log.
 
-    Attributes
-    ----------
     log : the log.
     point : the operating point it was made at.
     models : by name, scores; `baseline` is the model that was in force.
@@ -73,8 +71,6 @@ class SearchPlatform:
       tell poor ads apart and thinks too much of all of them, as in table 5 of the paper;
     * `times_three`: the score in force times 3, at most 0.99.
 
-    Parameters
-    ----------
     queries, ads, pages : how many, at least 1; ads are for each query.
     seed : at least 0.
 

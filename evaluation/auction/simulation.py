@@ -101,8 +101,6 @@ def metrics_at(auction: Auction, rates: Floats) -> dict[str, float]:
 class Simulation:
     """The simulated metrics of one model at one operating point.
 
-    Attributes
-    ----------
     point : the operating point.
     auction : who is shown where and pays what.
     metrics : by name, means over pages: `click_yield` and `mainline_click_yield` (expected clicks),
@@ -128,8 +126,6 @@ class Simulation:
 class Simulator:
     """A log and its click history, ready to be simulated with any scores.
 
-    Parameters
-    ----------
     log : the log.
     history : its click rates.
     min_impressions : impressions that a cell needs to be believed, at least 1.
@@ -191,8 +187,6 @@ def simulate_auction(
     flatters a model that digs up new ads. A position that the log never filled takes the nearest
     filled one and counts as level 3.
 
-    Parameters
-    ----------
     log : n candidates.
     scores : (n,) position-unbiased click probabilities in [0, 1], rows as given to the log.
     point : alpha and the reserves.
@@ -225,8 +219,6 @@ def simulate_auction(
 class RelativeChange:
     """A metric's change against the baseline's, as a share of it: 0.1 is 10 % more.
 
-    Attributes
-    ----------
     value : the change; nan where the baseline has 0.
     standard_error : of the change.
     lower, upper : its confidence interval.
@@ -253,8 +245,6 @@ def relative_change(
     log's click rates is part of it, and what both simulations share cancels. The click curve is
     taken as known, and so is what level 3 assumes: the interval does not cover that bias.
 
-    Parameters
-    ----------
     baseline, candidate : simulations of one log.
     metric : a name of `Simulation.metrics`.
     confidence : coverage of the interval, between 0 and 1.

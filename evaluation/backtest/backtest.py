@@ -23,8 +23,6 @@ Progress = Callable[[int, int], None]
 class Backtest:
     """What an hourly backtest gives.
 
-    Attributes
-    ----------
     rows : (k,) impressions evaluated, as indices into the table, hour after hour.
     probabilities : (k,) for each calibrator, and the scores as "raw".
     scorecards : `scorecard` of each, all evaluated hours pooled.
@@ -51,8 +49,6 @@ def backtest(
     campaign that has enough, the target's map for the others. All evaluated hours are pooled before
     they are scored, because one campaign's hour holds a few positives at most.
 
-    Parameters
-    ----------
     table : the log; rows that stand for several impressions are evaluated by the probability of
         their common score.
     calibrators : name to calibrator, or to a method, such as the pooled one, which has a window and

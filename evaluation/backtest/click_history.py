@@ -55,8 +55,6 @@ def _bins(clicks: Clicks, labels: Floats, chosen: Integers) -> BinsTable:
 class ClickWindows:
     """The windows of a delayed target, and the clicks that they leave to a refit as of t.
 
-    Parameters
-    ----------
     hours : hours of clicks that a refit learns from, at least 1.
     post_click : seconds in which a click gathers behaviours, above 0.
     attribution : seconds after its click in which a conversion counts, at least `post_click`.
@@ -101,8 +99,6 @@ class ClickWindows:
 class ClickStream:
     """n clicks in order of time, and what became of them in the end.
 
-    Attributes
-    ----------
     clicks : sorted by `clicked_at`.
     delay : (n,) seconds from each click to its first conversion, at least 0; nan where none came.
 
@@ -217,8 +213,6 @@ class PostClickHistory:
     of it, the post-click window of model and labels is that of `windows`. The delay distribution is
     fitted on all clicks of that time whose post-click window is over, however young.
 
-    Parameters
-    ----------
     stream : the clicks.
     windows : of the target.
     rules : of the training.

@@ -37,8 +37,6 @@ Number = TypeVar("Number", np.float64, np.int32)
 class EventTable:
     """n impressions with their outcomes; columns of shape (n,), in any order of time.
 
-    Attributes
-    ----------
     times : epoch seconds, under 1e12 in size (so milliseconds are refused).
     campaigns : distinct names.
     rows : index into `campaigns` of each impression.

@@ -21,8 +21,6 @@ HOURS_PER_DAY = 24
 class Blocks:
     """Which block each of n rows is in.
 
-    Attributes
-    ----------
     codes : (n,) block of each row, 0 to `count` - 1; whatever the order of the rows, a block has
         the same number.
     count : blocks in all.

@@ -28,8 +28,6 @@ _ROUNDING = 1e-10
 class Difference:
     """A metric of A minus the same metric of B, with its interval over draws of blocks.
 
-    Attributes
-    ----------
     value : A minus B, on the rows as they are.
     lower, upper : ends of the interval; one without 0 inside is a difference beyond chance.
     standard_error : standard deviation over the draws.
@@ -137,8 +135,6 @@ def paired_bootstrap(
     share what a model has wrong about it, so drawing single rows would find too much. An interval
     without 0 says that the sign of the difference would come out alike on other such blocks.
 
-    Parameters
-    ----------
     a, b : (n,) probabilities in [0, 1] of the two models.
     blocks : (n,) any hashable key of the block of each row, such as (campaign, day).
     metric : "auc", "cal_1" (that is max(PCOC, 1 / PCOC) - 1), "log_loss", "mse", "pcoc"

@@ -58,8 +58,6 @@ class BlockCalibratedLogLoss:
 
     A draw whose bias rows are of one class has no finite shift: nan.
 
-    Attributes
-    ----------
     bias, rest : the cells of the rows that the shift is fitted on, and of the others.
     bias_odds, rest_odds : log-odds of the cells, (k,).
     """
@@ -138,8 +136,6 @@ class BlockCsAuc:
     Positives whose bids share a bucket are taken to bid the bucket's mean, rows whose scores
     share a bucket to tie: what a draw changes is kept, not the value to the last digit.
 
-    Attributes
-    ----------
     values : (levels,) mean bid of the positives of each bucket of bids, ascending.
     positives : sparse (levels * cells, blocks) counts of positives, level after level.
     negatives : sparse (cells, blocks) counts of the others.
@@ -200,8 +196,6 @@ def _buckets(values: Floats, most: int) -> Integers:
 class BlockGcN:
     """`gc_n`, by its defaults, in every draw.
 
-    Attributes
-    ----------
     matrix : the cells of each campaign, one campaign after the other.
     bounds : (campaigns + 1,) the cells of campaign j are bounds[j]:bounds[j + 1].
     whole : (campaigns,) whether all weights of its rows are whole numbers.

@@ -31,8 +31,6 @@ def stratified_folds(outcomes: Floats, n: int, seed: int) -> Integers:
 
     Folds differ by at most one in the positives they hold, and by at most one in the negatives.
 
-    Parameters
-    ----------
     outcomes : (n_samples,) each 0 or 1.
     n : folds, at least 1.
     seed : of the draw.
@@ -63,8 +61,6 @@ _INNER_FOLDS = 10
 class BehaviourStudy:
     """Two models on the same folds: all features, and those from before the click.
 
-    Attributes
-    ----------
     folds : (n,) the fold of each sample; it was predicted by a model that never saw that fold.
     probabilities : (n,) for "all", and for "pre_click" where there are features of that kind.
     scores : for each of them the auc, log_loss and pcoc of every fold, (n_folds,) each.
@@ -96,8 +92,6 @@ def behaviour_study(
 ) -> BehaviourStudy:
     """Cross-validate `PostClickModel` with and without the behaviours.
 
-    Parameters
-    ----------
     features : n samples.
     conversions : (n,) each 0 or 1.
     behaviours : names of the features that are known only after the click.
@@ -187,8 +181,6 @@ class QuantileRates:
     A value that many samples share is never divided, so groups differ in size where it sits, and
     there may be fewer of them than were asked for.
 
-    Attributes
-    ----------
     lowest, highest : the ends of each group's values, both inside.
     counts : samples in each group.
     positives : their outcomes' sum.
@@ -215,8 +207,6 @@ def quantile_rates(
     Cut k falls where k/n of the samples lie below it, moved to the nearer end of a run of equal
     values, the upper one when both are as near.
 
-    Parameters
-    ----------
     values : (n_samples,) finite; nan where it is missing.
     outcomes : (n_samples,) in [0, 1].
     n : groups asked for, at least 1.

@@ -15,8 +15,6 @@ from evaluation.metrics.reliability import wilson_interval
 class MetricAccuracy:
     """An accuracy and how far it is known.
 
-    Attributes
-    ----------
     value : share of the pairs of runs in which A is the lower, tied pairs by their share.
     standard_error : over draws of the runs, on this one evaluation set; nan where the runs
         cannot tell it: fewer than two of A or of B, or all placed alike (a value of 0 or 1).
@@ -37,8 +35,6 @@ def metric_accuracy(
     With A the better model, it is how often one run of each would rank them rightly. 0.5 is a
     coin. A calibrated metric is worth its name when this is higher for it than for the plain one.
 
-    Parameters
-    ----------
     a : (m_A,) the metric of each run of model A, lower is better; infinite is worst.
     b : (m_B,) the same of model B.
     ties : what a pair of equal values counts, in [0, 1]; 0 is "strictly lower", as printed.

@@ -20,8 +20,6 @@ MOST_ROWS: Final = 10_000_000
 class PairedLog:
     """What is known of a log that two models scored.
 
-    Attributes
-    ----------
     events : the rows held, with A's scores: all of them, or a uniform sample.
     scores_b : B's scores of them.
     blocks : the block of each row held.

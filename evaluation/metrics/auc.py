@@ -31,8 +31,6 @@ def auc(
     Only the ranking matters, so a strictly increasing calibration map leaves it as it is inside
     one campaign.
 
-    Parameters
-    ----------
     where : (n,) booleans, the rows that count; None is all. With the impressions of the mainline
         it is the mainline AUC.
 
@@ -67,8 +65,6 @@ def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
     that f of the negatives rank above is found for high - f of that range; one that ties with
     some is found on the way from the first to the last of them.
 
-    Parameters
-    ----------
     runs : the samples of all groups.
     positives : (r,) weighted outcomes of each run.
     highs : in (0, 1].
@@ -119,8 +115,6 @@ AucWeights = Literal["samples", "positives", "equal"]
 class GroupedAuc:
     """GAUC and what it is made of.
 
-    Attributes
-    ----------
     value : GAUC, in [0, 1]; nan when no group is kept.
     groups_kept : groups that count in it: those with both positives and negatives.
     share_left_out : share of the samples, by weight, in the others; nan without samples.
@@ -162,8 +156,6 @@ def grouped_auc(
     Only samples of one group compete in an auction or on a page, so only their order counts. A
     group of one class has no AUC and is in neither sum; the result has its share of the samples.
 
-    Parameters
-    ----------
     weights : w_g: the group's "samples" (their total weight), its "positives", or "equal".
 
     Source: Liu & Yin, csAUC (paper 002), section 2.3, after Zhu et al., KDD 2017: groups weighted
@@ -206,8 +198,6 @@ def partial_auc(
     Between two points of the curve it is interpolated, so samples of one score come in random
     order. Over [0, 1] it is AUC; a random ranking has (low + high) / 2.
 
-    Parameters
-    ----------
     low, high : false positive rates, 0 <= low < high <= 1.
 
     Source: Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score.

@@ -159,8 +159,6 @@ def cal_n(
     0.2 means that a bin is typically 20 % too high or too low. Chance alone keeps even the truth
     from 0: read the value beside `cal_n_floor`. Cal-1 = max(PCOC, 1 / PCOC) - 1.
 
-    Parameters
-    ----------
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`; the
         mean is over the bins that remain.
 
@@ -229,8 +227,6 @@ def cal_n_floor(
     A model that knew the truth would score this: about sqrt(1 / positives in a bin), .15 at 50.
     A Cal-N near its floor cannot be told from perfect, nor two that differ by less than that.
 
-    Parameters
-    ----------
     rng : source of the draws.
     draws : times the outcomes are drawn, at least 1; those where Cal-N is undefined do not count.
     empty : what becomes of a bin without positives, as in `cal_n`.

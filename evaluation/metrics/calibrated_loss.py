@@ -29,8 +29,6 @@ Periods = Sequence[Hashable] | NDArray[Any]
 class CalibratedLoss:
     """A calibrated loss beside the plain one.
 
-    Attributes
-    ----------
     value : loss of the shifted predictions on the rows that the shift was not fitted on.
     plain : loss of the predictions as they are, on the same rows as `value`: compare these two.
     plain_on_all : the plain loss on all rows, those of the bias too, as the papers report it.
@@ -63,8 +61,6 @@ def calibrated_losses(
     y - q is 0 on V. The loss is that of q on R. A small V costs something: about 1 / (2 |V|) on
     the log loss, and the residuals' variance / |V| on the quadratic.
 
-    Parameters
-    ----------
     p, y : (n,) for "log" as in all metrics; for "quadratic" any numbers within 1e150 of 0.
     loss : "log" or "quadratic".
     bias_share : share of the rows in V, between 0 and 1; at least one row, and not all.
@@ -225,8 +221,6 @@ def _check_mask(bias_rows: ArrayLike, held: Mask) -> Mask:
 class BiasedLoss:
     """A loss whose predictions may all be off by one shift.
 
-    Attributes
-    ----------
     check : probabilities, outcomes and weights, as they came, to checked predictions.
     fit : the shift with the least loss on some predictions; nan without any.
     losses : the loss of every sample, (n,), after a shift: one for all, or (n,).
@@ -284,8 +278,6 @@ def _quadratic_losses(predictions: Predictions, shift: float | Floats) -> Floats
 class RollingCalibratedLoss:
     """A rolling calibrated loss beside the plain one, over all scored periods and for each.
 
-    Attributes
-    ----------
     value : mean loss of the shifted predictions over all rows but those of the first period.
     plain : mean loss of the predictions as they are, on the same rows.
     periods : the k scored periods, ascending: all but the first.
@@ -316,8 +308,6 @@ def rolling_calibrated_losses(
     The bias can be fitted on the past only. The first period has none before it and is not scored;
     the period before is the last one that has rows.
 
-    Parameters
-    ----------
     p, y, loss : as in `calibrated_losses`.
     periods : (n,) keys of one kind that can be sorted, such as 201501, "2015-01" or a date.
 

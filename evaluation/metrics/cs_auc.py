@@ -24,8 +24,6 @@ from evaluation.metrics.sums import sum_at
 class CsAuc:
     """csAUC and what it has to be read beside.
 
-    Attributes
-    ----------
     value : csAUC, in [worst, 1].
     worst : csAUC of the reverse order. A random order has (1 + worst) / 2, not one half.
     tied_share : share, in [0, 1], of what the order decides about (best less worst revenue) that
@@ -65,8 +63,6 @@ def cs_auc(
 
     It is exact, and takes little longer than sorting the scores.
 
-    Parameters
-    ----------
     p : (n,) not their size counts but the order of p * bid: csAUC stays when all bids are
         multiplied by one number, not when the probabilities are recalibrated.
     ties : what a pair of equal scores pays. "definition": the higher worth, as published.
@@ -131,8 +127,6 @@ CsAucWeights = Literal["samples", "clicks", "pairs", "equal"]
 class GroupedCsAuc:
     """gcsAUC and what it is made of.
 
-    Attributes
-    ----------
     value : gcsAUC; nan when no group is kept.
     groups_kept : groups that count in it: those in which some pair could pay.
     share_left_out : share of the samples, by weight, in the others; nan without samples.
@@ -186,8 +180,6 @@ def grouped_cs_auc(
     no csAUC and is in neither sum; the result has its share. Unlike AUC, positives of two bids are
     enough.
 
-    Parameters
-    ----------
     weights : w_g: the group's "samples" (their total weight), its "clicks", "pairs" (what its
         pairs pay at best, so that gcsAUC is the ratio of the sums over all groups), or "equal".
         The paper gives none. Its source for GAUC weights by impressions or clicks.
@@ -254,8 +246,6 @@ def bucketed_cs_auc(
     A positive earns the mean bid of its bucket, and scores of one bucket are equal. It is there to
     compare with figures that were made so. `cs_auc` is exact, and not slower.
 
-    Parameters
-    ----------
     bid_buckets, score_buckets : how many, at least 1.
     cut : "quantile": buckets of equal weight, which keep equal values together, and every value
         apart when there are no more than buckets. "min_max": as published, the range from the

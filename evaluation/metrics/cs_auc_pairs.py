@@ -27,8 +27,6 @@ def check_ties(ties: str) -> None:
 class RankedPositions:
     """Where k of n samples stand among all samples of their group, by score.
 
-    Attributes
-    ----------
     rows : (k,) the samples, those of one group and score next to each other.
     above : (k,) weight that scores higher, plus half of the weight that scores the same.
     tied : (k,) weight that scores the same, the sample's own included.
@@ -97,8 +95,6 @@ class RevenueLevels:
 
     Samples that earn nothing are in no level and in the totals only.
 
-    Attributes
-    ----------
     runs : the levels; their `probabilities` are revenues.
     weights : (k,) of the samples.
     totals : (n_groups,) weight of each group, with the samples that earn nothing.
@@ -150,8 +146,6 @@ class RevenuePairs:
     two rankings instead of all pairs. (Sort by revenue with swaps of neighbours: each gains the
     difference of two revenues, puts one pair right, and lowers that sum by the same difference.)
 
-    Attributes
-    ----------
     best : paid when the higher revenue always scores higher; nan where no pair could pay.
     stake : what the order decides about: `best` less what the reverse order pays; nan likewise.
     lost : `best` less what this order pays, a pair of equal scores paying the mean of the two.

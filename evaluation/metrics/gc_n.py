@@ -26,8 +26,6 @@ Weights = Literal["samples", "positives"] | Mapping[Hashable, float]
 class GroupedCalN:
     """GC-N and what it is made of.
 
-    Attributes
-    ----------
     value : GC-N; nan when no campaign is kept.
     campaigns_kept : campaigns that count in it.
     share_left_out : share of the samples, by weight, in campaigns that do not; nan without samples.
@@ -78,8 +76,6 @@ def grouped_cal_n(
     A thin campaign's Cal-N is the noise of its few clicks, and one bin without any would make the
     average infinite, so such campaigns are left out; the result has their share of the samples.
 
-    Parameters
-    ----------
     n : number of bins of each campaign, at least 1.
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`.
     min_positives : a campaign with fewer is left out; 5 n unless given. One whose Cal-N is
@@ -139,8 +135,6 @@ class CampaignErrors:
 class CampaignRuns:
     """Samples sorted by campaign and probability, once for every N that is asked for.
 
-    Attributes
-    ----------
     names : the campaigns.
     runs : the samples, a group for each campaign.
     run_positives : weighted outcomes of each run, (r,).

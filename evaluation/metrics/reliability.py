@@ -21,8 +21,6 @@ from evaluation.metrics.sums import quotients, sum_at
 def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Lower and upper ends of each rate's interval.
 
-    Parameters
-    ----------
     rates : (n,) observed shares in [0, 1].
     weights : (n,) numbers of samples that each was observed on, above 0.
     confidence : coverage of the intervals, between 0 and 1.
@@ -50,8 +48,6 @@ class ReliabilityDiagram:
     To read it, plot `rates` over `probabilities`: a point below the diagonal was predicted too
     high. A diagonal inside [`lower`, `upper`] is within chance.
 
-    Attributes
-    ----------
     probabilities : mean probability of each bin.
     rates : mean outcome of each bin.
     weights : samples in each bin, or their weight.
@@ -75,8 +71,6 @@ def reliability_diagram(
 ) -> ReliabilityDiagram:
     """The diagram over n bins of equal frequency, the same bins that `cal_n` uses.
 
-    Parameters
-    ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
 
     Source: Wilson, Journal of the American Statistical Association 22 (1927), for the intervals.
@@ -110,8 +104,6 @@ def _bin_sums(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
 class ScoreQuantiles:
     """Bins of equal frequency, (k,) each, lowest probability first.
 
-    Attributes
-    ----------
     weights : samples in each bin, or their weight.
     probabilities : mean probability of each bin.
     rates : mean outcome of each bin.
@@ -146,8 +138,6 @@ def score_quantiles(
     the whole hardly see it. An error is beyond chance when the bin's `probabilities` is outside
     [`lower`, `upper`].
 
-    Parameters
-    ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
 
     The bins are those of `cal_n`: a run of equal probabilities that a cut passes through gives
@@ -193,8 +183,6 @@ def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
 class RateSlices:
     """Slices of the data, k of them, lowest click rate first.
 
-    Attributes
-    ----------
     names : the k slices.
     weights : (k,) samples in each, or their weight.
     rates : (k,) mean outcome of each: its click rate.
@@ -226,8 +214,6 @@ def rate_slices(
     moves it is highest where the prediction error is 0 and falls on both sides. So never compare
     RIG, or AUC, across data sets.
 
-    Parameters
-    ----------
     slices : (n,) the slice of each sample: any hashable keys, such as campaign, position or hour.
 
     Source: Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the

@@ -47,8 +47,6 @@ class Platform:
 
     Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
 
-    Parameters
-    ----------
     campaigns : how many, at least 1; the first has the most traffic.
     impressions_per_hour : expected at an average hour when all campaigns run, above 0.
     ctr : click rate of a typical campaign, between 0 and 1; they differ by a factor of two or so.

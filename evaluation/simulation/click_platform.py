@@ -141,8 +141,6 @@ class ClickPlatform:
 
     Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
 
-    Parameters
-    ----------
     campaigns : how many, at least 1; the first has the most traffic.
     clicks_per_hour : expected at an average hour, above 0.
     cvr : conversion rate of a typical campaign, between 0 and 1.

@@ -29,8 +29,6 @@ _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 class GroupCalibration:
     """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
 
-    Attributes
-    ----------
     values : Cal-N of the probabilities.
     floors : mean Cal-N of the probabilities if they were the truth, over draws of the outcomes.
     samples : weight of each slice.
@@ -168,8 +166,6 @@ TOP_OF_RANKING = 0.1
 class GroupMetrics:
     """What is measured of each slice.
 
-    Attributes
-    ----------
     columns : the metrics, (slices,) each, by the names they have in JSON; nan where undefined.
     calibration : Cal-N of the slices that have enough positives, for each N.
     cells_per_octave : score cells from a score to its double; None when every score is exact.

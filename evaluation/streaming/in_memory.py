@@ -28,8 +28,6 @@ _FIRST, _STEP = 28, 3
 class PositivesByRevenue:
     """Positives sorted by slice, revenue score and bid, of shape (r,) each.
 
-    Attributes
-    ----------
     slices : code of the slice of each row, at least 0.
     revenues : the rank basis, probability times bid.
     bids : what the click pays.
@@ -107,8 +105,6 @@ def _means(
 class RevenueRows:
     """Samples with 0 or 1 as outcome, sorted by slice and rank basis, of shape (r,) each.
 
-    Attributes
-    ----------
     slices : code of the slice of each row, at least 0.
     revenues : the rank basis, probability times bid.
     bids : what the click pays; those of negatives do not matter.

@@ -121,8 +121,6 @@ class CellRows:
     for the samples without loss as long as no digit of a score is dropped. With `dropped` digits,
     samples whose scores share a cell stand together at their mean score.
 
-    Attributes
-    ----------
     slices : code of the slice of each row, at least 0.
     scores : finite, at least 0.
     positives : sum of the outcomes of each row.
@@ -226,8 +224,6 @@ class CellRows:
 class LogBatch:
     """Rows of a log; columns of shape (n,).
 
-    Attributes
-    ----------
     scores, outcomes : in [0, 1]; the caller has checked them.
     bids : finite and at least 0, or None where the log has none.
     slices : for each grouping, the code of the slice that a row belongs to, or -1 for none; None
@@ -255,8 +251,6 @@ class Sums(GroupSums):
 
     A fractional outcome y is y of a click and 1 - y of none, in `squares` too.
 
-    Attributes
-    ----------
     distances : of absolute errors.
     bids, revenue, expected_revenue : of bids, of outcome times bid and of probability times bid.
     """

@@ -183,8 +183,6 @@ def runs_json(compared: ComparedRuns) -> dict[str, Any]:
 class CompareRun:
     """How two models are compared.
 
-    Attributes
-    ----------
     columns : of both logs; the score is named by `scores`.
     scores : score column of A and of B.
     id : column that rows are joined by; None where they stand in the same order.
