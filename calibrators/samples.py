@@ -73,6 +73,11 @@ def as_vector(name: str, values: ArrayLike) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
+def sum_at(places: NDArray[np.integer[Any]], values: Floats, length: int) -> Floats:
+    """Sum of the values at each place 0..length-1, shape (length,); both arguments (n,)."""
+    return np.bincount(places, values, length).astype(np.float64, copy=False)
+
+
 def check_finite_sum(name: str, array: Floats) -> None:
     """Raises ValueError when the weights' sum overflows."""
     with np.errstate(over="ignore"):

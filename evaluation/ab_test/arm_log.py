@@ -15,9 +15,10 @@ from calibrators.samples import (
     check_finite_sum,
     check_not_negative,
     check_unit_interval,
+    sum_at,
 )
 from evaluation.metrics.predictions import Campaigns, encode_campaigns
-from evaluation.metrics.sums import ratio, sum_at
+from evaluation.metrics.sums import ratio
 
 
 @dataclass(frozen=True, slots=True)

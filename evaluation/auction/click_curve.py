@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative, sum_at
 from evaluation.auction.identifiers import BadRow, Codes, check_codes, numbered
-from evaluation.metrics.sums import sum_at
 
 TOLERANCE, MOST_STEPS = 1e-9, 5_000
 

@@ -10,12 +10,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.auction.click_curve import ClickCurve, curve_of
 from evaluation.auction.gsp import Auction
 from evaluation.auction.identifiers import Codes
 from evaluation.auction.search_log import SearchLog
-from evaluation.metrics.sums import sum_at
 
 
 @dataclass(frozen=True, eq=False)

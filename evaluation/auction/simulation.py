@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, sum_at
 from evaluation.auction.click_estimates import ClickEstimates, ClickHistory
 from evaluation.auction.gsp import POINT, Auction, OperatingPoint, Ranking, SlotLayout, held_auction
 from evaluation.auction.search_log import SearchLog
-from evaluation.metrics.sums import sum_at
 
 
 def point_at_load(

@@ -7,9 +7,8 @@ from typing import Final, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.predictions import Campaigns, Mask, encode_campaigns
-from evaluation.metrics.sums import sum_at
 
 LEAST_BLOCKS: Final = 10
 """With fewer blocks no interval can be trusted: the draws repeat the same few numbers."""

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.bootstrap.blocks import Blocks, Resampled
 from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
 from evaluation.metrics.bias import log_odds
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
 from evaluation.metrics.predictions import Mask
-from evaluation.metrics.sums import sum_at
 
 _STEPS = 60
 _CLOSE = 1e-12

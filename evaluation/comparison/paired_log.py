@@ -5,12 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.backtest.event_table import EventTable
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import sum_at
 
 MOST_ROWS: Final = 10_000_000
 """Rows that are held; of a longer log a sample is."""

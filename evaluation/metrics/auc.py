@@ -12,11 +12,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
 from evaluation.metrics.ranks import Runs, WeightAxis
-from evaluation.metrics.sums import sum_at
 
 
 def auc(

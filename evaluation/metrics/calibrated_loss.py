@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
-from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths
+from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths, sum_at
 from evaluation.metrics.bias import bias_shift_of, both_outcomes, log_odds
 from evaluation.metrics.predictions import Mask, Predictions, check_weights
-from evaluation.metrics.sums import sum_at, weighted_mean
+from evaluation.metrics.sums import weighted_mean
 
 Loss = Literal["log", "quadratic"]
 

@@ -6,9 +6,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.metrics.ranks import Groups, Runs, ranking
-from evaluation.metrics.sums import sum_at
 
 Ties = Literal["definition", "half", "worst"]
 

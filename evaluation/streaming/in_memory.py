@@ -6,8 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
-from evaluation.metrics.sums import sum_at
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.streaming.rows import (
     ALL_BITS,
     LEFT_OUT,

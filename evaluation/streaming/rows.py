@@ -11,10 +11,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
-from evaluation.metrics.sums import sum_at
 
 SliceCodes = NDArray[np.integer[Any]]
 LEFT_OUT = -1

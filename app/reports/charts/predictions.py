@@ -9,10 +9,9 @@ from app.reports.charts.by_score import quantile_chart, reliability_chart
 from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart
 from app.results.scored_events import ScoredEvents
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation import ReliabilityDiagram, reliability_diagram, score_quantiles
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.metrics.sums import sum_at
 
 _MOST_BINS, _FEWEST_BINS, _POSITIVES_PER_BIN = 12, 3, 25.0
 _QUANTILES: Final = 10
