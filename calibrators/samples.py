@@ -1,6 +1,7 @@
 """Checked samples: what every calibrator and bin accepts, and how it says what is wrong."""
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Singles = NDArray[np.float32]
+Column = TypeVar("Column", bound=NDArray[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +45,14 @@ def check_unit_interval(name: str, values: ArrayLike) -> Floats:
     """The values as float64 of shape (n,), all in [0, 1]; NaN is refused by the same comparison."""
     array = as_vector(name, values)
     inside = (array >= 0.0) & (array <= 1.0)
-    return _all_obey(name, array, inside, "must be in [0, 1]")
+    return all_obey(name, array, inside, "every value must be in [0, 1]")
 
 
 def check_not_negative(name: str, values: ArrayLike) -> Floats:
     """The values as float64 of shape (n,), all finite and at least 0."""
     array = as_vector(name, values)
-    return _all_obey(
-        name, array, np.isfinite(array) & (array >= 0.0), "must be finite and at least 0"
-    )
+    inside = np.isfinite(array) & (array >= 0.0)
+    return all_obey(name, array, inside, "every value must be finite and at least 0")
 
 
 def check_equal_lengths(**columns: NDArray[np.generic]) -> None:
@@ -72,6 +73,11 @@ def as_vector(name: str, values: ArrayLike) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
+def sum_at(places: NDArray[np.integer[Any]], values: Floats, length: int) -> Floats:
+    """Sum of the values at each place 0..length-1, shape (length,); both arguments (n,)."""
+    return np.bincount(places, values, length).astype(np.float64, copy=False)
+
+
 def check_finite_sum(name: str, array: Floats) -> None:
     """Raises ValueError when the weights' sum overflows."""
     with np.errstate(over="ignore"):
@@ -80,8 +86,17 @@ def check_finite_sum(name: str, array: Floats) -> None:
         raise ValueError(f"sum of {name} = {total}: the weights must have a finite sum")
 
 
-def _all_obey(name: str, array: Floats, obeys: NDArray[np.bool_], rule: str) -> Floats:
+def all_obey(name: str, array: Column, obeys: NDArray[np.bool_], rule: str) -> Column:
+    """The array, (n,); ValueError names the first value that does not obey, (n,), and the rule."""
     if not obeys.all():
         first = int(np.argmin(obeys))
-        raise ValueError(f"{name}[{first}] = {array[first]}: every value {rule}")
+        raise ValueError(f"{name}[{first}] = {array[first]}: {rule}")
     return array
+
+
+def check_rules(owner: object, **rules: tuple[bool, str]) -> None:
+    """Raises ValueError for the first attribute, by name, that breaks its rule: whether it holds,
+    and the rule in words."""
+    for name, (holds, rule) in rules.items():
+        if not holds:
+            raise ValueError(f"{name} = {getattr(owner, name)}: must be {rule}")

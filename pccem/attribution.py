@@ -15,8 +15,6 @@ Integers = NDArray[np.int64]
 class Attribution:
     """What is known of n clicks at a moment, and what became of the conversions known by then.
 
-    Attributes
-    ----------
     converted : (n,) whether the click has a conversion inside the attribution window.
     delay : (n,) seconds from the click to its first conversion; nan where there is none.
     age : (n,) seconds from the click to the moment; negative for a click of the future.
@@ -57,8 +55,6 @@ def attribute(
     first. Conversions after `as_of` are not known yet: they are neither used nor counted. Neither
     the order of the clicks nor that of the conversions matters. O((n + m) log n).
 
-    Parameters
-    ----------
     click_ids : (n,) distinct integers (fastest) or strings.
     clicked_at : (n,) seconds since an epoch, finite.
     conversion_click_ids : (m,) of the same kind as `click_ids`.

@@ -26,8 +26,6 @@ PREFIXES = ("behaviour.", "feature.")
 class Clicks:
     """n clicks of one target, in any order.
 
-    Parameters
-    ----------
     clicked_at : (n,) epoch seconds.
     campaigns : names; may list some that no click belongs to.
     rows : (n,) place of each click's campaign in `campaigns`.

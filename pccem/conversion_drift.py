@@ -44,8 +44,6 @@ def shrunk_ratios(seen: Floats, expected: Floats) -> Floats:
     of the spreads. Weak priors keep this sound for one campaign or two: m leans on 1 like a
     campaign of 10 expected and 10 seen; the spread is lognormal about 0.2, within a factor of e.
 
-    Parameters
-    ----------
     seen : (n,) counts, at least 0.
     expected : (n,) their expectations, at least 0.
 
@@ -118,8 +116,6 @@ def odds_factors(p: Floats, ratios: Floats, rows: Rows) -> Floats:
     conversions than it has clicks. Newton's method in log-odds for all campaigns at once, inside a
     bracket that closes: the sum increases with the factor.
 
-    Parameters
-    ----------
     p : (n,) in [0, 1].
     ratios : (n_campaigns,) above 0.
     rows : (n,) each click's campaign.
@@ -178,8 +174,6 @@ def drift_ratios(
     the ratio of all, and that, weakly, on 1. 1.2 means that conversions come a fifth more often
     than the probabilities predict.
 
-    Parameters
-    ----------
     p : (n,) probabilities of a conversion inside the attribution window, in [0, 1].
     converted : (n,) booleans, whether a conversion has been seen.
     seen_share : (n,) share of conversions that have come by the click's age, in [0, 1].
@@ -219,8 +213,6 @@ def corrected(p: ArrayLike, ratios: ArrayLike, rows: ArrayLike) -> Floats:
     which is what a drift of intent is, would otherwise be undone only in part where p is large.
     It goes no farther than ratio^2, see `pccem.conversion_drift`.
 
-    Parameters
-    ----------
     p : (n,) probabilities in [0, 1].
     ratios : (n_campaigns,) above 0, as `drift_ratios` gives them.
     rows : (n,) integers, each click's campaign in [0, n_campaigns).

@@ -36,8 +36,6 @@ class DelayDistribution:
     A table of levels by knots: row 0 is the target's, the others those of campaigns that have a
     distribution of their own. Between knots F is linear. Immutable.
 
-    Attributes
-    ----------
     window : attribution window in seconds; F is 1 from there on.
     campaigns : campaigns with a distribution of their own.
     knots : (k,) seconds, from 0 to the window, increasing.
@@ -86,8 +84,6 @@ class DelayDistribution:
 
         where k comes from how much the campaigns differ (`curve_strength`).
 
-        Parameters
-        ----------
         delay : (n,) seconds to the conversion, nan where a click has not converted.
         age : (n,) seconds from the click to the moment of knowing.
         rows : (n,) integers, each click's index into `campaigns`.
@@ -129,8 +125,6 @@ class DelayDistribution:
     def share(self, elapsed: ArrayLike, rows: ArrayLike, campaigns: Sequence[str]) -> Floats:
         """Share of conversions that have come by this age of their click, (n,) in [0, 1].
 
-        Parameters
-        ----------
         elapsed : (n,) seconds since the click, finite; below 0 nothing has come.
         rows : (n,) integers, each click's index into `campaigns`.
         campaigns : names, in any order; one without a distribution of its own has the target's.
@@ -284,8 +278,6 @@ def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
     Y_s converted at s, though shorter delays have been seen, the product would be 0 below for good;
     its factor is 1 / (Y_s + 1) there instead.
 
-    Parameters
-    ----------
     delay : (n,) seconds, at least 0.
     age : (n,) seconds, at least the delay.
 
@@ -330,8 +322,6 @@ def curve_strength(curves: Floats, counts: NDArray[np.int64]) -> float:
 
     which is solved for v and averaged with a prior (k = 100) worth two more campaigns.
 
-    Parameters
-    ----------
     curves : (n_campaigns, t) distribution functions at common times, from (about) 0 to 1.
     counts : (n_campaigns,) conversions behind each, at least 1.
 

@@ -70,8 +70,6 @@ Column = Floats | Categorical
 class Features:
     """Named columns of n rows each; numbers (float64, nan where missing) or `Categorical`.
 
-    Parameters
-    ----------
     columns : name to column, each of length n. Numbers are finite or nan.
     n : number of rows; needed because there may be no columns at all.
 

@@ -43,8 +43,6 @@ def expected_conversions(
     which falls from p at F = 0 to 0 at F = 1. This holds the delay to be independent of p among
     clicks that convert.
 
-    Parameters
-    ----------
     p : (n,) probabilities of a conversion inside the attribution window, in [0, 1].
     converted : (n,) booleans, whether a conversion has been seen.
     seen_share : (n,) share of conversions that have come by the click's age, in [0, 1]; only mode
@@ -88,8 +86,6 @@ def _still_to_come(p: Floats, share: Floats) -> Floats:
 class LabelRules:
     """How clicks are labelled before their attribution window is over.
 
-    Attributes
-    ----------
     mode : see `expected_conversions`.
     drift_correction : whether the conversions seen so far correct the probabilities first.
     post_click : seconds after its click in which a conversion is decided before the probabilities
@@ -128,8 +124,6 @@ def label(
     w, (F(t) - F(w)) / (1 - F(w)). With F(t) itself the conversions of the window would count twice:
     the probabilities, which know of them, have them already.
 
-    Parameters
-    ----------
     p : (n,) probabilities of a conversion inside the attribution window, in [0, 1]; those of
         clicks that converted within the post-click window mean nothing.
     attribution : what is known of the n clicks.

@@ -69,8 +69,6 @@ def dataset(
 ) -> "Dataset":
     """LightGBM's own form of the rows, one byte a value; it keeps no reference to the matrix.
 
-    Parameters
-    ----------
     matrix : (n, columns) numbers, nan where missing.
     outcomes : (n,) 0 or 1.
     categorical : places of the columns that hold codes.
@@ -178,8 +176,6 @@ class PostClickModel:
     ) -> "PostClickModel":
         """Learn from mature clicks.
 
-        Parameters
-        ----------
         features : n rows.
         outcomes : (n,) 0 or 1, whether the click converted.
         held_out : (n,) rows that stop the boosting when it no longer predicts them better, and

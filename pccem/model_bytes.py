@@ -34,8 +34,6 @@ _DIGEST: Final = hashlib.sha256().digest_size
 class ModelParts:
     """What a model's bytes say.
 
-    Attributes
-    ----------
     columns : what the model was trained on.
     offset : log-odds added to the trees' sum.
     probes : (k, columns) rows of `ModelColumns.matrix`, k <= 16.

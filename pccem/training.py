@@ -24,8 +24,6 @@ from pccem.model import PostClickModel
 def log_odds_offset(log_odds: Floats, outcomes: Floats) -> float:
     """The offset c at which the probabilities of log-odds + c add up to the outcomes' sum.
 
-    Parameters
-    ----------
     log_odds : (n,) of the model, finite.
     outcomes : (n,) 0 or 1, both there.
 
@@ -151,8 +149,6 @@ def refusal(trial: Trial, in_force: Trial | None) -> str | None:
 class TrainingRules:
     """What a model is trained on, and how much there must be of it.
 
-    Attributes
-    ----------
     days : mature days before the moment of training, at least 2: the newest is held out.
     min_clicks, min_conversions : in these days; with fewer there is no model.
     max_clicks : of more, a uniform sample of this many.
@@ -188,8 +184,6 @@ DAY: Final = 86_400.0
 class MatureDays:
     """Mature clicks of the last days in canonical order.
 
-    Attributes
-    ----------
     indices : (m,) where they stood in the clicks given.
     clicks : m clicks.
     outcomes : (m,) 1.0 where the click converted, else 0.0.
@@ -288,8 +282,6 @@ _TOP: Final = 20
 class Training:
     """What came of a training.
 
-    Attributes
-    ----------
     model : to be published; None if there is too little to learn from or the trial was lost.
     refused : why there is no model, in words; None if there is one.
     report : JSON-ready figures; None stands for what could not be computed. `clicks`,
@@ -326,8 +318,6 @@ def train(
     off, and refuse it where it is worse than the model in force (`pccem.training`). The result does
     not depend on the order of the clicks, of the features or on the number of threads.
 
-    Parameters
-    ----------
     clicks : n clicks.
     attribution : what is known of them at `as_of`, in the same order.
     as_of : moment of the training, epoch seconds.

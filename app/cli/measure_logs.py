@@ -9,45 +9,31 @@ import typer
 
 from app.cli import options
 
-_measured = partial(typer.Option, rich_help_panel="What is measured", show_default=False)
+_measured = partial(options.option, rich_help_panel="What is measured", show_default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluateOptions:
     """What is measured besides the whole log, and what is written."""
 
-    by: Annotated[
-        list[str] | None,
-        _measured(
-            "--by",
-            metavar="COLUMN",
-            help="Also measure each value of this column; may be given several times.",
-        ),
-    ] = None
-    group: Annotated[
-        str | None,
-        _measured(
-            "--group",
-            metavar="COLUMN",
-            help="What GAUC and gcsAUC average over, such as user or request.",
-            show_default="the campaign",
-        ),
-    ] = None
-    placement: Annotated[
-        str | None,
-        _measured(
-            "--placement", metavar="COLUMN", help="Where an impression was shown; with --mainline."
-        ),
-    ] = None
-    mainline: Annotated[
-        str | None,
-        _measured(
-            "--mainline", metavar="VALUE", help="The placement whose AUC is measured by itself."
-        ),
-    ] = None
-    top: Annotated[
-        int, _measured("--top", min=1, help="Slices that a table shows.", show_default=True)
-    ] = 10
+    by: list[str] | None = _measured(
+        None,
+        "Also measure each value of this column; may be given several times.",
+        metavar="COLUMN",
+    )
+    group: str | None = _measured(
+        None,
+        "What GAUC and gcsAUC average over, such as user or request.",
+        metavar="COLUMN",
+        show_default="the campaign",
+    )
+    placement: str | None = _measured(
+        None, "Where an impression was shown; with --mainline.", metavar="COLUMN"
+    )
+    mainline: str | None = _measured(
+        None, "The placement whose AUC is measured by itself.", metavar="VALUE"
+    )
+    top: int = _measured(10, "Slices that a table shows.", min=1, show_default=True)
     picture: options.OptionalPicture = None
     report: options.Report = None
     json: options.Json = False
@@ -73,7 +59,7 @@ def evaluate(log: options.Log, given: EvaluateOptions, columns: options.LogColum
     run_evaluate(log, given, columns)
 
 
-_column = partial(typer.Option, rich_help_panel="Columns of the logs", show_default="--score")
+_column = partial(options.option, rich_help_panel="Columns of the logs", show_default="--score")
 
 
 def _log(which: str) -> Any:
@@ -89,26 +75,17 @@ def _log(which: str) -> Any:
 class CompareOptions:
     """How two models are compared, and what is written."""
 
-    bias_share: Annotated[
-        float,
-        typer.Option(
-            "--bias-share",
-            help="Share of the rows on which the bias of calibrated losses is fitted, above 0 and"
-            " below 1.",
-        ),
-    ] = 0.1
-    draws: Annotated[
-        int,
-        typer.Option(
-            "--draws",
-            min=0,
-            help="Resamples of campaign-days behind each interval (300 at most for ranking"
-            " metrics); 0 for no intervals.",
-        ),
-    ] = 1000
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Of the resamples and of the rows for the bias.")
-    ] = 0
+    bias_share: float = options.option(
+        0.1,
+        "Share of the rows on which the bias of calibrated losses is fitted, above 0 and below 1.",
+    )
+    draws: int = options.option(
+        1000,
+        "Resamples of campaign-days behind each interval (300 at most for ranking"
+        " metrics); 0 for no intervals.",
+        min=0,
+    )
+    seed: int = options.option(0, "Of the resamples and of the rows for the bias.", min=0)
     report: options.Report = None
     json: options.Json = False
 
@@ -117,21 +94,15 @@ class CompareOptions:
 class PairedColumnOptions(options.LogColumnOptions):
     """The columns of two logs."""
 
-    score_a: Annotated[
-        str | None, _column("--score-a", help="Scores of LOG_A, where they have another name.")
-    ] = None
-    score_b: Annotated[
-        str | None, _column("--score-b", help="Scores of LOG_B, where they have another name.")
-    ] = None
-    row_id: Annotated[
-        str | None,
-        _column(
-            "--id",
-            metavar="COLUMN",
-            help="Join the rows by this column, instead of by their places.",
-            show_default=False,
-        ),
-    ] = None
+    score_a: str | None = _column(None, "Scores of LOG_A, where they have another name.")
+    score_b: str | None = _column(None, "Scores of LOG_B, where they have another name.")
+    row_id: str | None = _column(
+        None,
+        "Join the rows by this column, instead of by their places.",
+        "--id",
+        metavar="COLUMN",
+        show_default=False,
+    )
 
 
 @options.grouped
@@ -167,61 +138,44 @@ def compare(
 class ArmColumnOptions:
     """The columns of the log of an A/B test."""
 
-    arm: Annotated[str, options.column("--arm", help="Arm of the impression.")] = "arm"
-    cost: Annotated[
-        str,
-        options.column("--cost", help="What the advertiser was charged for it, 0 where nothing."),
-    ] = "cost"
-    value: Annotated[
-        str | None,
-        options.column(
-            "--value",
-            help="What its conversions were worth to the advertiser, 0 where none came.",
-            show_default="value, where the log has one",
-        ),
-    ] = None
-    outcome: Annotated[
-        str | None,
-        options.column(
-            "--outcome",
-            help="1 where it was clicked, else 0.",
-            show_default="outcome, where the log has one",
-        ),
-    ] = None
-    unit: Annotated[
-        str | None,
-        options.column(
-            "--unit",
-            help="What was drawn into the arms, or makes rows alike: user, campaign.",
-            show_default="every impression by itself",
-        ),
-    ] = None
+    arm: str = options.column("arm", "Arm of the impression.")
+    cost: str = options.column("cost", "What the advertiser was charged for it, 0 where nothing.")
+    value: str | None = options.column(
+        None,
+        "What its conversions were worth to the advertiser, 0 where none came.",
+        show_default="value, where the log has one",
+    )
+    outcome: str | None = options.column(
+        None, "1 where it was clicked, else 0.", show_default="outcome, where the log has one"
+    )
+    unit: str | None = options.column(
+        None,
+        "What was drawn into the arms, or makes rows alike: user, campaign.",
+        show_default="every impression by itself",
+    )
 
 
 _Log = Annotated[Path, options.log_argument("One row for each impression, of all arms")]
-_Control = Annotated[
-    str, typer.Option("--control", metavar="ARM", help="The arm that others are compared with.")
-]
-_Split = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--split",
+
+
+@dataclass(frozen=True, slots=True)
+class AbTestOptions:
+    """Which arm the others are compared with, and the sizes they should have."""
+
+    control: str = options.option(
+        "control", "The arm that others are compared with.", metavar="ARM"
+    )
+    split: list[str] | None = options.option(
+        None,
+        "Share of the traffic an arm was meant to get; once for each arm.",
         metavar="ARM=SHARE",
-        help="Share of the traffic an arm was meant to get; once for each arm.",
         show_default="equal shares",
-    ),
-]
+    )
+    json: options.Json = False
 
 
 @options.grouped
-def analyse_ab_test(
-    log: _Log,
-    control: _Control = "control",
-    split: _Split = None,
-    json: options.Json = False,
-    *,
-    columns: ArmColumnOptions,
-) -> None:
+def analyse_ab_test(log: _Log, given: AbTestOptions, columns: ArmColumnOptions) -> None:
     """Analyse an A/B test: did the new arm earn more, and is that more than luck?
 
     Prints RPM (what the platform earns with 1,000 impressions), CTR (clicks for
@@ -240,7 +194,7 @@ def analyse_ab_test(
     """
     from app.cli.measure.ab_test import run_ab_test
 
-    run_ab_test(log, control, split or (), columns, as_json=json)
+    run_ab_test(log, given, columns)
 
 
 readout = analyse_ab_test
@@ -251,49 +205,32 @@ readout = analyse_ab_test
 class BehaviourOptions:
     """What a log says of its clicks, how that is studied, and what is written."""
 
-    behaviour: Annotated[
-        list[str],
-        typer.Option(
-            "--behaviour",
-            metavar="NAME",
-            help="What was known only after the click: a column, or NAME=COLUMN+COLUMN for a sum."
-            " May be repeated.",
-            show_default=False,
-        ),
-    ]
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--feature",
-            metavar="NAME",
-            help="What was known before the click, as numbers or text; named in the same way.",
-            show_default=False,
-        ),
-    ] = None
-    conversion: Annotated[
-        str,
-        typer.Option("--conversion", metavar="COLUMN", help="1 where the click converted, else 0."),
-    ] = "conversion"
-    quintiles: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quintiles",
-            metavar="NAME",
-            help="A behaviour to show conversion rates by; may be repeated.",
-            show_default="every behaviour",
-        ),
-    ] = None
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Folds of the cross-validation.")] = 5
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws the folds.")] = 0
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            "--picture",
-            metavar="PATH",
-            help="Save a picture of the rates there.",
-            show_default=False,
-        ),
-    ] = None
+    behaviour: list[str] = options.option(
+        ...,
+        "What was known only after the click: a column, or NAME=COLUMN+COLUMN for a sum."
+        " May be repeated.",
+        metavar="NAME",
+        show_default=False,
+    )
+    feature: list[str] | None = options.option(
+        None,
+        "What was known before the click, as numbers or text; named in the same way.",
+        metavar="NAME",
+    )
+    conversion: str = options.option(
+        "conversion", "1 where the click converted, else 0.", metavar="COLUMN"
+    )
+    quintiles: list[str] | None = options.option(
+        None,
+        "A behaviour to show conversion rates by; may be repeated.",
+        metavar="NAME",
+        show_default="every behaviour",
+    )
+    folds: int = options.option(5, "Folds of the cross-validation.", min=2)
+    seed: int = options.option(0, "Draws the folds.", min=0)
+    picture: Path | None = options.option(
+        None, "Save a picture of the rates there.", metavar="PATH"
+    )
     json: options.Json = False
 
 

@@ -1,6 +1,7 @@
 """`sirocco overrides` and `sirocco retrain`: requests to a running service."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,28 +115,6 @@ def _show(answer: dict[str, Any], *, as_json: bool) -> None:
         note(f"in force from the next refit on, at {at:%H:%M:%S} UTC")
 
 
-_Campaigns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--campaign", help="Only this campaign; may be repeated.", show_default="every campaign"
-    ),
-]
-_AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="Learn from the window that ends then: RFC 3339 or seconds since 1970.",
-        show_default="now",
-    ),
-]
-_Pccem = Annotated[
-    bool, typer.Option("--pccem", help="Train the post-click models of delayed targets instead.")
-]
-_Timeout = Annotated[
-    float, typer.Option("--timeout", min=0, help="Seconds to wait for it; 0 does not wait.")
-]
-
 _PASSED = "passed"
 _HELD_BACK = ("kept", "parent", "bounded")
 
@@ -144,28 +123,33 @@ _Version = Annotated[
     str | None,
     typer.Argument(help="The version to approve or reject.", show_default="the one that is held"),
 ]
-_Approve = Annotated[
-    bool, typer.Option("--approve", help="Bring maps that wait for approval into force.")
-]
-_Reject = Annotated[bool, typer.Option("--reject", help="Drop maps that wait for approval.")]
-_AllowPast = Annotated[
-    bool, typer.Option("--allow-past", help="Allow an --as-of before the window that ends now.")
-]
 
 
-def retrain(
-    version: _Version = None,
-    url: options.RunningUrl = _URL,
-    target: _OneTarget = None,
-    campaign: _Campaigns = None,
-    as_of: _AsOf = None,
-    allow_past: _AllowPast = False,
-    pccem: _Pccem = False,
-    approve: _Approve = False,
-    reject: _Reject = False,
-    timeout: _Timeout = 300.0,
-    json: options.Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class RetrainOptions:
+    """What is asked of which service."""
+
+    url: options.RunningUrl = _URL
+    target: _OneTarget = None
+    campaign: list[str] | None = options.option(
+        None, "Only this campaign; may be repeated.", show_default="every campaign"
+    )
+    as_of: str | None = options.option(
+        None,
+        "Learn from the window that ends then: RFC 3339 or seconds since 1970.",
+        metavar="TIME",
+        show_default="now",
+    )
+    allow_past: bool = options.option(False, "Allow an --as-of before the window that ends now.")
+    pccem: bool = options.option(False, "Train the post-click models of delayed targets instead.")
+    approve: bool = options.option(False, "Bring maps that wait for approval into force.")
+    reject: bool = options.option(False, "Drop maps that wait for approval.")
+    timeout: float = options.option(300.0, "Seconds to wait for it; 0 does not wait.", min=0)
+    json: options.Json = False
+
+
+@options.grouped
+def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
     """Ask a running service for a refit now, and wait for its new version.
 
     The service also refits by itself, soon after every full hour, and trains the
@@ -179,21 +163,28 @@ def retrain(
       sirocco retrain --target click --as-of 2026-03-01T12:00:00Z
       sirocco retrain --pccem --target conversion
     """
-    if pccem and campaign:
+    if given.pccem and given.campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
-    if (approve and reject) or (version is not None and not (approve or reject)):
+    decided = given.approve or given.reject
+    if (given.approve and given.reject) or (version is not None and not decided):
         raise CommandError("give --approve or --reject, and a version only with one of them")
-    given = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
-    request = {field: value for field, value in given.items() if value is not None}
-    request |= {"allow_past": True} if allow_past else {}
-    with _service(url) as client:
-        if approve or reject:
-            job = client.decide(version or _held(client), "approve" if approve else "reject")
+    asked = {
+        "target": given.target,
+        "campaigns": given.campaign or None,
+        "as_of": _time(given.as_of),
+        "allow_past": given.allow_past or None,
+    }
+    request = {field: value for field, value in asked.items() if value is not None}
+    with _service(given.url) as client:
+        if decided:
+            job = client.decide(version or _held(client), "approve" if given.approve else "reject")
         else:
-            job = client.train(request) if pccem else client.retrain(request)
-        if timeout:
-            job = client.finished(job, timeout, lambda progress: note(f"the worker: {progress}"))
-    _show_job(job, as_json=json)
+            job = client.train(request) if given.pccem else client.retrain(request)
+        if given.timeout:
+            job = client.finished(
+                job, given.timeout, lambda progress: note(f"the worker: {progress}")
+            )
+    _show_job(job, as_json=given.json)
 
 
 def _held(client: "ServiceClient") -> str:

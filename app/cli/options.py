@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -34,7 +34,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
         command(**given)
 
     parameters = [
@@ -53,13 +53,27 @@ def _options_of(parameter: Parameter) -> list[Parameter]:
     types = get_type_hints(parameter.annotation, include_extras=True)
     return [
         Parameter(
-            field.name,
+            each.name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=types[field.name],
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=_annotated(each, types[each.name]),
         )
-        for field in fields(parameter.annotation)
+        for each in fields(parameter.annotation)
     ]
+
+
+def _annotated(each: Field[Any], kind: Any) -> Any:
+    if not each.metadata:
+        return kind
+    names = each.metadata["names"] or (f"--{each.name.replace('_', '-')}",)
+    return Annotated[kind, typer.Option(*names, **each.metadata["how"])]
+
+
+def option(default: Any, about: str, *names: str, **how: Any) -> Any:
+    """A field of a group of options: its default (... for none) and its help; its name where that
+    is not the field's; and what else `typer.Option` takes."""
+    given = MISSING if default is ... else default
+    return field(default=given, metadata={"names": names, "how": {"help": about, **how}})
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
@@ -141,97 +155,74 @@ PlatformSeed = Annotated[
 ]
 Campaigns = Annotated[int, typer.Option("--campaigns", min=1, help="How many campaigns.")]
 
-column = partial(typer.Option, rich_help_panel="Columns of the log")
+column = partial(option, rich_help_panel="Columns of the log")
 
 
 @dataclass(frozen=True, slots=True)
 class LogColumnOptions:
     """The columns of a log of impressions."""
 
-    score: Annotated[str, column("--score", help="Raw probability, in [0, 1].")] = "score"
-    outcome: Annotated[str, column("--outcome", help="0 or 1, or between.")] = "outcome"
-    campaign: Annotated[str, column("--campaign", help="Campaign of the impression.")] = "campaign"
-    time: Annotated[str, column("--time", help="Timestamp, RFC 3339 or seconds since 1970.")] = (
-        "time"
-    )
-    bid: Annotated[str, column("--bid", help="Bid, where the log has one.")] = "bid"
+    score: str = column("score", "Raw probability, in [0, 1].")
+    outcome: str = column("outcome", "0 or 1, or between.")
+    campaign: str = column("campaign", "Campaign of the impression.")
+    time: str = column("time", "Timestamp, RFC 3339 or seconds since 1970.")
+    bid: str = column("bid", "Bid, where the log has one.")
 
 
 @dataclass(frozen=True, slots=True)
 class AnyLogColumnOptions(LogColumnOptions):
     """The columns of a log of impressions, or with --delayed of a click log."""
 
-    converted: Annotated[
-        str,
-        column(
-            "--converted", help="With --delayed: time of the conversion, empty where none came."
-        ),
-    ] = "converted_at"
-
-
-_fit = partial(typer.Option, rich_help_panel="How maps are fitted")
-
-
-def _window(default: str) -> Any:
-    return _fit(
-        "--window",
-        parser=hours,
-        metavar="DURATION",
-        help="Hours of events a refit learns from, such as 6h or 2d; pooled has hours of its"
-        " own, SIROCCO_HISTORY_HOURS.",
-        show_default=default,
+    converted: str = column(
+        "converted_at", "With --delayed: time of the conversion, empty where none came."
     )
 
 
+def _named(panel: str, name: str, about: str, shown: str | bool = False, **how: Any) -> Any:
+    return typer.Option(name, help=about, show_default=shown, rich_help_panel=panel, **how)
+
+
+_fit = partial(_named, "How maps are fitted")
+_window = partial(
+    _fit,
+    "--window",
+    "Hours of events a refit learns from, such as 6h or 2d; pooled has hours of its own,"
+    " SIROCCO_HISTORY_HOURS.",
+    parser=hours,
+    metavar="DURATION",
+)
 Window = Annotated[int | None, _window("24h")]
 DemoWindow = Annotated[int | None, _window("6h")]
 BinSize = Annotated[
     int | None,
-    _fit(
-        "--bin-size",
-        min=1,
-        help="Samples per bin of sir; fewer for little traffic.",
-        show_default="1000",
-    ),
+    _fit("--bin-size", "Samples per bin of sir; fewer for little traffic.", "1000", min=1),
 ]
-Calibrator = Annotated[
-    str | None,
-    _fit(
-        "--calibrator",
-        metavar="NAME",
-        help="pooled, sir, or another monotone calibrator.",
-        show_default="pooled",
-    ),
-]
+_KNOWN = "pooled, sir, or another monotone calibrator."
+Calibrator = Annotated[str | None, _fit("--calibrator", _KNOWN, "pooled", metavar="NAME")]
 RefitEvery = Annotated[
     int | None,
     _fit(
         "--refit-every",
+        "Time from refit to refit, such as 5m; it must divide an hour.",
+        "1h",
         parser=lambda text: minutes_of_an_hour(text, "--refit-every"),
         metavar="DURATION",
-        help="Time from refit to refit, such as 5m; it must divide an hour.",
-        show_default="1h",
     ),
 ]
 CampaignGroup = Annotated[
     str | None,
     _fit(
         "--group",
+        "Names the group of a campaign, such as '^([^/]+)/'; pooled lets campaigns of one group"
+        " learn from each other.",
         metavar="REGEX",
-        help="Names the group of a campaign, such as '^([^/]+)/'; pooled lets campaigns of one"
-        " group learn from each other.",
-        show_default=False,
     ),
 ]
-
-
-def _least(what: str, default: str) -> Any:
-    about = f"{what} in the window below which the target's map serves a campaign."
-    return _fit(f"--min-{what.lower()}", min=0, help=about, show_default=default)
-
-
-MinSamples = Annotated[float | None, _least("Samples", "100")]
-MinPositives = Annotated[float | None, _least("Positives", "10")]
+_LEAST = "{} in the window below which the target's map serves a campaign."
+MinSamples = Annotated[float | None, _fit("--min-samples", _LEAST.format("Samples"), "100", min=0)]
+MinPositives = Annotated[
+    float | None, _fit("--min-positives", _LEAST.format("Positives"), "10", min=0)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +251,14 @@ class RefitOptions:
 
 ScoredHours = Annotated[
     int | None,
-    typer.Option(
+    _named(
+        DELAYED,
         "--judged",
+        "With --delayed: how much of a log's end is evaluated, such as 2d. With --compare: how many"
+        " hours of each regime.",
+        "7d; with --compare the regime's own",
         parser=lambda text: hours(text, "--judged"),
         metavar="DURATION",
-        help="With --delayed: how much of a log's end is evaluated, such as 2d. With --compare:"
-        " how many hours of each regime.",
-        show_default="7d; with --compare the regime's own",
-        rich_help_panel=DELAYED,
     ),
 ]
 Target = Annotated[
@@ -279,46 +270,18 @@ Target = Annotated[
     ),
 ]
 
-_service = partial(typer.Option, rich_help_panel="Service")
-Host = Annotated[
-    str | None, _service("--host", help="Address the API listens on.", show_default="127.0.0.1")
-]
-Port = Annotated[
-    int | None, _service("--port", min=0, max=65535, help="Port of the API.", show_default="8080")
-]
-RedisUrl = Annotated[
-    str | None,
-    _service(
-        "--redis-url",
-        metavar="URL",
-        help="redis:// or unix:// address; without one an embedded Redis is started.",
-        show_default=False,
-    ),
-]
+_service = partial(_named, "Service")
+Host = Annotated[str | None, _service("--host", "Address the API listens on.", "127.0.0.1")]
+Port = Annotated[int | None, _service("--port", "Port of the API.", "8080", min=0, max=65535)]
+_WHICH_REDIS = "redis:// or unix:// address; without one an embedded Redis is started."
+RedisUrl = Annotated[str | None, _service("--redis-url", _WHICH_REDIS, metavar="URL")]
 DataDir = Annotated[
-    Path | None,
-    _service(
-        "--data-dir", help="Where the embedded Redis keeps its data.", show_default="sirocco-data"
-    ),
+    Path | None, _service("--data-dir", "Where the embedded Redis keeps its data.", "sirocco-data")
 ]
-AllowPublic = Annotated[
-    bool | None,
-    _service(
-        "--allow-public",
-        help="Allow an address that other machines reach. There are no API keys yet.",
-        show_default=False,
-    ),
-]
-Workers = Annotated[
-    int | None,
-    _service(
-        "--workers",
-        min=1,
-        max=256,
-        help="API processes that share the port; more than cores is waste.",
-        show_default="1",
-    ),
-]
+_PUBLIC = "Allow an address that other machines reach. There are no API keys yet."
+AllowPublic = Annotated[bool | None, _service("--allow-public", _PUBLIC)]
+_CORES = "API processes that share the port; more than cores is waste."
+Workers = Annotated[int | None, _service("--workers", _CORES, "1", min=1, max=256)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from evaluation import ClickPlatform, ClickStream, Platform
 
 _compared = partial(
-    typer.Option, rich_help_panel="The comparison of all methods", show_default=False
+    options.option, rich_help_panel="The comparison of all methods", show_default=False
 )
-_delayed = partial(typer.Option, rich_help_panel=options.DELAYED)
+_delayed = partial(options.option, rich_help_panel=options.DELAYED)
 
 _Logs = Annotated[
     list[Path] | None,
@@ -38,121 +38,70 @@ class BacktestOptions:
     None, or False, where nothing is given.
     """
 
-    calibrators: Annotated[
-        str | None,
-        typer.Option(
-            "--calibrators",
-            metavar="NAMES",
-            help="Some of pooled, identity, sir, isotonic, platt, temperature, beta, histogram,"
-            " bbq.",
-            show_default="all but identity",
-        ),
-    ] = None
-    raw_samples: Annotated[
-        bool,
-        typer.Option(
-            "--raw-samples", help="Fit on every single sample as printed in the paper, not on bins."
-        ),
-    ] = False
-    delayed: Annotated[
-        bool,
-        _delayed(
-            "--delayed",
-            help="The logs are click logs whose conversions come late, as `sirocco simulate`"
-            " writes.",
-        ),
-    ] = False
-    seeds: Annotated[
-        int | None,
-        _delayed(
-            "--seeds",
-            min=1,
-            help="Without a log: this many synthetic ones with --delayed, seeds of each regime with"
-            " --compare.",
-            show_default="1 with --compare",
-        ),
-    ] = None
+    calibrators: str | None = options.option(
+        None,
+        "Some of pooled, identity, sir, isotonic, platt, temperature, beta, histogram, bbq.",
+        metavar="NAMES",
+        show_default="all but identity",
+    )
+    raw_samples: bool = options.option(
+        False, "Fit on every single sample as printed in the paper, not on bins."
+    )
+    delayed: bool = _delayed(
+        False, "The logs are click logs whose conversions come late, as `sirocco simulate` writes."
+    )
+    seeds: int | None = _delayed(
+        None,
+        "Without a log: this many synthetic ones with --delayed, seeds of each regime with"
+        " --compare.",
+        min=1,
+        show_default="1 with --compare",
+    )
     scored_hours: options.ScoredHours = None
-    compare: Annotated[
-        bool,
-        _compared(
-            "--compare",
-            help="Every method in every regime of synthetic traffic, or on a log; see"
-            " docs/proof.md.",
-        ),
-    ] = False
-    regimes: Annotated[
-        str | None,
-        _compared(
-            "--regimes",
-            metavar="NAMES",
-            help="Some of mixed, sparse, dense, jumps, steps, many, calibrated.",
-            show_default="all",
-        ),
-    ] = None
-    methods: Annotated[
-        str | None,
-        _compared(
-            "--contenders",
-            metavar="NAMES",
-            help="Some of the methods, by their names in the tables.",
-            show_default="all",
-        ),
-    ] = None
-    drift: Annotated[
-        bool,
-        _compared(
-            "--drift",
-            help="Refits every 60, 15 and 5 minutes around a jump; the regimes only where named.",
-        ),
-    ] = False
-    processes: Annotated[
-        int | None,
-        _compared(
-            "--processes",
-            min=1,
-            max=256,
-            help="Plays at a time; each takes a core and up to 2 GB.",
-            show_default="1",
-        ),
-    ] = None
-    saved: Annotated[
-        list[Path] | None,
-        _compared(
-            "--from",
-            metavar="PATH",
-            help="Play nothing: show what --json has written; may be given again.",
-        ),
-    ] = None
-    write: Annotated[
-        Path | None,
-        _compared(
-            "--write",
-            metavar="PAGE",
-            help="Write the tables into a Markdown page, between its two marks.",
-        ),
-    ] = None
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="NAME",
-            help="What the others are compared with, besides the raw scores.",
-            show_default="the service's calibrator, or the best",
-        ),
-    ] = None
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            "--draws",
-            min=0,
-            help="Resamples of campaign-days behind each interval; 0 for no intervals.",
-            show_default="1000; 300 for GC-3 and AUC",
-        ),
-    ] = None
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the resamples.", show_default="0")
-    ] = None
+    compare: bool = _compared(
+        False, "Every method in every regime of synthetic traffic, or on a log; see docs/proof.md."
+    )
+    regimes: str | None = _compared(
+        None,
+        "Some of mixed, sparse, dense, jumps, steps, many, calibrated.",
+        metavar="NAMES",
+        show_default="all",
+    )
+    methods: str | None = _compared(
+        None,
+        "Some of the methods, by their names in the tables.",
+        "--contenders",
+        metavar="NAMES",
+        show_default="all",
+    )
+    drift: bool = _compared(
+        False, "Refits every 60, 15 and 5 minutes around a jump; the regimes only where named."
+    )
+    processes: int | None = _compared(
+        None, "Plays at a time; each takes a core and up to 2 GB.", min=1, max=256, show_default="1"
+    )
+    saved: list[Path] | None = _compared(
+        None,
+        "Play nothing: show what --json has written; may be given again.",
+        "--from",
+        metavar="PATH",
+    )
+    write: Path | None = _compared(
+        None, "Write the tables into a Markdown page, between its two marks.", metavar="PAGE"
+    )
+    against: str | None = options.option(
+        None,
+        "What the others are compared with, besides the raw scores.",
+        metavar="NAME",
+        show_default="the service's calibrator, or the best",
+    )
+    draws: int | None = options.option(
+        None,
+        "Resamples of campaign-days behind each interval; 0 for no intervals.",
+        min=0,
+        show_default="1000; 300 for GC-3 and AUC",
+    )
+    seed: int | None = options.option(None, "Of the resamples.", min=0, show_default="0")
     report: options.Report = None
     picture: options.OptionalPicture = None
     json: options.Json = False
@@ -203,139 +152,95 @@ def backtest(
 
 
 _column = options.column
-_auction = partial(typer.Option, rich_help_panel="How the auction is held")
-_clicks = partial(typer.Option, rich_help_panel="How clicks are expected")
-_sweep = partial(typer.Option, rich_help_panel="Operating points")
-_demo = partial(typer.Option, rich_help_panel="Without a log")
-_Sweep = Annotated[bool, _sweep("--sweep", help="Try other alphas at equal mainline load.")]
+_auction = partial(options.option, rich_help_panel="How the auction is held")
+_clicks = partial(options.option, rich_help_panel="How clicks are expected")
+_OPERATING_POINTS = "Operating points"
+_sweep = partial(options.option, rich_help_panel=_OPERATING_POINTS)
+_demo = partial(options.option, rich_help_panel="Without a log")
+_Sweep = Annotated[
+    bool,
+    typer.Option(
+        "--sweep",
+        help="Try other alphas at equal mainline load.",
+        rich_help_panel=_OPERATING_POINTS,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class AuctionColumnOptions:
     """The columns of a log of auctions."""
 
-    page: Annotated[str, _column("--page", help="Page (request) of the candidate.")] = "page"
-    query: Annotated[str, _column("--query", help="What the user searched for.")] = "query"
-    ad: Annotated[str, _column("--ad", help="The ad; once on a page.")] = "ad"
-    position: Annotated[
-        str, _column("--position", help="Slot it was shown in, from 1; empty or 0: not shown.")
-    ] = "position"
-    clicked: Annotated[str, _column("--clicked", help="0 or 1; may be empty.")] = "clicked"
-    bid: Annotated[str, _column("--bid", help="Bid for a click, from 0.")] = "bid"
-    score: Annotated[
-        str,
-        _column("--score", help="Model in force: probability of a click at the first position."),
-    ] = "score"
-    candidate: Annotated[
-        str | None,
-        _column(
-            "--candidate",
-            metavar="TEXT",
-            help="The same of the new model.",
-            show_default="candidate, where the log has it",
-        ),
-    ] = None
+    page: str = _column("page", "Page (request) of the candidate.")
+    query: str = _column("query", "What the user searched for.")
+    ad: str = _column("ad", "The ad; once on a page.")
+    position: str = _column("position", "Slot it was shown in, from 1; empty or 0: not shown.")
+    clicked: str = _column("clicked", "0 or 1; may be empty.")
+    bid: str = _column("bid", "Bid for a click, from 0.")
+    score: str = _column("score", "Model in force: probability of a click at the first position.")
+    candidate: str | None = _column(
+        None,
+        "The same of the new model.",
+        metavar="TEXT",
+        show_default="candidate, where the log has it",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class AuctionOptions:
     """How auctions are held, clicks expected and operating points chosen."""
 
-    mainline: Annotated[int, _auction("--mainline", min=0, max=1_000, help="Slots above.")] = 4
-    sidebar: Annotated[
-        int,
-        _auction(
-            "--sidebar",
-            min=0,
-            max=1_000,
-            help="Slots beside; positions go on after the mainline's last.",
-        ),
-    ] = 5
-    alpha: Annotated[
-        float,
-        _auction(
-            "--alpha", min=0, help="Click investment power: ads rank by bid * score ** alpha."
-        ),
-    ] = 1.0
-    reserve: Annotated[
-        float | None,
-        _auction(
-            "--reserve",
-            min=0,
-            help="Least rank score to be shown.",
-            show_default="as many ads a page as logged",
-        ),
-    ] = None
-    mainline_reserve: Annotated[
-        float | None,
-        _auction(
-            "--mainline-reserve",
-            min=0,
-            help="Least rank score in the mainline.",
-            show_default="as many mainline ads a page as logged",
-        ),
-    ] = None
-    curve: Annotated[
-        str, _clicks("--curve", metavar="mle|naive", help="How the click curve is estimated.")
-    ] = "mle"
-    shrinkage: Annotated[
-        float,
-        _clicks(
-            "--shrinkage",
-            min=0,
-            help="Impressions by which a rate at a position is drawn to the ad's elsewhere; 0 as"
-            " in the paper.",
-        ),
-    ] = 20.0
-    min_impressions: Annotated[
-        float,
-        _clicks(
-            "--min-impressions", min=1, help="Impressions at a position that its own rate needs."
-        ),
-    ] = 1.0
-    most_unseen: Annotated[
-        float,
-        _clicks(
-            "--most-unseen",
-            min=0,
-            max=1,
-            help="Share of slots with ads never shown for the query above which nothing is"
-            " concluded.",
-        ),
-    ] = 0.2
-    confidence: Annotated[
-        float, _clicks("--confidence", min=0.5, max=0.999, help="Of intervals.")
-    ] = 0.95
-    alphas: Annotated[str, _sweep("--alphas", help="Which, comma-separated.")] = "0.6,0.8,1,1.3,1.6"
-    loads: Annotated[
-        str,
-        _sweep("--loads", help="Mainline ads a page, as multiples of today's, comma-separated."),
-    ] = "1"
+    mainline: int = _auction(4, "Slots above.", min=0, max=1_000)
+    sidebar: int = _auction(
+        5, "Slots beside; positions go on after the mainline's last.", min=0, max=1_000
+    )
+    alpha: float = _auction(1.0, "Click investment power: ads rank by bid * score ** alpha.", min=0)
+    reserve: float | None = _auction(
+        None, "Least rank score to be shown.", min=0, show_default="as many ads a page as logged"
+    )
+    mainline_reserve: float | None = _auction(
+        None,
+        "Least rank score in the mainline.",
+        min=0,
+        show_default="as many mainline ads a page as logged",
+    )
+    curve: str = _clicks("mle", "How the click curve is estimated.", metavar="mle|naive")
+    shrinkage: float = _clicks(
+        20.0,
+        "Impressions by which a rate at a position is drawn to the ad's elsewhere; 0 as"
+        " in the paper.",
+        min=0,
+    )
+    min_impressions: float = _clicks(
+        1.0, "Impressions at a position that its own rate needs.", min=1
+    )
+    most_unseen: float = _clicks(
+        0.2,
+        "Share of slots with ads never shown for the query above which nothing is concluded.",
+        min=0,
+        max=1,
+    )
+    confidence: float = _clicks(0.95, "Of intervals.", min=0.5, max=0.999)
+    alphas: str = _sweep("0.6,0.8,1,1.3,1.6", "Which, comma-separated.")
+    loads: str = _sweep("1", "Mainline ads a page, as multiples of today's, comma-separated.")
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticAuctionOptions:
     """A synthetic log in place of a file."""
 
-    demo: Annotated[
-        bool,
-        _demo(
-            "--demo",
-            help="Use a synthetic log, whose truth is known: a candidate that AUC and RIG praise"
-            " and users click less.",
-        ),
-    ] = False
-    pages: Annotated[int, _demo("--pages", min=1_000, help="Pages of that log.")] = 50_000
-    seed: Annotated[int, _demo("--seed", min=0, help="Another seed is another log.")] = 1
-    write: Annotated[
-        Path | None,
-        _demo(
-            "--write",
-            metavar="PATH",
-            help="With --demo: save that log as a .parquet or .csv, to see what one looks like.",
-            show_default=False,
-        ),
-    ] = None
+    demo: bool = _demo(
+        False,
+        "Use a synthetic log, whose truth is known: a candidate that AUC and RIG praise"
+        " and users click less.",
+    )
+    pages: int = _demo(50_000, "Pages of that log.", min=1_000)
+    seed: int = _demo(1, "Another seed is another log.", min=0)
+    write: Path | None = _demo(
+        None,
+        "With --demo: save that log as a .parquet or .csv, to see what one looks like.",
+        metavar="PATH",
+    )
 
 
 @options.grouped
@@ -383,34 +288,26 @@ _CLICKS_PER_HOUR = 2_400
 _Log = Annotated[
     Path, typer.Argument(metavar="PATH", help="Where the log goes: a .parquet.", show_default=False)
 ]
-_Days = Annotated[int, typer.Option("--days", min=1, help="How many days of events.")]
-_Clicks = Annotated[
-    int | None,
-    typer.Option("--clicks", min=1, help="Clicks of an average hour.", show_default="2400"),
-]
-_Impressions = Annotated[
-    int | None,
-    typer.Option(
-        "--impressions",
-        min=1,
-        help="Write scored impressions instead, this many in an average hour.",
-        show_default=False,
-    ),
-]
-_Drift = Annotated[
-    float, typer.Option("--drift", min=0, help="How much campaigns change: 0 not at all.")
-]
 
 
-def simulate(
-    path: _Log,
-    days: _Days = 21,
-    seed: options.PlatformSeed = 0,
-    campaigns: options.Campaigns = 8,
-    clicks: _Clicks = None,
-    impressions: _Impressions = None,
-    drift: _Drift = 1.0,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """The synthetic platform, and how much of it is written."""
+
+    days: int = options.option(21, "How many days of events.", min=1)
+    seed: options.PlatformSeed = 0
+    campaigns: options.Campaigns = 8
+    clicks: int | None = options.option(
+        None, "Clicks of an average hour.", min=1, show_default="2400"
+    )
+    impressions: int | None = options.option(
+        None, "Write scored impressions instead, this many in an average hour.", min=1
+    )
+    drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0)
+
+
+@options.grouped
+def simulate(path: _Log, given: SimulateOptions) -> None:
     """Write the log of a synthetic platform, to try the other commands on.
 
     By default the click log of a platform whose conversions come days late.
@@ -430,13 +327,14 @@ def simulate(
     """
     from evaluation import ClickPlatform, Platform
 
-    if impressions is None:
-        rate = clicks or _CLICKS_PER_HOUR
-        _simulate_clicks(path, days, ClickPlatform(campaigns, rate, seed=seed, drift=drift))
+    drawn: Any = {"seed": given.seed, "drift": given.drift}
+    if given.impressions is None:
+        rate = given.clicks or _CLICKS_PER_HOUR
+        _simulate_clicks(path, given.days, ClickPlatform(given.campaigns, rate, **drawn))
         return
-    if clicks is not None:
+    if given.clicks is not None:
         raise CommandError("--clicks does not go with --impressions: give one of them")
-    _simulate_impressions(path, days, Platform(campaigns, impressions, seed=seed, drift=drift))
+    _simulate_impressions(path, given.days, Platform(given.campaigns, given.impressions, **drawn))
 
 
 def _simulate_clicks(path: Path, days: int, platform: "ClickPlatform") -> None:

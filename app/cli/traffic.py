@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from app.cli import options
 from app.cli.options import moment
@@ -14,26 +11,19 @@ from app.cli.options import moment
 class DemoOptions:
     """The synthetic platform of a demo, and how it is calibrated."""
 
-    stay: Annotated[
-        bool, typer.Option("--stay", help="Keep the service up afterwards, until Ctrl-C.")
-    ] = False
+    stay: bool = options.option(False, "Keep the service up afterwards, until Ctrl-C.")
     campaigns: options.Campaigns = 20
-    hours: Annotated[int, typer.Option("--hours", min=2, help="How many hours of traffic.")] = 36
-    impressions: Annotated[
-        int, typer.Option("--impressions", min=1, help="Impressions of an average hour.")
-    ] = 20_000
+    hours: int = options.option(36, "How many hours of traffic.", min=2)
+    impressions: int = options.option(20_000, "Impressions of an average hour.", min=1)
     seed: options.PlatformSeed = 0
-    start: Annotated[
-        float | None,
-        typer.Option(
-            "--start",
-            parser=lambda text: moment(text, "--start"),
-            metavar="TIME",
-            help="The moment to start at: the traffic is that of the whole hours before it."
-            " RFC 3339 or seconds since 1970.",
-            show_default="now",
-        ),
-    ] = None
+    start: float | None = options.option(
+        None,
+        "The moment to start at: the traffic is that of the whole hours before it."
+        " RFC 3339 or seconds since 1970.",
+        parser=lambda text: moment(text, "--start"),
+        metavar="TIME",
+        show_default="now",
+    )
     picture: options.Picture = Path("reliability.png")
     no_picture: options.NoPicture = False
     json: options.Json = False
@@ -69,14 +59,9 @@ class ReplayOptions:
 
     target: options.Target = None
     url: options.Url = None
-    delayed: Annotated[
-        bool,
-        typer.Option(
-            "--delayed",
-            help="The log holds clicks, whose conversions came late.",
-            rich_help_panel=options.DELAYED,
-        ),
-    ] = False
+    delayed: bool = options.option(
+        False, "The log holds clicks, whose conversions came late.", rich_help_panel=options.DELAYED
+    )
     scored_hours: options.ScoredHours = None
     picture: options.Picture = Path("reliability.png")
     no_picture: options.NoPicture = False

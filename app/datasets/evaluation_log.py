@@ -33,8 +33,6 @@ _DEFAULTS = LogColumns()
 class EvaluateColumns:
     """The columns by what they hold.
 
-    Attributes
-    ----------
     log : score and outcome, which must be there; campaign, time and bid, which a log may lack
         unless the user has named them.
     by : further columns to cut the log by.

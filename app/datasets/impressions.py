@@ -121,8 +121,6 @@ BLOCK_BYTES = 1 << 23
 class RawBatch:
     """Some rows of a file.
 
-    Attributes
-    ----------
     first : rows of the file before them.
     rows : how many they are, at least 1.
     columns : the chosen columns as Arrow read them, by name.
@@ -145,8 +143,6 @@ class RawBatch:
 class LogFile:
     """A log and how its columns are to be read.
 
-    Attributes
-    ----------
     path : Parquet, CSV or TSV; .gz, .bz2 or .zst may follow the latter.
     choose : the columns to read.
     types : Arrow types of columns of text files; the others are guessed.

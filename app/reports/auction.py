@@ -33,7 +33,7 @@ _NAMES = {
 }
 
 
-def auction_page(findings: AuctionFindings, footer: str = "") -> Page:
+def auction_page(findings: AuctionFindings) -> Page:
     """The verdict, headline figures, changes, operating points, click curve and score quantiles."""
     log = findings.log
     truth = (truth_text(findings.truth),) if findings.truth else ()
@@ -50,7 +50,6 @@ def auction_page(findings: AuctionFindings, footer: str = "") -> Page:
             _quantiles(findings),
         ],
         warnings=findings.warnings,
-        footer=footer,
     )
 
 

@@ -21,7 +21,7 @@ _FORMS: Final = {
 _CHARTED: Final = ("log_loss", "gc_3")
 
 
-def backtest_page(found: Backtested, footer: str) -> Page:
+def backtest_page(found: Backtested) -> Page:
     """The page that `sirocco backtest --report` writes."""
     sections = [_before_and_after(found), _by_hour_and_campaign(found), _calibrators(found)]
     said = list(found.notes)
@@ -35,7 +35,6 @@ def backtest_page(found: Backtested, footer: str) -> Page:
         tiles=[_tile(found, column) for column in ("log_loss", "gc_3", "pcoc", "auc")],
         sections=sections,
         warnings=said,
-        footer=footer,
     )
 
 

@@ -32,7 +32,7 @@ _SIDES: Final = (A, B)
 _TILES: Final = ("log_loss", "calibrated_log_loss", "auc", "pcoc")
 
 
-def compare_page(compared: Compared, conclusion: str, footer: str) -> Page:
+def compare_page(compared: Compared, conclusion: str) -> Page:
     """The page that `sirocco compare --report` writes."""
     log, found = compared.log, compared.found
     scored = ScoredEvents(log.events, {A: log.events.scores, B: log.scores_b})
@@ -49,7 +49,6 @@ def compare_page(compared: Compared, conclusion: str, footer: str) -> Page:
             _ranking(found),
         ],
         warnings=compared.warnings,
-        footer=footer,
     )
 
 
@@ -139,7 +138,7 @@ _HEADINGS = {
 }
 
 
-def runs_page(compared: ComparedRuns, footer: str) -> Page:
+def runs_page(compared: ComparedRuns) -> Page:
     """The page that `sirocco compare --report` writes of folders."""
     models = "; ".join(f"{side}: {what}" for side, what in compared.names.items())
     return Page(
@@ -153,7 +152,6 @@ def runs_page(compared: ComparedRuns, footer: str) -> Page:
             Section("All metrics", "", [_runs_table(compared)]),
         ],
         warnings=compared.warnings,
-        footer=footer,
     )
 
 

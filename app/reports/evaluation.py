@@ -31,7 +31,7 @@ _COLUMNS: Final = {
 }
 
 
-def evaluate_page(log: EvaluatedLog, footer: str) -> Page:
+def evaluate_page(log: EvaluatedLog) -> Page:
     """The page that `sirocco evaluate --report` writes."""
     tables = {f"By {column}": (column, table) for column, table in log.by.items()}
     if log.campaigns is not None and len(log.campaigns) > 1:
@@ -48,7 +48,6 @@ def evaluate_page(log: EvaluatedLog, footer: str) -> Page:
             _all_metrics(log),
         ],
         warnings=log.notes,
-        footer=footer,
     )
 
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from app.errors import FAILED, CommandError
+from app.errors import FAILED, CommandError, typed_command
 from app.reports.drawing import series_style
 from app.results.formatting import clean
 from app.whole_files import whole_file
@@ -102,9 +102,11 @@ def check_report(path: Path | None) -> None:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the report in one step; a `CommandError` where it cannot be written."""
+    """Write the report in one step, under the command that makes it where it has no footer; a
+    `CommandError` where it cannot be written."""
+    footer = page.footer or how_made(typed_command(), datetime.now(UTC))
     with whole_file(path, FAILED) as unfinished:
-        unfinished.write_text(markup_of(page), encoding="utf-8")
+        unfinished.write_text(markup_of(replace(page, footer=footer)), encoding="utf-8")
 
 
 # A drawing so high has two others beside it.

@@ -1,7 +1,7 @@
 """The pictures that commands save as files: reliability, conversion rates, a delayed backtest."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from app.errors import FAILED, CommandError
+from app.reports.charts.predictions import diagram_of, largest_campaigns
 from app.results.evaluation import EvaluatedLog
 from app.results.formatting import shortened
 from app.results.scored_events import RAW, ScoredEvents
 from calibrators.samples import Floats
-from evaluation import ClickStream, DelayedBacktest, EventTable, QuantileRates, reliability_diagram
+from evaluation import ClickStream, DelayedBacktest, EventTable, QuantileRates, ReliabilityDiagram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,11 +64,10 @@ def save(figure: "Figure", title: str, path: Path, dpi: int = 150) -> None:
         raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
 
 
-_MOST_BINS, _POSITIVES_PER_BIN = 12, 25
 _RATIO_TICKS = (
     0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0,
 )  # fmt: skip
-_MOST_CAMPAIGNS, _LEAST_POSITIVES = 20, 30
+_MOST_CAMPAIGNS = 20
 
 
 def draw(scored: ScoredEvents, names: tuple[str, ...], title: str, path: Path) -> None:
@@ -76,19 +76,18 @@ def draw(scored: ScoredEvents, names: tuple[str, ...], title: str, path: Path) -
     Left, the rate of bins of equal frequency over their mean probability; right, where there are
     several campaigns, the PCOC of the largest.
     """
-    shown = {name: scored.predictions[name] for name in names}
-    campaigns = _largest_campaigns(scored)
+    campaigns, ratios = largest_campaigns(scored, names, _MOST_CAMPAIGNS)
     figure = new_figure(2 if len(campaigns) > 1 else 1)
-    _draw_reliability(figure.axes[0], scored, shown)
+    _draw_reliability(figure.axes[0], {name: diagram_of(scored, name) for name in names})
     if len(campaigns) > 1:
-        _draw_campaigns(figure.axes[1], scored, shown, campaigns)
+        _draw_campaigns(figure.axes[1], campaigns, ratios)
     save(figure, title, path)
 
 
-def _draw_reliability(axes: "Axes", scored: ScoredEvents, shown: Mapping[str, Floats]) -> None:
+def _draw_reliability(axes: "Axes", diagrams: Mapping[str, ReliabilityDiagram]) -> None:
     ends: list[float] = []
-    for colour, (name, probabilities) in _coloured(shown):
-        ends += _draw_curve(axes, colour, name, probabilities, scored.events)
+    for colour, (name, diagram) in zip(COLOURS, diagrams.items(), strict=False):
+        ends += _draw_curve(axes, colour, name, diagram)
     if ends:
         _frame(axes, min(ends) / 1.6, min(1.0, max(ends) * 1.6))
     axes.set_title("Reliability: on the diagonal, promises come true", **CAPTION)
@@ -97,13 +96,7 @@ def _draw_reliability(axes: "Axes", scored: ScoredEvents, shown: Mapping[str, Fl
     axes.legend(frameon=False, loc="upper left", fontsize=10)
 
 
-def _draw_curve(
-    axes: "Axes", colour: str, name: str, probabilities: Floats, events: EventTable
-) -> list[float]:
-    bins = int(np.clip(events.positives.sum() / _POSITIVES_PER_BIN, 3, _MOST_BINS))
-    diagram = reliability_diagram(
-        probabilities, events.outcomes, bins, sample_weight=events.weights
-    )
+def _draw_curve(axes: "Axes", colour: str, name: str, diagram: ReliabilityDiagram) -> list[float]:
     # A logarithmic axis has no place for zero.
     held = (diagram.rates > 0) & (diagram.probabilities > 0)
     x, y = diagram.probabilities[held], diagram.rates[held]
@@ -126,43 +119,20 @@ def _frame(axes: "Axes", low: float, high: float) -> None:
         _in_percent(axis)
 
 
-def _draw_campaigns(
-    axes: "Axes", scored: ScoredEvents, shown: Mapping[str, Floats], campaigns: list[int]
-) -> None:
+def _draw_campaigns(axes: "Axes", campaigns: Sequence[str], ratios: Mapping[str, Floats]) -> None:
     places = np.arange(len(campaigns))
-    ratios = {name: _pcoc(scored, p)[campaigns] for name, p in shown.items()}
     ends = [*ratios.values()]
     axes.hlines(places, ends[0], ends[-1], color=FAINT, linewidth=1.5, zorder=1)
-    for colour, (name, values) in _coloured(ratios):
+    for colour, (name, values) in zip(COLOURS, ratios.items(), strict=False):
         axes.scatter(values, places, color=colour, s=34, label=name, zorder=2)
     axes.axvline(1.0, color=FAINT, linewidth=1.2, linestyle="--", zorder=0)
-    names = [shortened(scored.events.campaigns[campaign], 18) for campaign in campaigns]
-    axes.set_yticks(places, names)
+    axes.set_yticks(places, [shortened(name, 18) for name in campaigns])
     axes.set_ylim(len(campaigns) - 0.4, -0.6)
     axes.set_title("PCOC of the largest campaigns: 1 is right", **CAPTION)
     axes.set_xlabel("promised / actual positives")
     reach = max(1.5, 1.15 * float(np.exp(np.abs(np.log(np.concatenate(ends))).max())))
     axes.set(xscale="log", xlim=(1 / reach, reach))
     _ratio_ticks(axes.xaxis, 1 / reach, reach)
-
-
-def _largest_campaigns(scored: ScoredEvents) -> list[int]:
-    events, size = scored.events, len(scored.events.campaigns)
-    traffic = np.bincount(events.rows, events.counts, minlength=size)
-    positives = np.bincount(events.rows, events.positives, minlength=size)
-    largest = np.argsort(-traffic, kind="stable")
-    return [int(row) for row in largest if positives[row] >= _LEAST_POSITIVES][:_MOST_CAMPAIGNS]
-
-
-def _pcoc(scored: ScoredEvents, probabilities: Floats) -> Floats:
-    events, size = scored.events, len(scored.events.campaigns)
-    promised = np.bincount(events.rows, events.counts * probabilities, minlength=size)
-    actual = np.bincount(events.rows, events.positives, minlength=size)
-    return promised / np.where(actual > 0, actual, np.nan)
-
-
-def _coloured(shown: Mapping[str, Floats]) -> Iterator[tuple[str, tuple[str, Floats]]]:
-    return zip(COLOURS, shown.items(), strict=False)
 
 
 def draw_evaluated(log: EvaluatedLog, path: Path) -> None:

@@ -24,8 +24,6 @@ _ENOUGH_CLICKS = 100
 class AuctionFindings:
     """Models compared on a log.
 
-    Attributes
-    ----------
     name : of the log.
     comparison : the models at the operating point in force.
     models : by name, the scores, (n,) in the order of the log held by the comparison.

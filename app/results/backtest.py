@@ -118,8 +118,6 @@ def _others(found: Significance, others: Sequence[str], against: str) -> list[st
 class Backtested:
     """A log evaluated hour by hour under several calibrators.
 
-    Attributes
-    ----------
     name : of the log.
     how : in which way it was evaluated.
     scored : the evaluated impressions and what each calibrator made of their scores.

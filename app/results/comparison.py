@@ -24,8 +24,6 @@ from evaluation.comparison.paired_log import PairedLog
 class Compared:
     """Two models on the same impressions.
 
-    Attributes
-    ----------
     names : what A and B are: files and columns.
     log : the impressions.
     found : metrics and differences.
@@ -77,8 +75,6 @@ _OTHER: Final = {A: B, B: A}
 class ComparedRuns:
     """Training runs of two models, all evaluated on the same impressions.
 
-    Attributes
-    ----------
     names : where the runs of A and of B came from.
     runs : side -> name of the run -> its metrics.
     seed : of the bias rows and of a sample of rows.

@@ -21,8 +21,6 @@ CHANCE = 0.05
 class SliceTable:
     """The slices of one cut and their metrics.
 
-    Attributes
-    ----------
     names : of the slices, in order.
     columns : metrics by their JSON names, (slices,) each, nan where undefined.
     metrics : those of the cut as a whole.
@@ -83,8 +81,6 @@ class SliceTable:
 class EvaluatedLog:
     """A log and all its metrics.
 
-    Attributes
-    ----------
     name : of the file.
     metrics : of all rows and of all cuts.
     campaigns, hours : None where the log has no such column.

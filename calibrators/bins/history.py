@@ -49,8 +49,6 @@ HourTables = Mapping[int, BinsTable]
 class History:
     """Bins by hour up to a moment, in blocks of campaigns.
 
-    Attributes
-    ----------
     as_of : the moment in hours since 1970; nothing that came later is in the bins.
     blocks : the tables of one block after the other, none with a campaign of another's, so that
         only one of them needs to be in memory at a time. Gone through any number of times.

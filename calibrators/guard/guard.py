@@ -191,8 +191,6 @@ _RULES: Final = GuardRules()
 class Guarded:
     """What goes out.
 
-    Attributes
-    ----------
     atlas : the maps to publish.
     decisions : campaigns that did not get their candidate as it was: "kept" (the map in force
         stays), "parent" (the target's map serves), "bounded" (the candidate, moved less).
@@ -264,8 +262,6 @@ MOVES_KEPT: Final = 24
 class ApprovalRules:
     """From where on a refit waits; docs/guard.md says how the numbers were chosen.
 
-    Parameters
-    ----------
     lost : largest share of the campaigns with maps of their own that may lose theirs at once, of
         their number or of their traffic.
     campaigns : with fewer campaigns than that their share says nothing.
@@ -285,8 +281,6 @@ class ApprovalRules:
 class RefitChange:
     """What a refit changes of a target.
 
-    Attributes
-    ----------
     in_force : the maps that serve.
     candidate : those that the refit fitted.
     move : `mean_move` of what would go out; None where there was no traffic to tell.

@@ -10,8 +10,6 @@ import numpy as np
 class GuardRules:
     """Numbers of the guard; nobody has to set them. See docs/guard.md for how they were chosen.
 
-    Parameters
-    ----------
     false_alarms : largest probability of one comparison that a map is called worse although its
         probabilities are true up to the tolerance, in (0, 1).
     tolerance : by how much the level of a single hour may be off in log-odds without telling

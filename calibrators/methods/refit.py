@@ -122,8 +122,6 @@ def _target_map(
 class Fitted:
     """What a refit gives.
 
-    Attributes
-    ----------
     atlas : the maps to publish.
     trial : the same, as they would be if the newest hour of the history were not known: what the
         guard judges on that hour. None where it was not asked for.

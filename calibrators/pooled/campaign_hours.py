@@ -25,8 +25,6 @@ takes meanwhile are a few MB."""
 class CampaignHours(NamedTuple):
     """Positives of c campaigns in h hours, oldest hour first.
 
-    Attributes
-    ----------
     expected : (c, h), the sum of the probabilities that the shape gives, finite, >= 0.
     observed : (c, h), positives, finite, >= 0, may be fractional.
     weights : (c, h) in [0, 1], what each hour counts.

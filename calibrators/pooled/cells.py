@@ -7,7 +7,7 @@ during a fit.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from calibrators.bins.grid import GRID
 from calibrators.bins.history import HourTables
 from calibrators.bins.table import BinsTable
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from calibrators.scipy_functions import expit
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -28,8 +28,6 @@ _LARGEST = 255
 class Entries(NamedTuple):
     """Of one cell in one hour each, hour by hour, the oldest first.
 
-    Attributes
-    ----------
     places, hours : the cell, and the hour of the window, counted from 0, (e,).
     counts, positives : samples, and positives of these, (e,).
     """
@@ -68,8 +66,6 @@ class PackedEntries:
     """Entries in about three bytes each instead of 32: most cells hold few samples in an hour, and
     most steps from a cell to the next that holds any are short.
 
-    Attributes
-    ----------
     lengths : entries of each hour of the window, (h,).
     steps : from the place of each entry's cell to that of the next.
     """
@@ -99,17 +95,10 @@ class PackedEntries:
         )
 
 
-def sums_by(places: NDArray[np.integer[Any]], amounts: Floats, size: int) -> Floats:
-    """The sum of the amounts, (n,), that belong to each of `size` places."""
-    return np.bincount(places, amounts, size).astype(np.float64, copy=False)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CellHours:
     """What m cells of c campaigns hold in each hour of a window, unpacked while it is summed.
 
-    Attributes
-    ----------
     sizes : cells of each campaign, (c,); the first campaign's come first.
     entries : one for each cell and hour that hold samples.
     """
@@ -131,8 +120,8 @@ class CellHours:
         """Samples and positives of each cell, (m,), with weights by campaign and hour, (c, h)."""
         held, rows = self.entries.unpacked(), self.rows
         factor = weights[rows[held.places], held.hours]
-        counts = sums_by(held.places, held.counts * factor, len(rows))
-        return counts, sums_by(held.places, held.positives * factor, len(rows))
+        counts = sum_at(held.places, held.counts * factor, len(rows))
+        return counts, sum_at(held.places, held.positives * factor, len(rows))
 
     def expected(self, probabilities: Floats) -> Floats:
         """Positives by campaign and hour, (c, h), given the probability of each cell, (m,)."""
@@ -147,7 +136,7 @@ class CellHours:
     def _by_hour(self, places: Integers, hours: Integers, amounts: Floats) -> Floats:
         campaigns, length = self.shape
         keys = self.rows[places] * length + hours
-        return sums_by(keys, amounts, campaigns * length).reshape(self.shape)
+        return sum_at(keys, amounts, campaigns * length).reshape(self.shape)
 
 
 FARTHEST = 17.5
@@ -177,8 +166,6 @@ def _coarse() -> Integers:
 class Cells:
     """What there is to know of a block of campaigns before a fit.
 
-    Attributes
-    ----------
     campaigns : those with a sample in the window, ascending, (c,).
     hours : what their cells hold hour by hour.
     samples, scores, log_odds : of each cell that holds samples of the window, how many these are,
@@ -221,8 +208,8 @@ class Cells:
         held = np.flatnonzero(number)
         number[held] = np.arange(len(held))
         places = number[keys]
-        counts = sums_by(places, sums[0], len(held))
-        scores = np.minimum(sums_by(places, sums[1], len(held)) / counts, 1.0)
+        counts = sum_at(places, sums[0], len(held))
+        scores = np.minimum(sum_at(places, sums[1], len(held)) / counts, 1.0)
         present, sizes = np.unique(held // _CELLS, return_counts=True)
         campaigns = tuple(names[place] for place in present.tolist())
         entries = PackedEntries.of(Entries(places, hours, sums[0], sums[2]), length)
@@ -255,8 +242,6 @@ class CampaignBlock:
 
     What every Newton step reads is kept, 36 bytes a cell; what the hours hold is packed.
 
-    Attributes
-    ----------
     campaigns : their names, (c,).
     hours : what their cells hold hour by hour.
     groups : the group of each campaign, (c,), -1 for none.
@@ -300,8 +285,8 @@ class CampaignBlock:
 
     def _centres(self, rows: Integers, predicted: Floats) -> Floats:
         weights = predicted + np.finfo(float).tiny
-        total = sums_by(rows, weights, len(self))
-        centres = sums_by(rows, weights * self.log_odds, len(self)) / total
+        total = sum_at(rows, weights, len(self))
+        centres = sum_at(rows, weights * self.log_odds, len(self)) / total
         positions = self._knots.positions
         return np.clip(centres, positions[0], positions[-1])
 
@@ -338,14 +323,14 @@ class CampaignBlock:
 
     def _around(self, before: Floats, behind: Floats) -> Floats:
         size = len(self) * self._knots.count
-        both = sums_by(self._key, before, size) + sums_by(self._key + 1, behind, size)
+        both = sum_at(self._key, before, size) + sum_at(self._key + 1, behind, size)
         return both.reshape(-1, self._knots.count)
 
     def _tridiagonal(self, weights: Floats) -> tuple[Floats, Floats]:
         mixed = weights * (1 - self._after) * self._after
         diagonal = self.on_knots(weights) - self._around(mixed, mixed)
         size = len(self) * self._knots.count
-        beside = sums_by(self._key, mixed, size).reshape(-1, self._knots.count)
+        beside = sum_at(self._key, mixed, size).reshape(-1, self._knots.count)
         return diagonal, beside[:, :-1]
 
     def curvature_pull(self, curves: Floats, covariances: Floats) -> Floats:

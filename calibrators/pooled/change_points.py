@@ -39,8 +39,6 @@ _BIRTH = 0.5
 class RunLengths(NamedTuple):
     """The runs of c campaigns after h hours.
 
-    Attributes
-    ----------
     begins : (c, k), the hour in which each began; h where there are fewer than k.
     chances : (c, k), the probability that it is the present one; their sum is 1.
     odd : (c, k, h), the probability that an hour of it is odd, if it is the present one.
@@ -209,8 +207,6 @@ _BLOCK = 512
 class DriftRules:
     """How often things happen; nothing that depends on the traffic.
 
-    Attributes
-    ----------
     between_jumps, between_odd : hours, of one campaign, from one jump or odd hour to the next. The
         first bounds the false alarms: see `hour_weights`.
     fewest : positives; campaigns with fewer in all hours keep all of them.
@@ -228,8 +224,6 @@ USUAL = DriftRules()
 class HourWeights:
     """What each hour of each campaign counts.
 
-    Attributes
-    ----------
     weights : (c, h) in [0, 1], the probability that the hour is neither before the last jump of the
         campaign's ratio nor odd; 0 in an outage, and in an hour that is incomplete (`SHORTEST`).
     begun : (c, h) in (0, 1], the probability that the last jump was no later than the hour; never

@@ -18,8 +18,6 @@ class Eliminated:
     information H of its data, and prior precision Q, the Newton system of parent and child is
     [. H; H, H + Q]; its Schur complement is what remains for the parent.
 
-    Attributes
-    ----------
     covariances : P = (H + Q)^-1, (n, k, k).
     steps : P (r - Q x), the node's step were its parent's 0, (n, k).
     prior : Q.

@@ -41,8 +41,6 @@ class LevelModel(NamedTuple):
 class LevelRules:
     """Bounds and scales of the levels: none depends on the traffic.
 
-    Attributes
-    ----------
     bound : log ratio; neither the target's shift, nor a group's against the target's, nor a
         campaign's against its group's exceeds it, up or down.
     half_lives : hours, of which the data choose one for the target and one for the groups.
@@ -59,8 +57,6 @@ USUAL = LevelRules()
 class Levels:
     """Log ratios to add in log-odds.
 
-    Attributes
-    ----------
     shifts : (c,), of each campaign, with its target's and group's.
     target_shift : of the target, for campaigns without a map of their own.
     group_shifts : (g,), of each group, with the target's.
@@ -96,8 +92,6 @@ def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[Hou
 class CountedHours(NamedTuple):
     """The hours that count.
 
-    Attributes
-    ----------
     places : of all hours, those up to the last that counts.
     counted : (h,), of these, those that are no outage.
     ages : (h,), as of the end of the last of them: in an outage, time stands still.
@@ -184,8 +178,6 @@ def _ratios(observed: Floats, expected: Floats, pseudo_count: float, bound: floa
 class LevelPath(NamedTuple):
     """The ratios of the target, or of its groups.
 
-    Attributes
-    ----------
     model : what the data chose.
     then : (n, h), in each hour, in hindsight: what the campaigns' past is freed of.
     now : (n,), at the moment.
@@ -213,8 +205,6 @@ class LevelPath(NamedTuple):
 class LevelHierarchy:
     """What the levels of a block of campaigns need to know of all of them.
 
-    Attributes
-    ----------
     hours : those that count.
     target : its path, n = 1.
     groups : theirs against the target's; the last row is that of campaigns without a group, 1.

@@ -20,14 +20,14 @@ from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import CampaignGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.cells import CampaignBlock, Cells, sums_by
+from calibrators.pooled.cells import CampaignBlock, Cells
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 
 MOST = 1024
 """Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""
@@ -86,7 +86,7 @@ def _sums(bins: Sequence[NDArray[np.int32]], weights: Sequence[Floats]) -> Float
     size = 1 + max(int(number.max(initial=0)) for number in bins)
     sums = np.zeros(size)
     for number, weight in zip(bins, weights, strict=True):
-        sums += sums_by(number, weight, size)
+        sums += sum_at(number, weight, size)
     return sums
 
 
@@ -157,8 +157,8 @@ class Window:
         mass = np.zeros(knots.count)
         for block in self.blocks:
             before, after = knots.places(block.log_odds)
-            mass += sums_by(before, block.predicted * (1 - after), knots.count)
-            mass += sums_by(before + 1, block.predicted * after, knots.count)
+            mass += sum_at(before, block.predicted * (1 - after), knots.count)
+            mass += sum_at(before + 1, block.predicted * after, knots.count)
         return mass
 
 

@@ -73,8 +73,6 @@ class Coordinates:
     Source: P-splines (Eilers and Marx, Statistical Science 11, 1996) as a mixed model (Currie and
     Durban, Statistical Modelling 2, 2002).
 
-    Attributes
-    ----------
     basis : (k, k).
     centre : log-odds.
     steepness : 2 - 2 cos(pi j / (k - 1)), (k - 2,).

@@ -19,8 +19,6 @@ _PERSISTENCE = (0.9, 0.95)
 class TrendModels(NamedTuple):
     """A local level with a damped trend: n ways of moving, each an array (n, 1).
 
-    Attributes
-    ----------
     steps : variance of an hour's random step of the level, in log ratio.
     trends : variance of an hour's random step of the trend, in log ratio an hour.
     persistence : the share of a trend that is left after an hour, in [0, 1).
@@ -78,8 +76,6 @@ class LevelFilter:
     Source: dynamic generalised linear models, West, Harrison and Migon, JASA 80, 1985; posterior
     modes, Fahrmeir, JASA 87, 1992.
 
-    Attributes
-    ----------
     levels, trends : means; log ratios, and log ratios an hour.
     spreads, ties, drifts : the levels' variances, their covariances with the trends, the trends'
         variances.

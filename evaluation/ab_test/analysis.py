@@ -21,8 +21,6 @@ SUSPICIOUS = 0.001
 class SampleRatio:
     """Sizes of the arms beside what the split says.
 
-    Attributes
-    ----------
     counted : what was counted, "units" or "impressions".
     observed : how many each arm has.
     expected : how many it would have by the split.
@@ -47,17 +45,12 @@ def sample_ratio(
 ) -> SampleRatio:
     """The check of two arms or more; without a split they should be of equal size.
 
-    Raises
-    ------
-    ValueError
-        When the split does not name exactly the arms, or a share is not finite and above 0.
+    Raises ValueError when the split does not name exactly the arms, or a share is not finite and
+    above 0.
 
-    References
-    ----------
-    Fabijan et al., "Diagnosing sample ratio mismatch in online controlled experiments", KDD 2019.
+    Source: Fabijan et al., "Diagnosing sample ratio mismatch in online controlled experiments", KDD
+    2019.
 
-    Examples
-    --------
     >>> check = sample_ratio("units", {"a": 50_500, "b": 49_500}, None)
     >>> round(check.p_value, 4), check.mismatch
     (0.0016, False)
@@ -96,8 +89,6 @@ _PER_MILLE = 1000.0
 class ArmAnalysis:
     """One arm of a test.
 
-    Attributes
-    ----------
     impressions, units : how many; without units every impression is one.
     cost, clicks, value : their sums; nan where the log does not have them.
     metrics : "rpm", and where the log allows "ctr" and "roi", each with its interval.
@@ -115,8 +106,6 @@ class ArmAnalysis:
 class AbAnalysis:
     """What a test says.
 
-    Attributes
-    ----------
     control : the arm that the others are compared with.
     arms : the control first, then the others by name.
     lifts : for every other arm and metric, the relative lift over the control: 0.05 is 5 % more.
@@ -159,8 +148,6 @@ def ab_analysis(
     - ROI, return on investment, is what the advertiser gets for what he pays: sum of values / sum
       of costs.
 
-    Parameters
-    ----------
     arms : (n,) the arm of each impression, any hashable keys; two different ones at least.
     costs : (n,) finite, at least 0: what the advertiser was charged for it, in any currency.
     values : (n,) finite, at least 0: what its conversions were worth to him, in that currency.
@@ -172,21 +159,13 @@ def ab_analysis(
     split : the share of the traffic that each arm was meant to get, in any scale; by default equal.
     confidence : coverage of each interval on its own, between 0 and 1.
 
-    Returns
-    -------
-    AbAnalysis
-        A metric over 0 is infinite, and nan for 0 over 0. An interval is nan where nothing says
-        how wide it is: an arm with a sum of 0 (no click, no cost) or with a single unit. The lift
-        over a control at 0 is nan. Every interval ignores the others: of twenty, one misses.
+    Returns: A metric over 0 is infinite, and nan for 0 over 0. An interval is nan where nothing
+    says how wide it is: an arm with a sum of 0 (no click, no cost) or with a single unit. The lift
+    over a control at 0 is nan. Every interval ignores the others: of twenty, one misses.
 
-    Raises
-    ------
-    ValueError
-        When there are fewer than two arms, the control is none of them, the split does not name
-        them all, columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when there are fewer than two arms, the control is none of them, the split
+    does not name them all, columns differ in length or a value breaks its rule; it is named.
 
-    Notes
-    -----
     All three are ratios of sums, so the unit-clustered delta method gives the intervals, on the
     scale of logarithms. Unit u with sums x_u over y_u moves ln(sum x / sum y) by d_u = x_u / sum x
     - y_u / sum y; the variance is G / (G - 1) * sum of d_u^2 over the G units of the arm. For a
@@ -201,13 +180,9 @@ def ab_analysis(
     their impressions. Impressions that depend on the treatment, such as auctions won, may differ
     for good reason; then check the users, or the requests.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 5.3 and Table 3 (RPM +3.86 %, CTR +8.93 %, ROI +5.07 %, no
-    intervals); its footnote 5 defines ROI.
+    Source: Deng et al. (paper 004), section 5.3 and Table 3 (RPM +3.86 %, CTR +8.93 %, ROI +5.07 %,
+    no intervals); its footnote 5 defines ROI.
 
-    Examples
-    --------
     >>> arms = ["A"] * 1000 + ["B"] * 1000
     >>> clicks = [1, 0, 0, 0] * 250 + [1, 0] * 500
     >>> costs = [0.4, 0, 0, 0] * 250 + [0.3, 0] * 500

@@ -15,9 +15,10 @@ from calibrators.samples import (
     check_finite_sum,
     check_not_negative,
     check_unit_interval,
+    sum_at,
 )
 from evaluation.metrics.predictions import Campaigns, encode_campaigns
-from evaluation.metrics.sums import ratio, sum_at
+from evaluation.metrics.sums import ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,6 @@ class UnitRatio:
     is drawn once more, so its variance is G / (G - 1) times the sum of the squares of that, with G
     units. It has no unit of money, and intervals on the scale of logarithms stay above 0.
 
-    Attributes
-    ----------
     value : the ratio; over 0 it is infinite, and nan for 0 over 0.
     influences : (n_units,) as above, times the root of G / (G - 1); nan when a sum is 0 or fewer
         than two units take part, because then nothing says how far the ratio is known.
@@ -96,8 +95,6 @@ def _spread(influences: Floats, units: int, confidence: float) -> float:
 class ArmLog:
     """One row for each impression, (n,); `clicks` and `values` are None where the log has none.
 
-    Attributes
-    ----------
     names : the arms.
     arms : the arm of every impression, as an index into the names.
     units : the unit of every impression, from 0; without units every impression is its own.

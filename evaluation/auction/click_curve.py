@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative, sum_at
 from evaluation.auction.identifiers import BadRow, Codes, check_codes, numbered
-from evaluation.metrics.sums import sum_at
 
 TOLERANCE, MOST_STEPS = 1e-9, 5_000
 
@@ -22,8 +21,6 @@ class IdentifiablePairs:
     Any factors fit a pair that was seen in one position only, and a pair without clicks has rate 0
     whatever the factors, so the maximum of the likelihood is the same without them.
 
-    Attributes
-    ----------
     impressions : (pairs, positions), sparse.
     pair_clicks, position_clicks : (pairs,) and (positions,) clicks of these pairs.
     """
@@ -96,8 +93,6 @@ METHODS = ("mle", "naive")
 class ClickCurve:
     """Clicks at each position relative to those the same ad has at the first, (p,) each.
 
-    Attributes
-    ----------
     factors : the curve, 1 at the first position with clicks; nan where nothing was shown.
     linked : whether the log compares the position with the first one with clicks: by an ad clicked
         and shown in both, or by a chain of such ads. Where it does not, nothing tells a bad
@@ -151,8 +146,6 @@ def click_curve(
     in two positions or more tell anything about factors. "naive" is the click rate by position:
     it takes the better ads that stand higher for the merit of the position.
 
-    Parameters
-    ----------
     pairs : (c,) whole numbers from 0: which query and ad.
     positions : (c,) whole numbers from 1.
     impressions : (c,) how often the pair was shown there, finite, at least 0; cells may repeat.
@@ -160,23 +153,13 @@ def click_curve(
     n_positions : length of the curve; None is the largest position.
     method : "mle" or "naive".
 
-    Returns
-    -------
-    ClickCurve
-        All factors are nan without any click.
+    Returns: All factors are nan without any click.
 
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.6, asks for a click curve "derived from the historic
-    user responses"; the likelihood is ours, because the naive curve is confounded.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.6, asks for a click curve "derived from the
+    historic user responses"; the likelihood is ours, because the naive curve is confounded.
 
-    Examples
-    --------
     A good ad at position 1 and 2, a bad one at 2 and 3: each position halves the clicks.
 
     >>> cells = {"pairs": [0, 0, 1, 1], "positions": [1, 2, 2, 3]}

@@ -10,12 +10,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.auction.click_curve import ClickCurve, curve_of
 from evaluation.auction.gsp import Auction
 from evaluation.auction.identifiers import Codes
 from evaluation.auction.search_log import SearchLog
-from evaluation.metrics.sums import sum_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +23,6 @@ class LoggedCells:
 
     The last pair stands for all that were never shown, the last cell for all that the log lacks.
 
-    Attributes
-    ----------
     pair_of_row : (n,) pair of each row of the log.
     cell_of : (pairs, positions) the cell.
     cell_of_shown : (shown,) cell of each row that was shown.
@@ -85,8 +82,6 @@ def _places_in(known: Integers, keys: Integers) -> Codes:
 class ClickHistory:
     """Click rates of a log, so arranged that the rate of any slot is a look-up.
 
-    Attributes
-    ----------
     curve : the click curve.
     cells : counts by pair and position.
     exposures : (pairs,) impressions of each pair, weighted by the factors of their positions.
@@ -138,8 +133,6 @@ LEVELS = (1, 2, 3)
 class ClickEstimates:
     """Click rates of k slots, and how each of them leans on the clicks of the log.
 
-    Attributes
-    ----------
     rates : (k,) expected clicks, in [0, 1].
     levels : (k,) 1 where the log showed the pair at this position, 2 where it showed the pair
         elsewhere, 3 where it did not.

@@ -32,8 +32,6 @@ MOST_UNSEEN = 0.2
 class Conclusion:
     """Whether a simulation may be believed, and what it says.
 
-    Attributes
-    ----------
     conclusive : False when nothing may be concluded.
     sentence : the conclusion, or why there is none.
     """
@@ -131,8 +129,6 @@ def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str
 class SimulatedModel:
     """One model on a log.
 
-    Attributes
-    ----------
     simulation : its auctions at the operating point in force.
     offline : `n`, `positives`, `pcoc`, `log_loss`, `auc`, `mainline_auc` and `rig` on the logged
         impressions, with scores times the click curve.
@@ -150,8 +146,6 @@ class SimulatedModel:
 class AuctionComparison:
     """Models on one log; the first is the one in force.
 
-    Attributes
-    ----------
     models : by name.
     agreement : share of the logged impressions that the first model, simulated, shows in the same
         slot. Near 1, or the log was made with other scores or settings than those given.
@@ -185,8 +179,6 @@ def compare_auctions(
     The two may contradict each other: AUC and RIG speak of the ads that the model in force chose to
     show, the simulation those that the candidate would choose.
 
-    Parameters
-    ----------
     log : n candidates.
     scores : by model's name, (n,) position-unbiased click probabilities in [0, 1]; the first is the
         model in force, with which the others are compared.
@@ -196,17 +188,11 @@ def compare_auctions(
     most_unseen : share of slots at level 3 above which nothing is concluded.
     progress : called with the share of the work that is done.
 
-    Raises
-    ------
-    ValueError
-        When there are no scores, lengths differ or a value breaks its rule; it is named.
+    Raises ValueError when there are no scores, lengths differ or a value breaks its rule; it is
+    named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 6, tables 5 and 6.
+    Source: Yi et al., KDD 2013 (paper 001), section 6, tables 5 and 6.
 
-    Examples
-    --------
     Better by AUC and RIG, and worse for the users:
 
     >>> from evaluation.auction import SearchPlatform

@@ -30,8 +30,6 @@ class Ranking:
 
     No threshold has been applied, so one ranking serves every threshold.
 
-    Attributes
-    ----------
     alpha : click investment power.
     n_pages : how many pages there are, those without ads included.
     rows : (k,) the row of the candidate.
@@ -124,17 +122,10 @@ class SlotLayout:
     A position is a slot's number: 1..mainline above the results, then mainline + 1 and up beside
     them. The sidebar begins at the same number on every page, however few ads the mainline has.
 
-    Parameters
-    ----------
     mainline, sidebar : slots of each block, from 0 to 1,000, together at least 1.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    Examples
-    --------
     >>> SlotLayout(4, 5).positions
     9
     """
@@ -159,25 +150,16 @@ class SlotLayout:
 class OperatingPoint:
     """What turns bids and scores into a ranking, and how good an ad must be to be shown.
 
-    Parameters
-    ----------
     alpha : click investment power, at least 0: the rank score is bid * score ** alpha. 0 ranks by
         the bid alone, 1 by expected revenue, more prefers ads that are clicked.
     reserve : least rank score of an ad that is shown at all, at least 0.
     mainline_reserve : least rank score in the mainline, at least 0. Below `reserve` it is idle.
 
-    Raises
-    ------
-    ValueError
-        When a parameter is negative or not finite; it is named.
+    Raises ValueError when a parameter is negative or not finite; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 2.1, equation 1. The paper names no thresholds, but
-    without one for the mainline an auction cannot vary how many ads it shows there.
+    Source: Yi et al., KDD 2013 (paper 001), section 2.1, equation 1. The paper names no thresholds,
+    but without one for the mainline an auction cannot vary how many ads it shows there.
 
-    Examples
-    --------
     >>> OperatingPoint(alpha=0.8, mainline_reserve=0.05)
     OperatingPoint(alpha=0.8, reserve=0.0, mainline_reserve=0.05)
     """
@@ -200,8 +182,6 @@ LAYOUT, POINT = SlotLayout(), OperatingPoint()
 class Auction:
     """Who is shown where and pays what, page by page from the best slot down.
 
-    Attributes
-    ----------
     layout : the slots of a page.
     n_pages : how many pages there are, those that show nothing included.
     rows : (k,) the row of each ad that is shown.
@@ -241,8 +221,6 @@ def gsp_auction(
     more, divided by the ad's own score ** alpha. The reserve of the mainline is the larger of the
     two; the last ad pays the reserve, or nothing if there is none.
 
-    Parameters
-    ----------
     bids : (n,) currency per click, finite, at least 0.
     scores : (n,) position-unbiased click probabilities in [0, 1].
     pages : (n,) whole numbers from 0, in any order; None when all are candidates of one page.
@@ -250,23 +228,13 @@ def gsp_auction(
     layout : the slots of a page.
     point : alpha and the reserves.
 
-    Returns
-    -------
-    Auction
-        The ads that are shown, by page and slot. `n_pages` counts the pages that are named.
+    Returns: The ads that are shown, by page and slot. `n_pages` counts the pages that are named.
 
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 2.1: equation 1 and the CPC below it. Edelman,
+    Source: Yi et al., KDD 2013 (paper 001), section 2.1: equation 1 and the CPC below it. Edelman,
     Ostrovsky and Schwarz, American Economic Review 97 (2007).
 
-    Examples
-    --------
     >>> shown = gsp_auction([2, 3, 1, 4], [0.10, 0.05, 0.12, 0.02])
     >>> shown.rows.tolist(), shown.cpcs.round(4).tolist()
     ([0, 1, 2, 3], [1.5, 2.4, 0.6667, 0.0])

@@ -63,8 +63,6 @@ Progress = Callable[[float], None]
 class SweptPoint:
     """One operating point of a sweep.
 
-    Attributes
-    ----------
     load : mainline ads per page that were aimed at, as a multiple of the baseline's.
     point : alpha, and the reserves that give that load.
     metrics, level_shares : as in `Simulation`.
@@ -98,8 +96,6 @@ def sweep_operating_points(
     mainline ads per page: the mainline reserve is chosen for that, and where the baseline has a
     reserve for the whole page, it is chosen to keep all ads per page.
 
-    Parameters
-    ----------
     log : n candidates.
     scores : (n,) position-unbiased click probabilities in [0, 1] of the model to be swept.
     alphas : click investment powers, each at least 0.
@@ -110,18 +106,11 @@ def sweep_operating_points(
     confidence : coverage of the intervals, between 0 and 1.
     progress : called with the share of the work that is done.
 
-    Raises
-    ------
-    ValueError
-        When lengths differ or a value breaks its rule; it is named.
+    Raises ValueError when lengths differ or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), sections 4.6 and 6.1: simulated metrics over operating points.
-    Holding the load equal is ours.
+    Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6.1: simulated metrics over operating
+    points. Holding the load equal is ours.
 
-    Examples
-    --------
     >>> from evaluation.auction import SearchPlatform
     >>> drawn = SearchPlatform(queries=20, pages=1_000, seed=1).draw()
     >>> swept = sweep_operating_points(drawn.log, drawn.scores, alphas=[0.5, 1.0, 1.5])

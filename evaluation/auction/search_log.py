@@ -35,8 +35,6 @@ class SearchLog:
     A row is an ad that could be shown on a page, whether it was or not. Rows may be given to `of`
     in any order; scores go through `arranged`, which brings them into the order held here.
 
-    Attributes
-    ----------
     layout : the slots of a page.
     n_pages : how many pages there are, those without candidates included.
     pages, queries, ads : numbers from 0.
@@ -45,8 +43,6 @@ class SearchLog:
     bids : currency per click.
     order : the row, as given, of each row held here; None when they came sorted.
 
-    Examples
-    --------
     >>> log = SearchLog.of(
     ...     pages=[1, 0, 0], queries=[7, 7, 7], ads=[3, 5, 4], positions=[1, 0, 1],
     ...     clicks=[1, 0, 0], bids=[2.0, 1.0, 3.0],
@@ -80,11 +76,8 @@ class SearchLog:
     ) -> Self:
         """A checked log of n rows; without `n_pages`, pages are those that rows name.
 
-        Raises
-        ------
-        ValueError
-            When the columns differ in length, a value breaks its rule, a page has two queries, or
-            an ad or a position twice, or an ad that was not shown was clicked; it is named.
+        Raises ValueError when the columns differ in length, a value breaks its rule, a page has two
+        queries, or an ad or a position twice, or an ad that was not shown was clicked; it is named.
         """
         layout = layout or SlotLayout()
         page, query, ad, position = (

@@ -32,8 +32,6 @@ _FLOOR, _CEILING = float(expit(-3.1)), 0.99
 class DrawnSearchLog:
     """A log of the platform, and what nobody knows about a real one; (n,) by row of the log.
 
-    Attributes
-    ----------
     log : the log.
     point : the operating point it was made at.
     models : by name, scores; `baseline` is the model that was in force.
@@ -73,23 +71,14 @@ class SearchPlatform:
       tell poor ads apart and thinks too much of all of them, as in table 5 of the paper;
     * `times_three`: the score in force times 3, at most 0.99.
 
-    Parameters
-    ----------
     queries, ads, pages : how many, at least 1; ads are for each query.
     seed : at least 0.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), sections 4.6 and 6. Its logs are not public; this is the
-    smallest platform that shows what they show.
+    Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6. Its logs are not public; this is
+    the smallest platform that shows what they show.
 
-    Examples
-    --------
     >>> drawn = SearchPlatform(queries=20, pages=500, seed=1).draw()
     >>> len(drawn.log), drawn.log.ads_per_page, list(drawn.models)
     (7000, 8.8, ['baseline', 'less_noise', 'sharper_head', 'times_three'])

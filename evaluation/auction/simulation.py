@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, sum_at
 from evaluation.auction.click_estimates import ClickEstimates, ClickHistory
 from evaluation.auction.gsp import POINT, Auction, OperatingPoint, Ranking, SlotLayout, held_auction
 from evaluation.auction.search_log import SearchLog
-from evaluation.metrics.sums import sum_at
 
 
 def point_at_load(
@@ -101,8 +100,6 @@ def metrics_at(auction: Auction, rates: Floats) -> dict[str, float]:
 class Simulation:
     """The simulated metrics of one model at one operating point.
 
-    Attributes
-    ----------
     point : the operating point.
     auction : who is shown where and pays what.
     metrics : by name, means over pages: `click_yield` and `mainline_click_yield` (expected clicks),
@@ -128,8 +125,6 @@ class Simulation:
 class Simulator:
     """A log and its click history, ready to be simulated with any scores.
 
-    Parameters
-    ----------
     log : the log.
     history : its click rates.
     min_impressions : impressions that a cell needs to be believed, at least 1.
@@ -191,8 +186,6 @@ def simulate_auction(
     flatters a model that digs up new ads. A position that the log never filled takes the nearest
     filled one and counts as level 3.
 
-    Parameters
-    ----------
     log : n candidates.
     scores : (n,) position-unbiased click probabilities in [0, 1], rows as given to the log.
     point : alpha and the reserves.
@@ -200,17 +193,10 @@ def simulate_auction(
     min_impressions : impressions that level 1 asks for, at least 1.
     shrinkage : k at least 0: level 1 is (clicks + k * level 2) / (impressions + k).
 
-    Raises
-    ------
-    ValueError
-        When lengths differ or a value breaks its rule; it is named.
+    Raises ValueError when lengths differ or a value breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.6.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.6.
 
-    Examples
-    --------
     One query, two ads, three pages: what would each ad bring at the top?
 
     >>> from evaluation.auction import SlotLayout
@@ -232,8 +218,6 @@ def simulate_auction(
 class RelativeChange:
     """A metric's change against the baseline's, as a share of it: 0.1 is 10 % more.
 
-    Attributes
-    ----------
     value : the change; nan where the baseline has 0.
     standard_error : of the change.
     lower, upper : its confidence interval.
@@ -260,24 +244,15 @@ def relative_change(
     log's click rates is part of it, and what both simulations share cancels. The click curve is
     taken as known, and so is what level 3 assumes: the interval does not cover that bias.
 
-    Parameters
-    ----------
     baseline, candidate : simulations of one log.
     metric : a name of `Simulation.metrics`.
     confidence : coverage of the interval, between 0 and 1.
 
-    Raises
-    ------
-    ValueError
-        When the confidence is not between 0 and 1.
+    Raises ValueError when the confidence is not between 0 and 1.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 6: changes relative to the baseline. The interval is
-    ours.
+    Source: Yi et al., KDD 2013 (paper 001), section 6: changes relative to the baseline. The
+    interval is ours.
 
-    Examples
-    --------
     >>> from evaluation.auction import SearchPlatform, simulate_auction
     >>> drawn = SearchPlatform(queries=50, pages=2_000, seed=1).draw()
     >>> before = simulate_auction(drawn.log, drawn.scores)

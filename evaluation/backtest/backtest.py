@@ -23,8 +23,6 @@ Progress = Callable[[int, int], None]
 class Backtest:
     """What an hourly backtest gives.
 
-    Attributes
-    ----------
     rows : (k,) impressions evaluated, as indices into the table, hour after hour.
     probabilities : (k,) for each calibrator, and the scores as "raw".
     scorecards : `scorecard` of each, all evaluated hours pooled.
@@ -51,8 +49,6 @@ def backtest(
     campaign that has enough, the target's map for the others. All evaluated hours are pooled before
     they are scored, because one campaign's hour holds a few positives at most.
 
-    Parameters
-    ----------
     table : the log; rows that stand for several impressions are evaluated by the probability of
         their common score.
     calibrators : name to calibrator, or to a method, such as the pooled one, which has a window and
@@ -67,20 +63,13 @@ def backtest(
         what the one before has brought into force.
     progress : called with (hours done, hours in all) after each evaluated hour.
 
-    Raises
-    ------
-    ValueError
-        When the log is no longer than the window, a calibrator is called "raw", or raw samples are
-        asked for with a method or with the guard, which work on bins.
+    Raises ValueError when the log is no longer than the window, a calibrator is called "raw", or
+    raw samples are asked for with a method or with the guard, which work on bins.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 5.1. Pooling is ours: the mean of hourly GC-N is infinite or
-    noise. Since hour t's outcomes train hour t + 1, a sliding calibrator's pooled GC-N may fall
-    below that of the true probabilities.
+    Source: Deng et al. (paper 004), section 5.1. Pooling is ours: the mean of hourly GC-N is
+    infinite or noise. Since hour t's outcomes train hour t + 1, a sliding calibrator's pooled GC-N
+    may fall below that of the true probabilities.
 
-    Examples
-    --------
     >>> from calibrators import SmoothedIsotonic
     >>> from evaluation.simulation.ad_platform import Platform
     >>> log = Platform(campaigns=2, impressions_per_hour=5_000, ctr=0.1, seed=1).hours(0, 8).events

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrators import BinsTable
 from calibrators.bins.history import History
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from pccem import (
     Attribution,
@@ -55,19 +55,12 @@ def _bins(clicks: Clicks, labels: Floats, chosen: Integers) -> BinsTable:
 class ClickWindows:
     """The windows of a delayed target, and the clicks that they leave to a refit as of t.
 
-    Parameters
-    ----------
     hours : hours of clicks that a refit learns from, at least 1.
     post_click : seconds in which a click gathers behaviours, above 0.
     attribution : seconds after its click in which a conversion counts, at least `post_click`.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    Examples
-    --------
     >>> ClickWindows().recent(1_000_000.0)
     (910000.0, 996400.0)
     """
@@ -77,17 +70,13 @@ class ClickWindows:
     attribution: float = 604_800.0
 
     def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("hours", self.hours >= 1, "at least 1"),
-            ("post_click", 0 < self.post_click < np.inf, "above 0, finite"),
-            (
-                "attribution",
-                self.post_click <= self.attribution < np.inf,
-                f"at least post_click = {self.post_click}, finite",
-            ),
-        ):
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)}: must be {rule}")
+        least = f"at least post_click = {self.post_click}, finite"
+        check_rules(
+            self,
+            hours=(self.hours >= 1, "at least 1"),
+            post_click=(0 < self.post_click < np.inf, "above 0, finite"),
+            attribution=(self.post_click <= self.attribution < np.inf, least),
+        )
 
     def recent(self, as_of: float) -> tuple[float, float]:
         """The newest clicks whose post-click window is over: [first, behind)."""
@@ -110,18 +99,11 @@ class ClickWindows:
 class ClickStream:
     """n clicks in order of time, and what became of them in the end.
 
-    Attributes
-    ----------
     clicks : sorted by `clicked_at`.
     delay : (n,) seconds from each click to its first conversion, at least 0; nan where none came.
 
-    Raises
-    ------
-    ValueError
-        When the lengths differ, the clicks are not in order, or a delay is negative.
+    Raises ValueError when the lengths differ, the clicks are not in order, or a delay is negative.
 
-    Examples
-    --------
     >>> from evaluation import ClickPlatform
     >>> stream = ClickPlatform(campaigns=2, clicks_per_hour=1_000, cvr=0.1, seed=1).hour(0).stream
     >>> bool(stream.outcomes(3600.0).sum() < stream.outcomes(86400.0).sum())
@@ -231,8 +213,6 @@ class PostClickHistory:
     of it, the post-click window of model and labels is that of `windows`. The delay distribution is
     fitted on all clicks of that time whose post-click window is over, however young.
 
-    Parameters
-    ----------
     stream : the clicks.
     windows : of the target.
     rules : of the training.

@@ -36,8 +36,6 @@ Labeller = Callable[[float], Labelled | None]
 class DelayedBacktest:
     """What a delayed backtest gives.
 
-    Attributes
-    ----------
     rows : (k,) clicks evaluated, as indices into the stream.
     outcomes : (k,) 1 for those that converted inside the attribution window.
     probabilities : (k,) of each row of the table; "none" are the scores themselves.
@@ -86,8 +84,6 @@ def delayed_backtest(
     `pccem.label`, every model `pccem.train`: the service's own. Its guard is left out. Rows are
     evaluated by final outcomes, all hours pooled.
 
-    Parameters
-    ----------
     stream : the clicks; those before `evaluated_until` with all conversions of their window.
     calibrator : the same for every row; or a method, such as the pooled one, which learns from the
         labelled clicks by hour, as of the newest one's, and carries its memory from hour to hour.
@@ -100,18 +96,12 @@ def delayed_backtest(
     sight : what the model sees of the clicks; all there is unless given.
     progress : called with (hours done, hours in all) after each evaluated hour.
 
-    Raises
-    ------
-    ValueError
-        When the stream does not reach a whole window back before `evaluated_from`, or no click is
-        left to evaluate.
+    Raises ValueError when the stream does not reach a whole window back before `evaluated_from`, or
+    no click is left to evaluate.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 5.2 and Table 2. Which clicks are recent is not said there.
+    Source: Deng et al. (paper 004), section 5.2 and Table 2. Which clicks are recent is not said
+    there.
 
-    Examples
-    --------
     >>> from calibrators import SmoothedIsotonic
     >>> from evaluation import ClickPlatform
     >>> platform = ClickPlatform(campaigns=1, clicks_per_hour=100, cvr=0.1, seed=1)

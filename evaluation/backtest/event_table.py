@@ -17,6 +17,7 @@ from calibrators.bins.grid import GRID
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     as_vector,
     check_equal_lengths,
     check_finite_sum,
@@ -36,8 +37,6 @@ Number = TypeVar("Number", np.float64, np.int32)
 class EventTable:
     """n impressions with their outcomes; columns of shape (n,), in any order of time.
 
-    Attributes
-    ----------
     times : epoch seconds, under 1e12 in size (so milliseconds are refused).
     campaigns : distinct names.
     rows : index into `campaigns` of each impression.
@@ -47,13 +46,8 @@ class EventTable:
     weights : how many impressions each row stands for, above 0, where rows of one hour, campaign
         and cell of scores were taken together; None: each is one.
 
-    Raises
-    ------
-    ValueError
-        When the columns differ in length or a value breaks its rule; it is named.
+    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
-    Examples
-    --------
     >>> table = EventTable.from_columns([7200.5, 3599.0], ["b", "a"], [0.1, 0.2], [0, 1])
     >>> table.campaigns, table.rows.tolist(), table.hours.tolist()
     (('a', 'b'), [1, 0], [2, 0])
@@ -163,18 +157,12 @@ def _join(columns: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Nu
 def _check_times(values: ArrayLike) -> Floats:
     times = as_vector("times", values)
     inside = np.abs(times) < TIMES_END
-    if not inside.all():
-        first = int(np.argmin(inside))
-        raise ValueError(
-            f"times[{first}] = {times[first]}: must be epoch seconds, finite and under 1e12"
-        )
-    return times
+    return all_obey("times", times, inside, "must be epoch seconds, finite and under 1e12")
 
 
 def _check_weights(values: ArrayLike) -> Floats:
     weights = check_not_negative("weights", values)
-    if not weights.all():
-        raise ValueError(f"weights[{int(np.argmin(weights))}] = 0.0: every row must stand for some")
+    all_obey("weights", weights, weights > 0.0, "every row must stand for some")
     check_finite_sum("weights", weights)
     return weights
 
@@ -184,12 +172,9 @@ def _check_rows(values: Rows, campaigns: int) -> Rows:
     if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
         raise ValueError("rows must be whole numbers of one dimension")
     inside = (rows >= 0) & (rows < campaigns)
-    if not inside.all():
-        first = int(np.argmin(inside))
-        raise ValueError(
-            f"rows[{first}] = {rows[first]}: must point at one of {campaigns} campaigns"
-        )
-    return rows.astype(np.int32)
+    return all_obey("rows", rows, inside, f"must point at one of {campaigns} campaigns").astype(
+        np.int32
+    )
 
 
 def _check_distinct(campaigns: tuple[str, ...]) -> None:
@@ -227,10 +212,7 @@ class EventCells:
     def add(self, table: EventTable) -> None:
         """Take in the impressions of a table; their bids are forgotten.
 
-        Raises
-        ------
-        ValueError
-            When there are more than a million campaigns.
+        Raises ValueError when there are more than a million campaigns.
         """
         keys = (table.hours - _FIRST_HOUR) << _HOUR_SHIFT
         keys |= self._campaigns(table) << _CELL_BITS

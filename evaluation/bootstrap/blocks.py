@@ -7,9 +7,8 @@ from typing import Final, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.predictions import Campaigns, Mask, encode_campaigns
-from evaluation.metrics.sums import sum_at
 
 LEAST_BLOCKS: Final = 10
 """With fewer blocks no interval can be trusted: the draws repeat the same few numbers."""
@@ -21,8 +20,6 @@ HOURS_PER_DAY = 24
 class Blocks:
     """Which block each of n rows is in.
 
-    Attributes
-    ----------
     codes : (n,) block of each row, 0 to `count` - 1; whatever the order of the rows, a block has
         the same number.
     count : blocks in all.

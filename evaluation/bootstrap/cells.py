@@ -7,10 +7,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from calibrators.bins.grid import GRID
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import sum_at
 
 MOST_EXACT: Final = 20_000
 """Up to so many rows every distinct probability is a cell of its own, and every draw exact."""

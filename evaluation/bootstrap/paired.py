@@ -28,8 +28,6 @@ _ROUNDING = 1e-10
 class Difference:
     """A metric of A minus the same metric of B, with its interval over draws of blocks.
 
-    Attributes
-    ----------
     value : A minus B, on the rows as they are.
     lower, upper : ends of the interval; one without 0 inside is a difference beyond chance.
     standard_error : standard deviation over the draws.
@@ -137,8 +135,6 @@ def paired_bootstrap(
     share what a model has wrong about it, so drawing single rows would find too much. An interval
     without 0 says that the sign of the difference would come out alike on other such blocks.
 
-    Parameters
-    ----------
     a, b : (n,) probabilities in [0, 1] of the two models.
     blocks : (n,) any hashable key of the block of each row, such as (campaign, day).
     metric : "auc", "cal_1" (that is max(PCOC, 1 / PCOC) - 1), "log_loss", "mse", "pcoc"
@@ -149,27 +145,19 @@ def paired_bootstrap(
     seed : of the draws.
     progress : called with (draws done, draws in all).
 
-    Returns
-    -------
-    Difference
-        All but its value is nan with fewer than two blocks. With fewer than ten the interval
-        cannot be trusted; with few it is widened, but the draws repeat the same few numbers.
+    Returns: All but its value is nan with fewer than two blocks. With fewer than ten the interval
+    cannot be trusted; with few it is widened, but the draws repeat the same few numbers.
 
-    Notes
-    -----
     The interval is the percentile one, its tails widened for few or unequal blocks: Student's t
     with B - 1 degrees of freedom and the factor sqrt(B / (B - 1)), where B = (sum w^2)^2 / sum w^4
     over the blocks' weights w. From 20,000 rows on, "auc" takes probabilities within 1 % of each
     other as tied in the draws, but not in the value.
 
-    References
-    ----------
-    Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13, for percentile
-    intervals; Davison and Hinkley, Bootstrap Methods and their Application (1997), section 3.8,
-    for drawing whole groups; Hesterberg, The American Statistician 69 (2015), for the tails.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13, for
+    percentile intervals; Davison and Hinkley, Bootstrap Methods and their Application (1997),
+    section 3.8, for drawing whole groups; Hesterberg, The American Statistician 69 (2015), for the
+    tails.
 
-    Examples
-    --------
     Twelve days on which B predicts a fifth too much:
 
     >>> day = [d for d in range(12) for _ in range(50)]

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.bootstrap.blocks import Blocks, Resampled
 from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
 from evaluation.metrics.bias import log_odds
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
 from evaluation.metrics.predictions import Mask
-from evaluation.metrics.sums import sum_at
 
 _STEPS = 60
 _CLOSE = 1e-12
@@ -58,8 +57,6 @@ class BlockCalibratedLogLoss:
 
     A draw whose bias rows are of one class has no finite shift: nan.
 
-    Attributes
-    ----------
     bias, rest : the cells of the rows that the shift is fitted on, and of the others.
     bias_odds, rest_odds : log-odds of the cells, (k,).
     """
@@ -138,8 +135,6 @@ class BlockCsAuc:
     Positives whose bids share a bucket are taken to bid the bucket's mean, rows whose scores
     share a bucket to tie: what a draw changes is kept, not the value to the last digit.
 
-    Attributes
-    ----------
     values : (levels,) mean bid of the positives of each bucket of bids, ascending.
     positives : sparse (levels * cells, blocks) counts of positives, level after level.
     negatives : sparse (cells, blocks) counts of the others.
@@ -200,8 +195,6 @@ def _buckets(values: Floats, most: int) -> Integers:
 class BlockGcN:
     """`gc_n`, by its defaults, in every draw.
 
-    Attributes
-    ----------
     matrix : the cells of each campaign, one campaign after the other.
     bounds : (campaigns + 1,) the cells of campaign j are bounds[j]:bounds[j + 1].
     whole : (campaigns,) whether all weights of its rows are whole numbers.

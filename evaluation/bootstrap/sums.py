@@ -6,12 +6,12 @@ from typing import Final, Self
 import numpy as np
 from scipy.special import xlogy
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, sum_at
 from evaluation.bootstrap.blocks import Blocks, Resampled
 from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import quotients, sum_at
+from evaluation.metrics.sums import quotients
 
 
 class BlockSums(GroupSums):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     as_vector,
     check_equal_lengths,
     check_unit_interval,
@@ -30,14 +31,10 @@ def stratified_folds(outcomes: Floats, n: int, seed: int) -> Integers:
 
     Folds differ by at most one in the positives they hold, and by at most one in the negatives.
 
-    Parameters
-    ----------
     outcomes : (n_samples,) each 0 or 1.
     n : folds, at least 1.
     seed : of the draw.
 
-    Examples
-    --------
     >>> outcomes = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     >>> folds = stratified_folds(outcomes, 2, seed=0)
     >>> np.bincount(folds), np.bincount(folds, outcomes)
@@ -64,8 +61,6 @@ _INNER_FOLDS = 10
 class BehaviourStudy:
     """Two models on the same folds: all features, and those from before the click.
 
-    Attributes
-    ----------
     folds : (n,) the fold of each sample; it was predicted by a model that never saw that fold.
     probabilities : (n,) for "all", and for "pre_click" where there are features of that kind.
     scores : for each of them the auc, log_loss and pcoc of every fold, (n_folds,) each.
@@ -97,8 +92,6 @@ def behaviour_study(
 ) -> BehaviourStudy:
     """Cross-validate `PostClickModel` with and without the behaviours.
 
-    Parameters
-    ----------
     features : n samples.
     conversions : (n,) each 0 or 1.
     behaviours : names of the features that are known only after the click.
@@ -109,13 +102,9 @@ def behaviour_study(
     ValueError when lengths differ, a behaviour is no feature, an outcome is neither 0 nor 1, or a
     class has fewer than two samples for each fold.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3, says that behaviours are "very good conversion
+    Source: Deng et al. (paper 004), section 3.3, says that behaviours are "very good conversion
     predictors" and shows rates; the comparison by cross-validation is ours.
 
-    Examples
-    --------
     >>> visits = np.arange(600.0)
     >>> features = Features({"behaviour.pages": visits % 10, "feature.hour": visits % 7}, 600)
     >>> bought = features.columns["behaviour.pages"] > 6
@@ -143,10 +132,8 @@ def _check(features: Features, outcomes: Floats, behaviours: Collection[str], fo
         raise ValueError(f"behaviours = {unknown or behaviours}: must be names of features")
     if folds < 2:
         raise ValueError(f"folds = {folds}: must be at least 2")
-    wrong = (outcomes != 0.0) & (outcomes != 1.0)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise ValueError(f"conversions[{first}] = {outcomes[first]}: must be 0 or 1")
+    whole = (outcomes == 0.0) | (outcomes == 1.0)
+    all_obey("conversions", outcomes, whole, "must be 0 or 1")
     least = 2 * folds
     for value, what in ((1.0, "conversions"), (0.0, "samples without one")):
         held = int(np.count_nonzero(outcomes == value))
@@ -194,8 +181,6 @@ class QuantileRates:
     A value that many samples share is never divided, so groups differ in size where it sits, and
     there may be fewer of them than were asked for.
 
-    Attributes
-    ----------
     lowest, highest : the ends of each group's values, both inside.
     counts : samples in each group.
     positives : their outcomes' sum.
@@ -222,20 +207,14 @@ def quantile_rates(
     Cut k falls where k/n of the samples lie below it, moved to the nearer end of a run of equal
     values, the upper one when both are as near.
 
-    Parameters
-    ----------
     values : (n_samples,) finite; nan where it is missing.
     outcomes : (n_samples,) in [0, 1].
     n : groups asked for, at least 1.
     confidence : coverage of the intervals, between 0 and 1.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 3.3, figure 4: conversion rate by session time and by page
-    views in the hour after the click.
+    Source: Deng et al. (paper 004), section 3.3, figure 4: conversion rate by session time and by
+    page views in the hour after the click.
 
-    Examples
-    --------
     >>> rates = quantile_rates([0, 0, 0, 1, 2, 3], [0, 0, 1, 0, 1, 1], 3)
     >>> rates.lowest, rates.highest, rates.rates.round(3)
     (array([0., 1., 2.]), array([0., 1., 3.]), array([0.333, 0.   , 1.   ]))
@@ -243,7 +222,7 @@ def quantile_rates(
     check_bins(n)
     measured, happened = as_vector("values", values), check_unit_interval("outcomes", outcomes)
     check_equal_lengths(values=measured, outcomes=happened)
-    _check_finite(measured)
+    all_obey("values", measured, ~np.isinf(measured), "must be finite, or nan where missing")
     held = ~np.isnan(measured)
     order = np.argsort(measured[held], kind="stable")
     ordered, positives = measured[held][order], happened[held][order]
@@ -277,10 +256,3 @@ def _starts(ordered: Floats, n: int) -> Integers:
     nearer = np.where(cuts - ends[below] * n < ends[above] * n - cuts, below, above)
     nearest = np.unique(ends[nearer])
     return nearest[nearest < size]
-
-
-def _check_finite(values: Floats) -> None:
-    infinite = np.isinf(values)
-    if infinite.any():
-        first = int(np.argmax(infinite))
-        raise ValueError(f"values[{first}] = {values[first]}: must be finite, or nan where missing")

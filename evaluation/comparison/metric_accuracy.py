@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats, Integers, as_vector
+from calibrators.samples import Floats, Integers, all_obey, as_vector
 from evaluation.metrics.reliability import wilson_interval
 
 
@@ -15,8 +15,6 @@ from evaluation.metrics.reliability import wilson_interval
 class MetricAccuracy:
     """An accuracy and how far it is known.
 
-    Attributes
-    ----------
     value : share of the pairs of runs in which A is the lower, tied pairs by their share.
     standard_error : over draws of the runs, on this one evaluation set; nan where the runs
         cannot tell it: fewer than two of A or of B, or all placed alike (a value of 0 or 1).
@@ -37,8 +35,6 @@ def metric_accuracy(
     With A the better model, it is how often one run of each would rank them rightly. 0.5 is a
     coin. A calibrated metric is worth its name when this is higher for it than for the plain one.
 
-    Parameters
-    ----------
     a : (m_A,) the metric of each run of model A, lower is better; infinite is worst.
     b : (m_B,) the same of model B.
     ties : what a pair of equal values counts, in [0, 1]; 0 is "strictly lower", as printed.
@@ -48,8 +44,6 @@ def metric_accuracy(
     the accuracy varies by several points more. ValueError when a value is nan, an argument out of
     its range, or a shape wrong.
 
-    Notes
-    -----
     O(m log m) by sorting. The standard error is DeLong's: the placement of a run is the share of
     the other model's runs that it beats, and the variance is var(placements of A) / m_A +
     var(placements of B) / m_B. Pairs share runs, so sqrt(value (1 - value) / (m_A m_B)) would be
@@ -61,13 +55,9 @@ def metric_accuracy(
     x bounds the lower end (1 - x the upper) of any value. Where there is no standard error and the
     value is neither 0 nor 1, the interval is Wilson's of m pairs.
 
-    References
-    ----------
-    Fan et al. (paper 000), sections 2 and 5.1, and paper 003. DeLong, DeLong and Clarke-Pearson,
-    Biometrics 44 (1988).
+    Source: Fan et al. (paper 000), sections 2 and 5.1, and paper 003. DeLong, DeLong and
+    Clarke-Pearson, Biometrics 44 (1988).
 
-    Examples
-    --------
     >>> accuracy = metric_accuracy([0.41, 0.42, 0.43, 0.44], [0.43, 0.45, 0.46, 0.47])
     >>> accuracy.value, round(accuracy.standard_error, 4)
     (0.90625, 0.1112)
@@ -131,10 +121,7 @@ def _probability(odds: float) -> float:
 
 def _check(name: str, values: ArrayLike) -> Floats:
     array = as_vector(name, values)
-    unknown = np.isnan(array)
-    if unknown.any():
-        raise ValueError(f"{name}[{int(np.argmax(unknown))}] = nan: every run must have a metric")
-    return array
+    return all_obey(name, array, ~np.isnan(array), "every run must have a metric")
 
 
 def _check_options(ties: float, confidence: float) -> None:

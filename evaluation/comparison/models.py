@@ -57,8 +57,6 @@ _FROM_ALL_ROWS: Final = ("log_loss", "mse", "rig", "pcoc", "cal_1")
 class ComparedModel:
     """A model's scores of the rows held of a log.
 
-    Attributes
-    ----------
     events : the rows.
     scores : (n,) what the model gave them.
     blocks : the block of each row.
@@ -171,8 +169,6 @@ LIFTED: Final = (
 class ModelComparison:
     """What a comparison of two models found.
 
-    Attributes
-    ----------
     models : "A" and "B".
     differences : metric -> its value for A minus its value for B.
     lifts : metric -> by which share A improves on B, positive where A is better.
@@ -228,16 +224,12 @@ def compare_models(
 ) -> ModelComparison:
     """Draw the blocks of the log, both models on the same draws, and see how differences move.
 
-    Parameters
-    ----------
     models : "A" and "B", on the same rows.
     draws : of what sums decide; what takes the rows gets 300 of them at most. 0 for no intervals.
     seed : of the draws.
     progress : called with (draws done, draws in all).
 
-    References
-    ----------
-    See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
+    Source: See `paired_bootstrap`, and `calibrated_losses` for what calibrated losses are.
     """
     metrics = {side: model.metrics for side, model in models.items()}
     drawn = _drawn(models, metrics, draws, seed, progress) if draws else {}

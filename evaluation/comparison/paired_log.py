@@ -5,12 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.backtest.event_table import EventTable
 from evaluation.bootstrap.blocks import Blocks
 from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import sum_at
 
 MOST_ROWS: Final = 10_000_000
 """Rows that are held; of a longer log a sample is."""
@@ -20,8 +19,6 @@ MOST_ROWS: Final = 10_000_000
 class PairedLog:
     """What is known of a log that two models scored.
 
-    Attributes
-    ----------
     events : the rows held, with A's scores: all of them, or a uniform sample.
     scores_b : B's scores of them.
     blocks : the block of each row held.

@@ -29,8 +29,6 @@ LOWER_IS_BETTER: Final = {"log_loss": True, "gc_3": True, "auc": False}
 class Significance:
     """Differences between predictions, each with its interval over draws of blocks.
 
-    Attributes
-    ----------
     differences : (A, B) -> metric -> its value for A minus its value for B.
     blocks : how many blocks were drawn from.
     unit : what a block is, such as "campaign-days".
@@ -66,8 +64,6 @@ def significance(
 
     Draws of GC-3 are centred on its value, see `evaluation.bootstrap.blocks.centred`.
 
-    Parameters
-    ----------
     events : n events.
     predictions : name -> (n,) probabilities.
     scorecards : name -> `scorecard` of these predictions.
@@ -76,9 +72,7 @@ def significance(
     seed : of the draws.
     progress : called with (draws done, draws in all).
 
-    References
-    ----------
-    See `paired_bootstrap`.
+    Source: See `paired_bootstrap`.
     """
     blocks = Blocks.of_campaigns(events.rows, events.hours)
     sums: dict[tuple[str, str], Resampled] = {}

@@ -1,8 +1,8 @@
 """AUC, GAUC (the AUC of each group, averaged) and partial AUC.
 
 They are nan unless there are both positives and negatives. Arguments and errors are those of
-`evaluation.metrics`. `auc` adds up floats, all groups of GAUC share one axis of whole numbers: with
-counts they agree to the last bit, with fractional weights to rounding.
+`evaluation.metrics`. One kernel, `roc_areas`, serves samples, groups and slices of streamed logs:
+the axis of negatives is of whole numbers, so that with counts every pair is counted exactly.
 """
 
 from collections.abc import Hashable, Mapping
@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.samples import Floats, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
 from evaluation.metrics.ranks import Runs, WeightAxis
@@ -30,20 +30,14 @@ def auc(
     Only the ranking matters, so a strictly increasing calibration map leaves it as it is inside
     one campaign.
 
-    Parameters
-    ----------
     where : (n,) booleans, the rows that count; None is all. With the impressions of the mainline
         it is the mainline AUC.
 
     In [0, 1], .5 for a random order. With whole weights the pairs are counted exactly.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score. It calls
-    the AUC of the mainline the most reliable one.
+    Source: Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score. It
+    calls the AUC of the mainline the most reliable one.
 
-    Examples
-    --------
     >>> auc([0.1, 0.3, 0.3, 0.9], [0, 0, 1, 1])
     0.875
     >>> auc([0.1, 0.3, 0.3, 0.9], [0, 0, 1, 1], where=[False, True, True, True])
@@ -60,19 +54,50 @@ def auc(
 def auc_of(predictions: Predictions) -> float:
     """`auc` of checked predictions."""
     samples = predictions.ordered
-    positives = samples.run_positives
-    negatives = samples.runs.weights - positives
-    clicks, others = positives.sum(), negatives.sum()
-    if clicks == 0.0 or others == 0.0:
-        return float("nan")
+    return float(roc_areas(samples.runs, samples.run_positives, 1.0)[0][0])
+
+
+def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
+    """Mean share of a group's positives found while up to `high` of its negatives are let through.
+
+    With high = 1 it is `auc` of each group, else its `partial_auc` from 0 to `high`. A positive
+    that f of the negatives rank above is found for high - f of that range; one that ties with
+    some is found on the way from the first to the last of them.
+
+    runs : the samples of all groups.
+    positives : (r,) weighted outcomes of each run.
+    highs : in (0, 1].
+
+    Returns, for each high, (n_groups,) in [0, 1]; nan unless there are both positives and
+    negatives.
+    """
+    reached = WeightAxis.of(runs.weights - positives, runs.bounds).reached
+    clicked = np.flatnonzero(positives)
+    groups = np.searchsorted(runs.bounds, clicked, side="right") - 1
+    ends = reached[runs.bounds]
+    # Whole numbers until the group's end is off: the axis of all groups is longer than a float.
+    first, last = (ends[groups + 1] - reached[at] for at in (clicked + 1, clicked))
+    clicks, negatives = runs.group_sums(positives), np.diff(ends)
     # The product of two totals can leave the range of floats; powers of 2 keep counts exact.
-    click_exponent, other_exponent = np.frexp(clicks)[1], np.frexp(others)[1]
-    np.ldexp(negatives, -other_exponent, out=negatives)
-    won = np.cumsum(negatives)
-    won -= np.multiply(negatives, 0.5, out=negatives)
-    won *= np.ldexp(positives, -click_exponent)
-    pairs = np.ldexp(clicks, -click_exponent) * np.ldexp(others, -other_exponent)
-    return float(won.sum() / pairs)
+    exponents = np.frexp(clicks)[1]
+    won, pairs = np.ldexp(positives[clicked], -exponents[groups]), np.ldexp(clicks, -exponents)
+    pairs *= negatives
+    areas = []
+    for high in highs:
+        found = won * _found(first, last, high * negatives[groups])
+        area = np.full(len(pairs), np.nan)
+        np.divide(sum_at(groups, found, len(pairs)), high * pairs, out=area, where=pairs > 0.0)
+        areas.append(area)
+    return areas
+
+
+def _found(first: Integers, last: Integers, high: Floats) -> Floats:
+    """For how many of the `high` first negatives a positive is found that has so many above it, and
+    above it or beside it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        on_the_way = np.maximum(high - first, 0.0) ** 2 / (2.0 * (last - first))
+    found = np.where(last <= high, high - 0.5 * (first + last), on_the_way)
+    return np.where(first >= high, 0.0, found)
 
 
 def _check_mask(where: ArrayLike) -> NDArray[np.bool_]:
@@ -89,8 +114,6 @@ AucWeights = Literal["samples", "positives", "equal"]
 class GroupedAuc:
     """GAUC and what it is made of.
 
-    Attributes
-    ----------
     value : GAUC, in [0, 1]; nan when no group is kept.
     groups_kept : groups that count in it: those with both positives and negatives.
     share_left_out : share of the samples, by weight, in the others; nan without samples.
@@ -113,8 +136,6 @@ def gauc(
 ) -> float:
     """Weighted mean of the groups' AUC; see `grouped_auc`, whose `value` this is.
 
-    Examples
-    --------
     >>> gauc([0.1, 0.2, 0.8, 0.9], [0, 1, 1, 0], ["a", "a", "b", "b"])
     0.5
     """
@@ -134,17 +155,11 @@ def grouped_auc(
     Only samples of one group compete in an auction or on a page, so only their order counts. A
     group of one class has no AUC and is in neither sum; the result has its share of the samples.
 
-    Parameters
-    ----------
     weights : w_g: the group's "samples" (their total weight), its "positives", or "equal".
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), section 2.3, after Zhu et al., KDD 2017: groups weighted by
-    impressions or clicks.
+    Source: Liu & Yin, csAUC (paper 002), section 2.3, after Zhu et al., KDD 2017: groups weighted
+    by impressions or clicks.
 
-    Examples
-    --------
     >>> grouped_auc([0.1, 0.2, 0.8, 0.9, 0.5], [0, 1, 1, 0, 1], [7, 7, 8, 8, 9], weights="equal")
     GroupedAuc(value=0.5, groups_kept=2, share_left_out=0.2, per_group={7: 1.0, 8: 0.0})
     """
@@ -156,7 +171,7 @@ def grouped_auc(
     rows = codes.astype(np.int64, copy=False)
     runs = Runs.of(predictions.probabilities, predictions.weights, rows, len(names))
     positives = runs.sums(predictions.positives)
-    values = _aucs(runs, positives)
+    values = roc_areas(runs, positives, 1.0)[0]
     samples = runs.group_sums(runs.weights)
     sizes = {"samples": samples, "positives": runs.group_sums(positives)}
     return GroupedAuc(
@@ -165,23 +180,6 @@ def grouped_auc(
         share_left_out=share_of_undefined(values, samples),
         per_group=defined_by_name(names, values),
     )
-
-
-def _aucs(runs: Runs, positives: Floats) -> Floats:
-    """AUC of each group, shape (n_groups,), from the positives of each run, shape (r,)."""
-    negatives = runs.weights - positives
-    axis, sizes = WeightAxis.of(negatives, runs.bounds), np.diff(runs.bounds)
-    opens = axis.reached[runs.bounds]
-    # Whole numbers until the group's start is off: the axis of all groups is longer than a float.
-    begin = np.repeat(opens[:-1], sizes)
-    beaten = 0.5 * ((axis.reached[:-1] - begin) + (axis.reached[1:] - begin))
-    clicks = runs.group_sums(positives)
-    exponents = np.frexp(clicks)[1]
-    won = runs.group_sums(np.ldexp(positives, np.repeat(-exponents, sizes)) * beaten)
-    pairs = np.ldexp(clicks, -exponents) * np.diff(opens)
-    values = np.full(len(pairs), np.nan)
-    np.divide(won, pairs, out=values, where=pairs > 0.0)
-    return values
 
 
 def partial_auc(
@@ -199,16 +197,10 @@ def partial_auc(
     Between two points of the curve it is interpolated, so samples of one score come in random
     order. Over [0, 1] it is AUC; a random ranking has (low + high) / 2.
 
-    Parameters
-    ----------
     low, high : false positive rates, 0 <= low < high <= 1.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score.
+    Source: Yi et al., KDD 2013 (paper 001), section 3: trapezoids, one ROC point for each score.
 
-    Examples
-    --------
     Nothing but the first positive comes before the negative at .7; the second follows it.
 
     >>> partial_auc([0.9, 0.7, 0.6, 0.4], [1, 0, 1, 0], 0.0, 0.5)
@@ -218,34 +210,8 @@ def partial_auc(
     """
     if not 0.0 <= low < high <= 1.0:
         raise ValueError(f"low = {low}, high = {high}: must be 0 <= low < high <= 1")
-    rates = _roc(Predictions.check(p, y, sample_weight))
-    return float("nan") if rates is None else _area(*rates, low, high) / (high - low)
-
-
-def _roc(predictions: Predictions) -> tuple[Floats, Floats] | None:
-    """False and true positive rates from (0, 0) to (1, 1), shape (r + 1,); None of one class."""
-    samples = predictions.ordered
-    positives = samples.run_positives[::-1]
-    negatives = samples.runs.weights[::-1] - positives
-    if positives.sum() == 0.0 or negatives.sum() == 0.0:
-        return None
-    return _rates(negatives), _rates(positives)
-
-
-def _rates(parts: Floats) -> Floats:
-    reached = np.zeros(len(parts) + 1)
-    np.cumsum(parts, out=reached[1:])
-    reached /= reached[-1]
-    return reached
-
-
-def _area(false_rates: Floats, true_rates: Floats, low: float, high: float) -> float:
-    """Area over [low, high], each trapezoid clipped to it."""
-    crossing = (false_rates[1:] > low) & (false_rates[:-1] < high)
-    crossing &= false_rates[1:] > false_rates[:-1]
-    starts, ends = false_rates[:-1][crossing], false_rates[1:][crossing]
-    first, last = true_rates[:-1][crossing], true_rates[1:][crossing]
-    slopes = (last - first) / (ends - starts)
-    left, right = np.maximum(starts, low), np.minimum(ends, high)
-    heights = first + slopes * ((left + right) / 2.0 - starts)
-    return float(((right - left) * heights).sum())
+    samples = Predictions.check(p, y, sample_weight).ordered
+    areas = [high, low] if low else [high]
+    found = roc_areas(samples.runs, samples.run_positives, *areas)
+    shares = [end * float(area[0]) for end, area in zip(areas, found, strict=True)]
+    return (shares[0] - sum(shares[1:])) / (high - low)

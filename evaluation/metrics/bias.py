@@ -24,21 +24,15 @@ def bias_shift(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = 
     derivative is 0. Positive c: the model predicts too much, and c comes off all its log-odds.
     ValueError when the outcomes are all 0 or all 1, which no finite shift fits.
 
-    Notes
-    -----
     Newton's method on ln(sum q / sum y), with bisection where a step leaves the bracket or does
     not halve. With the rate r of the outcomes, the root lies between the lowest and the highest
     log-odds, each less logit(r): at one end no q is below r, at the other none above. When
     positives are the commoner class, negatives are summed instead, so that the rarer sum is the
     one met to twelve digits.
 
-    References
-    ----------
-    Fan et al. (paper 000), section 3, equation (6), and paper 003, section 3, equation (6), where
-    "c* = min" is argmin; c is subtracted in both.
+    Source: Fan et al. (paper 000), section 3, equation (6), and paper 003, section 3, equation (6),
+    where "c* = min" is argmin; c is subtracted in both.
 
-    Examples
-    --------
     All predictions are 1/2, and a quarter came: the odds fall from 1 to 1/3.
 
     >>> round(bias_shift([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 1]), 6), round(float(np.log(3)), 6)

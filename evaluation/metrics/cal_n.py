@@ -10,10 +10,10 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.samples import Floats, Integers, check_equal_lengths, check_unit_interval
+from calibrators.samples import Floats, Integers, check_equal_lengths, check_unit_interval, sum_at
 from evaluation.metrics.predictions import Predictions, check_weights
 from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import ratio_errors, sum_at, sum_between
+from evaluation.metrics.sums import ratio_errors, sum_between
 
 Empty = Literal["inf", "skip", "merge", "smooth"]
 
@@ -159,8 +159,6 @@ def cal_n(
     0.2 means that a bin is typically 20 % too high or too low. Chance alone keeps even the truth
     from 0: read the value beside `cal_n_floor`. Cal-1 = max(PCOC, 1 / PCOC) - 1.
 
-    Parameters
-    ----------
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`; the
         mean is over the bins that remain.
 
@@ -168,14 +166,10 @@ def cal_n(
     and probabilities of 0 only; nan when there are fewer than n samples (neither rows of positive
     weight nor their total weight reach n) or no bin remains.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 4, equations (4) and (5). Samples of equal probability share
-    their outcome, so the order of rows is of no effect. Example 1 there prints 2.4, which is
+    Source: Deng et al. (paper 004), section 4, equations (4) and (5). Samples of equal probability
+    share their outcome, so the order of rows is of no effect. Example 1 there prints 2.4, which is
     sqrt(2^2 + (4/3)^2); by the definition it is sqrt(5) / 3.
 
-    Examples
-    --------
     Example 1: 10,000 samples at .2 of which 40 % click, 10,000 at .8 of which 60 % do.
 
     >>> round(cal_n([0.2, 0.8], [0.4, 0.6], 2, sample_weight=[10_000, 10_000]), 6)
@@ -233,8 +227,6 @@ def cal_n_floor(
     A model that knew the truth would score this: about sqrt(1 / positives in a bin), .15 at 50.
     A Cal-N near its floor cannot be told from perfect, nor two that differ by less than that.
 
-    Parameters
-    ----------
     rng : source of the draws.
     draws : times the outcomes are drawn, at least 1; those where Cal-N is undefined do not count.
     empty : what becomes of a bin without positives, as in `cal_n`.
@@ -243,8 +235,6 @@ def cal_n_floor(
 
     nan when Cal-N is undefined in every draw.
 
-    Examples
-    --------
     >>> floor = cal_n_floor([0.01, 0.04], 2, rng=np.random.default_rng(7), sample_weight=[5e3, 5e3])
     >>> 0.08 < floor < 0.14
     True

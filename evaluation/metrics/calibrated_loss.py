@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
-from calibrators.samples import Floats, Integers, as_vector, check_equal_lengths
+from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths, sum_at
 from evaluation.metrics.bias import bias_shift_of, both_outcomes, log_odds
 from evaluation.metrics.predictions import Mask, Predictions, check_weights
-from evaluation.metrics.sums import sum_at, weighted_mean
+from evaluation.metrics.sums import weighted_mean
 
 Loss = Literal["log", "quadratic"]
 
@@ -29,8 +29,6 @@ Periods = Sequence[Hashable] | NDArray[Any]
 class CalibratedLoss:
     """A calibrated loss beside the plain one.
 
-    Attributes
-    ----------
     value : loss of the shifted predictions on the rows that the shift was not fitted on.
     plain : loss of the predictions as they are, on the same rows as `value`: compare these two.
     plain_on_all : the plain loss on all rows, those of the bias too, as the papers report it.
@@ -63,8 +61,6 @@ def calibrated_losses(
     y - q is 0 on V. The loss is that of q on R. A small V costs something: about 1 / (2 |V|) on
     the log loss, and the residuals' variance / |V| on the quadratic.
 
-    Parameters
-    ----------
     p, y : (n,) for "log" as in all metrics; for "quadratic" any numbers within 1e150 of 0.
     loss : "log" or "quadratic".
     bias_share : share of the rows in V, between 0 and 1; at least one row, and not all.
@@ -77,14 +73,10 @@ def calibrated_losses(
     Its `value` is nan when V or R has no rows of positive weight. ValueError for "log" when the
     outcomes of V are all 0 or all 1: draw more rows, or name rows that hold both.
 
-    References
-    ----------
-    Fan et al. (paper 000), section 3, Algorithm 1; paper 003, section 3. Both set the calibrated
-    loss on R against the plain one on V and R; on different rows the two differ by chance alone,
-    and more than by calibration, so here `plain` has the rows of `value`.
+    Source: Fan et al. (paper 000), section 3, Algorithm 1; paper 003, section 3. Both set the
+    calibrated loss on R against the plain one on V and R; on different rows the two differ by
+    chance alone, and more than by calibration, so here `plain` has the rows of `value`.
 
-    Examples
-    --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> result = calibrated_losses(p, y, bias_rows=[True] * 4 + [False] * 4)
     >>> round(result.value, 6), round(result.plain, 6), round(result.shift, 6)
@@ -148,8 +140,6 @@ def calibrated_log_loss(
     differ less and two models are told apart with fewer runs. For the same reason it cannot see a
     model that improves calibration itself: print `pcoc` beside it.
 
-    Examples
-    --------
     The bias of the first half, where 1 of 4 came and 2 were predicted, is taken from the second:
 
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
@@ -182,8 +172,6 @@ def calibrated_quadratic_loss(
     The `value` of `calibrated_losses` with loss "quadratic"; all arguments are explained there.
     Made for regression: predictions and outcomes may be any numbers, and nothing is clipped.
 
-    Examples
-    --------
     Every prediction is 2 too high, which the first two rows show:
 
     >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
@@ -233,8 +221,6 @@ def _check_mask(bias_rows: ArrayLike, held: Mask) -> Mask:
 class BiasedLoss:
     """A loss whose predictions may all be off by one shift.
 
-    Attributes
-    ----------
     check : probabilities, outcomes and weights, as they came, to checked predictions.
     fit : the shift with the least loss on some predictions; nan without any.
     losses : the loss of every sample, (n,), after a shift: one for all, or (n,).
@@ -275,12 +261,8 @@ def _check_finite(p: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -
 
 def _moderate(name: str, values: ArrayLike) -> Floats:
     array = as_vector(name, values)
-    moderate = np.abs(array) <= _LARGEST
-    if not moderate.all():
-        first = int(np.argmin(moderate))
-        rule = f"must be finite and within {_LARGEST:g} of 0"
-        raise ValueError(f"{name}[{first}] = {array[first]}: every value {rule}")
-    return array
+    rule = f"every value must be finite and within {_LARGEST:g} of 0"
+    return all_obey(name, array, np.abs(array) <= _LARGEST, rule)
 
 
 def _mean_residual(predictions: Predictions) -> float:
@@ -296,8 +278,6 @@ def _quadratic_losses(predictions: Predictions, shift: float | Floats) -> Floats
 class RollingCalibratedLoss:
     """A rolling calibrated loss beside the plain one, over all scored periods and for each.
 
-    Attributes
-    ----------
     value : mean loss of the shifted predictions over all rows but those of the first period.
     plain : mean loss of the predictions as they are, on the same rows.
     periods : the k scored periods, ascending: all but the first.
@@ -328,20 +308,14 @@ def rolling_calibrated_losses(
     The bias can be fitted on the past only. The first period has none before it and is not scored;
     the period before is the last one that has rows.
 
-    Parameters
-    ----------
     p, y, loss : as in `calibrated_losses`.
     periods : (n,) keys of one kind that can be sorted, such as 201501, "2015-01" or a date.
 
     `value` and `plain` are nan with fewer than two periods. ValueError when periods cannot be
     sorted and, for "log", when the outcomes of one before the last are all 0 or all 1.
 
-    References
-    ----------
-    Paper 003, section 5.5: LSTMs for stock returns, c* of the previous month.
+    Source: Paper 003, section 5.5: LSTMs for stock returns, c* of the previous month.
 
-    Examples
-    --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> result = rolling_calibrated_losses(p, y, [5] * 4 + [6] * 4)
     >>> result.periods, result.shifts.round(6), result.values.round(6), result.plains.round(6)
@@ -376,8 +350,6 @@ def rolling_calibrated_log_loss(
 
     The `value` of `rolling_calibrated_losses` with loss "log", which explains the arguments.
 
-    Examples
-    --------
     >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
     >>> round(rolling_calibrated_log_loss(p, y, ["2015-01"] * 4 + ["2015-02"] * 4), 6)
     0.562335
@@ -392,8 +364,6 @@ def rolling_calibrated_quadratic_loss(
 
     The `value` of `rolling_calibrated_losses` with loss "quadratic", which explains the arguments.
 
-    Examples
-    --------
     >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
     >>> rolling_calibrated_quadratic_loss(p, y, [201501, 201501, 201502, 201502])
     1.0

@@ -21,12 +21,9 @@ def pcoc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
     1 is right on average, 1.3 predicts 30 % more clicks than came, 0.8 a fifth fewer. Infinite
     without positives; nan when neither came nor was predicted, and without samples.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 4. Its later "PCOC(x) = E[Y | X = x] / x" is the inverse.
+    Source: Deng et al. (paper 004), section 4. Its later "PCOC(x) = E[Y | X = x] / x" is the
+    inverse.
 
-    Examples
-    --------
     >>> pcoc([0.25, 0.25, 0.5, 0.5], [0, 1, 0, 0])
     1.5
     """
@@ -44,12 +41,8 @@ def copc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
     1 is right on average, above 1 more clicks came than were predicted. Infinite when clicks came
     and all probabilities are 0; nan when neither came nor was predicted, and without samples.
 
-    References
-    ----------
-    Liu and Yin (paper 002), section 2: "click over predicted click".
+    Source: Liu and Yin (paper 002), section 2: "click over predicted click".
 
-    Examples
-    --------
     >>> copc([0.25, 0.25, 0.5, 0.5], [0, 1, 0, 1])
     1.3333333333333333
     """
@@ -66,12 +59,8 @@ def ropr(
     hides there. Infinite when money came and none was predicted; nan when neither (so too when all
     bids are 0), and without samples.
 
-    References
-    ----------
-    Liu and Yin (paper 002), section 2: "revenue over predicted revenue".
+    Source: Liu and Yin (paper 002), section 2: "revenue over predicted revenue".
 
-    Examples
-    --------
     Half of the predicted clicks came, but they were the dear ones:
 
     >>> ropr([0.5, 0.5, 0.5, 0.5], [0, 0, 0, 1], [1, 1, 1, 3])
@@ -102,12 +91,8 @@ def prediction_error(
     Infinite without positives; nan when neither came nor was predicted, and without samples.
     `score_quantiles` shows where a model is wrong that is right on average.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.5.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.5.
 
-    Examples
-    --------
     >>> prediction_error([0.25, 0.25, 0.5, 0.5], [0, 1, 0, 0])
     0.5
     """

@@ -12,20 +12,17 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.cs_auc_pairs import RevenuePairs, Ties, check_ties
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
 from evaluation.metrics.predictions import Campaigns, PricedPredictions, encode_campaigns
 from evaluation.metrics.ranks import ranking
-from evaluation.metrics.sums import sum_at
 
 
 @dataclass(frozen=True, slots=True)
 class CsAuc:
     """csAUC and what it has to be read beside.
 
-    Attributes
-    ----------
     value : csAUC, in [worst, 1].
     worst : csAUC of the reverse order. A random order has (1 + worst) / 2, not one half.
     tied_share : share, in [0, 1], of what the order decides about (best less worst revenue) that
@@ -65,8 +62,6 @@ def cs_auc(
 
     It is exact, and takes little longer than sorting the scores.
 
-    Parameters
-    ----------
     p : (n,) not their size counts but the order of p * bid: csAUC stays when all bids are
         multiplied by one number, not when the probabilities are recalibrated.
     ties : what a pair of equal scores pays. "definition": the higher worth, as published.
@@ -79,14 +74,10 @@ def cs_auc(
     In [worst, 1], where worst > 0 as soon as two positives have different bids; nan where no pair
     could pay.
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), definition 2.2; its table 3 is reproduced. Its corollary 2.3
-    says pCTR where it must say pCTR * bid: csAUC is 1 if and only if in every pair of unequal
+    Source: Liu & Yin, csAUC (paper 002), definition 2.2; its table 3 is reproduced. Its corollary
+    2.3 says pCTR where it must say pCTR * bid: csAUC is 1 if and only if in every pair of unequal
     worth the worthier has at least the other's score.
 
-    Examples
-    --------
     Clicks worth 100 and 4, and a bid of 8 that no one clicked; the scores are 5, 2 and 4. Of the
     pairs, 100 beats 4, 100 beats 0, and 4 loses to 0: 200 of 204.
 
@@ -109,8 +100,6 @@ def cs_auc_parts(
 ) -> CsAuc:
     """csAUC with that of the worst order and how much lies in ties; see `cs_auc`.
 
-    Examples
-    --------
     >>> cs_auc_parts([0.2, 0.1, 0.4], [1, 1, 0], [2, 4, 1], ties="half")
     CsAuc(value=0.6, worst=0.2, tied_share=1.0)
     """
@@ -137,8 +126,6 @@ CsAucWeights = Literal["samples", "clicks", "pairs", "equal"]
 class GroupedCsAuc:
     """gcsAUC and what it is made of.
 
-    Attributes
-    ----------
     value : gcsAUC; nan when no group is kept.
     groups_kept : groups that count in it: those in which some pair could pay.
     share_left_out : share of the samples, by weight, in the others; nan without samples.
@@ -165,8 +152,6 @@ def gcs_auc(
 ) -> float:
     """Weighted mean of the groups' csAUC; see `grouped_cs_auc`, whose `value` this is.
 
-    Examples
-    --------
     >>> gcs_auc([0.1, 0.2, 0.3, 0.4], [0, 1, 1, 1], [2, 2, 3, 1], ["a", "a", "b", "b"])
     1.0
     """
@@ -194,19 +179,13 @@ def grouped_cs_auc(
     no csAUC and is in neither sum; the result has its share. Unlike AUC, positives of two bids are
     enough.
 
-    Parameters
-    ----------
     weights : w_g: the group's "samples" (their total weight), its "clicks", "pairs" (what its
         pairs pay at best, so that gcsAUC is the ratio of the sums over all groups), or "equal".
         The paper gives none. Its source for GAUC weights by impressions or clicks.
     ties : what a pair of equal scores pays, see `cs_auc`.
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), section 2.3.
+    Source: Liu & Yin, csAUC (paper 002), section 2.3.
 
-    Examples
-    --------
     >>> groups = [7, 7, 8, 8, 9]
     >>> grouped_cs_auc([0.1, 0.2, 0.8, 0.9, 0.5], [0, 1, 1, 0, 1], [1, 1, 2, 2, 5], groups)
     GroupedCsAuc(value=0.5, groups_kept=2, share_left_out=0.2, \
@@ -266,8 +245,6 @@ def bucketed_cs_auc(
     A positive earns the mean bid of its bucket, and scores of one bucket are equal. It is there to
     compare with figures that were made so. `cs_auc` is exact, and not slower.
 
-    Parameters
-    ----------
     bid_buckets, score_buckets : how many, at least 1.
     cut : "quantile": buckets of equal weight, which keep equal values together, and every value
         apart when there are no more than buckets. "min_max": as published, the range from the
@@ -280,15 +257,12 @@ def bucketed_cs_auc(
     In [0, 1]; nan where no pair could pay. It equals `cs_auc` with the same `ties` when no bucket
     has two values.
 
-    References
-    ----------
-    Liu & Yin, csAUC (paper 002), section 3 and algorithm 1, of which these errors are corrected:
-    the sum in the loop over `right` is missing; lines 32 and 33 need `right` in two units; a level
-    earns its number instead of its bid; equal lowest and highest score divide by zero. What it
-    sums over a matrix of levels and buckets follows from the sums of each alone, so there is none.
+    Source: Liu & Yin, csAUC (paper 002), section 3 and algorithm 1, of which these errors are
+    corrected: the sum in the loop over `right` is missing; lines 32 and 33 need `right` in two
+    units; a level earns its number instead of its bid; equal lowest and highest score divide by
+    zero. What it sums over a matrix of levels and buckets follows from the sums of each alone, so
+    there is none.
 
-    Examples
-    --------
     >>> columns = [0.9, 0.2, 0.8, 0.1], [1, 1, 0, 0], [1.0, 4.0, 1.0, 2.0]
     >>> round(bucketed_cs_auc(*columns), 6)
     0.642857

@@ -6,9 +6,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.metrics.ranks import Groups, Runs, ranking
-from evaluation.metrics.sums import sum_at
 
 Ties = Literal["definition", "half", "worst"]
 
@@ -27,8 +26,6 @@ def check_ties(ties: str) -> None:
 class RankedPositions:
     """Where k of n samples stand among all samples of their group, by score.
 
-    Attributes
-    ----------
     rows : (k,) the samples, those of one group and score next to each other.
     above : (k,) weight that scores higher, plus half of the weight that scores the same.
     tied : (k,) weight that scores the same, the sample's own included.
@@ -97,8 +94,6 @@ class RevenueLevels:
 
     Samples that earn nothing are in no level and in the totals only.
 
-    Attributes
-    ----------
     runs : the levels; their `probabilities` are revenues.
     weights : (k,) of the samples.
     totals : (n_groups,) weight of each group, with the samples that earn nothing.
@@ -150,8 +145,6 @@ class RevenuePairs:
     two rankings instead of all pairs. (Sort by revenue with swaps of neighbours: each gains the
     difference of two revenues, puts one pair right, and lowers that sum by the same difference.)
 
-    Attributes
-    ----------
     best : paid when the higher revenue always scores higher; nan where no pair could pay.
     stake : what the order decides about: `best` less what the reverse order pays; nan likewise.
     lost : `best` less what this order pays, a pair of equal scores paying the mean of the two.

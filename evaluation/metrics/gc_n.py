@@ -26,8 +26,6 @@ Weights = Literal["samples", "positives"] | Mapping[Hashable, float]
 class GroupedCalN:
     """GC-N and what it is made of.
 
-    Attributes
-    ----------
     value : GC-N; nan when no campaign is kept.
     campaigns_kept : campaigns that count in it.
     share_left_out : share of the samples, by weight, in campaigns that do not; nan without samples.
@@ -53,8 +51,6 @@ def gc_n(
 ) -> float:
     """Weighted mean of the campaigns' Cal-N; see `grouped_cal_n`, whose `value` this is.
 
-    Examples
-    --------
     >>> campaigns = ["a", "a", "b"]
     >>> weights = [50, 50, 300]
     >>> round(gc_n([0.2, 0.6, 0.5], [0.4, 0.6, 0.5], campaigns, 2, sample_weight=weights), 6)
@@ -80,8 +76,6 @@ def grouped_cal_n(
     A thin campaign's Cal-N is the noise of its few clicks, and one bin without any would make the
     average infinite, so such campaigns are left out; the result has their share of the samples.
 
-    Parameters
-    ----------
     n : number of bins of each campaign, at least 1.
     empty : what becomes of a bin without positives, see `evaluation.metrics.cal_n.bin_errors`.
     min_positives : a campaign with fewer is left out; 5 n unless given. One whose Cal-N is
@@ -89,13 +83,9 @@ def grouped_cal_n(
     weights : w_j: the campaign's "samples" (their total weight), its "positives", or a number for
         each campaign.
 
-    References
-    ----------
-    Deng et al. (paper 004), section 4, equation (6). With n = 1 it is the weighted mean of
+    Source: Deng et al. (paper 004), section 4, equation (6). With n = 1 it is the weighted mean of
     max(PCOC, 1 / PCOC) - 1, not PCOC as stated there.
 
-    Examples
-    --------
     >>> grouped_cal_n([0.2, 0.5], [0.25, 0.1], ["a", "b"], 1, sample_weight=[100, 20])
     GroupedCalN(value=0.25, campaigns_kept=1, share_left_out=0.16666666666666666, \
 per_campaign={'a': 0.25})
@@ -145,8 +135,6 @@ class CampaignErrors:
 class CampaignRuns:
     """Samples sorted by campaign and probability, once for every N that is asked for.
 
-    Attributes
-    ----------
     names : the campaigns.
     runs : the samples, a group for each campaign.
     run_positives : weighted outcomes of each run, (r,).

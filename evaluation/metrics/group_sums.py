@@ -17,8 +17,6 @@ class GroupSums:
 
     The metrics are those of the functions of that name in `evaluation`, (groups,) each.
 
-    Attributes
-    ----------
     weights : of the weights.
     positives : of weight times outcome.
     expected : of weight times probability.

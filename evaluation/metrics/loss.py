@@ -25,12 +25,8 @@ def log_loss(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = No
     In nats a sample; lower is better, and the true probabilities have the lowest expectation of
     all. Its size depends on the click rate, so compare it only on the same samples.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 3.
+    Source: Yi et al., KDD 2013 (paper 001), section 3.
 
-    Examples
-    --------
     >>> round(log_loss([0.5, 0.8], [0, 1]), 6)
     0.458145
     """
@@ -87,12 +83,9 @@ def rig(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
     depends on the data as much as on the model (`rate_slices`), so compare models on the same
     samples only.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.2; its equation (2) omits the mean over the samples.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.2; its equation (2) omits the mean over the
+    samples.
 
-    Examples
-    --------
     >>> round(rig([0.1, 0.2, 0.6, 0.7], [0, 0, 1, 1]), 6)
     0.568633
     >>> rig([0.5, 0.5, 0.5, 0.5], [0, 0, 1, 1])
@@ -118,12 +111,8 @@ def mse(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
     nearly all of it is the noise of the clicks, which no model can remove: `nmse` sets it against
     that. A fraction y gives y (1 - p)^2 + (1 - y) p^2, so that bins give what their samples would.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.3.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.3.
 
-    Examples
-    --------
     >>> round(mse([0.5, 0.8], [0, 1]), 6)
     0.145
     """
@@ -141,12 +130,8 @@ def nmse(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) 
     1 is no better than the click rate, below is better, above is worse. With few clicks even good
     models stay close to 1: 0.987 in Table 2 of the paper.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.3.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.3.
 
-    Examples
-    --------
     >>> round(nmse([0.1, 0.2, 0.6, 0.7], [0, 0, 1, 1]), 6)
     0.3
     >>> nmse([0.5, 0.5, 0.5, 0.5], [0, 0, 1, 1])
@@ -169,12 +154,8 @@ def mae(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
     because the paper calls it one of the most reliable metrics; `mse` and `log_loss` are proper. A
     fraction y gives y (1 - p) + (1 - y) p.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 4.4.
+    Source: Yi et al., KDD 2013 (paper 001), section 4.4.
 
-    Examples
-    --------
     Calibrated, and yet worse than to predict nothing:
 
     >>> round(mae([0.2] * 5, [0, 0, 0, 0, 1]), 6), round(mae([0.0] * 5, [0, 0, 0, 0, 1]), 6)

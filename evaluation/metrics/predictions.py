@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     check_equal_lengths,
     check_finite_sum,
     check_not_negative,
@@ -125,7 +126,9 @@ class PricedPredictions:
         Raises ValueError that names the first offending value.
         """
         predictions = Predictions.check(p, y, sample_weight)
-        _check_classes(predictions.outcomes)
+        y = predictions.outcomes
+        whole = (y == 0.0) | (y == 1.0)
+        all_obey("outcomes", y, whole, "every value must be 0 or 1, a click or none")
         checked = check_not_negative("bids", bids)
         check_equal_lengths(probabilities=predictions.probabilities, bids=checked)
         return cls(predictions, checked)
@@ -144,15 +147,6 @@ class PricedPredictions:
     def weights(self) -> Floats:
         """Of the samples, shape (n,)."""
         return self.predictions.weights
-
-
-def _check_classes(outcomes: Floats) -> None:
-    whole = (outcomes == 0.0) | (outcomes == 1.0)
-    if not whole.all():
-        first = int(np.argmin(whole))
-        raise ValueError(
-            f"outcomes[{first}] = {outcomes[first]}: every value must be 0 or 1, a click or none"
-        )
 
 
 Campaigns = Sequence[Hashable] | NDArray[Any]

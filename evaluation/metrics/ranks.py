@@ -24,8 +24,6 @@ class WeightAxis:
     the finest with which all groups fit on one axis of 64 bits. 10,000 groups leave each at least
     2 ** 46 ticks. Whole-number weights are exact up to there, others rounded by half a tick.
 
-    Attributes
-    ----------
     reached : (r + 1,) ticks before each run, and in all.
     exponents : (n_groups,) binary digits of a sample behind the point.
     """
@@ -55,8 +53,6 @@ class Runs:
     A calibration map has flat stretches, so many samples share a probability; no metric may
     depend on which of them a file lists first. Rows without weight are left out.
 
-    Attributes
-    ----------
     order : (k,) the rows as sorted; a slice of all when they came so, which spares every copy.
     starts : (r,) where each run begins among the sorted rows; None when each row is a run.
     bounds : (n_groups + 1,) the runs of group g are bounds[g]:bounds[g + 1].

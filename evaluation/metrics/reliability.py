@@ -11,28 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats, Integers, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
 from evaluation.metrics.loss import click_entropy, sample_losses
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
-from evaluation.metrics.sums import quotients, sum_at
+from evaluation.metrics.sums import quotients
 
 
 def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Lower and upper ends of each rate's interval.
 
-    Parameters
-    ----------
     rates : (n,) observed shares in [0, 1].
     weights : (n,) numbers of samples that each was observed on, above 0.
     confidence : coverage of the intervals, between 0 and 1.
 
-    References
-    ----------
-    Wilson, Journal of the American Statistical Association 22 (1927).
+    Source: Wilson, Journal of the American Statistical Association 22 (1927).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> lower, upper = wilson_interval(np.array([0.2]), np.array([100.0]), 0.95)
     >>> lower.round(4), upper.round(4)
@@ -54,8 +48,6 @@ class ReliabilityDiagram:
     To read it, plot `rates` over `probabilities`: a point below the diagonal was predicted too
     high. A diagonal inside [`lower`, `upper`] is within chance.
 
-    Attributes
-    ----------
     probabilities : mean probability of each bin.
     rates : mean outcome of each bin.
     weights : samples in each bin, or their weight.
@@ -79,16 +71,10 @@ def reliability_diagram(
 ) -> ReliabilityDiagram:
     """The diagram over n bins of equal frequency, the same bins that `cal_n` uses.
 
-    Parameters
-    ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
 
-    References
-    ----------
-    Wilson, Journal of the American Statistical Association 22 (1927), for the intervals.
+    Source: Wilson, Journal of the American Statistical Association 22 (1927), for the intervals.
 
-    Examples
-    --------
     >>> diagram = reliability_diagram([0.1, 0.3], [0.2, 0.25], 2, sample_weight=[100, 100])
     >>> diagram.probabilities, diagram.rates, diagram.lower.round(3), diagram.upper.round(3)
     (array([0.1, 0.3]), array([0.2 , 0.25]), array([0.133, 0.175]), array([0.289, 0.343]))
@@ -118,8 +104,6 @@ def _bin_sums(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
 class ScoreQuantiles:
     """Bins of equal frequency, (k,) each, lowest probability first.
 
-    Attributes
-    ----------
     weights : samples in each bin, or their weight.
     probabilities : mean probability of each bin.
     rates : mean outcome of each bin.
@@ -154,21 +138,14 @@ def score_quantiles(
     the whole hardly see it. An error is beyond chance when the bin's `probabilities` is outside
     [`lower`, `upper`].
 
-    Parameters
-    ----------
     n : number of bins, at least 1; with fewer samples there is one bin for each of them.
 
-    Notes
-    -----
     The bins are those of `cal_n`: a run of equal probabilities that a cut passes through gives
     each side its share of weight, outcome and loss.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 6, figures 3 (log loss) and 4 (prediction error).
+    Source: Yi et al., KDD 2013 (paper 001), section 6, figures 3 (log loss) and 4 (prediction
+    error).
 
-    Examples
-    --------
     Too high by half where scores are low, right where they are high:
 
     >>> result = score_quantiles([0.03, 0.5], [0.02, 0.5], 2, sample_weight=[1000, 1000])
@@ -206,8 +183,6 @@ def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
 class RateSlices:
     """Slices of the data, k of them, lowest click rate first.
 
-    Attributes
-    ----------
     names : the k slices.
     weights : (k,) samples in each, or their weight.
     rates : (k,) mean outcome of each: its click rate.
@@ -239,17 +214,11 @@ def rate_slices(
     moves it is highest where the prediction error is 0 and falls on both sides. So never compare
     RIG, or AUC, across data sets.
 
-    Parameters
-    ----------
     slices : (n,) the slice of each sample: any hashable keys, such as campaign, position or hour.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the click
-    rate rises; that depends on how the rate moves.
+    Source: Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the
+    click rate rises; that depends on how the rate moves.
 
-    Examples
-    --------
     >>> result = rate_slices([0.1, 0.3, 0.2, 0.6], [0, 1, 0.1, 0.3], ["a", "a", "b", "b"])
     >>> result.names, result.rates, result.prediction_errors.round(3), result.rigs.round(3)
     (('b', 'a'), array([0.2, 0.5]), array([ 1. , -0.6]), array([-0.155,  0.056]))

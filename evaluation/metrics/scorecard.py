@@ -21,8 +21,6 @@ def scorecard(
     number is nan. GC-N has its defaults: how many samples that leaves out,
     `grouped_cal_n(...).share_left_out` says. Arguments and errors: `evaluation.metrics`.
 
-    Examples
-    --------
     >>> row = scorecard([0.2, 0.8], [0.4, 0.6], ["a", "a"], sample_weight=[10_000, 10_000])
     >>> {name: round(value, 3) for name, value in row.items()}
     {'n': 20000.0, 'positives': 10000.0, 'pcoc': 1.0, 'log_loss': 0.778, 'auc': 0.6, \

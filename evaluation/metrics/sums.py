@@ -1,16 +1,8 @@
 """Sums by place and by span, and ratios of sums with one rule for what is over 0."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
-
-
-def sum_at(places: NDArray[np.integer[Any]], values: Floats, length: int) -> Floats:
-    """Sum of the values at each place 0..length-1, shape (length,); both arguments (n,)."""
-    return np.bincount(places, values, length).astype(np.float64, copy=False)
 
 
 def sum_between(values: Floats, starts: Integers, ends: Integers) -> Floats:

@@ -7,14 +7,13 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, logit
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, Rows
 from evaluation.simulation.parts import (
     SPREAD,
     START,
     arrivals,
     campaign_names,
-    check_rules,
     day_cycle,
     outcomes_of,
     swings,
@@ -48,8 +47,6 @@ class Platform:
 
     Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
 
-    Parameters
-    ----------
     campaigns : how many, at least 1; the first has the most traffic.
     impressions_per_hour : expected at an average hour when all campaigns run, above 0.
     ctr : click rate of a typical campaign, between 0 and 1; they differ by a factor of two or so.
@@ -57,13 +54,8 @@ class Platform:
     drift : size of the swings; 0 keeps every miscalibration as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    Examples
-    --------
     >>> hour = Platform(campaigns=3, impressions_per_hour=1_000, seed=1).hour(5)
     >>> hour.events.campaigns, len(hour.truth) == len(hour.events)
     (('campaign-1', 'campaign-2', 'campaign-3'), True)

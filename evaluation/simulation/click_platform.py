@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
-from calibrators.samples import Floats
+from calibrators.samples import Floats, check_rules
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
 from evaluation.simulation.parts import (
@@ -16,7 +16,6 @@ from evaluation.simulation.parts import (
     START,
     arrivals,
     campaign_names,
-    check_rules,
     day_cycle,
     swings,
     times_in,
@@ -142,8 +141,6 @@ class ClickPlatform:
 
     Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
 
-    Parameters
-    ----------
     campaigns : how many, at least 1; the first has the most traffic.
     clicks_per_hour : expected at an average hour, above 0.
     cvr : conversion rate of a typical campaign, between 0 and 1.
@@ -151,13 +148,8 @@ class ClickPlatform:
     drift : size of the swings; 0 keeps everything as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    Examples
-    --------
     >>> stream = ClickPlatform(campaigns=3, clicks_per_hour=1_000, seed=1).hour(5).stream
     >>> stream.clicks.campaigns, len(stream.delay) == len(stream)
     (('campaign-1', 'campaign-2', 'campaign-3'), True)

@@ -12,14 +12,6 @@ START = 1_735_689_600.0
 """Epoch seconds at which hour 0 begins unless said: 2025-01-01, midnight UTC."""
 
 
-def check_rules(platform: object, **rules: tuple[bool, str]) -> None:
-    """Raises ValueError for the first parameter, by name, that breaks its rule: whether it holds,
-    and the rule in words."""
-    for name, (holds, rule) in rules.items():
-        if not holds:
-            raise ValueError(f"{name} = {getattr(platform, name)}: must be {rule}")
-
-
 def campaign_names(campaigns: int) -> tuple[str, ...]:
     """The campaigns' names, padded so that they sort by number."""
     width = len(str(campaigns))

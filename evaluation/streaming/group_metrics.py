@@ -1,8 +1,7 @@
 """The metrics of all slices of one grouping, from its sums and its sorted cells of scores.
 
-Three kernels differ from those of samples because a log may be too long for them, and recorded
-results hold to their last digits: areas under the ROC curve look at runs with positives only, the
-floor under Cal-N draws the positives of bins and not of samples, and means weight by shares.
+Two kernels differ from those of samples because a log may be too long for them: the floor under
+Cal-N draws the positives of bins and not of samples, and means weight by shares.
 """
 
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+from evaluation.metrics.auc import roc_areas
 from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, cal_n_of_bins
 from evaluation.metrics.cs_auc_pairs import RevenuePairs
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined, share_of_undefined
@@ -29,8 +29,6 @@ _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 class GroupCalibration:
     """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
 
-    Attributes
-    ----------
     values : Cal-N of the probabilities.
     floors : mean Cal-N of the probabilities if they were the truth, over draws of the outcomes.
     samples : weight of each slice.
@@ -159,62 +157,6 @@ def pcoc_interval(
     return np.where(held, ends[0], np.nan), np.where(held, ends[1], np.nan)
 
 
-def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
-    """Mean share of a slice's positives found while up to `high` of its negatives are let through.
-
-    With high = 1 it is `auc` of each slice, else its `partial_auc` from 0 to `high`. A positive
-    that f of the negatives rank above is found for high - f of that range; one that ties with
-    some is found on the way from the first to the last of them.
-
-    Parameters
-    ----------
-    runs : the samples of all slices.
-    positives : (r,) weighted outcomes of each run.
-    highs : in (0, 1].
-
-    Returns
-    -------
-    For each high, (slices,) in [0, 1]; nan unless there are both positives and negatives.
-    """
-    clicked = np.flatnonzero(positives)
-    slices = np.searchsorted(runs.bounds, clicked, side="right") - 1
-    won = positives[clicked]
-    first, last, others = _rivals(runs, positives, clicked, slices)
-    clicks = np.bincount(slices, won, len(others))
-    areas = []
-    for high in highs:
-        found = np.bincount(slices, won * _found(first, last, high), len(others))
-        with np.errstate(invalid="ignore"):
-            share = found / clicks / high
-        areas.append(np.where((clicks > 0.0) & (others > 0.0), share, np.nan))
-    return areas
-
-
-def _rivals(
-    runs: Runs, positives: Floats, clicked: Integers, slices: Integers
-) -> tuple[Floats, Floats, Floats]:
-    """Share of the negatives above each run with positives, and above or at it; and the negatives
-    of each slice."""
-    negatives = runs.weights - positives
-    totals = runs.group_sums(negatives)
-    own = negatives[clicked]
-    # Over all slices, and then less what the slices before have: weights are whole numbers.
-    reached = np.cumsum(negatives, out=negatives)
-    before = np.concatenate((np.zeros(1), reached))[runs.bounds[:-1]]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        first = 1.0 - (reached[clicked] - before[slices]) / totals[slices]
-        first = np.clip(first, 0.0, 1.0)
-        return first, first + own / totals[slices], totals
-
-
-def _found(first: Floats, last: Floats, high: float) -> Floats:
-    """For how much of the range from 0 to `high` a positive is found."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        on_the_way = np.maximum(high - first, 0.0) ** 2 / (2.0 * (last - first))
-    found = np.where(last <= high, high - (first + last) / 2.0, on_the_way)
-    return np.where(first >= high, 0.0, found)
-
-
 BINS = (3, 4, 5)
 TOP_OF_RANKING = 0.1
 """Partial AUC is over false positive rates from 0 to this."""
@@ -224,8 +166,6 @@ TOP_OF_RANKING = 0.1
 class GroupMetrics:
     """What is measured of each slice.
 
-    Attributes
-    ----------
     columns : the metrics, (slices,) each, by the names they have in JSON; nan where undefined.
     calibration : Cal-N of the slices that have enough positives, for each N.
     cells_per_octave : score cells from a score to its double; None when every score is exact.

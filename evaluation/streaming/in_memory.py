@@ -6,8 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
-from evaluation.metrics.sums import sum_at
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.streaming.rows import (
     ALL_BITS,
     LEFT_OUT,
@@ -28,8 +27,6 @@ _FIRST, _STEP = 28, 3
 class PositivesByRevenue:
     """Positives sorted by slice, revenue score and bid, of shape (r,) each.
 
-    Attributes
-    ----------
     slices : code of the slice of each row, at least 0.
     revenues : the rank basis, probability times bid.
     bids : what the click pays.
@@ -107,8 +104,6 @@ def _means(
 class RevenueRows:
     """Samples with 0 or 1 as outcome, sorted by slice and rank basis, of shape (r,) each.
 
-    Attributes
-    ----------
     slices : code of the slice of each row, at least 0.
     revenues : the rank basis, probability times bid.
     bids : what the click pays; those of negatives do not matter.

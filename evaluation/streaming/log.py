@@ -49,8 +49,6 @@ class RevenueTable:
 class RowLimits:
     """How much of a log stays in memory.
 
-    Attributes
-    ----------
     rows : rows that stay as they came; a log of no more is measured exactly.
     later_rows : rows at a time once there were more, beside the tables.
     table_rows : rows of each table of each grouping.
@@ -170,8 +168,6 @@ OVERALL = "overall"
 class Groupings:
     """The groupings of a log and their numbers of slices.
 
-    Attributes
-    ----------
     sizes : the number of slices of each grouping; `OVERALL`, with one slice, is always there.
     campaigns : the grouping that GC-N averages over, or None.
     groups : the grouping that GAUC and gcsAUC average over, or None.

@@ -89,8 +89,6 @@ _DRAWN_ROWS = 500_000
 class LogMetrics:
     """What is measured of a log.
 
-    Attributes
-    ----------
     overall : metrics of all rows, by the names they have in JSON; nan where undefined.
     groupings : the metrics of the slices of every grouping.
     quantiles : errors by score quantile.

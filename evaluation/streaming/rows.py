@@ -11,10 +11,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
-from evaluation.metrics.sums import sum_at
 
 SliceCodes = NDArray[np.integer[Any]]
 LEFT_OUT = -1
@@ -27,8 +26,6 @@ def slice_order(slices: SliceCodes) -> tuple[Integers | slice, SliceCodes]:
     Rows whose slice is -1 are left out. All rows that are sorted already are not copied. There
     are fewer than 2 ** 31 rows.
 
-    Examples
-    --------
     >>> rows, slices = slice_order(np.array([2, 0, -1, 2, 0], np.int32))
     >>> rows.tolist(), slices.tolist()
     ([1, 4, 0, 3], [0, 0, 2, 2])
@@ -79,8 +76,6 @@ def score_cells(scores: Floats, dropped: int) -> Integers:
     The scores are finite and at least 0 (and not -0.0); cells ascend with them. An octave, from x
     to 2 x, has 2 ** (52 - dropped) cells.
 
-    Examples
-    --------
     >>> score_cells(np.array([0.5, 0.5000001, 0.75, 1.0]), 51).tolist()
     [2044, 2044, 2045, 2046]
     """
@@ -125,8 +120,6 @@ class CellRows:
     for the samples without loss as long as no digit of a score is dropped. With `dropped` digits,
     samples whose scores share a cell stand together at their mean score.
 
-    Attributes
-    ----------
     slices : code of the slice of each row, at least 0.
     scores : finite, at least 0.
     positives : sum of the outcomes of each row.
@@ -230,8 +223,6 @@ class CellRows:
 class LogBatch:
     """Rows of a log; columns of shape (n,).
 
-    Attributes
-    ----------
     scores, outcomes : in [0, 1]; the caller has checked them.
     bids : finite and at least 0, or None where the log has none.
     slices : for each grouping, the code of the slice that a row belongs to, or -1 for none; None
@@ -259,8 +250,6 @@ class Sums(GroupSums):
 
     A fractional outcome y is y of a click and 1 - y of none, in `squares` too.
 
-    Attributes
-    ----------
     distances : of absolute errors.
     bids, revenue, expected_revenue : of bids, of outcome times bid and of probability times bid.
     """

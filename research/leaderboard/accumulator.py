@@ -10,10 +10,9 @@ from typing import Final, cast
 
 import numpy as np
 
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation import Blocks, EventTable, grouped_cal_n
 from evaluation.metrics.loss import sample_losses
-from evaluation.metrics.sums import sum_at
 from research.leaderboard.results import MethodSums, SeedResults
 
 BINS: Final = 3

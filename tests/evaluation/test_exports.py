@@ -38,12 +38,12 @@ def test_a_docstring_begins_with_one_sentence():
 
 
 def test_every_function_names_its_source():
-    """A section "References", its own or that of a public function that it points to."""
+    """A paragraph "Source:", its own or that of a public function that it points to."""
     for name in FUNCTIONS:
         explained_by = [other for other in FUNCTIONS if f"`{other}" in docstring(name)]
         texts = map(docstring, [name, *explained_by])
 
-        assert any("References\n---" in text for text in texts), name
+        assert any("\nSource: " in text for text in texts), name
 
 
 def test_every_function_has_an_example():

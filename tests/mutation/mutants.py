@@ -239,8 +239,8 @@ _POOLED = (
     ),
     Mutant(
         "window-mass-on-one-knot",
-        "sums_by(before + 1, block.predicted * after, knots.count)",
-        "sums_by(before, block.predicted * after, knots.count)",
+        "sum_at(before + 1, block.predicted * after, knots.count)",
+        "sum_at(before, block.predicted * after, knots.count)",
         "**/test_pooled_shape.py **/test_pooled_blocks.py **/test_pooled_method.py",
     ),
     Mutant(
@@ -446,8 +446,8 @@ _EVALUATION = (
     ),
     Mutant(
         "auc-ties-lose",
-        "won -= np.multiply(negatives, 0.5, out=negatives)",
-        "won -= negatives",
+        "high - 0.5 * (first + last)",
+        "high - last",
         "**/test_auc.py",
     ),
     Mutant(

@@ -50,7 +50,7 @@ def charts(page: Page) -> list[str]:
 
 
 def test_a_page_has_charts_by_score_by_hour_and_by_value() -> None:
-    page = evaluate_page(log(), "footer")
+    page = evaluate_page(log())
 
     titles = [section.title for section in page.sections]
     assert titles == ["By score", "By hour", "By campaign", "By device", "All metrics"]
@@ -66,7 +66,7 @@ def test_a_page_has_charts_by_score_by_hour_and_by_value() -> None:
 
 def test_cs_auc_stands_beside_auc_where_there_are_bids() -> None:
     for bids in (True, False):
-        page = evaluate_page(log(bids=bids), "")
+        page = evaluate_page(log(bids=bids))
         ranking = next(
             part
             for section in page.sections
@@ -80,13 +80,13 @@ def test_cs_auc_stands_beside_auc_where_there_are_bids() -> None:
 
 
 def test_one_campaign_and_one_hour_need_no_section() -> None:
-    page = evaluate_page(log(campaigns=1, hours=1), "")
+    page = evaluate_page(log(campaigns=1, hours=1))
 
     assert [section.title for section in page.sections] == ["By score", "By device", "All metrics"]
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:
-    page = evaluate_page(log(campaigns=250), "")
+    page = evaluate_page(log(campaigns=250))
 
     table = page.sections[2].parts[-1]
     assert len(table.rows) == 200  # type: ignore[union-attr]
@@ -101,7 +101,7 @@ def test_promises_that_come_true_are_said_to() -> None:
     assert said[1].startswith("By score, fifths of the rows show no more error than chance: ")
     assert said[2].startswith("The scores take away ")
     assert all("no more than would be if all were right" in text for text in said[3:])
-    assert evaluate_page(right, "").tiles[0].good
+    assert evaluate_page(right).tiles[0].good
 
 
 def test_promises_that_do_not_come_true_are_said_not_to() -> None:
@@ -112,7 +112,7 @@ def test_promises_that_do_not_come_true_are_said_not_to() -> None:
     assert "too many positives are promised: PCOC 1." in said[0]
     assert "chance explains" in said[1]
     assert said[3].startswith("1 of 5 campaigns are off by more than chance; c0 most: at least ")
-    assert evaluate_page(wrong, "").tiles[0].good is False
+    assert evaluate_page(wrong).tiles[0].good is False
 
 
 def test_a_log_without_positives_is_said_to_have_none() -> None:
@@ -121,7 +121,7 @@ def test_a_log_without_positives_is_said_to_have_none() -> None:
     assert conclusions(none)[0].startswith("No positive came, and ")
     assert conclusions(none)[1].startswith("0 of 5 campaigns")
     assert "0 positives (0 %)" in summary(none)
-    assert evaluate_page(none, "").tiles[0].value == "∞"
+    assert evaluate_page(none).tiles[0].value == "∞"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.console import note, numbers_table, print_json, print_line, print_table
-from app.cli.measure_logs import ArmColumnOptions
+from app.cli.measure_logs import AbTestOptions, ArmColumnOptions
 from app.datasets.ab_test import AbColumns, AbTestLog, read_ab_test
 from app.errors import CommandError
 from app.results.formatting import shown
@@ -37,23 +37,16 @@ _METRICS = {
 }
 
 
-def run_ab_test(
-    path: Path,
-    control: str,
-    split: Sequence[str],
-    columns: ArmColumnOptions,
-    *,
-    as_json: bool,
-) -> None:
+def run_ab_test(path: Path, given: AbTestOptions, columns: ArmColumnOptions) -> None:
     """Analyse the log of a test, and print what came of it."""
-    shares = _shares(split)
+    shares = _shares(given.split or ())
     log = read_ab_test(path, AbColumns(**asdict(columns)))
-    found = log.analysed(control, shares)
+    found = log.analysed(given.control, shares)
     names: dict[Hashable, str] = dict(enumerate(log.arms))
-    if as_json:
+    if given.json:
         print_json(_document(found, names))
         return
-    _show(found, names, f"{path.name}: arms against {control}")
+    _show(found, names, f"{path.name}: arms against {given.control}")
     note(f"\n{HOW_TO_READ}")
     _note_what_is_missing(log)
 

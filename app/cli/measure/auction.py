@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from app.datasets.auctions import (
     read_auction_log,
     write_log,
 )
-from app.errors import Advance, CommandError, typed_command
+from app.errors import Advance, CommandError
 from app.reports.auction import auction_page
-from app.reports.page import check_report, how_made, write_page
+from app.reports.page import check_report, write_page
 from app.results.auction import (
     HOW_TO_READ,
     SWEPT,
@@ -73,7 +72,7 @@ def run_auction(
         log = read_auction_log(path, AuctionColumns(**asdict(columns)), _layout(how))
         findings = run.run(log, path.name, None, quiet=as_json)
     if report is not None:
-        write_page(auction_page(findings, how_made(typed_command(), datetime.now(UTC))), report)
+        write_page(auction_page(findings), report)
     if as_json:
         print_json(findings_json(findings))
         return
@@ -158,12 +157,11 @@ class AuctionRun:
         )
 
     def _point(self, simulator: Simulator, in_force: Floats) -> OperatingPoint:
-        if self.how.mainline_reserve is not None:
-            return OperatingPoint(
-                self.how.alpha, self.how.reserve or 0.0, self.how.mainline_reserve
-            )
-        log = simulator.log
-        return point_in_force(log, log.ranking(in_force, self.how.alpha), reserve=self.how.reserve)
+        log, how = simulator.log, self.how
+        ranking = log.ranking(in_force, how.alpha)
+        return point_in_force(
+            log, ranking, reserve=how.reserve, mainline_reserve=how.mainline_reserve
+        )
 
     def _swept(
         self, comparison: AuctionComparison, models: Mapping[str, Floats], advance: Advance

@@ -139,8 +139,6 @@ def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> d
 class LogBacktest:
     """How a log is backtested and its calibrators are compared.
 
-    Attributes
-    ----------
     settings : of the service whose refits are repeated.
     calibrators : by name.
     raw_samples : whether maps are fitted on every single row.

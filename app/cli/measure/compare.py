@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ from app.cli.measure_logs import CompareOptions, PairedColumnOptions
 from app.datasets.impressions import LogColumns
 from app.datasets.paired_logs import SideFile, joined_batches, paired_batches
 from app.datasets.tables import delimiter_of
-from app.errors import CommandError, typed_command
+from app.errors import CommandError
 from app.reports.comparison import compare_page, runs_page
-from app.reports.page import check_report, how_made, write_page
+from app.reports.page import check_report, write_page
 from app.results.comparison import (
     HOW_TO_READ,
     HOW_TO_READ_RUNS,
@@ -73,8 +72,7 @@ def run_compare(
 def _report(compared: Compared, given: CompareOptions) -> None:
     conclusion = compare_conclusion(compared)
     if given.report is not None:
-        footer = how_made(typed_command(), datetime.now(UTC))
-        write_page(compare_page(compared, conclusion, footer), given.report)
+        write_page(compare_page(compared, conclusion), given.report)
     if given.json:
         print_json(comparison_json(compared, conclusion))
         return
@@ -87,7 +85,7 @@ def _report(compared: Compared, given: CompareOptions) -> None:
 
 def _report_runs(compared: ComparedRuns, given: CompareOptions) -> None:
     if given.report is not None:
-        write_page(runs_page(compared, how_made(typed_command(), datetime.now(UTC))), given.report)
+        write_page(runs_page(compared), given.report)
     if given.json:
         print_json(runs_json(compared))
         return
@@ -185,8 +183,6 @@ def runs_json(compared: ComparedRuns) -> dict[str, Any]:
 class CompareRun:
     """How two models are compared.
 
-    Attributes
-    ----------
     columns : of both logs; the score is named by `scores`.
     scores : score column of A and of B.
     id : column that rows are joined by; None where they stand in the same order.

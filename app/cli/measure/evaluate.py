@@ -28,9 +28,9 @@ from app.cli.options import LogColumnOptions
 from app.datasets.evaluation_log import HOURS, MAINLINE, BatchReader, EvaluateColumns, column_cut
 from app.datasets.impressions import LogColumns, LogFile, RawBatch
 from app.datasets.tables import no_rows
-from app.errors import CommandError, typed_command
+from app.errors import CommandError
 from app.reports.evaluation import evaluate_page
-from app.reports.page import check_report, how_made, write_page
+from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
 from app.results.formatting import shortened, shown
@@ -55,7 +55,7 @@ def run_evaluate(path: Path, given: EvaluateOptions, columns: LogColumnOptions) 
     if given.picture is not None:
         draw_evaluated(log, given.picture)
     if given.report is not None:
-        write_page(evaluate_page(log, how_made(typed_command(), datetime.now(UTC))), given.report)
+        write_page(evaluate_page(log), given.report)
     if given.json:
         print_json(evaluated_json(log))
     else:

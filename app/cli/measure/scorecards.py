@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -11,9 +10,8 @@ from typing import Any, Final
 from rich.text import Text
 
 from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
-from app.errors import typed_command
 from app.reports.backtest import backtest_page
-from app.reports.page import how_made, write_page
+from app.reports.page import write_page
 from app.reports.pictures import draw
 from app.results.backtest import (
     HEADINGS,
@@ -55,7 +53,7 @@ def report_backtest(
     if picture is not None:
         draw(found.scored, tuple(found.scored.predictions)[:2], found.name, picture)
     if page is not None:
-        write_page(backtest_page(found, how_made(typed_command(), datetime.now(UTC))), page)
+        write_page(backtest_page(found), page)
     if as_json:
         print_rows(found.cards, differences=_differences(found))
         return

@@ -206,9 +206,6 @@ class DelayedPlayback:
         return calibrated(self.service, self.target, campaigns, clicks.scores, self.batch)
 
 
-_CALIBRATED_DELAYED = "calibrated"
-
-
 @dataclass(frozen=True, slots=True)
 class DelayedReplay:
     """A click log played through a service for one delayed target.
@@ -232,25 +229,12 @@ class DelayedReplay:
         start = file.stream.clicks.clicked_at[0] // SECONDS_PER_HOUR
         total = int(until // SECONDS_PER_HOUR - start)
         with (
-            self._running(options, settings) as (service, name),
+            _running(self.url, options, _row_of(settings)) as (service, name),
             progress("replaying", total, "hours", shown=not quiet) as advance,
         ):
             played = DelayedPlayback(service, target).play(file.stream, until)
             kept = [*_scored(played, first, advance)]
         return _found(file.stream, settings.attribution_seconds(target), kept, name)
-
-    @contextmanager
-    def _running(
-        self, options: Mapping[str, Any], settings: Settings
-    ) -> Iterator[tuple[ServiceClient, str]]:
-        """The service to play through, and what its probabilities are called."""
-        if self.url is not None:
-            with ServiceClient(self.url) as client:
-                yield client, _CALIBRATED_DELAYED
-            return
-        name = next(row for row, rules in PCCEM_ROWS.items() if rules.mode == settings.labels)
-        with private_service(options) as service, ServiceClient(service.url) as client:
-            yield client, name
 
     def _settings(self, stream: ClickStream) -> tuple[dict[str, Any], Settings]:
         ours = settings_with(self.given)
@@ -265,6 +249,11 @@ class DelayedReplay:
             "drift_correction": ours.drift_correction and ours.labels != "paper",
         }
         return options, settings_with(options)
+
+
+def _row_of(settings: Settings) -> str:
+    """The backtest's name for the probabilities of a service with these settings."""
+    return next(row for row, rules in PCCEM_ROWS.items() if rules.mode == settings.labels)
 
 
 def _behaviours(stream: ClickStream) -> tuple[str, ...]:
@@ -346,7 +335,7 @@ def _replay(
 ) -> ScoredEvents:
     hours = hours_of(events)
     with (
-        _running(url, target, fit) as (service, name),
+        _running(url, {**fit, **of_immediate(target)}, fit["calibrator"]) as (service, name),
         progress("replaying", len(hours), "hours", shown=not quiet) as advance,
     ):
         return play_and_score(Playback(service, target, outcomes), hours, first, name, advance)
@@ -354,16 +343,16 @@ def _replay(
 
 @contextmanager
 def _running(
-    url: str | None, target: str, fit: Mapping[str, Any]
+    url: str | None, options: Mapping[str, Any], name: str
 ) -> Iterator[tuple[ServiceClient, str]]:
-    """The service to play through, and what its probabilities are called."""
+    """The service to play through, and what its probabilities are called: one of our own with
+    these options, and by this name, without a `url`."""
     if url is not None:
         with ServiceClient(url) as client:
             yield client, _CALIBRATED
         return
-    settings = {**fit, **of_immediate(target)}
-    with private_service(settings) as service, ServiceClient(service.url) as client:
-        yield client, fit["calibrator"]
+    with private_service(options) as service, ServiceClient(service.url) as client:
+        yield client, name
 
 
 def _refuse_foreign(url: str, fit: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ def run_api(given: Mapping[str, Any], as_worker: str | None) -> None:
         if as_worker is not None:
             _serve_as_worker(settings, *map(int, as_worker.split(",")))
         elif settings.workers > 1:
-            _serve_as_parent(settings, given)
+            serve_workers(settings, given)
         else:
             _serve_alone(settings)
 
@@ -63,11 +63,6 @@ def _serve_alone(settings: Settings) -> None:
 
 def _warn_of_reload() -> None:
     _log.warning("SIGHUP replaces no process that is alone: its port would close")
-
-
-def _serve_as_parent(settings: Settings, given: Mapping[str, Any]) -> None:
-
-    serve_workers(settings, given)
 
 
 def _serve_as_worker(settings: Settings, listening: int, file: int, rows: int, row: int) -> None:

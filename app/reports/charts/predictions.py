@@ -9,10 +9,9 @@ from app.reports.charts.by_score import quantile_chart, reliability_chart
 from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart
 from app.results.scored_events import ScoredEvents
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 from evaluation import ReliabilityDiagram, reliability_diagram, score_quantiles
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.metrics.sums import sum_at
 
 _MOST_BINS, _FEWEST_BINS, _POSITIVES_PER_BIN = 12, 3, 25.0
 _QUANTILES: Final = 10
@@ -75,19 +74,28 @@ def hours_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
 
 def campaigns_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     """PCOC of the campaigns that have enough positives."""
+    shown, ratios = largest_campaigns(scored, names)
+    return ratios_by_name_chart(
+        shown,
+        ratios,
+        caption="Right of 1 more was promised than came true, left of it less." + _FEW_LEFT_OUT,
+    )
+
+
+def largest_campaigns(
+    scored: ScoredEvents, names: Sequence[str], most: int | None = None
+) -> tuple[list[str], dict[str, Floats]]:
+    """The campaigns with enough positives, those with most traffic first, (k,), and their PCOC by
+    each of the predictions `names`, (k,)."""
     events, size = scored.events, len(scored.events.campaigns)
     rows = events.rows.astype(np.int64)
     actual = sum_at(rows, events.positives, size)
-    traffic = sum_at(rows, events.counts, size)
-    shown = np.array(
-        [row for row in np.argsort(-traffic, kind="stable") if actual[row] >= _LEAST_POSITIVES],
-        dtype=np.int64,
-    )
+    by_traffic = np.argsort(-sum_at(rows, events.counts, size), kind="stable")
+    shown = by_traffic[actual[by_traffic] >= _LEAST_POSITIVES][:most]
     ratios = {name: _ratios(_predicted_sums(scored, name, rows, size), actual) for name in names}
-    return ratios_by_name_chart(
+    return (
         [events.campaigns[row] for row in shown],
         {name: found[shown] for name, found in ratios.items()},
-        caption="Right of 1 more was promised than came true, left of it less." + _FEW_LEFT_OUT,
     )
 
 

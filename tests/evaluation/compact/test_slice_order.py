@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.metrics.sums import sum_at
+from calibrators.samples import sum_at
 from evaluation.streaming.rows import merging, slice_order, sorting
 
 codes = st.lists(st.integers(-1, 4), max_size=30).map(lambda c: np.array(c, np.int16))
