@@ -281,7 +281,12 @@ Target = Annotated[
 
 _service = partial(typer.Option, rich_help_panel="Service")
 Host = Annotated[
-    str | None, _service("--host", help="Address the API listens on.", show_default="127.0.0.1")
+    str | None,
+    _service(
+        "--host",
+        help="Address the API listens on; one that other machines reach needs API keys.",
+        show_default="127.0.0.1",
+    ),
 ]
 Port = Annotated[
     int | None, _service("--port", min=0, max=65535, help="Port of the API.", show_default="8080")
@@ -299,14 +304,6 @@ DataDir = Annotated[
     Path | None,
     _service(
         "--data-dir", help="Where the embedded Redis keeps its data.", show_default="sirocco-data"
-    ),
-]
-AllowPublic = Annotated[
-    bool | None,
-    _service(
-        "--allow-public",
-        help="Allow an address that other machines reach. There are no API keys yet.",
-        show_default=False,
     ),
 ]
 Workers = Annotated[
@@ -337,7 +334,6 @@ class ServeOptions:
     port: Port = None
     redis_url: RedisUrl = None
     data_dir: DataDir = None
-    allow_public: AllowPublic = None
     workers: Workers = None
 
 
@@ -345,3 +341,13 @@ Url = Annotated[
     str | None, typer.Option("--url", help="Address of a running service.", show_default=False)
 ]
 RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]
+ApiKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key",
+        metavar="KEY",
+        help="Key to call it with. Others on this machine see what a command is given: better set"
+        " SIROCCO_API_KEY, or SIROCCO_API_KEY_FILE.",
+        show_default=False,
+    ),
+]
