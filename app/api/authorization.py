@@ -182,12 +182,13 @@ def caller_of(scope: MutableMapping[str, Any]) -> Caller:
     return found
 
 
-def _request_id(headers: Headers) -> str:
-    """The one that the caller gave, if it is sane, or one of ours."""
-    for name, value in headers:
+def _request_id(scope: Scope) -> str:
+    """The one that the caller gave, if it is sane; else one of ours for what may be recorded, and
+    none for the rest."""
+    for name, value in scope["headers"]:
         if name == _REQUEST_ID_HEADER and _SANE_ID.fullmatch(value):
-            return value.decode()
-    return token_hex(8)
+            return str(value.decode())
+    return token_hex(8) if scope["path"].startswith(ADMIN_PATH) else ""
 
 
 class Authorized:
@@ -205,8 +206,8 @@ class Authorized:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = scope[_REQUEST_ID] = _request_id(scope["headers"])
-        extra = [(_REQUEST_ID_HEADER, request_id.encode())]
+        request_id = scope[_REQUEST_ID] = _request_id(scope)
+        extra = [(_REQUEST_ID_HEADER, request_id.encode())] if request_id else []
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 overrides = typer.Typer(no_args_is_help=True)
 
-_URL = "http://127.0.0.1:8080"
 _PAGE = 1000
 _Target = Annotated[str, typer.Argument(help="Target, such as click.", show_default=False)]
 _Campaign = Annotated[str, typer.Argument(help="Campaign.", show_default=False)]
@@ -45,10 +44,13 @@ def _about() -> None:
 
 @overrides.command("list")
 def _list(
-    url: options.RunningUrl = _URL, target: _OneTarget = None, json: options.Json = False
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    target: _OneTarget = None,
+    json: options.Json = False,
 ) -> None:
     """List the campaigns that have a calibrator of their own."""
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         found = list(_overrides(client, target))
     if json:
         print_json({"overrides": found})
@@ -65,11 +67,12 @@ def _set(
     campaign: _Campaign,
     calibrator: _Calibrator,
     retrain: _Retrain = False,
-    url: options.RunningUrl = _URL,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
     json: options.Json = False,
 ) -> None:
     """Give a campaign a calibrator of its own."""
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         answer = client.set_override(target, campaign, calibrator, retrain=retrain)
     _show(answer, as_json=json)
 
@@ -79,11 +82,12 @@ def _delete(
     target: _Target,
     campaign: _Campaign,
     retrain: _Retrain = False,
-    url: options.RunningUrl = _URL,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
     json: options.Json = False,
 ) -> None:
     """Leave a campaign to the calibrator of its target again."""
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         answer = client.delete_override(target, campaign, retrain=retrain)
     _show(answer, as_json=json)
 
@@ -155,7 +159,8 @@ _AllowPast = Annotated[
 
 def retrain(
     version: _Version = None,
-    url: options.RunningUrl = _URL,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
     target: _OneTarget = None,
     campaign: _Campaigns = None,
     as_of: _AsOf = None,
@@ -186,7 +191,7 @@ def retrain(
     given = {"target": target, "campaigns": campaign or None, "as_of": _time(as_of)}
     request = {field: value for field, value in given.items() if value is not None}
     request |= {"allow_past": True} if allow_past else {}
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         if approve or reject:
             job = client.decide(version or _held(client), "approve" if approve else "reject")
         else:
@@ -268,7 +273,8 @@ def _show_models(targets: dict[str, dict[str, Any]]) -> None:
             note(f"{target}: no new model: {trained['refused']}")
 
 
-def _service(url: str) -> "ServiceClient":
+def service_at(url: str, api_key: str | None) -> "ServiceClient":
+    """A client of the running service."""
     from app.cli.serving.client import ServiceClient
 
-    return ServiceClient(url)
+    return ServiceClient(url, api_key)

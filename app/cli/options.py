@@ -340,6 +340,7 @@ class ServeOptions:
 Url = Annotated[
     str | None, typer.Option("--url", help="Address of a running service.", show_default=False)
 ]
+LOCAL_URL = "http://127.0.0.1:8080"
 RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]
 ApiKeyOption = Annotated[
     str | None,
