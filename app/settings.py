@@ -115,8 +115,11 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
+    # Not shown: it may hold a password.
     redis_url: str | None = Field(
-        None, description="redis:// or unix:// address; unset starts a private embedded server."
+        None,
+        repr=False,
+        description="redis:// or unix:// address; unset starts a private embedded server.",
     )
     redis_timeout_seconds: float = Field(
         1.0, gt=0, le=60, description="Longest wait for one answer of Redis."

@@ -1,15 +1,17 @@
-"""API keys: what is kept of one, the token that its caller sends, and the table of all.
+"""API keys: what is kept of one, the token that its caller sends, the table of all, and how often
+one may call.
 
 A token is `sir_<id>_<secret>` with 256 random bits of secret. Only the secret's SHA-256 is kept:
 of a random secret it cannot be undone, so nothing slower is needed.
 """
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
+from time import monotonic
 from typing import Any, Final, Self
 
 import msgspec
@@ -156,3 +158,29 @@ class KeyTable:
             return ApiKey(id=BOOTSTRAP, digest=_NO_DIGEST, scopes=scopes, created_at=now)
         is_valid = key is not None and key.standing(now) == "valid"
         return key if is_key and is_valid else None
+
+
+class RateLimit:
+    """At most `quota` requests in a second, of one key in this process; refilled all the time."""
+
+    def __init__(self, quota: int, clock: Callable[[], float] = monotonic) -> None:
+        self.quota = quota
+        self._clock = clock
+        self._left, self._at = float(quota), clock()
+        self._policy = (b"ratelimit-policy", b'"key";q=%d;w=1' % quota)
+
+    def take(self) -> bool:
+        """Whether one more request may be answered now."""
+        now = self._clock()
+        left = self._left + (now - self._at) * self.quota
+        if left > self.quota:
+            left = float(self.quota)
+        self._at, enough = now, left >= 1.0
+        self._left = left - 1.0 if enough else left
+        return enough
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """As draft-ietf-httpapi-ratelimit-headers has them: `q` requests in `w` seconds, of which
+        `r` are left, and all are back in `t` seconds."""
+        back = 0 if self._left >= self.quota else 1
+        return [self._policy, (b"ratelimit", b'"key";r=%d;t=%d' % (self._left, back))]

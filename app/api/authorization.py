@@ -20,9 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.audit import AuditLog
 from app.access.key_watch import KeyWatch
-from app.access.keys import LOOPBACK, ApiKey, KeyTable
+from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
 from app.access.keys import Scope as KeyScope
-from app.access.rate_limit import RateLimit
 from app.api.problems import MEDIA_TYPE, Problem, not_found
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -73,11 +72,9 @@ class Caller:
         if not self.sees(campaign):
             raise not_found(f"{field}: unknown campaign")
 
-    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+    def headers(self) -> list[tuple[bytes, bytes]]:
         """The header fields that tell how much of the limit is left; none without one."""
-        if self.limit is None:
-            return []
-        return [(k.lower().encode(), v.encode()) for k, v in self.limit.headers().items()]
+        return [] if self.limit is None else self.limit.headers()
 
 
 ANYBODY: Final = Caller(LOOPBACK, frozenset(KeyScope))
@@ -166,7 +163,8 @@ def _missing(scope: KeyScope) -> Problem:
 
 def _too_many(limit: RateLimit) -> Problem:
     detail = f"rate_limit = {limit.quota}: the key may make no more requests in this second"
-    headers = {"Retry-After": "1", **limit.headers()}
+    told = {name.decode(): value.decode() for name, value in limit.headers()}
+    headers = {"Retry-After": "1", **told}
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", detail, headers)
 
 
@@ -219,7 +217,7 @@ class Authorized:
         except Problem as problem:
             await problem.response()(scope, receive, send_with_headers)
             return
-        extra += caller_of(scope).raw_headers()
+        extra += caller_of(scope).headers()
         await self._app(scope, receive, send_with_headers)
 
     def _admit(self, scope: Scope) -> None:

@@ -277,7 +277,7 @@ class HotPath:
 
 def _of_limit(scope: Scope) -> list[tuple[bytes, bytes]]:
     caller: Caller | None = scope.get(CALLER)
-    return [] if caller is None or caller.limit is None else caller.raw_headers()
+    return [] if caller is None or caller.limit is None else caller.headers()
 
 
 def declare(router: APIRouter, path: str, endpoint: Endpoint, extra: dict[str, Any]) -> None:

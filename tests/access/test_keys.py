@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.access.key_store import MOST_KEYS, KeyConflict, KeyStore, UnknownKey, read_keys
-from app.access.keys import BOOTSTRAP, ApiKey, KeyTable, Scope, digest_of, new_key
+from app.access.keys import BOOTSTRAP, ApiKey, KeyTable, RateLimit, Scope, digest_of, new_key
 from app.storage import keys as names
 from app.strict_json import ValidationError
 
@@ -173,3 +173,18 @@ def test_there_is_a_most_of_keys_and_ended_ones_are_forgotten(store, redis_clien
     store.make(READ)
 
     assert redis_client.hexists(names.API_KEYS, "old") is False
+
+
+def test_so_many_in_a_second_and_then_no_more():
+    now = 0.0
+    limit = RateLimit(10, lambda: now)
+
+    assert [limit.take() for _ in range(11)] == [True] * 10 + [False]
+    assert limit.headers() == [
+        (b"ratelimit-policy", b'"key";q=10;w=1'),
+        (b"ratelimit", b'"key";r=0;t=1'),
+    ]
+    now = 0.35
+    assert [limit.take() for _ in range(4)] == [True] * 3 + [False]
+    now = 100.0
+    assert sum(limit.take() for _ in range(20)) == 10
