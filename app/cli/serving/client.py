@@ -203,6 +203,8 @@ def _json(answer: httpx.Response) -> dict[str, Any]:
         )
     if answer.is_error:
         sentence = body.get("detail") or body.get("title") or answer.reason_phrase
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            sentence = f"it asks for a valid API key: set {_KEY_VARIABLE}"
         raise CommandError(f"{answer.url} answered {answer.status_code}: {sentence}", FAILED)
     return body
 
