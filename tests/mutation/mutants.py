@@ -1037,7 +1037,7 @@ _ACCESS = (
     Mutant(
         "audit-written-behind-the-change",
         "        self.record(who, request_id, what, **about)\n        try:\n            yield\n",
-        "        try:\n            yield\n            self.record(who, request_id, what, **about)\n",
+        "        try:\n            yield\n            self.record(who, request_id, what)\n",
         "access/test_audit.py",
     ),
 )
