@@ -1,8 +1,10 @@
 """Every setting of the service, read once from the environment and passed on from there."""
 
+import logging
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from ipaddress import ip_address
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -69,6 +71,8 @@ MethodsByTarget = Annotated[dict[str, MethodName], NoDecode, BeforeValidator(_by
 GroupExpression = Annotated[
     str, Field(max_length=LONGEST_EXPRESSION), AfterValidator(_group_expression)
 ]
+MaybeSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
+MaybePath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
@@ -78,6 +82,7 @@ def groups_of(expression: str | None) -> CampaignGroups | None:
 
 
 PREFIX = "SIROCCO_"
+_LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 # Folding and refitting the last hour still need its events after window and grace have passed.
@@ -85,7 +90,16 @@ _SPARE_HOURS = 2
 _ATTRIBUTION_HOURS = 168
 # The day that is being closed, and the one whose training may be late.
 _SPARE_DAYS = 2
-_SECRETS = {"signing_key"}
+SECRETS = ("redis_url", "bootstrap_admin_key", "signing_key")
+"""Settings that may stand in a file that `SIROCCO_<NAME>_FILE` names, and that no error shows."""
+_OF_FILE = "_FILE"
+# What commands that call a running service read; not of the service itself.
+_OF_COMMANDS = {"api_key", "api_key_file"}
+
+_log = logging.getLogger(__name__)
+
+
+_OF_OTHERS = 0o077
 
 
 class BadConfiguration(ValueError):
@@ -101,8 +115,11 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
+    # Not shown: it may hold a password.
     redis_url: str | None = Field(
-        None, description="redis:// or unix:// address; unset starts a private embedded server."
+        None,
+        repr=False,
+        description="redis:// or unix:// address; unset starts a private embedded server.",
     )
     redis_timeout_seconds: float = Field(
         1.0, gt=0, le=60, description="Longest wait for one answer of Redis."
@@ -151,8 +168,21 @@ class Settings(BaseSettings):
         description="How long a process told to end still takes requests while `/readyz` says 503:"
         " as long as the load balancer needs to look.",
     )
-    allow_public: bool = Field(
-        False, description="Allow an address other machines can reach; there are no API keys yet."
+    admin_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port of the admin routes, which are then absent from the API's own port; 0"
+        " leaves them there.",
+    )
+    bootstrap_admin_key: MaybeSecret = Field(
+        None,
+        min_length=32,
+        description="Key with the scopes `admin` and `read` that is stored nowhere, at least 32"
+        " characters: it makes the first API key.",
+    )
+    audit_log: MaybePath = Field(
+        None, description="File that gets a line of JSON for every change by an admin."
     )
     targets: SomeNames = Field(
         ("click",), description="Immediate targets, comma-separated; their outcomes come at once."
@@ -343,6 +373,14 @@ class Settings(BaseSettings):
         return float(hours * SECONDS_PER_HOUR)
 
     @property
+    def is_public(self) -> bool:
+        """Whether other machines may reach the address that the API listens on."""
+        try:
+            return self.host not in _LOCAL_NAMES and not ip_address(self.host).is_loopback
+        except ValueError:
+            return True
+
+    @property
     def post_click_seconds(self) -> float:
         """How long a click gathers behaviours."""
         return self.post_click_minutes * 60.0
@@ -375,14 +413,46 @@ class Settings(BaseSettings):
 
 def load_settings(**overrides: Any) -> Settings:
     """Settings of the environment under overrides; BadConfiguration lists all that is wrong."""
-    unknown = [_unknown_line(name) for name in sorted(os.environ) if _is_unknown(name)]
+    wrong = [_unknown_line(name) for name in sorted(os.environ) if _is_unknown(name)]
+    secrets: dict[str, str] = {}
+    for field in SECRETS:
+        try:
+            if (secret := secret_in_file(variable_of(field))) is not None:
+                secrets[field] = secret
+        except BadConfiguration as error:
+            wrong.append(str(error))
     try:
-        settings = Settings(**overrides)
+        settings = Settings(**(secrets | overrides))
     except ValidationError as error:
-        raise BadConfiguration("\n".join([*map(_error_line, error.errors()), *unknown])) from None
-    if unknown:
-        raise BadConfiguration("\n".join(unknown))
+        raise BadConfiguration("\n".join([*map(_error_line, error.errors()), *wrong])) from None
+    if wrong:
+        raise BadConfiguration("\n".join(wrong))
     return settings
+
+
+def secret_in_file(variable: str) -> str | None:
+    """What stands in the file that `<variable>_FILE` names, without white space around it; None
+    where it names none. Raises BadConfiguration if it cannot be read, or both are given."""
+    named = os.environ.get(variable + _OF_FILE)
+    if not named:
+        return None
+    if os.environ.get(variable):
+        raise BadConfiguration(f"{variable}, {variable}{_OF_FILE}: both are given; give one")
+    try:
+        with open(named, encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & _OF_OTHERS:
+                _log.warning("%s: others than its owner may read it: chmod 600", named)
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise BadConfiguration(f"{variable}{_OF_FILE} = {named}: {reason}") from None
+
+
+def environment_of(field: str, value: str) -> dict[str, str]:
+    """The variables that give a child process this value, whatever file ours names for it."""
+    variable = variable_of(field)
+    hidden = {variable + _OF_FILE: ""} if field in SECRETS else {}
+    return {variable: value, **hidden}
 
 
 def variable_of(field: str) -> str:
@@ -392,7 +462,8 @@ def variable_of(field: str) -> str:
 
 def _is_unknown(name: str) -> bool:
     field = name.removeprefix(PREFIX).lower()
-    return name.startswith(PREFIX) and field not in Settings.model_fields
+    files = {secret + _OF_FILE.lower() for secret in SECRETS}
+    return name.startswith(PREFIX) and field not in {*Settings.model_fields, *files, *_OF_COMMANDS}
 
 
 def _unknown_line(name: str) -> str:
@@ -405,5 +476,5 @@ def _error_line(error: ErrorDetails) -> str:
         return rule
     field = str(error["loc"][0])
     # Whoever mistypes a secret must not find it in a log.
-    shown = "" if field in _SECRETS else f" = {str(error['input'])[:64]}"
+    shown = "" if field in SECRETS else f" = {str(error['input'])[:64]}"
     return f"{variable_of(field)}{shown}: {rule}"

@@ -28,7 +28,7 @@ def environment(monkeypatch):
 def test_the_defaults_serve_clicks_on_this_machine_only():
     settings = load_settings()
 
-    assert (settings.host, settings.port, settings.allow_public) == ("127.0.0.1", 8080, False)
+    assert (settings.host, settings.port, settings.is_public) == ("127.0.0.1", 8080, False)
     assert settings.known_targets == ("click", "conversion")
     assert (settings.clock, settings.calibrator, settings.redis_url) == ("wall", "pooled", None)
 
@@ -44,13 +44,13 @@ def test_variables_are_read_and_typed(environment):
         SIROCCO_DELAYED_TARGETS="",
         SIROCCO_DATA_DIR="/tmp/x",
         SIROCCO_CLOCK="event",
-        SIROCCO_ALLOW_PUBLIC="true",
+        SIROCCO_GUARD="false",
         SIROCCO_MIN_SAMPLES="2.5",
     )
 
     settings = load_settings()
 
-    assert (settings.port, settings.clock, settings.allow_public) == (9000, "event", True)
+    assert (settings.port, settings.clock, settings.guard) == (9000, "event", False)
     assert (settings.targets, settings.delayed_targets) == (("click", "view"), ())
     assert (settings.data_dir, settings.min_samples) == (Path("/tmp/x"), 2.5)
 
@@ -115,7 +115,7 @@ def test_an_unknown_variable_alone_is_an_error(environment):
         ("SIROCCO_WINDOW_HOURS", "1.5"),
         ("SIROCCO_BIN_SIZE", "-1"),
         ("SIROCCO_MAX_BODY_BYTES", "1e400"),
-        ("SIROCCO_ALLOW_PUBLIC", "perhaps"),
+        ("SIROCCO_GUARD", "perhaps"),
     ],
 )
 def test_a_value_out_of_its_bounds_is_an_error(environment, variable, value):
@@ -207,6 +207,46 @@ def test_a_secret_is_shown_nowhere(environment):
     shown = f"{bad.value} {refused.value} {load_settings()!r}"
     assert "secret" not in shown.replace("SecretStr", "")
     assert load_settings().signing_key.get_secret_value().startswith("a-secret")
+
+
+def test_a_secret_may_stand_in_a_file(environment, tmp_path, caplog):
+    file = tmp_path / "secret"
+    file.write_text("a-secret-that-is-long-enough-to-sign\n")
+    file.chmod(0o600)
+    for name in ("SIGNING_KEY", "BOOTSTRAP_ADMIN_KEY", "REDIS_URL"):
+        environment(**{f"SIROCCO_{name}_FILE": str(file)})
+    environment(SIROCCO_API_KEY="of the command line, and no setting")
+
+    settings = load_settings()
+
+    secret = "a-secret-that-is-long-enough-to-sign"
+    assert settings.signing_key.get_secret_value() == secret
+    assert settings.bootstrap_admin_key.get_secret_value() == secret
+    assert settings.redis_url == secret
+    assert load_settings(redis_url="redis://other").redis_url == "redis://other"
+    assert secret not in repr(settings)
+    assert caplog.text == ""
+    file.chmod(0o644)
+    load_settings()
+    assert "others than its owner may read it: chmod 600" in caplog.text
+
+
+def test_a_secret_that_is_no_file_or_stands_twice_is_refused(environment, tmp_path):
+    environment(
+        SIROCCO_SIGNING_KEY_FILE=str(tmp_path / "none"),
+        SIROCCO_REDIS_URL="redis://:secret@a",
+        SIROCCO_REDIS_URL_FILE="b",
+        SIROCCO_PORT_FILE="c",
+    )
+
+    with pytest.raises(BadConfiguration) as bad:
+        load_settings()
+
+    assert str(bad.value).splitlines() == [
+        "SIROCCO_PORT_FILE: there is no such setting",
+        "SIROCCO_REDIS_URL, SIROCCO_REDIS_URL_FILE: both are given; give one",
+        f"SIROCCO_SIGNING_KEY_FILE = {tmp_path}/none: No such file or directory",
+    ]
 
 
 def test_an_unknown_override_is_an_error():

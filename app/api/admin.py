@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
+from app.api.authorization import ADMIN_PATH, By
 from app.api.hot_path import JSON, read_body, request_body
 from app.api.maps import After, Limit, TargetQuery, known_target, page_of, target_fit
 from app.api.problems import not_found
@@ -22,10 +23,11 @@ from app.api.resources import Given, Resources
 from app.events.admission import OpenTimes, Untimely, iso
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.jobs import Job
 from app.strict_json import ValidationError, decode, show
 from calibrators.registry import METHODS
 
-router = APIRouter(prefix="/v1/admin", tags=["admin"])
+router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
 
 RETRAIN: Final = "retrain"
 TRAIN: Final = "train"
@@ -68,7 +70,7 @@ _RULES: Final = {
     status_code=HTTPStatus.ACCEPTED,
     openapi_extra=request_body({JSON: RetrainRequest}, {"target": "click"}),
 )
-async def retrain(request: Request, given: Given) -> JSONResponse:
+async def retrain(request: Request, given: Given, by: By) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
     targets = given.settings.known_targets
     wanted, content = await _wanted(request, given, _RETRAIN, targets, "a target")
@@ -76,7 +78,7 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
         content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
     if "as_of" in content and not wanted.allow_past:
         await run_in_threadpool(_check_in_window, given, content["as_of"])
-    return await _queued(given, RETRAIN, content)
+    return await _queued(given, by, RETRAIN, content)
 
 
 @router.post(
@@ -84,11 +86,11 @@ async def retrain(request: Request, given: Given) -> JSONResponse:
     status_code=HTTPStatus.ACCEPTED,
     openapi_extra=request_body({JSON: TrainRequest}, {"target": "conversion"}),
 )
-async def train(request: Request, given: Given) -> JSONResponse:
+async def train(request: Request, given: Given, by: By) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
     targets = given.settings.delayed_targets
     _, content = await _wanted(request, given, _TRAIN, targets, "a delayed target")
-    return await _queued(given, TRAIN, content)
+    return await _queued(given, by, TRAIN, content)
 
 
 @router.get("/jobs/{job_id}")
@@ -115,23 +117,23 @@ def list_versions(given: Given) -> dict[str, Any]:
 
 
 @router.post("/versions/{version}/approve", status_code=HTTPStatus.ACCEPTED)
-async def approve_version(given: Given, version: str) -> JSONResponse:
+async def approve_version(given: Given, by: By, version: str) -> JSONResponse:
     """Queue bringing the version that is held into force."""
-    return await _decided(given, APPROVE, version)
+    return await _decided(given, by, APPROVE, version)
 
 
 @router.post("/versions/{version}/reject", status_code=HTTPStatus.ACCEPTED)
-async def reject_version(given: Given, version: str) -> JSONResponse:
+async def reject_version(given: Given, by: By, version: str) -> JSONResponse:
     """Queue dropping the version that is held."""
-    return await _decided(given, REJECT, version)
+    return await _decided(given, by, REJECT, version)
 
 
-async def _decided(given: Resources, decision: str, version: str) -> JSONResponse:
+async def _decided(given: Resources, by: By, decision: str, version: str) -> JSONResponse:
     """The one place where an operator's decision on a held version is taken in."""
     held = await run_in_threadpool(given.versions.held)
     if held is None or held["version"] != version:
         raise not_found(f"version = {show(version)}: is not held for approval")
-    return await _queued(given, decision, {"version": version})
+    return await _queued(given, by, decision, {"version": version}, held)
 
 
 async def given_body(request: Request, given: Given) -> bytes:
@@ -158,10 +160,26 @@ async def _wanted(
     return wanted, content
 
 
-async def _queued(given: Given, kind: str, content: dict[str, Any]) -> JSONResponse:
-    job = await run_in_threadpool(given.jobs.submit, kind, content, time.time())
+async def _queued(
+    given: Resources, by: By, kind: str, content: dict[str, Any], before: object = None
+) -> JSONResponse:
+    job = await _submitted(given, by, kind, content, before)
     location = f"{router.prefix}/jobs/{job.id}"
     return JSONResponse(asdict(job), HTTPStatus.ACCEPTED, {"Location": location})
+
+
+async def _submitted(
+    given: Resources, by: By, kind: str, content: dict[str, Any], before: object = None
+) -> Job:
+    """The job, once the audit log names who asked for it."""
+    return await by.changes(
+        given.audit,
+        kind,
+        lambda: given.jobs.submit(kind, content, time.time()),
+        target=content.get("version") or content.get("target") or "all targets",
+        before=before,
+        after=content,
+    )
 
 
 def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
@@ -262,7 +280,7 @@ def list_overrides(
     openapi_extra=request_body({JSON: OverrideRequest}, {"calibrator": "sir"}),
 )
 async def set_override(
-    request: Request, given: Given, target: str, campaign: str, retrain: Retrain = False
+    request: Request, given: Given, by: By, target: str, campaign: str, retrain: Retrain = False
 ) -> dict[str, Any]:
     """Give a campaign a calibrator of its own, from its next refit on."""
     wanted = decode(await given_body(request, given), _OVERRIDE, _OVERRIDE_RULES)
@@ -270,13 +288,21 @@ async def set_override(
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
     if wanted.calibrator not in METHODS:
         raise ValidationError("calibrator", _RULE, wanted.calibrator)
-    await run_in_threadpool(given.overrides.put, target, campaign, wanted.calibrator)
-    return await _overridden(given, target, campaign, wanted.calibrator, retrain)
+    stored = await run_in_threadpool(given.overrides.read)
+    await by.changes(
+        given.audit,
+        "set-override",
+        lambda: given.overrides.put(target, campaign, wanted.calibrator),
+        target=f"{target}:{campaign}",
+        before=stored.get(target, {}).get(campaign),
+        after=wanted.calibrator,
+    )
+    return await _overridden(given, by, target, campaign, wanted.calibrator, retrain)
 
 
 @overrides_router.delete("/{target}/{campaign:path}")
 async def delete_override(
-    given: Given, target: str, campaign: str, retrain: Retrain = False
+    given: Given, by: By, target: str, campaign: str, retrain: Retrain = False
 ) -> dict[str, Any]:
     """Leave a campaign to the calibrator of its target again, from its next refit on."""
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
@@ -284,14 +310,21 @@ async def delete_override(
     stored = await run_in_threadpool(given.overrides.read)
     if campaign not in stored.get(target, {}):
         raise not_found(f"campaign = {show(campaign)}: has no calibrator of its own")
-    await run_in_threadpool(given.overrides.delete, target, campaign)
+    await by.changes(
+        given.audit,
+        "delete-override",
+        lambda: given.overrides.delete(target, campaign),
+        target=f"{target}:{campaign}",
+        before=stored[target][campaign],
+    )
     if target not in given.settings.known_targets:
         return {"target": target, "campaign": campaign, "calibrator": None, "next_refit_at": None}
-    return await _overridden(given, target, campaign, given.settings.calibrator_of(target), retrain)
+    calibrator = given.settings.calibrator_of(target)
+    return await _overridden(given, by, target, campaign, calibrator, retrain)
 
 
 async def _overridden(
-    given: Resources, target: str, campaign: str, calibrator: str, retrain: bool
+    given: Resources, by: By, target: str, campaign: str, calibrator: str, retrain: bool
 ) -> dict[str, Any]:
     """What the campaign's next refit will use, and when that is; queues one at once if wanted."""
     now = time.time()
@@ -304,5 +337,5 @@ async def _overridden(
     if not retrain:
         return answer
     content = {"target": target, "campaigns": [campaign]}
-    job = await run_in_threadpool(given.jobs.submit, RETRAIN, content, now)
+    job = await _submitted(given, by, RETRAIN, content)
     return {**answer, "job": asdict(job)}

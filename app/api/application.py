@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import admin, calibrate, events, health, maps
+from app.api import access, admin, calibrate, events, health, maps
+from app.api.authorization import Authorized, describe_access
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
 from app.api.metrics.workers import WorkerSlot
@@ -23,6 +24,8 @@ _ROUTERS: Final = (
     maps.router,
     admin.router,
     admin.overrides_router,
+    access.router,
+    access.audit_router,
     health.router,
 )
 _DESCRIPTION: Final = (
@@ -62,6 +65,10 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     for router in _ROUTERS:
         app.include_router(router)
     answer_with_problems(app)
+    describe_access(app)
+    app.add_middleware(
+        Authorized, authorization=resources.authorization, admin_port=settings.admin_port
+    )
     app.add_middleware(Measured, metrics=resources.metrics)
     return HotPath(app, _HOT, resources, _PROMPT)
 

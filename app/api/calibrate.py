@@ -5,7 +5,7 @@ are looked up in the atlas of the version in force, in plain Python for a few an
 many.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
+from app.api.authorization import ANYBODY, Caller, caller_of
 from app.api.hot_path import (
     JSON,
     JSON_TYPE,
@@ -217,7 +218,7 @@ _COLUMNS_TYPE: Final = (b"content-type", COLUMNS.encode())
 
 
 def respond(
-    body: bytes, accept: bytes | None, resources: Resources
+    body: bytes, accept: bytes | None, resources: Resources, caller: Caller = ANYBODY
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     """The response to a request in columns, and what was looked up for it.
 
@@ -226,6 +227,8 @@ def respond(
     """
     snapshot = resources.refresher.current
     request = _read_columns(body, resources.settings)
+    if caller.campaigns:
+        _check_sees(_named(request, snapshot), caller)
     try:
         part = _calibrated_columns(request, snapshot)
     except IndexError:
@@ -236,6 +239,19 @@ def respond(
         levels = part.levels if request.header.flags & LEVELS else None
         return _json(part.probabilities, levels, snapshot), [part]
     return _columns(request, part, snapshot), [part]
+
+
+def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
+    for place, campaign in enumerate(campaigns):
+        caller.check_sees(f"campaigns[{place}]", campaign)
+
+
+def _named(request: ScoresRequest, snapshot: Snapshot) -> Sequence[str]:
+    """The campaigns that a request in columns names; not id 0, which is whoever has no map."""
+    if not request.header.flags & INTERNED:
+        return request.names
+    names, _ = snapshot.ids[request.target].names(request.header.dictionary, request.numbers)
+    return [name for name in names if name]
 
 
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
@@ -313,7 +329,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     """
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
-    work = partial(_response, body, headers, explain, resources)
+    work = partial(_response, body, headers, explain, resources, caller_of(scope))
     answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
     _count(parts, resources.metrics)
     return answer
@@ -325,7 +341,7 @@ def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainRes
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     if is_packed or len(body) >= LARGE:
         return None
-    answer, parts = _response(body, headers, explain, resources)
+    answer, parts = _response(body, headers, explain, resources, caller_of(scope))
     _count(parts, resources.metrics)
     return answer
 
@@ -343,11 +359,17 @@ def _explain(query: bytes) -> bool:
 
 
 def _response(
-    body: bytes, headers: Mapping[bytes, bytes], explain: bool, resources: Resources
+    body: bytes,
+    headers: Mapping[bytes, bytes],
+    explain: bool,
+    resources: Resources,
+    caller: Caller,
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
-        return respond(body, headers.get(b"accept"), resources)
+        return respond(body, headers.get(b"accept"), resources, caller)
     given = read_request(body, resources.settings)
+    if caller.campaigns:
+        _check_sees(chain.from_iterable(one.campaigns for one in given), caller)
     snapshot = resources.refresher.current
     parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
     probabilities = _merged(given, parts, _PROBABILITIES)

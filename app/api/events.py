@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
+from app.api.authorization import Caller, caller_of
 from app.api.hot_path import (
     JSON,
     JSON_TYPE,
@@ -40,6 +41,9 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.admission import Admission, OpenTimes
 from app.events.schema import (
     INVALID,
+    Behaviour,
+    Click,
+    Conversion,
     Event,
     EventRejection,
     Parsed,
@@ -76,10 +80,15 @@ def open_times(resources: Resources) -> OpenTimes:
     return OpenTimes.at(time.time(), resources.settings)
 
 
-def _admit_columns(body: bytes, resources: Resources) -> _Admitted:
+def _admit_columns(body: bytes, resources: Resources, caller: Caller) -> _Admitted:
     """What a request in columns stores, and the rejections of events that do not count."""
     request = read_events(body, resources.settings.max_events)
     names, places = _campaigns(request, resources)
+    if caller.campaigns:
+        for campaign in names:
+            caller.check_sees("campaigns", campaign)
+        if request.ids is not None and request.impression_at is not None:
+            _check_click_ids(request.ids, caller)
     times = open_times(resources)
     admitted = EventAdmission(request, names, places, resources.settings, times)
     rejections = admitted.admit_all()
@@ -124,10 +133,14 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     `Idempotency-Key` header makes a retry safe.
     """
     headers = dict(scope["headers"])
+    caller = caller_of(scope)
     key = _idempotency_key(headers)
+    if key is not None and caller.campaigns:
+        # Whoever sees other campaigns must neither meet nor guess it.
+        key = f"{caller.campaigns[0]} {key}"
     body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
     kind = media_type(headers.get(b"content-type", b""))
-    admission, rejections = await _admitted(body, kind, resources)
+    admission, rejections = await _admitted(body, kind, resources, caller)
     await _give_way(body)
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
     try:
@@ -157,16 +170,17 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
     return key
 
 
-async def _admitted(body: bytes, kind: str, resources: Resources) -> _Admitted:
+async def _admitted(body: bytes, kind: str, resources: Resources, caller: Caller) -> _Admitted:
     if kind == COLUMNS:
-        work = partial(_admit_columns, body, resources)
+        work = partial(_admit_columns, body, resources, caller)
         return await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
     lines = kind == NDJSON or not is_array(body)
     if len(body) >= LARGE:
-        return await run_in_threadpool(lambda: _admit(_parse(body, lines, resources), resources))
+        parse_and_admit = partial(_parse, body, lines, resources)
+        return await run_in_threadpool(lambda: _admit(parse_and_admit(), resources, caller))
     parsed = _parse(body, lines, resources)
     await _give_way(body)
-    return _admit(parsed, resources)
+    return _admit(parsed, resources, caller)
 
 
 async def _give_way(body: bytes) -> None:
@@ -183,7 +197,24 @@ def _parse(body: bytes, lines: bool, resources: Resources) -> Parsed:
     return parsed
 
 
-def _admit(parsed: Parsed, resources: Resources) -> _Admitted:
+def _check_events(parsed: Parsed, caller: Caller) -> None:
+    """A 404 problem unless every event is of the caller's campaigns. What names a click and no
+    campaign is known by its id, which must begin as the campaigns do."""
+    for index, event in zip(parsed.indices, parsed.events, strict=True):
+        if not isinstance(event, Behaviour | Conversion):
+            caller.check_sees(f"events[{index}].campaign", event.campaign)
+        if isinstance(event, Behaviour | Conversion | Click):
+            caller.check_sees(f"events[{index}].click_id", event.click_id)
+
+
+def _check_click_ids(click_ids: Sequence[str], caller: Caller) -> None:
+    for place, click_id in enumerate(click_ids):
+        caller.check_sees(f"ids[{place}]", click_id)
+
+
+def _admit(parsed: Parsed, resources: Resources, caller: Caller) -> _Admitted:
+    if caller.campaigns:
+        _check_events(parsed, caller)
     admission = Admission(resources.settings, open_times(resources))
     rejections = admission.admit_all(parsed)
     refuse_if_all_are_broken(len(parsed), rejections)

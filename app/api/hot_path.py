@@ -20,6 +20,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
+from app.access.keys import Scope as KeyScope
+from app.api.authorization import CALLER, Caller, scope_of
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
 from app.strict_json import show
@@ -215,6 +217,8 @@ class HotPath:
         self.prompt_paths = frozenset(prompt)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
+        self._authorization = resources.authorization
+        self._scopes = {path: scope_of(path) or KeyScope.ADMIN for path in endpoints}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._endpoints.get(scope.get("path", ""))
@@ -224,11 +228,16 @@ class HotPath:
         started = perf_counter()
         fault = None
         try:
+            self._admit(scope, started)
             answer = await endpoint(scope, receive, self._resources)
         except Exception as error:
             answer = PlainResponse.of(problem_of(error).response())
             fault = None if isinstance(error, HANDLED) else error
-        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+        headers = [
+            *answer.headers,
+            *_of_limit(scope),
+            (b"content-length", b"%d" % len(answer.body)),
+        ]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
         self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
@@ -242,6 +251,7 @@ class HotPath:
             return None
         started = perf_counter()
         try:
+            self._admit(scope, started)
             answer = self._prompt[scope["path"]](scope, body, self._resources)
         except HANDLED as error:
             answer = PlainResponse.of(problem_of(error).response())
@@ -249,13 +259,25 @@ class HotPath:
             # A fault of ours: met once more on the way where the server logs it.
             return None
         if answer is not None:
+            answer.headers.extend(_of_limit(scope))
             self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
         return answer
+
+    def _admit(self, scope: Scope, now: float) -> None:
+        # What could not be answered at once comes a second time, and counts once.
+        if CALLER not in scope:
+            needed = self._scopes[scope["path"]]
+            scope[CALLER] = self._authorization.admitted(scope["headers"], needed, now)
 
     @property
     def state(self) -> State:
         """The framework's state, which holds the resources."""
         return self.framework.state
+
+
+def _of_limit(scope: Scope) -> list[tuple[bytes, bytes]]:
+    caller: Caller | None = scope.get(CALLER)
+    return [] if caller is None or caller.limit is None else caller.headers()
 
 
 def declare(router: APIRouter, path: str, endpoint: Endpoint, extra: dict[str, Any]) -> None:

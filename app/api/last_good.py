@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, Final
-from urllib.parse import urlsplit
 
 import orjson
 
+from app.storage.redis.client import store_of
 from app.storage.versions import Published
 from app.whole_files import write_durably
 
@@ -110,15 +110,6 @@ class LastGood:
             # A process that starts in between reads this one.
             newest.replace(before)
         write_durably(newest, _paced(packed(published, self._store), pause))
-
-
-def store_of(redis_url: str) -> str:
-    """What tells stores apart: address and database, or that it is on this machine. The socket of
-    an embedded server may have another name at each start."""
-    parts = urlsplit(redis_url)
-    if parts.scheme == "unix":
-        return "unix"
-    return f"{parts.hostname}:{parts.port or 6379}{parts.path.rstrip('/') or '/0'}"
 
 
 def packed(published: Published, store: str) -> list[bytes]:

@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 
+from app.api.authorization import By, Caller
 from app.api.hot_path import JSON
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
@@ -86,9 +87,10 @@ _IDS_SCHEMA: Final = {
 
 
 @router.get("/maps/{target}/{campaign:path}")
-async def show_map(given: Given, target: str, campaign: str) -> dict[str, Any]:
+async def show_map(given: Given, by: By, target: str, campaign: str) -> dict[str, Any]:
     """The map that serves the campaign: knots and values, linear in between."""
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
+    by.caller.check_sees("campaign", campaign)
     snapshot = given.refresher.current
     atlas = snapshot.atlases[known_target(given, target)]
     return {
@@ -167,18 +169,20 @@ Report = dict[str, Any]
 
 @campaigns_router.get("")
 async def list_campaigns(
-    given: Given, target: TargetQuery = None, limit: Limit = 100, after: After = ""
+    given: Given, by: By, target: TargetQuery = None, limit: Limit = 100, after: After = ""
 ) -> dict[str, Any]:
     """Campaigns with a map of their own, by name; `next` is null on the last page."""
     chosen = known_target(given, target or given.settings.targets[0])
     snapshot = given.refresher.current
-    names = snapshot.atlases[chosen].campaigns
+    names = _seen(snapshot.atlases[chosen].campaigns, by.caller)
+    fit = target_fit(snapshot, chosen)
     page, following = page_of(names, limit, after)
     reports = reports_of(snapshot, chosen)
     return {
         "target": chosen,
         "version": snapshot.version,
-        **target_fit(snapshot, chosen),
+        **fit,
+        "held": {name: why for name, why in fit["held"].items() if by.caller.sees(name)},
         "total": len(names),
         "campaigns": [
             {
@@ -193,15 +197,21 @@ async def list_campaigns(
 
 
 @campaigns_router.get("/{campaign:path}")
-async def show_campaign(given: Given, campaign: str) -> dict[str, Any]:
+async def show_campaign(given: Given, by: By, campaign: str) -> dict[str, Any]:
     """What serves the campaign, by target; its report only while it is among the largest."""
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
+    by.caller.check_sees("campaign", campaign)
     snapshot = given.refresher.current
     return {
         "campaign": campaign,
         "version": snapshot.version,
         "targets": {target: _served(snapshot, target, campaign) for target in snapshot.atlases},
     }
+
+
+def _seen(campaigns: Sequence[str], caller: Caller) -> Sequence[str]:
+    """Those that the caller sees."""
+    return [name for name in campaigns if caller.sees(name)] if caller.campaigns else campaigns
 
 
 def _served(snapshot: Snapshot, target: str, campaign: str) -> Report:

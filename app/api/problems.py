@@ -12,6 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from app.access.audit import AuditUnwritable
+from app.access.key_store import KeyConflict, UnknownKey
 from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import VERSIONS, UnknownColumnsVersion
 from app.events.schema import TooManyEvents
@@ -136,6 +138,9 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
     TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
     UnknownVersion: _worded(HTTPStatus.NOT_FOUND, "not-found"),
+    UnknownKey: _worded(HTTPStatus.NOT_FOUND, "not-found"),
+    KeyConflict: _worded(HTTPStatus.CONFLICT, "key-conflict"),
+    AuditUnwritable: _worded(HTTPStatus.SERVICE_UNAVAILABLE, "audit-unwritable", _RETRY),
 }
 HANDLED: Final = tuple(_PROBLEMS)
 """Errors that are responses; any other is a fault of ours: answered 500, and logged."""

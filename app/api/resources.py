@@ -12,6 +12,10 @@ import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from app.access.audit import AuditLog
+from app.access.key_store import KeyStore
+from app.access.key_watch import KeyWatch
+from app.api.authorization import Authorization
 from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ReportCollector
@@ -50,6 +54,10 @@ class Resources:
     overrides: Overrides
     metrics: Metrics
     status: WorkerStatus
+    keys: KeyStore
+    key_watch: KeyWatch
+    authorization: Authorization
+    audit: AuditLog
 
     @classmethod
     def of(
@@ -79,6 +87,7 @@ class Resources:
         status = WorkerStatus(slot, refresher, layout, counters.row(slot.row))
         metrics = Metrics(layout, counters, slot.row, status)
         metrics.registry.register(_reports(refresher, heartbeat, settings))
+        key_watch = KeyWatch.of(settings, client, redis_url, always=settings.is_public)
         return cls(
             settings,
             client,
@@ -92,17 +101,23 @@ class Resources:
             Overrides(client),
             metrics,
             status,
+            KeyStore(client),
+            key_watch,
+            Authorization(key_watch),
+            AuditLog(client, settings.audit_log),
         )
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Keeps the snapshot current meanwhile, and closes the clients afterwards."""
+        await run_in_threadpool(self.key_watch.start)
         await run_in_threadpool(self.refresher.start)
         _freeze()
         try:
             yield
         finally:
             await run_in_threadpool(self.refresher.stop)
+            await run_in_threadpool(self.key_watch.stop)
             await self.async_client.aclose()
             self.client.close()
 

@@ -99,6 +99,14 @@ COMMANDS: Final = {
         "app.cli.operate",
         "Give single campaigns a calibrator of their own, in a running service.",
     ),
+    "keys": CommandEntry(
+        "Operate",
+        "app.cli.access",
+        "Make, list, rotate, expire and revoke the API keys of a running service.",
+    ),
+    "audit": CommandEntry(
+        "Operate", "app.cli.access", "Show who changed what in a running service, and verify it."
+    ),
 }
 
 

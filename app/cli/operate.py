@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 overrides = typer.Typer(no_args_is_help=True)
 
-_URL = "http://127.0.0.1:8080"
 _PAGE = 1000
 _Target = Annotated[str, typer.Argument(help="Target, such as click.", show_default=False)]
 _Campaign = Annotated[str, typer.Argument(help="Campaign.", show_default=False)]
@@ -46,10 +45,13 @@ def _about() -> None:
 
 @overrides.command("list")
 def _list(
-    url: options.RunningUrl = _URL, target: _OneTarget = None, json: options.Json = False
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    target: _OneTarget = None,
+    json: options.Json = False,
 ) -> None:
     """List the campaigns that have a calibrator of their own."""
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         found = list(_overrides(client, target))
     if json:
         print_json({"overrides": found})
@@ -66,11 +68,12 @@ def _set(
     campaign: _Campaign,
     calibrator: _Calibrator,
     retrain: _Retrain = False,
-    url: options.RunningUrl = _URL,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
     json: options.Json = False,
 ) -> None:
     """Give a campaign a calibrator of its own."""
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         answer = client.set_override(target, campaign, calibrator, retrain=retrain)
     _show(answer, as_json=json)
 
@@ -80,11 +83,12 @@ def _delete(
     target: _Target,
     campaign: _Campaign,
     retrain: _Retrain = False,
-    url: options.RunningUrl = _URL,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
     json: options.Json = False,
 ) -> None:
     """Leave a campaign to the calibrator of its target again."""
-    with _service(url) as client:
+    with service_at(url, api_key) as client:
         answer = client.delete_override(target, campaign, retrain=retrain)
     _show(answer, as_json=json)
 
@@ -129,7 +133,8 @@ _Version = Annotated[
 class RetrainOptions:
     """What is asked of which service."""
 
-    url: options.RunningUrl = _URL
+    url: options.RunningUrl = options.LOCAL_URL
+    api_key: options.ApiKeyOption = None
     target: _OneTarget = None
     campaign: list[str] | None = options.option(
         None, "Only this campaign; may be repeated.", show_default="every campaign"
@@ -175,7 +180,7 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
         "allow_past": given.allow_past or None,
     }
     request = {field: value for field, value in asked.items() if value is not None}
-    with _service(given.url) as client:
+    with service_at(given.url, given.api_key) as client:
         if decided:
             job = client.decide(version or _held(client), "approve" if given.approve else "reject")
         else:
@@ -259,7 +264,8 @@ def _show_models(targets: dict[str, dict[str, Any]]) -> None:
             note(f"{target}: no new model: {trained['refused']}")
 
 
-def _service(url: str) -> "ServiceClient":
+def service_at(url: str, api_key: str | None) -> "ServiceClient":
+    """A client of the running service."""
     from app.cli.serving.client import ServiceClient
 
-    return ServiceClient(url)
+    return ServiceClient(url, api_key)

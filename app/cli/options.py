@@ -271,15 +271,14 @@ Target = Annotated[
 ]
 
 _service = partial(_named, "Service")
-Host = Annotated[str | None, _service("--host", "Address the API listens on.", "127.0.0.1")]
+_ADDRESS = "Address the API listens on; one that other machines reach needs API keys."
+Host = Annotated[str | None, _service("--host", _ADDRESS, "127.0.0.1")]
 Port = Annotated[int | None, _service("--port", "Port of the API.", "8080", min=0, max=65535)]
 _WHICH_REDIS = "redis:// or unix:// address; without one an embedded Redis is started."
 RedisUrl = Annotated[str | None, _service("--redis-url", _WHICH_REDIS, metavar="URL")]
 DataDir = Annotated[
     Path | None, _service("--data-dir", "Where the embedded Redis keeps its data.", "sirocco-data")
 ]
-_PUBLIC = "Allow an address that other machines reach. There are no API keys yet."
-AllowPublic = Annotated[bool | None, _service("--allow-public", _PUBLIC)]
 _CORES = "API processes that share the port; more than cores is waste."
 Workers = Annotated[int | None, _service("--workers", _CORES, "1", min=1, max=256)]
 
@@ -300,11 +299,21 @@ class ServeOptions:
     port: Port = None
     redis_url: RedisUrl = None
     data_dir: DataDir = None
-    allow_public: AllowPublic = None
     workers: Workers = None
 
 
 Url = Annotated[
     str | None, typer.Option("--url", help="Address of a running service.", show_default=False)
 ]
+LOCAL_URL = "http://127.0.0.1:8080"
 RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]
+ApiKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key",
+        metavar="KEY",
+        help="Key to call it with. Others on this machine see what a command is given: better set"
+        " SIROCCO_API_KEY, or SIROCCO_API_KEY_FILE.",
+        show_default=False,
+    ),
+]

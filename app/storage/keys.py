@@ -45,6 +45,9 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:model:<target>:<version>   hash: manifest, contents, chunks of the model
     sirocco:{maps}:probe                  a tiny write, to see whether the server takes any
     sirocco:{maps}:models                 counter of post-click models
+    sirocco:{maps}:api_keys               hash: id of an API key -> JSON: its digest and scopes
+    sirocco:{maps}:audit                  list of JSON: the changes by admins, oldest first
+    sirocco:{maps}:audit:head             "<number> <digest>" of the last of them
     sirocco:{maps}:training:<target>:<as_of>  how often that training has been begun
 
 An hour is the whole number floor(epoch seconds / 3600). Events that name a click are kept in the
@@ -73,6 +76,9 @@ JOBS_SAME = "sirocco:{maps}:jobs:same"
 JOBS_SEQUENCE = "sirocco:{maps}:jobs:sequence"
 HEARTBEAT = "sirocco:{maps}:heartbeat"
 PROBE = "sirocco:{maps}:probe"
+API_KEYS = "sirocco:{maps}:api_keys"
+AUDIT = "sirocco:{maps}:audit"
+AUDIT_HEAD = "sirocco:{maps}:audit:head"
 FEATURES = "sirocco:{maps}:features"
 OVERRIDES = "sirocco:{maps}:overrides"
 CLICK_COUNTERS = "sirocco:{maps}:clicks"

@@ -1,5 +1,6 @@
 """The service as its callers meet it: over HTTP, on a free loopback port, on real Redis."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -88,7 +89,9 @@ def serving(settings: Settings, redis_url: str) -> Iterator[RunningService]:
     maps only where the settings say so: tests share the working directory."""
     if settings.snapshot_dir is None:
         settings = settings.model_copy(update={"snapshot_dir": "off"})
-    server = server_of(settings, redis_url)
+    port = settings.admin_port
+    admin = socket.create_server((settings.host, port)) if port else None
+    server = server_of(settings, redis_url, admin=admin)
     thread = Thread(target=server.run)
     thread.start()
     try:

@@ -1,8 +1,10 @@
-"""The server listens where it is told to, but not in public unless that is meant."""
+"""The server listens where it is told to, but in public only with API keys."""
 
 import pytest
 
-from app.api.server.server import PublicAddressRefused, is_loopback, run_server, server_of
+from app.access.key_store import KeyStore
+from app.access.keys import Scope
+from app.api.server.server import PublicAddressRefused, run_server, server_of
 from app.settings import Settings
 
 NOWHERE = "unix:///nowhere/redis.sock"
@@ -11,26 +13,36 @@ LOCAL = ["127.0.0.1", "127.0.0.2", "::1", "localhost"]
 
 
 @pytest.mark.parametrize("host", PUBLIC)
-def test_a_public_address_is_refused_before_anything_opens(host):
-    settings = Settings(host=host)
+def test_a_public_address_is_refused_without_a_key(host, redis_url, tmp_path):
+    settings = Settings(host=host, data_dir=tmp_path)
 
     with pytest.raises(PublicAddressRefused) as refused:
-        run_server(settings, NOWHERE)
+        run_server(settings, redis_url)
 
     assert str(refused.value) == (
-        f"SIROCCO_HOST = {host}: other machines could reach it, and there are no API keys yet; "
-        "set SIROCCO_ALLOW_PUBLIC=true if that is meant"
+        f"SIROCCO_HOST = {host}: other machines could reach it, and there is no API key; set "
+        "SIROCCO_BOOTSTRAP_ADMIN_KEY, or make keys with `sirocco keys create` while the service "
+        "listens on 127.0.0.1"
     )
 
 
 @pytest.mark.parametrize("host", PUBLIC)
-def test_a_public_address_can_be_allowed(host):
-    server = server_of(Settings(host=host, allow_public=True), NOWHERE)
+def test_a_public_address_is_served_with_a_key(host, redis_client, redis_url, tmp_path):
+    KeyStore(redis_client).make(frozenset(Scope))
+
+    server = server_of(Settings(host=host, data_dir=tmp_path), redis_url)
 
     assert server.config.host == host
 
 
+def test_while_the_store_is_away_nobody_gets_in_without_a_key(tmp_path):
+    """It may be loading its file, keys included."""
+    server = server_of(Settings(host="0.0.0.0", data_dir=tmp_path), NOWHERE)
+
+    assert server.config.app.state.resources.key_watch.table.required
+
+
 @pytest.mark.parametrize("host", LOCAL)
 def test_a_loopback_address_needs_no_leave(host):
-    assert is_loopback(host)
+    assert not Settings(host=host).is_public
     assert server_of(Settings(host=host), NOWHERE).config.host == host

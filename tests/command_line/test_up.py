@@ -152,11 +152,11 @@ def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_an_address_that_others_reach_needs_a_yes(tmp_path: Path, called: Sirocco) -> None:
+def test_an_address_that_others_reach_needs_a_key(tmp_path: Path, called: Sirocco) -> None:
     run = called("serve", "--host", "0.0.0.0", "--data-dir", tmp_path / "data")
 
     assert run.returncode == 2
-    assert "SIROCCO_ALLOW_PUBLIC=true" in run.stderr
+    assert "set SIROCCO_BOOTSTRAP_ADMIN_KEY, or make keys" in run.stderr
 
 
 def test_serve_and_worker_share_a_data_directory(

@@ -943,7 +943,107 @@ _CLIENT = (
     ),
 )
 
+_ACCESS = (
+    Mutant(
+        "access-scope-not-looked-at",
+        "if scope not in caller.scopes:",
+        "if False:",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-unknown-routes-open",
+        "    return KeyScope.ADMIN\n",
+        "    return None\n",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-remembered-beyond-the-table",
+        "if found is None or found.table is not table or found.until < now:",
+        "if found is None:",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-hot-path-unguarded",
+        "            self._admit(scope, started)\n            answer = self._prompt",
+        "            answer = self._prompt",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-limit-taken-twice",
+        "if CALLER not in scope:",
+        "if scope:",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-foreign-campaigns-in-rows",
+        "        _check_sees(chain.from_iterable(one.campaigns for one in given), caller)",
+        "        _check_sees([], caller)",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-foreign-click-ids",
+        "if isinstance(event, Behaviour | Conversion | Click):",
+        "if isinstance(event, Behaviour | Conversion):",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "access-admin-port-everywhere",
+        "if server is None or server[1] != admin_port:",
+        "if server is None:",
+        "api/test_access.py",
+    ),
+    Mutant(
+        "keys-secret-not-compared",
+        "return key if is_key and is_valid else None",
+        "return key if is_valid else None",
+        "access/test_keys.py",
+    ),
+    Mutant(
+        "keys-expiry-ignored",
+        'return "expired" if expired else "valid"',
+        'return "valid"',
+        "access/test_keys.py",
+    ),
+    Mutant(
+        "keys-three-of-one-rotation",
+        "is_related = old.id == other.replaces or other.id == old.replaces",
+        "is_related = old.id == other.replaces",
+        "access/test_keys.py",
+    ),
+    Mutant(
+        "keys-damaged-copy-opens",
+        "self._replace_table({}, required=True)",
+        "self._replace_table({}, required=False)",
+        "access/test_key_watch.py",
+    ),
+    Mutant(
+        "keys-from-disk-put-back",
+        "            if self._read_from_store:\n",
+        "            if True:\n",
+        "access/test_key_watch.py",
+    ),
+    Mutant(
+        "audit-end-cut-off",
+        "    if last != head:\n",
+        "    if False:\n",
+        "access/test_audit.py",
+    ),
+    Mutant(
+        "audit-links-not-looked-at",
+        "return entry.seq == before.seq + 1 and entry.previous == before.hash",
+        "return entry.seq > before.seq",
+        "access/test_audit.py",
+    ),
+    Mutant(
+        "audit-written-behind-the-change",
+        "        self.record(who, request_id, what, **about)\n        try:\n            yield\n",
+        "        try:\n            yield\n            self.record(who, request_id, what)\n",
+        "access/test_audit.py",
+    ),
+)
+
 MUTANTS = (
+    *_ACCESS,
     *_CALIBRATORS,
     *_POOLED,
     *_GUARD,

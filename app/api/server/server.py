@@ -5,17 +5,18 @@ status current and ends without failing a request; and whether its address may b
 import asyncio
 import socket
 from collections.abc import Callable
-from ipaddress import ip_address
 from math import ceil
 from typing import Any, Final, cast
 
 import uvicorn
 
+from app.access.key_watch import KeyWatch
 from app.api.application import create_app
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.resources import Resources
 from app.api.server.protocol import protocol_of
 from app.settings import Settings, variable_of
+from app.storage.redis.client import open_redis
 
 _LOOK_SECONDS: Final = 0.02
 # After the last answer a caller may be about to send its next request, or its first after a new
@@ -37,8 +38,10 @@ class DrainingServer(uvicorn.Server):
         config: uvicorn.Config,
         status: WorkerStatus,
         drain_seconds: float,
+        admin: socket.socket | None = None,
     ) -> None:
         super().__init__(config)
+        self._admin = admin
         self._status = status
         self._drain_seconds = drain_seconds
 
@@ -50,6 +53,8 @@ class DrainingServer(uvicorn.Server):
             await super().startup([])
             await self._wait(lambda: self._status.may_serve)
             self.servers = [await self._accept_from(each) for each in sockets]
+        if self._admin is not None:
+            self.servers.append(await self._accept_from(self._admin))
         self._status.serving = True
         self._status.update()
 
@@ -111,56 +116,59 @@ class DrainingServer(uvicorn.Server):
         return await loop.create_server(protocol, sock=listener, backlog=self.config.backlog)
 
 
-_LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
-
-
 class PublicAddressRefused(ValueError):
-    """The address is open to other machines, and that was not allowed."""
+    """The address is open to other machines, and there is no key to keep them out."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"{variable_of('host')} = {host}: other machines could reach it, and there are no API "
-            f"keys yet; set {variable_of('allow_public')}=true if that is meant"
+            f"{variable_of('host')} = {host}: other machines could reach it, and there is no API"
+            f" key; set {variable_of('bootstrap_admin_key')}, or make keys with `sirocco keys"
+            " create` while the service listens on 127.0.0.1"
         )
 
 
-def refuse_public_address(settings: Settings) -> None:
-    """Raises PublicAddressRefused unless the address is local or a public one is allowed."""
-    if not settings.allow_public and not is_loopback(settings.host):
-        raise PublicAddressRefused(settings.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
-    if host in _LOCAL_NAMES:
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def refuse_public_address(settings: Settings, redis_url: str) -> None:
+    """Raises PublicAddressRefused unless the address is local or there are keys; while the store
+    does not answer nobody knows, and nobody gets in without one."""
+    if not settings.is_public:
+        return
+    with open_redis(redis_url, settings.redis_timeout_seconds) as client:
+        watch = KeyWatch.of(settings, client, redis_url, always=False)
+        if watch.begin() and not watch.table.required:
+            raise PublicAddressRefused(settings.host)
 
 
 _SHUTDOWN_SECONDS: Final = 10
 
 
-def run_server(settings: Settings, redis_url: str) -> None:
-    """Serve until SIGINT or SIGTERM; raises PublicAddressRefused before anything is opened."""
-    server_of(settings, redis_url).run()
+def run_server(settings: Settings, redis_url: str, admin: socket.socket | None = None) -> None:
+    """Serve until SIGINT or SIGTERM, the admin routes from a listener of their own if there is one;
+    raises PublicAddressRefused before anything is opened."""
+    server_of(settings, redis_url, admin=admin).run()
 
 
 def run_worker(
-    settings: Settings, redis_url: str, slot: WorkerSlot, listener: socket.socket
+    settings: Settings,
+    redis_url: str,
+    slot: WorkerSlot,
+    listener: socket.socket,
+    admin: socket.socket | None,
 ) -> None:
-    """The same as one of several processes that accept from one listening socket.
+    """The same as one of several processes that accept from the same listening sockets.
 
     Raises LayoutsDiffer, too, before anything is opened.
     """
-    server_of(settings, redis_url, slot).run([listener])
+    server_of(settings, redis_url, slot, admin).run([listener])
 
 
-def server_of(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> uvicorn.Server:
+def server_of(
+    settings: Settings,
+    redis_url: str,
+    slot: WorkerSlot | None = None,
+    admin: socket.socket | None = None,
+) -> uvicorn.Server:
     """The server, not yet running; `slot` is that of one of several processes."""
-    refuse_public_address(settings)
+    refuse_public_address(settings, redis_url)
     app = create_app(settings, redis_url, slot)
     resources: Resources = app.state.resources
     config = uvicorn.Config(
@@ -179,4 +187,4 @@ def server_of(settings: Settings, redis_url: str, slot: WorkerSlot | None = None
         timeout_keep_alive=ceil(settings.keep_alive_seconds),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return DrainingServer(config, resources.status, settings.drain_seconds)
+    return DrainingServer(config, resources.status, settings.drain_seconds, admin)

@@ -1,6 +1,7 @@
 """Calls to a running sirocco, as an ad server, a tracker and an operator make them."""
 
 import ipaddress
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -10,22 +11,30 @@ import httpx
 import orjson
 
 from app.errors import FAILED, CommandError
+from app.settings import BadConfiguration, secret_in_file
 
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _POLL_SECONDS = 0.01
 _LONGEST_POLL = 0.05
 _OVERRIDES = "/v1/admin/overrides"
+_KEYS, _AUDIT = "/v1/admin/keys", "/v1/admin/audit"
+_KEY_VARIABLE = "SIROCCO_API_KEY"
 _JSON = {"content-type": "application/json"}
 
 
 class ServiceClient:
     """`with ServiceClient(url)`: every failure is a `CommandError` that names the address."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, api_key: str | None = None) -> None:
+        """Calls with the API key, or with that of the environment, if there is one."""
         self.url = _checked(url)
+        key = api_key or _key_of_environment()
         # A proxy of the environment must not swallow what stays on this machine.
         self._http = httpx.Client(
-            base_url=self.url, timeout=_TIMEOUT, trust_env=not _is_loopback(self.url)
+            base_url=self.url,
+            headers={"authorization": f"Bearer {_sendable(key)}"} if key else {},
+            timeout=_TIMEOUT,
+            trust_env=not _is_loopback(self.url),
         )
 
     def __enter__(self) -> Self:
@@ -84,6 +93,30 @@ class ServiceClient:
         """Leave a campaign to its target's calibrator; tells from when."""
         return self._call("DELETE", _override(target, campaign, retrain))
 
+    def keys(self) -> list[dict[str, Any]]:
+        """All API keys, without their secrets."""
+        found: list[dict[str, Any]] = self._call("GET", _KEYS)["keys"]
+        return found
+
+    def make_key(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Make an API key; the answer has its token, which is never shown again."""
+        return self._call("POST", _KEYS, request)
+
+    def change_key(
+        self, key_id: str, change: str, request: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Rotate, expire or revoke ("rotate", "expire", "revoke") a key."""
+        return self._call("POST", f"{_KEYS}/{quote(key_id, safe='')}/{change}", request)
+
+    def audit(self, limit: int) -> list[dict[str, Any]]:
+        """The newest changes by admins, newest first."""
+        found: list[dict[str, Any]] = self._call("GET", f"{_AUDIT}?limit={limit}")["entries"]
+        return found
+
+    def verify_audit(self) -> dict[str, Any]:
+        """How many entries the audit log has, and the first that is wrong."""
+        return self._call("GET", f"{_AUDIT}/verify")
+
     def finished(
         self,
         job: Mapping[str, Any],
@@ -136,6 +169,20 @@ class ServiceClient:
         return _json(answer)
 
 
+def _key_of_environment() -> str | None:
+    try:
+        return secret_in_file(_KEY_VARIABLE) or os.environ.get(_KEY_VARIABLE)
+    except BadConfiguration as error:
+        raise CommandError(str(error)) from None
+
+
+def _sendable(key: str) -> str:
+    """The key, if a header can hold it; an error must not show it."""
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise CommandError("the API key must be of printable ASCII characters, without spaces")
+    return key
+
+
 def _override(target: str, campaign: str, retrain: bool) -> str:
     query = "?retrain=true" if retrain else ""
     return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{query}"
@@ -156,6 +203,8 @@ def _json(answer: httpx.Response) -> dict[str, Any]:
         )
     if answer.is_error:
         sentence = body.get("detail") or body.get("title") or answer.reason_phrase
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            sentence = f"it asks for a valid API key: set {_KEY_VARIABLE}"
         raise CommandError(f"{answer.url} answered {answer.status_code}: {sentence}", FAILED)
     return body
 

@@ -234,6 +234,9 @@ def private_service(settings: Mapping[str, Any], port: int | None = None) -> Ite
             "snapshot_dir": "off",
             # Not None, which would leave it to the environment.
             "redis_url": "",
+            "admin_port": 0,
+            "bootstrap_admin_key": "",
+            "audit_log": "",
             "click_log_url": str(Path(folder) / "click-log"),
             "refresh_seconds": _REFRESH_SECONDS,
         }

@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from socket import socket
 from typing import Any, NamedTuple
 
@@ -57,23 +57,32 @@ def _log_to_stderr() -> None:
 def _serve_alone(settings: Settings) -> None:
     from app.api.server.server import run_server
 
-    with reloaded_by_sighup(_warn_of_reload), opened_store(settings) as store_url:
-        run_server(settings, store_url)
+    with (
+        reloaded_by_sighup(_warn_of_reload),
+        _listening_for_admins(settings) as admin,
+        opened_store(settings) as store_url,
+    ):
+        run_server(settings, store_url, admin)
 
 
 def _warn_of_reload() -> None:
     _log.warning("SIGHUP replaces no process that is alone: its port would close")
 
 
-def _serve_as_worker(settings: Settings, listening: int, file: int, rows: int, row: int) -> None:
+def _serve_as_worker(
+    settings: Settings, listening: int, file: int, rows: int, row: int, admin: int | None = None
+) -> None:
     from app.api.metrics.counters import LayoutsDiffer
     from app.api.metrics.workers import WorkerSlot
     from app.api.server.server import run_worker
 
     place = WorkerSlot.shared(file, rows, row)
     try:
-        with socket(fileno=listening) as listener:
-            run_worker(settings, settings.redis_url or "", place, listener)
+        with (
+            socket(fileno=listening) as listener,
+            nullcontext() if admin is None else socket(fileno=admin) as for_admins,
+        ):
+            run_worker(settings, settings.redis_url or "", place, listener, for_admins)
     except LayoutsDiffer as error:
         raise CommandError(str(error), FAILED) from None
 
@@ -117,9 +126,10 @@ class ApiWorkers:
         number: int,
         listening: socket,
         environment: Mapping[str, str],
+        admin: socket | None = None,
     ) -> None:
         self._supervision = supervision
-        self._listening = listening
+        self._listening = [listening] if admin is None else [listening, admin]
         self._environment = environment
         self._file = new_file(number + 1)
         self._records = WorkerTable.shared(self._file, number + 1)
@@ -159,14 +169,16 @@ class ApiWorkers:
 
     def end(self) -> None:
         """No connection any more; all workers finish what they have begun, at the same time."""
-        self._listening.close()
+        for listening in self._listening:
+            listening.close()
         os.close(self._file)
         for worker in self._workers:
             worker.child.ask_to_end()
 
     def _worker(self, row: int) -> ApiWorker:
-        inherited = (self._listening.fileno(), self._file)
-        given = ",".join(map(str, (*inherited, self._records.rows, row)))
+        listening, *admin = (each.fileno() for each in self._listening)
+        inherited = (listening, self._file, *admin)
+        given = ",".join(map(str, (listening, self._file, self._records.rows, row, *admin)))
         command = ("serve", "--as-worker", given)
         name = f"API worker {row}"
         child = Child(
@@ -212,18 +224,19 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
     """Serve with `settings.workers` processes until Ctrl-C or SIGTERM; SIGHUP replaces them.
 
     `options` are the fields of `settings` that did not come from the environment. Raises
-    PublicAddressRefused before anything is opened.
+    PublicAddressRefused before anybody is answered.
     """
-    refuse_public_address(settings)
     reload = Reload()
     with (
         reloaded_by_sighup(reload.request),
-        _listening(settings) as listening,
+        _listening(settings, settings.port) as listening,
+        _listening_for_admins(settings) as admin,
         Supervision() as supervision,
     ):
         store_url = external_store(settings) or embedded_store(settings, supervision).url
+        refuse_public_address(settings, store_url)
         environment = environment_of({**options, "redis_url": store_url})
-        workers = ApiWorkers(supervision, settings.workers, listening, environment)
+        workers = ApiWorkers(supervision, settings.workers, listening, environment, admin)
         try:
             _tend(workers, reload)
         except KeyboardInterrupt:
@@ -245,11 +258,22 @@ def _tend(workers: ApiWorkers, reload: Reload) -> None:
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket]:
+def _listening(settings: Settings, port: int) -> Iterator[socket]:
     try:
-        with listener(settings.host, settings.port, _BACKLOG) as listening:
-            yield listening
+        listening = listener(settings.host, port, _BACKLOG)
     except OSError as error:
         raise CommandError(
-            f"cannot listen on port {settings.port} of {settings.host}: {error.strerror}", FAILED
+            f"cannot listen on port {port} of {settings.host}: {error.strerror}", FAILED
         ) from None
+    with listening:
+        yield listening
+
+
+@contextmanager
+def _listening_for_admins(settings: Settings) -> Iterator[socket | None]:
+    """The listener of the admin routes, if they have a port of their own."""
+    if not settings.admin_port:
+        yield None
+        return
+    with _listening(settings, settings.admin_port) as listening:
+        yield listening

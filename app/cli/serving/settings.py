@@ -9,7 +9,8 @@ from typing import Any
 
 from app.cli.console import messages
 from app.errors import CommandError
-from app.settings import BadConfiguration, Settings, load_settings, variable_of
+from app.settings import BadConfiguration, Settings, load_settings
+from app.settings import environment_of as variables_of
 
 
 def settings_with(options: Mapping[str, Any]) -> Settings:
@@ -22,7 +23,10 @@ def settings_with(options: Mapping[str, Any]) -> Settings:
 
 def environment_of(options: Mapping[str, Any]) -> dict[str, str]:
     """The options that were given, as the variables a child reads them from."""
-    return {variable_of(field): _text(value) for field, value in _given(options).items()}
+    found: dict[str, str] = {}
+    for field, value in _given(options).items():
+        found |= variables_of(field, _text(value))
+    return found
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

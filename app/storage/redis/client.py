@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
@@ -80,6 +81,15 @@ def _options(timeout_seconds: float) -> dict[str, Any]:
         "protocol": 2,
         "driver_info": None,
     }
+
+
+def store_of(redis_url: str) -> str:
+    """What tells stores apart: address and database, or that it is on this machine. The socket of
+    an embedded server may have another name at each start."""
+    parts = urlsplit(redis_url)
+    if parts.scheme == "unix":
+        return "unix"
+    return f"{parts.hostname}:{parts.port or 6379}{parts.path.rstrip('/') or '/0'}"
 
 
 def as_bytes(reply: bytes | str) -> bytes:

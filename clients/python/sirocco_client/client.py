@@ -39,12 +39,13 @@ class _Client(ABC):
         max_scores: int = 50_000,
         headers: Mapping[str, str] | None = None,
         verify: bool | SSLContext = True,
+        api_key: str | None = None,
     ) -> None:
         if not timeout > 0:
             raise BadInput("timeout", "must be more than 0 seconds", timeout)
         if fallback not in (None, RAW):
             raise BadInput("fallback", f"must be {RAW!r} or None", fallback)
-        self._address = Address(url, connections, headers or {}, verify)
+        self._address = Address(url, connections, headers or {}, verify, api_key)
         self._timeout, self._fallback = timeout, fallback
         self._retries = Retries(retries, RetryBudget())
         self._exchange = CalibrateExchange(binary, max_scores)
@@ -76,7 +77,8 @@ class Sirocco(_Client):
     deadline, and over all requests for at most one in ten of them. `fallback="raw"` gives the
     scores themselves when the service is away, instead of raising Unavailable. `binary` chooses
     binary columns (True), JSON (False), or what is cheaper for the size (None). `max_scores` is
-    the service's own limit; more scores are sent in parts.
+    the service's own limit; more scores are sent in parts. `api_key` goes with every request, those
+    of its buffers of events too, and is shown in no error.
 
     >>> with Sirocco("http://127.0.0.1:9", fallback="raw", retries=0) as sirocco:
     ...     answer = sirocco.calibrate("click", ["shoes", "hats"], [0.01, 0.2])

@@ -65,10 +65,15 @@ class Address:
 
     url: str
     connections: int = 16
-    headers: Mapping[str, str] = field(default_factory=dict)
+    # Not shown: they may hold a key.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     verify: bool | SSLContext = True
+    api_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.api_key is not None and not _is_sendable(self.api_key):
+            # Without the value: errors are logged.
+            raise BadInput("api_key", "must be printable ASCII characters without spaces")
         if not _is_address(self.url):
             raise BadInput("url", "must be an address with http:// or https://", self.url)
         if self.connections < 1:
@@ -90,10 +95,14 @@ class Address:
         return httpx.Request(
             request.method,
             self.url.rstrip("/") + request.path,
-            headers={**self.headers, **request.headers},
+            headers={**self.headers, **self._authorization, **request.headers},
             content=request.body,
             extensions={"timeout": RemainingTime(deadline)},
         )
+
+    @property
+    def _authorization(self) -> Mapping[str, str]:
+        return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
 
 
 class Connections:
@@ -164,6 +173,10 @@ class AsyncConnections:
     async def close(self) -> None:
         """Closes every connection."""
         await self._http.aclose()
+
+
+def _is_sendable(key: str) -> bool:
+    return bool(key) and key.isascii() and key.isprintable() and " " not in key
 
 
 def _is_address(url: str) -> bool:

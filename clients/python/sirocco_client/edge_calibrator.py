@@ -111,8 +111,8 @@ class EdgeCalibrator:
     changed. When the service is away, has no version yet, or sends what cannot be read, the last
     atlas stays, and its age tells. Before the first atlas a look-up raises NoAtlas, or with
     `before_first="identity"` changes nothing. With `keep_in`, the atlas is kept in that file and a
-    new process starts from it. Any number of threads may look up; in a forked child the thread
-    begins anew.
+    new process starts from it. `api_key` needs the scope `read`, and to be bound to no campaigns.
+    Any number of threads may look up; in a forked child the thread begins anew.
     """
 
     def __init__(
@@ -127,13 +127,14 @@ class EdgeCalibrator:
         timeout: float = 10.0,
         headers: Mapping[str, str] | None = None,
         verify: bool | SSLContext = True,
+        api_key: str | None = None,
     ) -> None:
         if not refresh_seconds > 0:
             raise BadInput("refresh_seconds", "must be more than 0", refresh_seconds)
         if before_first not in ("raise", "identity"):
             raise BadInput("before_first", "must be raise or identity", before_first)
         self._refresh_seconds, self._stale_seconds = refresh_seconds, stale_seconds
-        self._address, self._timeout = Address(url, 1, headers or {}, verify), timeout
+        self._address, self._timeout = Address(url, 1, headers or {}, verify, api_key), timeout
         self._file = None if keep_in is None else Path(keep_in)
         self._atlas: EdgeAtlas | _MissingAtlas = (
             _MissingAtlas() if before_first == "raise" else EdgeAtlas.identity()

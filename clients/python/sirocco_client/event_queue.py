@@ -21,7 +21,8 @@ from sirocco_client.retries import unavailable
 logger = logging.getLogger(__name__)
 
 _TOO_LARGE: Final = 413
-_TRY_AGAIN: Final = frozenset({408, 429})
+# 401: a key that was made just now may not be known everywhere yet.
+_TRY_AGAIN: Final = frozenset({401, 408, 429})
 
 
 @dataclass(frozen=True, slots=True)

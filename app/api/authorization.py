@@ -1,0 +1,310 @@
+"""Who a request is from and whether it may: the scope that each route needs, in one table, and what
+stands in front of all routes.
+
+Where no key is known, only this machine reaches the service, and everything is allowed. From the
+first key on every route but health asks for one.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from secrets import token_hex
+from time import perf_counter
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+from fastapi import Depends, FastAPI, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.access.audit import AuditLog
+from app.access.key_watch import KeyWatch
+from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
+from app.access.keys import Scope as KeyScope
+from app.api.problems import MEDIA_TYPE, Problem, not_found
+
+Headers = Iterable[tuple[bytes, bytes]]
+Result = TypeVar("Result")
+
+ADMIN_PATH: Final = "/v1/admin"
+_SCOPES: Final[dict[str, KeyScope | None]] = {
+    "/healthz": None,
+    "/readyz": None,
+    "/v1/calibrate": KeyScope.CALIBRATE,
+    "/v1/events": KeyScope.INGEST,
+    "/v1/maps": KeyScope.READ,
+    "/v1/campaigns": KeyScope.READ,
+    "/v1/atlas": KeyScope.READ,
+    "/metrics": KeyScope.READ,
+    "/docs": KeyScope.READ,
+    "/openapi.json": KeyScope.READ,
+    "/": KeyScope.READ,
+}
+"""By the beginning of a path, at a slash; whatever is not here needs the scope admin."""
+# They name the campaigns of all.
+_WHOLE: Final = ("/v1/atlas", "/metrics")
+
+
+def scope_of(path: str) -> KeyScope | None:
+    """The scope that a request for the path needs; None for health."""
+    for start, scope in _SCOPES.items():
+        if path == start or path.startswith(f"{start}/"):
+            return scope
+    return KeyScope.ADMIN
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose request it is; `campaigns` are prefixes of those it sees, all without any."""
+
+    id: str
+    scopes: frozenset[KeyScope]
+    campaigns: tuple[str, ...] = ()
+    limit: RateLimit | None = None
+
+    def sees(self, campaign: str) -> bool:
+        """Whether the campaign is one of the caller's."""
+        return not self.campaigns or campaign.startswith(self.campaigns)
+
+    def check_sees(self, field: str, campaign: str) -> None:
+        """A 404 problem, whether or not there is such a campaign, unless it is the caller's."""
+        if not self.sees(campaign):
+            raise not_found(f"{field}: unknown campaign")
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The header fields that tell how much of the limit is left; none without one."""
+        return [] if self.limit is None else self.limit.headers()
+
+
+ANYBODY: Final = Caller(LOOPBACK, frozenset(KeyScope))
+"""On this machine, while there are no keys."""
+
+_REALM: Final = {"WWW-Authenticate": 'Bearer realm="sirocco"'}
+_REMEMBERED_SECONDS: Final = 1.0
+_MOST_REMEMBERED: Final = 1024
+_BEARER: Final = b"bearer "
+
+
+class _Remembered(NamedTuple):
+    until: float
+    table: KeyTable
+    caller: Caller
+
+
+class Authorization:
+    """Finds the caller of a request; for one thread, the event loop's.
+
+    The bytes of a header that was valid are remembered for a second, or until the keys change.
+    """
+
+    def __init__(self, watch: KeyWatch) -> None:
+        self._watch = watch
+        self._remembered: dict[bytes, _Remembered] = {}
+        self._limits: dict[str, RateLimit] = {}
+
+    def admitted(self, headers: Headers, scope: KeyScope, now: float) -> Caller:
+        """The caller, who has the scope; `now` is of the clock `perf_counter`.
+
+        Raises Problem: 401 without a valid key, 403 without the scope, 429 beyond the key's limit.
+        """
+        table = self._watch.table
+        if not table.required:
+            return ANYBODY
+        given = b""
+        for name, value in headers:
+            if name == b"authorization":
+                given = value
+                break
+        found = self._remembered.get(given)
+        if found is None or found.table is not table or found.until < now:
+            found = self._found(given, table, now)
+        caller = found.caller
+        if scope not in caller.scopes:
+            raise _missing(scope)
+        if caller.limit is not None and not caller.limit.take():
+            raise _too_many(caller.limit)
+        return caller
+
+    def _found(self, given: bytes, table: KeyTable, now: float) -> _Remembered:
+        at = time.time()
+        token = given[len(_BEARER) :].strip().decode("latin-1")
+        key = table.find(token, at)
+        if key is None or given[: len(_BEARER)].lower() != _BEARER:
+            raise _no_key()
+        lasts = _REMEMBERED_SECONDS
+        if key.expires_at is not None:
+            lasts = min(lasts, key.expires_at - at)
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        caller = Caller(key.id, key.scopes, key.campaigns, self._limit(key, table))
+        found = self._remembered[given] = _Remembered(now + lasts, table, caller)
+        return found
+
+    def _limit(self, key: ApiKey, table: KeyTable) -> RateLimit | None:
+        if key.rate_limit is None:
+            return None
+        limit = self._limits.get(key.id)
+        if limit is None:
+            self._limits = {one: kept for one, kept in self._limits.items() if one in table.keys}
+            limit = self._limits[key.id] = RateLimit(key.rate_limit)
+        return limit
+
+
+def _no_key() -> Problem:
+    detail = "give a valid API key, as `Authorization: Bearer sir_...`"
+    return Problem(HTTPStatus.UNAUTHORIZED, "no-valid-key", detail, _REALM)
+
+
+def _missing(scope: KeyScope) -> Problem:
+    detail = f"the key has not the scope {scope.value}, which this needs"
+    return Problem(HTTPStatus.FORBIDDEN, "missing-scope", detail, scope=scope.value)
+
+
+def _too_many(limit: RateLimit) -> Problem:
+    detail = f"rate_limit = {limit.quota}: the key may make no more requests in this second"
+    told = {name.decode(): value.decode() for name, value in limit.headers()}
+    headers = {"Retry-After": "1", **told}
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", detail, headers)
+
+
+CALLER: Final = "sirocco.caller"
+_REQUEST_ID: Final = "sirocco.request_id"
+_REQUEST_ID_HEADER: Final = b"x-request-id"
+_SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+
+
+def caller_of(scope: MutableMapping[str, Any]) -> Caller:
+    """Who was admitted with this request."""
+    found: Caller = scope.get(CALLER, ANYBODY)
+    return found
+
+
+def _request_id(scope: Scope) -> str:
+    """The one that the caller gave, if it is sane; else one of ours for what may be recorded, and
+    none for the rest."""
+    for name, value in scope["headers"]:
+        if name == _REQUEST_ID_HEADER and _SANE_ID.fullmatch(value):
+            return str(value.decode())
+    return token_hex(8) if scope["path"].startswith(ADMIN_PATH) else ""
+
+
+class Authorized:
+    """Wraps the framework: lets in who may, and answers with the id of the request.
+
+    With an `admin_port`, the admin routes are found there and nowhere else.
+    """
+
+    def __init__(self, app: ASGIApp, authorization: Authorization, admin_port: int) -> None:
+        self._app = app
+        self._authorization = authorization
+        self._admin_port = admin_port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = scope[_REQUEST_ID] = _request_id(scope)
+        extra = [(_REQUEST_ID_HEADER, request_id.encode())] if request_id else []
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        try:
+            self._admit(scope)
+        except Problem as problem:
+            await problem.response()(scope, receive, send_with_headers)
+            return
+        extra += caller_of(scope).headers()
+        await self._app(scope, receive, send_with_headers)
+
+    def _admit(self, scope: Scope) -> None:
+        path = scope["path"]
+        if self._admin_port and path.startswith(ADMIN_PATH):
+            _check_port(scope.get("server"), self._admin_port)
+        needed = scope_of(path)
+        if needed is None:
+            return
+        caller = self._authorization.admitted(scope["headers"], needed, perf_counter())
+        if caller.campaigns and path.startswith(_WHOLE):
+            raise not_found("the key sees some campaigns only, and this is of all")
+        scope[CALLER] = caller
+
+
+def _check_port(server: tuple[str, int | None] | None, admin_port: int) -> None:
+    if server is None or server[1] != admin_port:
+        raise not_found("Not Found")
+
+
+class Requester(NamedTuple):
+    """Who asks for a change, and the id of the request."""
+
+    caller: Caller
+    request_id: str
+
+    async def changes(
+        self, audit: AuditLog, what: str, change: Callable[[], Result], **about: Any
+    ) -> Result:
+        """Make the change in a thread, once it is recorded with `target`, `before` and `after`."""
+
+        def work() -> Result:
+            with audit.change(self.caller.id, self.request_id, what, **about):
+                return change()
+
+        return await run_in_threadpool(work)
+
+
+async def _requester(request: Request) -> Requester:
+    return Requester(caller_of(request.scope), request.scope[_REQUEST_ID])
+
+
+By = Annotated[Requester, Depends(_requester)]
+
+_REFUSALS: Final = {
+    "401": ("NoValidKey", "No valid API key came with the request."),
+    "403": ("MissingScope", "The key has not the scope that this needs."),
+    "429": ("RateLimited", "The key made more requests than it may."),
+}
+_PROBLEM: Final = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+
+def describe_access(app: FastAPI) -> None:
+    """Have OpenAPI say that each route but health needs a key, with which scope, and what it
+    answers without."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _describe(made())
+        return made()
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _describe(schema: dict[str, Any]) -> None:
+    components = schema.setdefault("components", {})
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    components["responses"] = {
+        name: {"description": about, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+        for name, about in _REFUSALS.values()
+    }
+    for path, operations in schema["paths"].items():
+        needed = scope_of(path)
+        if needed is None:
+            continue
+        for operation in operations.values():
+            operation["security"] = [{"key": [needed.value]}]
+            for status, (name, _) in _REFUSALS.items():
+                reference = {"$ref": f"#/components/responses/{name}"}
+                operation["responses"].setdefault(status, reference)

@@ -1,0 +1,262 @@
+"""`sirocco keys` and `sirocco audit`: who may do what in a running service, and who did."""
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from app.cli import options
+from app.cli.console import note, print_json, print_line
+from app.cli.operate import service_at
+from app.errors import FAILED, CommandError
+
+keys = typer.Typer(no_args_is_help=True)
+
+_SECONDS_PER_HOUR = 3600
+_KeyId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the key, as `list` has it.", show_default=False)
+]
+_Scopes = Annotated[
+    list[str],
+    typer.Option(
+        "--scope",
+        help="calibrate, ingest, read or admin; may be repeated. None includes another.",
+        show_default=False,
+    ),
+]
+_Name = Annotated[str, typer.Option("--name", help="Whom it is for.", show_default=False)]
+_Prefixes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--campaigns",
+        metavar="PREFIX",
+        help="It sees only campaigns that begin so; may be repeated.",
+        show_default="all campaigns",
+    ),
+]
+_RateLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--rate-limit",
+        min=1,
+        help="Requests a second, of each API process.",
+        show_default="no limit",
+    ),
+]
+_ExpiresIn = Annotated[
+    int | None,
+    typer.Option(
+        "--expires-in",
+        parser=lambda text: options.hours(text, "--expires-in"),
+        metavar="DURATION",
+        help="It ends after that, such as 12h or 90d.",
+        show_default="never",
+    ),
+]
+_Grace = Annotated[
+    int | None,
+    typer.Option(
+        "--grace",
+        parser=lambda text: options.hours(text, "--grace"),
+        metavar="DURATION",
+        help="How long the old key stays valid beside the new one.",
+        show_default="24h",
+    ),
+]
+_At = Annotated[
+    str, typer.Option("--at", metavar="TIME", help="When it ends: RFC 3339 or seconds since 1970.")
+]
+_Verify = Annotated[
+    bool, typer.Option("--verify", help="Look whether every entry is as it was written.")
+]
+_Entries = Annotated[
+    int, typer.Option("--limit", min=1, max=1000, help="Most entries, from the newest on.")
+]
+
+
+@keys.callback()
+def _about() -> None:
+    """Make, list, rotate, expire and revoke the API keys of a running service.
+
+    As soon as there is a key, every request but /healthz and /readyz needs one, as
+    `Authorization: Bearer KEY`; the first must have the scope admin. A key is
+    shown once, on stdout: the service keeps only a digest. These commands
+    themselves call with SIROCCO_API_KEY, or with the key in the file that
+    SIROCCO_API_KEY_FILE names.
+
+    [bold]Examples[/bold]
+
+      sirocco keys create --scope admin --scope read --name ops > admin.key
+      export SIROCCO_API_KEY_FILE=admin.key
+      sirocco keys create --scope calibrate --name bidder --expires-in 90d
+      sirocco keys create --scope ingest --name tracker --rate-limit 200
+      sirocco keys create --scope read --name shop --campaigns shop/
+      sirocco keys list
+      sirocco keys rotate 1f0c9a5e77b2 --grace 24h
+      sirocco keys revoke 1f0c9a5e77b2
+    """
+
+
+@keys.command("create")
+def _create(
+    scope: _Scopes,
+    name: _Name = "",
+    campaigns: _Prefixes = None,
+    rate_limit: _RateLimit = None,
+    expires_in: _ExpiresIn = None,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """Make a key, and print it: it is shown this once."""
+    request: dict[str, Any] = {"scopes": scope, "name": name, "campaigns": campaigns or []}
+    if rate_limit is not None:
+        request["rate_limit"] = rate_limit
+    if expires_in is not None:
+        request["expires_at"] = time.time() + expires_in * _SECONDS_PER_HOUR
+    with service_at(url, api_key) as client:
+        made = client.make_key(request)
+    _show_token(made, as_json=json)
+
+
+@keys.command("list")
+def _list(
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """List all keys: what they may do, and until when."""
+    with service_at(url, api_key) as client:
+        found = client.keys()
+    if json:
+        print_json({"keys": found})
+        return
+    for key in found:
+        print_line(_line(key))
+    if not found:
+        note("there are no keys: everybody on this machine may do everything")
+
+
+@keys.command("rotate")
+def _rotate(
+    key: _KeyId,
+    grace: _Grace = None,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """Make a key in the place of this one, and print it; the old one ends a while later."""
+    request = {} if grace is None else {"grace_seconds": grace * _SECONDS_PER_HOUR}
+    with service_at(url, api_key) as client:
+        made = client.change_key(key, "rotate", request)
+    _show_token(made, as_json=json)
+
+
+@keys.command("expire")
+def _expire(
+    key: _KeyId,
+    at: _At,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """Have a key end at a moment."""
+    with service_at(url, api_key) as client:
+        found = client.change_key(key, "expire", {"at": options.moment(at, "--at")})
+    _show(found, as_json=json)
+
+
+@keys.command("revoke")
+def _revoke(
+    key: _KeyId,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """Have a key end now: within five seconds nobody takes it any more."""
+    with service_at(url, api_key) as client:
+        found = client.change_key(key, "revoke")
+    _show(found, as_json=json)
+
+
+def audit(
+    verify: _Verify = False,
+    limit: _Entries = 100,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """Show who changed what in a running service, and verify it.
+
+    Every change by an admin is an entry, chained to the one before by its SHA-256.
+    With --verify it ends with exit code 1 where an entry was altered or is missing.
+
+    [bold]Examples[/bold]
+
+      sirocco audit
+      sirocco audit --verify
+      sirocco audit --limit 1000 --json
+    """
+    with service_at(url, api_key) as client:
+        if verify:
+            _show_verified(client.verify_audit(), as_json=json)
+            return
+        entries = client.audit(limit)
+    if json:
+        print_json({"entries": entries})
+        return
+    for entry in reversed(entries):
+        before, after = _short(entry["before"]), _short(entry["after"])
+        print_line(
+            f"{entry['seq']:>6}  {_time(entry['at'])}  {entry['who']:<12}  {entry['what']}"
+            f"  {entry['target']}  {before} -> {after}  ({entry['request_id']})"
+        )
+
+
+def _show_verified(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    elif found["wrong"] is None:
+        print_line(f"all {found['entries']:,} entries are as they were written")
+    if found["wrong"] is not None:
+        raise CommandError(f"the audit log was tampered with: {found['wrong']}", FAILED)
+
+
+def _show_token(made: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+        return
+    print_line(made["token"])
+    note(f"{_line(made['key'])}\nkeep the key safe: it is shown this once")
+
+
+def _show(key: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(key)
+    else:
+        print_line(_line(key))
+
+
+def _line(key: dict[str, Any]) -> str:
+    parts = [key["id"], key["standing"], ",".join(key["scopes"]), key["name"] or "-"]
+    if key["campaigns"]:
+        parts.append(f"only {' '.join(key['campaigns'])}")
+    if key["rate_limit"] is not None:
+        parts.append(f"{key['rate_limit']:,}/s")
+    if key["expires_at"] is not None:
+        parts.append(f"ends {_time(key['expires_at'])}")
+    if key["replaces"] is not None:
+        parts.append(f"replaces {key['replaces']}")
+    return "  ".join(parts)
+
+
+def _short(value: Any) -> str:
+    """A value of the log in a line; nothing is a dash."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_short(item)}" for name, item in value.items()) or "-"
+    return "-" if value is None else str(value)
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

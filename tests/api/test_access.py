@@ -1,0 +1,378 @@
+"""Who gets in: every route with and without a key, campaigns of others, limits, the admin port."""
+
+import gzip
+import json
+import logging
+import re
+import time
+
+import httpx
+import pytest
+
+from app.access.key_store import KeyStore
+from app.access.keys import Scope
+from app.storage.redis.client import open_redis
+from calibrators import Atlas, CalibrationMap
+from tests.api.running_service import eventually, serving
+from tests.columns import bodies
+from tests.reserved_ports import reserved_port
+
+HEALTH = {"/healthz", "/readyz"}
+BOOTSTRAP = "bootstrap-" + "k" * 32
+QUESTION = {"target": "click", "campaign": "shop/a", "scores": [0.5]}
+FOREIGN = {**QUESTION, "campaign": "rival/a"}
+
+
+class Keys:
+    """Makes keys in the store, and the headers to call with."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def __call__(self, *scopes, **given):
+        with open_redis(self.url) as client:
+            self.key, self.token = KeyStore(client).make(frozenset(map(Scope, scopes)), **given)
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@pytest.fixture
+def keys(redis_url):
+    return Keys(redis_url)
+
+
+@pytest.fixture
+def admin(keys):
+    """Makes the first key: none of the services below is open to anybody."""
+    return keys("admin")
+
+
+@pytest.fixture
+def closed(admin, settings, redis_url):
+    with serving(settings, redis_url) as running:
+        yield running
+
+
+def operations(service, headers):
+    """Method, path and scope of every documented route but health."""
+    paths = service.http.get("/openapi.json", headers=headers).json()["paths"]
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            if path not in HEALTH:
+                (security,) = operation["security"]
+                yield method.upper(), re.sub(r"\{\w+\}", "x", path), security["key"][0], operation
+
+
+def kind(answer):
+    assert answer.headers["content-type"] == "application/problem+json"
+    return answer.status_code, answer.json()["type"].rpartition(":")[2]
+
+
+def test_every_route_but_health_asks_for_a_key_with_its_scope(closed, keys):
+    reader = keys("read")
+    lacks = {one: keys(*[s.value for s in Scope if s.value != one]) for one in map(str, Scope)}
+    eventually(lambda: closed.http.get("/metrics", headers=lacks["admin"]).status_code == 200)
+    walked = list(operations(closed, reader))
+
+    for method, path, scope, operation in walked:
+        for headers in ({}, {"Authorization": "Bearer sir_x_y"}, {"Authorization": "Basic eA=="}):
+            answer = closed.http.request(method, path, headers=headers)
+            assert kind(answer) == (401, "no-valid-key"), path
+            assert answer.headers["www-authenticate"] == 'Bearer realm="sirocco"'
+        answer = closed.http.request(method, path, headers=lacks[scope])
+        assert kind(answer) == (403, "missing-scope"), path
+        assert answer.json()["scope"] == scope
+        assert {"401", "403", "429"} <= operation["responses"].keys()
+    assert {scope for _, _, scope, _ in walked} == set(map(str, Scope))
+    assert len(walked) > 20
+
+
+def test_what_is_not_documented_asks_for_a_key_too(closed):
+    for path in ("/", "/docs", "/openapi.json", "/nothing", "/v1/adminx", "/metrics/"):
+        assert closed.http.get(path).status_code == 401, path
+    assert closed.http.get("/v1/calibrate").status_code == 401
+    assert {closed.http.get(path).status_code for path in HEALTH} == {200}
+
+
+def test_a_key_opens_what_its_scopes_name(closed, keys):
+    headers = keys("calibrate", "ingest", "read")
+    eventually(lambda: closed.http.get("/metrics", headers=headers).status_code == 200)
+    event = {"type": "impression", "campaign": "a", "scores": {"click": 0.5}}
+    event["occurred_at"] = time.time()
+
+    assert closed.http.post("/v1/calibrate", json=QUESTION, headers=headers).status_code == 200
+    assert closed.http.post("/v1/events", json=[event], headers=headers).json()["accepted"] == 1
+    headers["Authorization"] = headers["Authorization"].replace("Bearer", "bearer ")
+    assert closed.http.post("/v1/calibrate", json=QUESTION, headers=headers).status_code == 200
+
+
+def test_the_first_key_closes_the_door_behind_it(service):
+    refused = service.http.post("/v1/admin/keys", json={"scopes": ["read"]})
+    assert kind(refused) == (409, "key-conflict")
+    assert service.http.post("/v1/calibrate", json=QUESTION).status_code == 200
+
+    made = service.http.post("/v1/admin/keys", json={"scopes": ["admin"], "name": "ops"})
+
+    assert made.status_code == 201
+    assert made.headers["cache-control"] == "no-store"
+    assert service.http.post("/v1/calibrate", json=QUESTION).status_code == 401
+    headers = {"Authorization": f"Bearer {made.json()['token']}"}
+    (listed,) = service.http.get("/v1/admin/keys", headers=headers).json()["keys"]
+    assert listed == made.json()["key"]
+
+
+def test_a_revoked_key_is_refused_though_it_was_remembered(closed, keys, admin):
+    headers = keys("calibrate")
+    ask = lambda: closed.http.post("/v1/calibrate", json=QUESTION, headers=headers).status_code  # noqa: E731
+    eventually(lambda: ask() == 200)
+
+    assert closed.http.post(f"/v1/admin/keys/{keys.key.id}/revoke", headers=admin).is_success
+
+    assert ask() == 401
+
+
+def test_another_process_hears_of_it(closed, keys):
+    headers = keys("calibrate")
+    ask = lambda: closed.http.post("/v1/calibrate", json=QUESTION, headers=headers).status_code  # noqa: E731
+    eventually(lambda: ask() == 200)
+
+    KeyStore(closed.store).revoke(keys.key.id)
+
+    eventually(lambda: ask() == 401)
+
+
+def test_rotation_and_expiry_by_routes(closed, keys, admin):
+    keys("calibrate", name="bidder")
+    path = f"/v1/admin/keys/{keys.key.id}"
+    rotated = closed.http.post(f"{path}/rotate", headers=admin)
+    refused = closed.http.post(f"{path}/rotate", json={"grace_seconds": -1}, headers=admin)
+    ended = closed.http.post(f"{path}/expire", json={"at": time.time()}, headers=admin)
+    unknown = closed.http.post("/v1/admin/keys/x/revoke", headers=admin)
+    wrong = closed.http.post("/v1/admin/keys", json={"scopes": ["root"]}, headers=admin)
+
+    assert rotated.status_code == 201
+    assert rotated.json()["key"]["replaces"] == keys.key.id
+    assert kind(refused) == (422, "broken-rule")
+    assert ended.json()["standing"] == "expired"
+    assert kind(unknown) == (404, "not-found")
+    assert wrong.json()["field"] == "scopes[0]"
+
+
+def test_a_bound_key_sees_its_own_campaigns_alone(closed, keys):
+    names = ["rival/a", "shop/a", "shop/b"]
+    maps = {name: CalibrationMap.proportional(0.5) for name in names}
+    headers = keys("calibrate", "ingest", "read", campaigns=("shop/",))
+    free = keys("read")
+    eventually(lambda: closed.http.get("/metrics", headers=free).status_code == 200)
+    closed.publish({"click": Atlas.build(maps)})
+
+    def answer(method, path, **given):
+        return closed.http.request(method, path, headers=headers, **given)
+
+    assert answer("POST", "/v1/calibrate", json=QUESTION).json()["probabilities"] == [0.25]
+    listed = answer("GET", "/v1/campaigns").json()
+    assert [row["campaign"] for row in listed["campaigns"]] == ["shop/a", "shop/b"]
+    assert listed["total"] == 2
+    assert answer("GET", "/v1/maps/click/shop/a").status_code == 200
+    rows = {"rows": [{"target": "click", "campaign": "rival/a", "score": 0.5}]}
+    refused = [
+        answer("POST", "/v1/calibrate", json=FOREIGN),
+        answer("POST", "/v1/calibrate", json=rows),
+        answer("GET", "/v1/maps/click/rival/a"),
+        answer("GET", "/v1/campaigns/rival/a"),
+        answer("GET", "/v1/campaigns/rival/none"),
+        answer("GET", "/v1/atlas/click"),
+        answer("GET", "/v1/atlas/click/ids"),
+        answer("GET", "/metrics"),
+    ]
+    assert {kind(one) for one in refused} == {(404, "not-found")}
+    assert refused[3].json()["detail"] == refused[4].json()["detail"]
+
+
+def test_a_bound_key_sees_its_own_campaigns_alone_in_columns(closed, keys):
+    names = ["rival/a", "shop/a"]
+    headers = keys("calibrate", "ingest", campaigns=("shop/",))
+    columns = {**headers, "Content-Type": "application/vnd.sirocco.columns"}
+    ask = lambda path, body: closed.http.post(path, content=body, headers=columns).status_code  # noqa: E731
+    eventually(lambda: ask("/v1/calibrate", bodies.scores_body([0.5], campaigns=["shop/a"])) == 200)
+    atlas = Atlas.build({name: CalibrationMap.proportional(0.5) for name in names})
+    closed.publish({"click": atlas})
+    ids = closed.app.state.resources.refresher.current.ids["click"].dictionary
+    interned = lambda ids_of: bodies.scores_body([0.5] * 2, campaigns=ids_of, dictionary=ids)  # noqa: E731
+    clicks = lambda click_id: bodies.clicks_body(  # noqa: E731
+        [0.5], [time.time()], [time.time()], [click_id], campaigns=["shop/a"]
+    )
+
+    assert ask("/v1/calibrate", bodies.scores_body([0.5], campaigns=["rival/a"])) == 404
+    assert ask("/v1/calibrate", interned([2, 0])) == 200
+    assert ask("/v1/calibrate", interned([2, 1])) == 404
+    assert ask("/v1/events", clicks("shop/1")) == 200
+    assert ask("/v1/events", clicks("rival/1")) == 404
+
+
+def events(campaign, click_id):
+    now = time.time()
+    shown = {"campaign": campaign, "scores": {"click": 0.5}, "occurred_at": now}
+    return [
+        {"type": "impression", **shown},
+        {"type": "click", **shown, "click_id": click_id, "impression_at": now},
+        {"type": "behaviour", "click_id": click_id, "name": "page_views", "value": 1,
+         "occurred_at": now},
+        {"type": "conversion", "click_id": click_id, "occurred_at": now},
+        {"type": "outcome", "campaign": campaign, "target": "click", "score": 0.5, "outcome": 1,
+         "occurred_at": now},
+    ]  # fmt: skip
+
+
+def test_a_bound_key_stores_nothing_of_others(closed, keys):
+    """What names a click alone is known by the click's id, which begins as the campaigns do."""
+    headers = keys("ingest", campaigns=("shop/",))
+    send = lambda some: closed.http.post("/v1/events", json=some, headers=headers)  # noqa: E731
+    eventually(lambda: send(events("shop/a", "shop/1")).status_code == 200)
+    stored = closed.stored_keys
+
+    for event in [*events("rival/a", "rival/1"), events("shop/a", "rival/1")[1]]:
+        assert kind(send([*events("shop/b", "shop/2"), event])) == (404, "not-found")
+    assert closed.stored_keys == stored
+
+
+def test_tenants_do_not_share_idempotency_keys(closed, keys):
+    both = [keys("ingest", campaigns=(f"{name}/",)) for name in ("shop", "rival")]
+    eventually(lambda: closed.http.post("/v1/events", json=[], headers=both[1]).status_code == 422)
+
+    for name, headers in zip(("shop", "rival"), both, strict=True):
+        sent = events(f"{name}/a", f"{name}/1")[:1]
+        answer = closed.http.post(
+            "/v1/events", json=sent, headers={**headers, "Idempotency-Key": "1"}
+        )
+        assert answer.json()["accepted"] == 1
+
+
+def test_a_limited_key_is_told_and_held_to_it(closed, keys):
+    headers = keys("calibrate", "read", rate_limit=1)
+    ask = lambda: closed.http.post("/v1/calibrate", json=QUESTION, headers=headers)  # noqa: E731
+    eventually(lambda: ask().status_code == 200)
+    refused = next(one for one in iter(ask, None) if one.status_code == 429)
+    assert kind(refused) == (429, "rate-limited")
+    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["ratelimit"].startswith('"key";r=0;t=')
+    taken = next(one for one in iter(ask, None) if one.status_code == 200)
+    assert taken.headers["ratelimit-policy"] == '"key";q=1;w=1'
+    assert "ratelimit" in closed.http.get("/v1/campaigns", headers=headers).headers
+
+
+def test_a_packed_body_counts_once(settings, redis_url, keys):
+    """It is met a second time, in a thread."""
+    headers = keys("calibrate", rate_limit=1)
+    headers["Content-Encoding"] = "gzip"
+    body = gzip.compress(json.dumps(QUESTION).encode())
+    with serving(settings, redis_url) as running:
+        assert running.http.post("/v1/calibrate", content=body, headers=headers).is_success
+
+
+def test_admin_routes_have_a_port_of_their_own(settings, redis_url, admin):
+    port = reserved_port()
+    given = settings.model_copy(update={"admin_port": port})
+    with serving(given, redis_url) as running:
+        path = f"http://127.0.0.1:{port}/v1/admin/keys"
+        on_main = running.http.get("/v1/admin/keys", headers=admin)
+
+        assert kind(on_main) == (404, "not-found")
+        assert httpx.get(path, headers=admin).status_code == 200
+        assert httpx.get(path).status_code == 401
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+
+
+def test_the_store_may_be_away_when_a_process_starts(settings, redis_url, keys, tmp_path):
+    """Its keys come from the disk of the host."""
+    headers = keys("calibrate")
+    kept = settings.model_copy(update={"snapshot_dir": tmp_path})
+    with serving(kept, redis_url) as running:
+        assert running.http.post("/v1/calibrate", json=QUESTION, headers=headers).is_success
+
+    # The same kind of store at an address where there is none.
+    with serving(kept, "unix:///nowhere") as running:
+        assert running.http.post("/v1/calibrate", json=QUESTION, headers=headers).is_success
+        assert running.http.post("/v1/calibrate", json=QUESTION).status_code == 401
+
+
+def test_admins_are_in_the_audit_log(closed, admin, atlas):
+    closed.publish({"click": atlas})
+    put = closed.http.put(
+        "/v1/admin/overrides/click/hats",
+        json={"calibrator": "sir"},
+        headers={**admin, "X-Request-Id": "deploy-7"},
+    )
+    closed.http.put(
+        "/v1/admin/overrides/click/hats", params={"retrain": True}, json={"calibrator": "pooled"},
+        headers={**admin, "X-Request-Id": "not sane"},
+    )  # fmt: skip
+    closed.http.delete("/v1/admin/overrides/click/hats", headers=admin)
+    closed.http.post("/v1/admin/retrain", json={"target": "click"}, headers=admin)
+    closed.http.post("/v1/admin/pccem/train", headers=admin)
+    closed.http.post("/v1/admin/keys", json={"scopes": ["read"]}, headers=admin)
+    closed.http.post("/v1/admin/keys/none/revoke", headers=admin)
+
+    found = closed.http.get("/v1/admin/audit", params={"limit": 100}, headers=admin).json()
+    told = [(e["what"], e["target"], e["before"], e["after"]) for e in reversed(found["entries"])]
+
+    assert put.headers["x-request-id"] == "deploy-7"
+    assert told[:3] == [
+        ("set-override", "click:hats", None, "sir"),
+        ("set-override", "click:hats", "sir", "pooled"),
+        ("retrain", "click", None, {"target": "click", "campaigns": ["hats"]}),
+    ]
+    assert [row[0] for row in told[3:]] == ["delete-override", "retrain", "train", "make-key"]
+    assert {e["who"] for e in found["entries"]} == {admin_id(admin)}
+    assert found["entries"][-1]["request_id"] == "deploy-7"
+    assert re.fullmatch("[0-9a-f]{16}", found["entries"][-2]["request_id"])
+    verified = closed.http.get("/v1/admin/audit/verify", headers=admin).json()
+    assert verified == {"entries": 7, "wrong": None}
+
+
+def admin_id(headers):
+    return headers["Authorization"].split("_")[1]
+
+
+def test_decisions_on_held_versions_are_in_the_audit_log(closed, admin, monkeypatch):
+    held = {"version": "000007-ab", "reasons": {"click": "empty"}}
+    monkeypatch.setattr(type(closed.app.state.resources.versions), "held", lambda _: held)
+    for decision in ("approve", "reject"):
+        closed.http.post(f"/v1/admin/versions/000007-ab/{decision}", headers=admin)
+
+    entries = closed.http.get("/v1/admin/audit", headers=admin).json()["entries"]
+    assert [entry["what"] for entry in entries] == ["reject", "approve"]
+    assert {entry["target"] for entry in entries} == {"000007-ab"}
+    assert entries[0]["before"] == held
+
+
+def test_no_change_is_made_that_cannot_be_recorded(settings, redis_url, tmp_path):
+    with serving(settings.model_copy(update={"audit_log": tmp_path}), redis_url) as running:
+        refused = running.http.put("/v1/admin/overrides/click/hats", json={"calibrator": "sir"})
+        overrides = running.http.get("/v1/admin/overrides").json()["total"]
+
+    assert kind(refused) == (503, "audit-unwritable")
+    assert overrides == 0
+
+
+def test_no_secret_is_told(settings, redis_url, caplog, tmp_path):
+    """Neither in logs nor in errors, OpenAPI, the audit log, nor what is stored."""
+    caplog.set_level(logging.DEBUG)
+    secrets = {"bootstrap_admin_key": BOOTSTRAP, "audit_log": str(tmp_path / "audit.jsonl")}
+    given = type(settings)(**{**settings.model_dump(), **secrets})
+    with serving(given, redis_url) as running:
+        admin = {"Authorization": f"Bearer {BOOTSTRAP}"}
+        made = running.http.post("/v1/admin/keys", json={"scopes": ["read"]}, headers=admin)
+        token = made.json()["token"]
+        answers = [
+            running.http.get(path, headers={"Authorization": f"Bearer {given_key}"})
+            for given_key in (token, token + "x", BOOTSTRAP)
+            for path in ("/openapi.json", "/v1/admin/keys", "/v1/admin/audit", "/metrics", "/x")
+        ]
+        stored = [running.store.dump(name) for name in running.store.keys("*")]
+    told = [
+        repr(given), caplog.text, (tmp_path / "audit.jsonl").read_text(),
+        *(answer.text + str(answer.headers) for answer in answers), *map(str, stored),
+    ]  # fmt: skip
+
+    secret = token.split("_", 2)[2]
+    assert not [text for text in told if secret in text or BOOTSTRAP in text]

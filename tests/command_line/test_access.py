@@ -1,0 +1,137 @@
+"""`sirocco keys` and `sirocco audit` against a running API, and services that have keys."""
+
+import subprocess
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from app.access.keys import Scope
+from tests.api.running_service import RunningService, eventually, serving
+from tests.command_line.conftest import Sirocco, Started
+from tests.reserved_ports import reserved_port
+
+BOOTSTRAP = "bootstrap-" + "k" * 32
+QUESTION = {"target": "click", "campaign": "a", "scores": [0.5]}
+
+
+@pytest.fixture
+def service(redis_url, tmp_path):
+    from app.settings import Settings
+
+    with serving(Settings(port=0, snapshot_dir="off"), redis_url) as running:
+        yield running
+
+
+def test_a_key_from_its_making_to_its_end(
+    called: Sirocco, service: RunningService, tmp_path: Path
+) -> None:
+    of = ("--url", service.url)
+    first = called("keys", "create", "--scope", "admin", "--scope", "read", "--name", "ops", *of)
+    file = tmp_path / "ops.key"
+    file.write_text(first.stdout)
+    file.chmod(0o600)
+
+    refused = called("keys", "list", *of)
+    by_file = {"SIROCCO_API_KEY_FILE": str(file)}
+    made = called(
+        *("keys", "create", "--scope", "calibrate", "--name", "shop", "--campaigns", "shop/"),
+        *("--rate-limit", 50, "--expires-in", "90d", "--json", *of), **by_file,
+    )  # fmt: skip
+    key = orjson.loads(made.stdout)["key"]
+    rotated = called("keys", "rotate", key["id"], "--grace", "1h", *of)
+    expired = called("keys", "expire", key["id"], "--at", "2026-01-01T00:00:00Z", *of)
+    replacement = rotated.stdout.split("_")[1]
+    revoked = called("keys", "revoke", replacement, "--json", *of)
+    listed = called("keys", "list", *of).stdout.splitlines()
+
+    assert (first.returncode, first.stdout[:4]) == (0, "sir_")
+    assert "shown this once" in first.stderr
+    assert refused.returncode == 1
+    assert "answered 401: it asks for a valid API key: set SIROCCO_API_KEY" in refused.stderr
+    assert (key["campaigns"], key["rate_limit"]) == (["shop/"], 50)
+    assert 89 * 86_400 < key["expires_at"] - key["created_at"] <= 90 * 86_400
+    assert "expired" in expired.stdout
+    assert orjson.loads(revoked.stdout)["standing"] == "revoked"
+    assert len(listed) == 3
+    assert listed[2].startswith(f"{replacement}  revoked  calibrate  shop  only shop/  50/s")
+    assert all(secret not in "\n".join(listed) for secret in first.stdout.split("_", 2)[2:])
+
+
+def test_the_audit_log_is_shown_and_verified(called: Sirocco, service: RunningService) -> None:
+    of = ("--url", service.url)
+    called("overrides", "set", "click", "shoes", "sir", *of)
+    called("overrides", "delete", "click", "shoes", *of)
+    shown = called("audit", *of).stdout.splitlines()
+    entries = orjson.loads(called("audit", "--json", *of).stdout)["entries"]
+    whole = called("audit", "--verify", *of)
+
+    from app.storage import keys
+
+    service.store.lset(keys.AUDIT, 0, service.store.lindex(keys.AUDIT, 1))
+    broken = called("audit", "--verify", "--json", *of)
+
+    assert [entry["what"] for entry in entries] == ["delete-override", "set-override"]
+    assert "loopback" in shown[0]
+    assert "set-override  click:shoes  - -> sir" in shown[0]
+    assert whole.stdout == "all 2 entries are as they were written\n"
+    assert broken.returncode == 1
+    assert "the audit log was tampered with: entry 2" in broken.stderr
+    assert orjson.loads(broken.stdout)["wrong"]
+
+
+def test_a_key_that_no_header_can_hold_is_not_shown(called: Sirocco) -> None:
+    run = called("retrain", "--api-key", "a secret")
+
+    assert run.returncode == 2
+    assert "printable ASCII" in run.stderr
+    assert "secret" not in run.stderr.replace("the API key", "")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_service_with_keys_and_a_port_for_admins(
+    started: Started, sirocco: Sirocco, environment: dict[str, str], tmp_path: Path, workers: int
+) -> None:
+    """Its children have the secret by a file; nobody on the machine sees it in their arguments."""
+    secret, port, admin_port = tmp_path / "bootstrap", reserved_port(), reserved_port()
+    secret.write_text(BOOTSTRAP)
+    secret.chmod(0o600)
+    environment |= {
+        "SIROCCO_BOOTSTRAP_ADMIN_KEY_FILE": str(secret),
+        "SIROCCO_ADMIN_PORT": str(admin_port),
+    }
+    process = started(
+        *("up", "--host", "0.0.0.0", "--port", port, "--workers", workers),
+        *("--data-dir", tmp_path / "data"),
+    )
+    url, admins = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin_port}"
+    eventually(lambda: process.poll() is not None or answers(f"{url}/readyz") == 200)
+
+    made = sirocco(
+        *("keys", "create", "--scope", "calibrate", "--url", admins), SIROCCO_API_KEY=BOOTSTRAP
+    )
+    key = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    ask = lambda **given: httpx.post(f"{url}/v1/calibrate", json=QUESTION, **given).status_code  # noqa: E731
+
+    assert made.returncode == 0, made.stderr
+    eventually(lambda: ask(headers=key) == 200)
+    assert ask() == 401
+    bootstrap = {"Authorization": f"Bearer {BOOTSTRAP}"}
+    assert httpx.get(f"{url}/v1/admin/keys", headers=bootstrap).status_code == 404
+    arguments = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert f"--port {port}" in arguments
+    assert BOOTSTRAP not in arguments
+
+
+def answers(url: str) -> int | None:
+    try:
+        return httpx.get(url).status_code
+    except httpx.TransportError:
+        return None
+
+
+def test_every_scope_is_in_the_help(called: Sirocco) -> None:
+    help_text = called("keys", "create", "--help").stdout
+
+    assert all(scope.value in help_text for scope in Scope)
