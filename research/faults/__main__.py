@@ -18,16 +18,19 @@ from typing import Final
 
 from app.cli.console import percent_bar
 from research.faults.kills import Outcome, Plan, run
-from research.faults.matrix import ROWS, Row
+from research.faults.matrix import ROWS, Row, as_markdown
 
 ROOT: Final = Path(__file__).parents[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code: 0 where every promise was kept."""
+    """The command; returns its exit code: 0 where every guarantee was kept."""
     given = _parser().parse_args(arguments)
     if given.command == "kills":
         return _kill(Plan(given.kills, given.seed, given.events), given.json)
+    if given.table:
+        _say(as_markdown())
+        return 0
     return _play([row for row in ROWS if not given.rows or row.name in given.rows], given.json)
 
 
@@ -36,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="command", required=True)
     matrix = commands.add_parser("matrix", help="play the tests of every row")
+    matrix.add_argument("--table", action="store_true", help="only print the rows, in Markdown")
     matrix.add_argument("--rows", nargs="+", choices=[row.name for row in ROWS], metavar="ROW")
     kills = commands.add_parser("kills", help="kill a whole service under load")
     kills.add_argument("--kills", type=int, default=50)
@@ -53,7 +57,7 @@ def _play(rows: Sequence[Row], as_json: bool) -> int:
     else:
         for row in rows:
             _say(f"{row.name:9}{found[row.name]:8}{row.fault}")
-            _say(f"{'':17}{row.promise or row.why}")
+            _say(f"{'':17}{row.guarantee or row.why}")
     return int("red" in found.values())
 
 

@@ -23,7 +23,7 @@ import redis
 from app.click_log import ClickLog
 from app.storage import BinsStore, keys, open_redis
 from app.storage.clicks import OpenClicks
-from research.faults.ledger import DELAYED, SECONDS_BACK, TARGET, Batch, Ledger
+from research.faults.acknowledged import DELAYED, SECONDS_BACK, TARGET, Acknowledged, Batch
 from research.faults.service import Service, seconds_of_life
 
 _HOUR: Final = 3600
@@ -72,40 +72,40 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether every guarantee was kept."""
         return not (self.lost or self.doubled or self.amiss)
 
 
 def run(plan: Plan, folder: Path, port: int, tell: Callable[[int], None]) -> Outcome:
     """Kill, and count what is there in the end; `tell` is given the number of kills so far."""
     service = Service(folder, port, ENVIRONMENT)
-    ledger, calibrations, outcome = Ledger(), Calibrations(service.url), Outcome()
+    acknowledged, calibrations, outcome = Acknowledged(), Calibrations(service.url), Outcome()
     began = time.monotonic()
     service.start()
     try:
-        with _at_work(plan, service, ledger, calibrations):
-            for kill in _kills(plan, service, ledger, tell):
+        with _at_work(plan, service, acknowledged, calibrations):
+            for kill in _kills(plan, service, acknowledged, tell):
                 outcome.kills[kill] += 1
         _wait_until(lambda: service.status().get("status") == "ready", "ready in the end")
-        _compare(service, ledger, outcome)
+        _compare(service, acknowledged, outcome)
     finally:
         service.stop()
-    outcome.events, outcome.retries = ledger.events, ledger.retries
+    outcome.events, outcome.retries = acknowledged.events, acknowledged.retries
     outcome.answers = calibrations.answers
-    outcome.amiss += ledger.wrong + calibrations.wrong
+    outcome.amiss += acknowledged.wrong + calibrations.wrong
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
 def _kills(
-    plan: Plan, service: Service, ledger: Ledger, tell: Callable[[int], None]
+    plan: Plan, service: Service, acknowledged: Acknowledged, tell: Callable[[int], None]
 ) -> Iterator[tuple[str, str]]:
     """Kill, and give who it was and whether it was starting or running."""
     random = Random(plan.seed)
     for number in range(1, plan.kills + 1):
         # Not behind each kill, so that some come in quick succession.
         if random.random() < 1 / 2:
-            _wait_until(partial(ledger.has, number * plan.events), "events flow")
+            _wait_until(partial(acknowledged.has, number * plan.events), "events flow")
         time.sleep(random.expovariate(1 / plan.pause))
         victims = service.processes()
         name = random.choice(sorted(victims))
@@ -117,11 +117,11 @@ def _kills(
 
 @contextmanager
 def _at_work(
-    plan: Plan, service: Service, ledger: Ledger, calibrations: "Calibrations"
+    plan: Plan, service: Service, acknowledged: Acknowledged, calibrations: "Calibrations"
 ) -> Iterator[None]:
     """Clients that send events, and one that asks for calibrations, until the block ends."""
     stop = Event()
-    clients = [EventClient(service.url, plan, place, ledger) for place in range(plan.clients)]
+    clients = [EventClient(service.url, plan, place, acknowledged) for place in range(plan.clients)]
     work = [*(client.run for client in clients), calibrations.run]
     threads = [Thread(target=one, args=(stop,)) for one in work]
     for thread in threads:
@@ -141,7 +141,7 @@ class EventClient:
     url: str
     plan: Plan
     place: int
-    ledger: Ledger
+    acknowledged: Acknowledged
 
     def run(self, stop: Event) -> None:
         """Batch after batch; what has begun is finished."""
@@ -161,20 +161,20 @@ class EventClient:
             if answer is not None and answer.status_code == httpx.codes.OK:
                 found = answer.json()
                 if found["accepted"] + found["duplicates"] != len(events):
-                    self.ledger.complain(f"{batch.key}: {answer.text[:500]}")
-                self.ledger.acknowledge(batch, tries)
+                    self.acknowledged.complain(f"{batch.key}: {answer.text[:500]}")
+                self.acknowledged.add(batch, tries)
                 return
             if answer is not None and answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
-                self.ledger.complain(f"{batch.key}: {answer.status_code} {answer.text[:500]}")
+                self.acknowledged.complain(f"{batch.key}: {answer.status_code} {answer.text[:500]}")
             if time.monotonic() > end:
-                self.ledger.complain(f"{batch.key}: not acknowledged in {_END_SECONDS:.0f} s")
+                self.acknowledged.complain(f"{batch.key}: not acknowledged in {_END_SECONDS:.0f} s")
                 return
             time.sleep(_AGAIN_SECONDS)
 
 
 @dataclass(slots=True)
 class Calibrations:
-    """Asks for calibrations and holds the answers to what is promised: probabilities in [0, 1]
+    """Asks for calibrations and holds the answers to what is guaranteed: probabilities in [0, 1]
     that rise with the score, and no identity once there were maps."""
 
     url: str
@@ -221,13 +221,13 @@ def _posted(
 _JSON: Final = "application/json"
 
 
-def _compare(service: Service, ledger: Ledger, outcome: Outcome) -> None:
+def _compare(service: Service, acknowledged: Acknowledged, outcome: Outcome) -> None:
     with ExitStack() as stack:
         store = stack.enter_context(open_redis(service.redis_url, 60.0))
-        clicks = ledger.clicks()
+        clicks = acknowledged.clicks()
         outcome.clicks = len(clicks)
         _wait_until(lambda: _is_settled(store), "all that is due is folded and closed")
-        _compare_bins(BinsStore(store, _KEEP_DAYS * 24 * _HOUR), ledger, outcome)
+        _compare_bins(BinsStore(store, _KEEP_DAYS * 24 * _HOUR), acknowledged, outcome)
     _compare_clicks(ClickLog.open(str(service.click_log)), clicks, outcome)
 
 
@@ -237,8 +237,8 @@ def _is_settled(store: redis.Redis) -> bool:
     return not store.exists(*logs) and not OpenClicks(store).counts()["open"]
 
 
-def _compare_bins(bins: BinsStore, ledger: Ledger, outcome: Outcome) -> None:
-    for hour, expected in ledger.bins().items():
+def _compare_bins(bins: BinsStore, acknowledged: Acknowledged, outcome: Outcome) -> None:
+    for hour, expected in acknowledged.bins().items():
         found = bins.hour(TARGET, hour)
         if found == expected:
             continue

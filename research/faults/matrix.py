@@ -1,7 +1,6 @@
-"""The matrix of faults: what may happen, what is promised then, and the tests that make it happen.
+"""The matrix of faults: what may happen, what is guaranteed then, and the tests that play it.
 
-The rows F1 to F50 are those of the project's study of faults; where a row speaks of a part that
-sirocco does not have, it says so.
+Where a row speaks of a part that sirocco does not have, it says so.
 """
 
 from dataclasses import dataclass
@@ -14,13 +13,25 @@ class Row:
 
     name: str
     fault: str
-    promise: str
+    guarantee: str
     tests: tuple[str, ...] = ()
     why: str = ""
 
 
-def _row(name: str, fault: str, promise: str, *tests: str) -> Row:
-    return Row(name, fault, promise, tests)
+def as_markdown() -> str:
+    """The table of docs/reliability.md."""
+    lines = ["| | what happens | what is guaranteed | tests |", "|---|---|---|---|"]
+    for row in ROWS:
+        files = dict.fromkeys(test.partition("::")[0] for test in row.tests)
+        shown = ", ".join(f"`tests/{file}`" for file in files)
+        lines.append(
+            f"| {row.name} | {row.fault} | {row.guarantee or row.why} | {shown or 'none'} |"
+        )
+    return "\n".join(lines)
+
+
+def _row(name: str, fault: str, guarantee: str, *tests: str) -> Row:
+    return Row(name, fault, guarantee, tests)
 
 
 def _none(name: str, fault: str, why: str) -> Row:
@@ -258,7 +269,8 @@ ROWS: Final = (
         "F31",
         "maps that fall, leave [0, 1] or have odd knots",
         "refused before they are published",
-        "calibrators/test_maps.py",
+        "calibrators/test_calibration_map.py",
+        "calibrators/test_every_calibrator.py",
     ),
     _row(
         "F32",

@@ -1,4 +1,4 @@
-"""The matrix names tests that there are, and a service that is killed keeps its promises."""
+"""The matrix names tests that there are, and a service that is killed keeps its guarantees."""
 
 import ast
 from collections import Counter
@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from research.faults.__main__ import main
-from research.faults.ledger import CAMPAIGNS, EVENTS_OF_A_BATCH, Batch, Ledger
-from research.faults.matrix import ROWS
+from research.faults.acknowledged import CAMPAIGNS, EVENTS_OF_A_BATCH, Acknowledged, Batch
+from research.faults.matrix import ROWS, as_markdown
 
 TESTS = Path(__file__).parents[2]
 
@@ -27,7 +27,15 @@ def test_each_row_is_played_by_tests_that_there_are() -> None:
         assert bool(row.tests) != bool(row.why), row.name
         for test in row.tests:
             file, _, name = test.partition("::")
-            assert not name or name in functions(TESTS / file), test
+            found = functions(TESTS / file)
+            assert name in found if name else found, test
+
+
+def test_the_page_has_the_matrix() -> None:
+    """As `python -m research.faults matrix --table` prints it."""
+    page = (TESTS.parent / "docs" / "reliability.md").read_text()
+
+    assert as_markdown() in page, "docs/reliability.md: paste the table that --table prints"
 
 
 def test_a_batch_is_what_its_columns_say() -> None:
@@ -48,15 +56,15 @@ def test_a_batch_is_what_its_columns_say() -> None:
 
 
 def test_the_ledger_adds_up_by_hour() -> None:
-    ledger = Ledger()
+    acknowledged = Acknowledged()
     for number, at in enumerate((1e9, 1e9, 1e9 + 3600)):
-        ledger.acknowledge(Batch(1, number, at), tries=number + 1)
+        acknowledged.add(Batch(1, number, at), tries=number + 1)
 
-    counts = [sum(bins.total_count for _, bins in table) for table in ledger.bins().values()]
+    counts = [sum(bins.total_count for _, bins in table) for table in acknowledged.bins().values()]
     assert counts == [2 * counts[1], counts[1]]
-    assert (ledger.requests, ledger.retries) == (6, 3)
-    converted = [delay for delay in ledger.clicks().values() if delay is not None]
-    assert 0 < len(converted) < len(ledger.clicks())
+    assert (acknowledged.requests, acknowledged.retries) == (6, 3)
+    converted = [delay for delay in acknowledged.clicks().values() if delay is not None]
+    assert 0 < len(converted) < len(acknowledged.clicks())
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Ledger:
+class Acknowledged:
     """What has been acknowledged; any number of threads may write."""
 
     batches: list[Batch] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Ledger:
         """Whether so many have been acknowledged."""
         return self.events >= events
 
-    def acknowledge(self, batch: Batch, tries: int) -> None:
+    def add(self, batch: Batch, tries: int) -> None:
         """The batch was stored, as the answer to its last try says."""
         with self._lock:
             self.batches.append(batch)
