@@ -172,6 +172,22 @@ def test_an_idempotency_key_makes_a_retry_safe(service, now):
     assert totals(service, "click", hour_of(now)) == (2, 1, 0.5)
 
 
+def test_keys_are_kept_for_an_hour_and_ids_until_their_hour_is_closed(service, now, redis_client):
+    events = [impression(now, id="e1"), impression(now, id="e2")]
+    service.http.post(PATH, json=events, headers={"Idempotency-Key": "k"})
+    closes = (hour_of(now) + 1 + 24) * 3600
+
+    assert 3000 < redis_client.ttl("sirocco:{maps}:request:k") <= 3600
+    lives = [redis_client.ttl(key) for key in redis_client.scan_iter("*:ids:*")]
+    # By clocks that differ by up to five minutes, and one shard after the other.
+    assert all(closes <= now + left <= closes + 300 + 60 + 600 for left in lives)
+    assert lives
+
+    redis_client.delete("sirocco:{maps}:request:k")
+    again = service.http.post(PATH, json=events, headers={"Idempotency-Key": "k"})
+    assert again.json() == accepted(0, duplicates=2)
+
+
 def test_an_idempotency_key_belongs_to_one_body(service, now):
     key = {"Idempotency-Key": "one"}
     service.http.post(PATH, json=[impression(now)], headers=key)

@@ -10,7 +10,8 @@ from time import monotonic, sleep
 import pytest
 
 from app.settings import Settings
-from app.storage import BinsStore, Heartbeat, Jobs, Lease, Versions, open_redis
+from app.storage import BinsStore, EventBatch, Heartbeat, Jobs, Lease, Versions, open_redis
+from app.storage.keys import TargetHour, shard_of
 from app.worker.hours import SECONDS
 from app.worker.loop import LEASE, Worker
 from tests.worker.conftest import HOUR, Clock
@@ -82,6 +83,22 @@ def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
     worker.step()
 
     assert Jobs(redis_client).get(job.id).result["as_of"] == (HOUR + 3) * SECONDS
+
+
+def test_ids_are_packed_once_their_hour_is_over(worker, settings, clock, redis_client, append):
+    batch = EventBatch()
+    for number in range(2000):
+        batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"e{number}")
+    append(batch)
+    log = TargetHour(shard_of("a"), "click", HOUR)
+
+    clock.seconds = (HOUR + 1) * SECONDS + settings.refit_delay_seconds - 1
+    worker.step()
+    before = redis_client.exists(log.packed_ids)
+    clock.seconds += 60
+    worker.step()
+
+    assert (before, redis_client.hget(log.packed_ids, "ids")) == (0, b"2000")
 
 
 def test_a_job_that_fails_says_why_and_the_worker_goes_on(redis_client, clock):
