@@ -29,20 +29,16 @@ from app.results.comparison import (
     HOW_TO_READ,
     HOW_TO_READ_RUNS,
     LOSSES,
-    METRICS,
     STARRED,
     Compared,
     ComparedRuns,
     about,
     compare_conclusion,
-    compared_by,
+    compared_metrics,
     rows_of_runs,
     sample_notes,
-    shown_metrics,
 )
-from app.results.formatting import interval_text, shown, value_text
-from evaluation.bootstrap.paired import Difference
-from evaluation.comparison.models import A, B, ModelComparison, compare_models, compared_models
+from evaluation.comparison.models import A, B, compare_models, compared_models
 from evaluation.comparison.paired_log import MOST_ROWS, PairedLog, PairedRows
 
 
@@ -100,28 +96,12 @@ def show_comparison(compared: Compared) -> None:
     """Print the metrics of both, their difference and its interval."""
     found = compared.found
     table = numbers_table("", "A", "B", "A less B", "better")
-    for name in shown_metrics(found):
-        table.add_row(*_cells(found, name))
+    for row in compared_metrics(found):
+        interval = f"\n{row.interval}" if found.draws[0] else ""
+        difference = Text.assemble(row.difference, (interval, "dim"), justify="right")
+        cells = (Text(row.heading), Text(row.a), Text(row.b))
+        table.add_row(*cells, difference, Text(row.better, style="bold green"))
     _print_named(compared.names, table)
-
-
-def _cells(found: ModelComparison, name: str) -> list[Text]:
-    metric, key = METRICS[name], compared_by(name)
-    difference, better = found.differences[key], found.better(key)
-    values = [shown(found.metrics[side][name], metric.form) for side in (A, B)]
-    mark = " *" if metric.difference else ""
-    return [
-        Text(metric.heading),
-        *(Text(value) for value in values),
-        Text.assemble(
-            f"{value_text(difference)}{mark}", (_below(found, difference), "dim"), justify="right"
-        ),
-        Text(better or "", style="bold green"),
-    ]
-
-
-def _below(found: ModelComparison, difference: Difference) -> str:
-    return f"\n{interval_text(difference)}" if found.draws[0] else ""
 
 
 def comparison_json(compared: Compared, conclusion: str) -> dict[str, Any]:
