@@ -3,6 +3,9 @@
 `metrics/` has every metric, `bootstrap/` their intervals, `comparison/` two models, `streaming/`
 logs of any length. `backtest/` replays methods hour by hour, `ab_test/` analyses experiments,
 `auction/` runs logged auctions again, `simulation/` makes traffic whose truth is known.
+
+Everything here raises ValueError, which names value and rule, when a value breaks its rule or
+columns differ in length; docstrings say what is raised besides.
 """
 
 from evaluation.ab_test.analysis import AbAnalysis, ArmAnalysis, SampleRatio, ab_analysis

@@ -1,6 +1,6 @@
 """Checked arrays: what everything in this package accepts, and how it says what is wrong."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +12,18 @@ Array = TypeVar("Array", bound=NDArray[np.generic])
 Index = NDArray[np.bool_] | NDArray[np.integer] | slice
 
 
-def as_vector(name: str, values: ArrayLike) -> Floats:
-    """The values as a float64 array of shape (n,); the same array where it is one already."""
+def _vector(name: str, values: ArrayLike, kinds: str, what: str) -> NDArray[Any]:
     array = np.asarray(values)
-    if array.dtype.kind not in "fiub" and array.size:
-        raise ValueError(f"{name} must be numbers, not {array.dtype}")
+    if array.dtype.kind not in kinds and array.size:
+        raise ValueError(f"{name} must be {what}, not {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
-    return array.astype(np.float64, copy=False)
+    return array
+
+
+def as_vector(name: str, values: ArrayLike) -> Floats:
+    """The values as a float64 array of shape (n,); the same array where it is one already."""
+    return _vector(name, values, "fiub", "numbers").astype(np.float64, copy=False)
 
 
 def check_finite(name: str, values: ArrayLike) -> Floats:
@@ -48,21 +52,12 @@ def check_positive(name: str, values: ArrayLike) -> Floats:
 
 def check_flags(name: str, values: ArrayLike) -> Flags:
     """The values as booleans of shape (n,)."""
-    array = np.asarray(values)
-    if array.dtype != np.bool_ and array.size:
-        raise ValueError(f"{name} must be booleans, not {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
-    return array.astype(np.bool_, copy=False)
+    return _vector(name, values, "b", "booleans").astype(np.bool_, copy=False)
 
 
 def check_rows(name: str, values: ArrayLike, least: int, behind: int) -> Rows:
     """The values as int32 of shape (n,), all in [least, behind)."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" and array.size:
-        raise ValueError(f"{name} must be integers, not {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    array = _vector(name, values, "iu", "integers")
     rule = f"must be in [{least}, {behind})"
     _all_obey(name, array, (array >= least) & (array < behind), rule)
     return array.astype(np.int32, copy=False)

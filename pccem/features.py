@@ -271,9 +271,7 @@ def _frequent(column: Column, index: Index) -> tuple[str, ...] | None:
         return None
     codes = column.codes[index]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.categories)).tolist()
-    ranked = sorted(zip(counts, column.categories, strict=True), key=_by_frequency)
+    ranked = sorted(
+        zip(counts, column.categories, strict=True), key=lambda pair: (-pair[0], pair[1])
+    )
     return tuple(sorted(name for count, name in ranked[:MOST_CATEGORIES] if count))
-
-
-def _by_frequency(counted: tuple[int, str]) -> tuple[int, str]:
-    return -counted[0], counted[1]

@@ -252,7 +252,10 @@ class PostClickModel:
         """Each feature's share of what the splits gained, greatest first; all 0 without a split."""
         gains = self._booster.feature_importance("gain")
         shares = gains / max(float(gains.sum()), np.finfo(np.float64).tiny)
-        ranked = sorted(zip(self.feature_kinds, shares.tolist(), strict=True), key=_by_share)
+        ranked = sorted(
+            zip(self.feature_kinds, shares.tolist(), strict=True),
+            key=lambda pair: (-pair[1], pair[0]),
+        )
         return dict(ranked)
 
     def to_bytes(self) -> bytes:
@@ -322,7 +325,3 @@ def _check_both_outcomes(labels: Floats) -> None:
 def _spread(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """A few of the rows, evenly spread."""
     return rows[np.linspace(0, len(rows) - 1, min(MOST_PROBES, len(rows))).astype(np.int64)]
-
-
-def _by_share(ranked: tuple[str, float]) -> tuple[float, str]:
-    return -ranked[1], ranked[0]

@@ -233,7 +233,9 @@ class MatureDays:
     def lack(self, rules: TrainingRules) -> str | None:
         """What there is too little of to train, in words; None if there is enough."""
         clicks, held_out = len(self.clicks), int(self.held_out.sum())
-        conversions, learned = (int(y.sum()) for y in (self.outcomes, self._learned()))
+        conversions, learned = (
+            int(self.outcomes[rows].sum()) for rows in (slice(None), ~self.held_out)
+        )
         for name, found, least in (
             ("mature clicks", clicks, rules.min_clicks),
             ("mature conversions", conversions, rules.min_conversions),
@@ -245,9 +247,6 @@ class MatureDays:
             if found < least:
                 return f"{found} {name}: training needs at least {least}"
         return None
-
-    def _learned(self) -> Floats:
-        return self.outcomes[~self.held_out]
 
     def figures(self) -> dict[str, float | int | None]:
         """Sizes and times, for a report."""

@@ -107,6 +107,7 @@ def read_ab_test(path: Path, columns: AbColumns) -> AbTestLog:
         for what, name in columns.in_log(table.column_names).items()
     }
     arms, rows = found["arm"].categories("an arm must have a name")
+    unit = found.get("unit")
     return AbTestLog(
         file=path.name,
         arms=arms,
@@ -116,16 +117,12 @@ def read_ab_test(path: Path, columns: AbColumns) -> AbTestLog:
             found.get(_VALUE), _LARGEST, "a value is a number from 0 up, 0 where nothing came back"
         ),
         clicks=_within(found.get(_OUTCOME), 1, "an outcome is a number in [0, 1], 1 for a click"),
-        units=_units(found.get("unit")),
+        units=None if unit is None else unit.categories("a unit must have a name")[1],
     )
 
 
 def _within(column: LogColumn | None, high: float, rule: str) -> NDArray[np.float64] | None:
     return None if column is None else column.within(0, high, rule)
-
-
-def _units(column: LogColumn | None) -> NDArray[np.int32] | None:
-    return None if column is None else column.categories("a unit must have a name")[1]
 
 
 def _types(columns: AbColumns) -> dict[str, Any]:

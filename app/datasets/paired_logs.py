@@ -116,7 +116,8 @@ class SideFile:
 
     def _batch(self, batch: RawBatch) -> SideBatch:
         columns = self.columns
-        read = _Reader(self.path.name, batch.first, _chunked(batch.columns))
+        chunked = {name: pa.chunked_array([column]) for name, column in batch.columns.items()}
+        read = _Reader(self.path.name, batch.first, chunked)
         return SideBatch(
             self.path.name,
             batch.first,
@@ -159,10 +160,6 @@ class _Reader:
 
     def _column(self, name: str) -> LogColumn:
         return LogColumn(self.file, name, self.columns[name], first=self.first)
-
-
-def _chunked(columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: pa.chunked_array([column]) for name, column in columns.items()}
 
 
 def _joined(parts: Sequence[Campaigns | None]) -> Campaigns | None:

@@ -178,7 +178,8 @@ class LogColumn:
     def require_all(self, rule: str) -> None:
         """Refuse the first empty value."""
         if self.values.null_count:
-            self.refuse(_first(pc.is_null(self.values, nan_is_null=False)), "", rule)
+            empty = np.asarray(pc.is_null(self.values, nan_is_null=False))
+            self.refuse(int(np.argmax(empty)), "", rule)
 
     def known(self) -> "LogColumn":
         """The values that are neither empty nor nan."""
@@ -247,10 +248,6 @@ def is_text(kind: Any) -> bool:
     )
 
 
-def _first(mask: Any) -> int:
-    return int(np.argmax(np.asarray(mask)))
-
-
 _RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
 
 
@@ -258,7 +255,7 @@ def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
     """Seconds since 1970, (n,), from the year 2000 to 2100."""
     column = column.plain()
     column.require_all(_RULE)
-    times = _reader(column.values.type)(column)
+    times = _times(column)
     outside = ~((times >= EARLIEST) & (times < LATEST))
     if outside.any():
         row = int(np.argmax(outside))
@@ -266,14 +263,10 @@ def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
     return times
 
 
-def _reader(kind: Any) -> Callable[[LogColumn], NDArray[np.float64]]:
-    if pa.types.is_temporal(kind):
-        return _from_timestamps
-    return _from_text if is_text(kind) else _from_numbers
-
-
-def _from_numbers(column: LogColumn) -> NDArray[np.float64]:
-    return column.numbers(_RULE)
+def _times(column: LogColumn) -> NDArray[np.float64]:
+    if pa.types.is_temporal(column.values.type):
+        return _from_timestamps(column)
+    return _from_text(column) if is_text(column.values.type) else column.numbers(_RULE)
 
 
 def _from_timestamps(column: LogColumn) -> NDArray[np.float64]:

@@ -1,6 +1,5 @@
 """The reports of `sirocco compare`: two models, or training runs of two models."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -21,10 +20,10 @@ from app.results.comparison import (
     ComparedRuns,
     about,
     compared_by,
+    compared_metrics,
     rows_of_runs,
-    shown_metrics,
 )
-from app.results.formatting import interval_text, shown, value_text
+from app.results.formatting import shown
 from app.results.scored_events import ScoredEvents
 from evaluation.comparison.models import A, B, ModelComparison
 
@@ -82,22 +81,8 @@ def _lifts(found: ModelComparison) -> Chart:
 
 
 def _table(found: ModelComparison) -> Table:
-    rows = [_row(found, name) for name in shown_metrics(found)]
+    rows = [(row.heading.strip(), *row[1:]) for row in compared_metrics(found)]
     return Table(("", "A", "B", "A less B", "95 % interval", "better"), rows, note=STARRED)
-
-
-def _row(found: ModelComparison, name: str) -> Sequence[str]:
-    metric, key = METRICS[name], compared_by(name)
-    values = (shown(found.metrics[side][name], metric.form) for side in _SIDES)
-    difference = found.differences[key]
-    mark = " *" if metric.difference else ""
-    return (
-        metric.heading.strip(),
-        *values,
-        value_text(difference) + mark,
-        interval_text(difference),
-        found.better(key) or "",
-    )
 
 
 def _reliability(scored: ScoredEvents) -> Section:

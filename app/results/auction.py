@@ -125,21 +125,19 @@ def rows_of(findings: AuctionFindings) -> list[list[str]]:
     rows: list[list[str]] = []
     for name, (heading, form) in SIMULATED.items():
         cells = [shown(model.simulation.metrics[name], form) for model in models]
-        rows.append([heading, *cells, *_change_cells(findings.candidate, name)])
+        candidate = findings.candidate
+        change = () if candidate is None else change_text(candidate.changes[name])
+        rows.append([heading, *cells, *change])
     for name, (heading, form) in OFFLINE.items():
         cells = [shown(model.offline[name], form) for model in models]
-        change = [] if len(models) == 1 else [_offline_change(models, name), ""]
-        rows.append([heading, *cells, *change])
+        told = [] if len(models) == 1 else [_offline_change(models, name), ""]
+        rows.append([heading, *cells, *told])
     for level, heading in enumerate(LEVELS):
         cells = [shown(model.simulation.level_shares[level], ".1%") for model in models]
         rows.append([f"slots {heading}", *cells, *blank])
     cells = [shown(model.simulation.guessed_share, ".1%") for model in models]
     rows.append(["clicks guessed", *cells, *blank])
     return rows
-
-
-def _change_cells(candidate: SimulatedModel | None, name: str) -> list[str]:
-    return [] if candidate is None else [*change_text(candidate.changes[name])]
 
 
 def change_text(change: RelativeChange) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """What a comparison of two models, or of their training runs, found: numbers and conclusion."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -319,9 +319,27 @@ METRICS: Final = {
 """The metrics that are shown. Two ratios lie apart by their distances from 1, which is Cal-1."""
 
 
-def shown_metrics(found: ModelComparison) -> list[str]:
-    """The metrics of METRICS that both have."""
-    return [name for name in METRICS if name in found.metrics[A]]
+class ComparedMetric(NamedTuple):
+    """The cells of a metric: what it is called, its values, A less B with a star where that is of
+    the distance from 1, the interval, and which is better beyond chance."""
+
+    heading: str
+    a: str
+    b: str
+    difference: str
+    interval: str
+    better: str
+
+
+def compared_metrics(found: ModelComparison) -> Iterator[ComparedMetric]:
+    """Those of METRICS that both models have."""
+    for name, metric in METRICS.items():
+        if name in found.metrics[A]:
+            key = compared_by(name)
+            a, b = (shown(found.metrics[side][name], metric.form) for side in (A, B))
+            less = value_text(found.differences[key]) + (" *" if metric.difference else "")
+            interval = interval_text(found.differences[key])
+            yield ComparedMetric(metric.heading, a, b, less, interval, found.better(key) or "")
 
 
 def compared_by(name: str) -> str:

@@ -5,7 +5,9 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from evaluation.bootstrap.blocks import LEAST_BLOCKS
 from evaluation.bootstrap.paired import Difference
@@ -125,6 +127,12 @@ def shortened(name: str, most: int) -> str:
         return line
     ends = list(accumulate(_cells_of(character) for character in line))
     return f"{line[: bisect_right(ends, most - 1)].rstrip()}…"
+
+
+def records(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, float]]:
+    """Columns, (n,) each, as n rows for programs."""
+    lists = {name: column.tolist() for name, column in columns.items()}
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
 def listed(names: Sequence[str]) -> str:

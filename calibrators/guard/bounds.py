@@ -194,11 +194,6 @@ class Bounds:
         return replace(self, served=self.served[maps])
 
     @property
-    def served_maps(self) -> MapColumns:
-        """What has served so far in the place of each map."""
-        return self.in_force.columns().taken(self.served)
-
-    @property
     def knots(self) -> Floats:
         """Where the bounds of all maps may bend, besides the knots of those that served."""
         return np.empty(0) if self.reach is None else self.reach.knots
@@ -292,7 +287,8 @@ def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
     starts and ends between them never leaves them. Increasing maps stay increasing, as the bounds
     around increasing maps increase.
     """
-    served, reach = bounds.served_maps, bounds.knots
+    # What has served so far in the place of each map.
+    served, reach = bounds.in_force.columns().taken(bounds.served), bounds.knots
     parts = [_NONE]
     for first in range(0, len(chosen), _MAPS):
         run = slice(first, first + _MAPS)

@@ -5,7 +5,7 @@ And `RefitChange`: whether a refit as a whole is what refits are, or waits for a
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from math import log
 from typing import Final, Self
@@ -161,7 +161,8 @@ def _bounded_groups(
     moved = bounded(groups.maps, Bounds(in_force, served, rules.step, reach), rules.knots)
     places = np.arange(len(groups.names))
     places[moved.numbers] = len(places) + np.arange(len(moved.numbers))
-    return groups.with_maps(MapColumns.end_to_end((groups.maps, moved.maps)).taken(places))
+    both = MapColumns.end_to_end((groups.maps, moved.maps))
+    return replace(groups, maps=both.taken(places))
 
 
 def shared(atlas: Atlas) -> CalibrationMap:

@@ -51,10 +51,6 @@ class GroupMaps:
     names: tuple[str, ...]
     maps: MapColumns
 
-    def with_maps(self, maps: MapColumns) -> Self:
-        """The same groups with other maps."""
-        return type(self)(self.group_of, self.names, maps)
-
 
 class GroupRows:
     """The rows of an atlas that serve groups: those from `first` on, in order of `names`."""

@@ -155,8 +155,6 @@ def click_curve(
 
     Returns: All factors are nan without any click.
 
-    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
-
     Source: Yi et al., KDD 2013 (paper 001), section 4.6, asks for a click curve "derived from the
     historic user responses"; the likelihood is ours, because the naive curve is confounded.
 

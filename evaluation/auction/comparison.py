@@ -110,16 +110,13 @@ def logged_scores(log: SearchLog, scores: Floats, curve: ClickCurve) -> dict[str
     """
     all_shown = logged_predictions(log, scores, curve)
     above = log.positions[log.shown] <= log.layout.mainline
-    mainline = Predictions(
-        all_shown.probabilities[above], all_shown.outcomes[above], all_shown.weights[above]
-    )
     values = (
         all_shown.weights.sum(),
         all_shown.positives.sum(),
         pcoc_of(all_shown),
         log_loss_of(all_shown),
         auc_of(all_shown),
-        auc_of(mainline),
+        auc_of(all_shown.select(above)),
         rig_of(all_shown),
     )
     return {name: float(value) for name, value in zip(OFFLINE_METRICS, values, strict=True)}

@@ -124,8 +124,6 @@ class SlotLayout:
 
     mainline, sidebar : slots of each block, from 0 to 1,000, together at least 1.
 
-    Raises ValueError when a parameter breaks its rule; it is named.
-
     >>> SlotLayout(4, 5).positions
     9
     """
@@ -154,8 +152,6 @@ class OperatingPoint:
         the bid alone, 1 by expected revenue, more prefers ads that are clicked.
     reserve : least rank score of an ad that is shown at all, at least 0.
     mainline_reserve : least rank score in the mainline, at least 0. Below `reserve` it is idle.
-
-    Raises ValueError when a parameter is negative or not finite; it is named.
 
     Source: Yi et al., KDD 2013 (paper 001), section 2.1, equation 1. The paper names no thresholds,
     but without one for the mainline an auction cannot vary how many ads it shows there.
@@ -229,8 +225,6 @@ def gsp_auction(
     point : alpha and the reserves.
 
     Returns: The ads that are shown, by page and slot. `n_pages` counts the pages that are named.
-
-    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
     Source: Yi et al., KDD 2013 (paper 001), section 2.1: equation 1 and the CPC below it. Edelman,
     Ostrovsky and Schwarz, American Economic Review 97 (2007).

@@ -106,8 +106,6 @@ def sweep_operating_points(
     confidence : coverage of the intervals, between 0 and 1.
     progress : called with the share of the work that is done.
 
-    Raises ValueError when lengths differ or a value breaks its rule; it is named.
-
     Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6.1: simulated metrics over operating
     points. Holding the load equal is ours.
 

@@ -74,8 +74,6 @@ class SearchPlatform:
     queries, ads, pages : how many, at least 1; ads are for each query.
     seed : at least 0.
 
-    Raises ValueError when a parameter breaks its rule; it is named.
-
     Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6. Its logs are not public; this is
     the smallest platform that shows what they show.
 

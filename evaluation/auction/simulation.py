@@ -193,8 +193,6 @@ def simulate_auction(
     min_impressions : impressions that level 1 asks for, at least 1.
     shrinkage : k at least 0: level 1 is (clicks + k * level 2) / (impressions + k).
 
-    Raises ValueError when lengths differ or a value breaks its rule; it is named.
-
     Source: Yi et al., KDD 2013 (paper 001), section 4.6.
 
     One query, two ads, three pages: what would each ad bring at the top?

@@ -59,8 +59,6 @@ class ClickWindows:
     post_click : seconds in which a click gathers behaviours, above 0.
     attribution : seconds after its click in which a conversion counts, at least `post_click`.
 
-    Raises ValueError when a parameter breaks its rule; it is named.
-
     >>> ClickWindows().recent(1_000_000.0)
     (910000.0, 996400.0)
     """

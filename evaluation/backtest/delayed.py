@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -195,11 +196,7 @@ def _pccem_rows(history: PostClickHistory, rows: Mapping[str, LabelRules]) -> di
     taken = {NONE, STC, LTC, ORACLE} & rows.keys()
     if taken:
         raise ValueError(f"pccem: the name {min(taken)!r} stands for another row")
-    return {name: _by_rules(history, rules) for name, rules in rows.items()}
-
-
-def _by_rules(history: PostClickHistory, rules: LabelRules) -> Labeller:
-    return lambda hour: history.labels(hour, rules)
+    return {name: partial(history.labels, rules=rules) for name, rules in rows.items()}
 
 
 def _evaluated_hours(

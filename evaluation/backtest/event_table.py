@@ -5,7 +5,7 @@ memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ TIMES_END = 1e12
 
 Rows = NDArray[np.int32]
 Number = TypeVar("Number", np.float64, np.int32)
+_COLUMNS = ("times", "rows", "scores", "outcomes", "bids", "weights")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +46,6 @@ class EventTable:
     bids : at least 0, or None where the log has none.
     weights : how many impressions each row stands for, above 0, where rows of one hour, campaign
         and cell of scores were taken together; None: each is one.
-
-    Raises ValueError when the columns differ in length or a value breaks its rule; it is named.
 
     >>> table = EventTable.from_columns([7200.5, 3599.0], ["b", "a"], [0.1, 0.2], [0, 1])
     >>> table.campaigns, table.rows.tolist(), table.hours.tolist()
@@ -136,15 +135,9 @@ class EventTable:
 
     def select(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "EventTable":
         """The impressions that an index array or a mask of shape (n,) chooses."""
-        return EventTable(
-            self.times[chosen],
-            self.campaigns,
-            self.rows[chosen],
-            self.scores[chosen],
-            self.outcomes[chosen],
-            None if self.bids is None else self.bids[chosen],
-            None if self.weights is None else self.weights[chosen],
-        )
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        held = {name: column[chosen] for name, column in columns.items() if column is not None}
+        return replace(self, **held)
 
     def _rows_among(self, rank: dict[str, int]) -> Rows:
         return np.array([rank[name] for name in self.campaigns], np.int32)[self.rows]

@@ -89,15 +89,14 @@ class BlockCells:
         Where that would make more than `most_rows`, up to 32 neighbouring cells are one.
         """
         cells, halvings = self, 0
-        while halvings < _MOST_HALVINGS and cells._rows_of(owners) > most_rows:
+        keys = cells._keys_of(owners)
+        while halvings < _MOST_HALVINGS and len(_starts(np.sort(keys))) > most_rows:
             cells, halvings = cells.halved, halvings + 1
-        return CellMatrix.of(cells, cells._keys_of(owners))
+            keys = cells._keys_of(owners)
+        return CellMatrix.of(cells, keys)
 
     def _keys_of(self, owners: Integers) -> Integers:
         return owners[self.blocks] * CELL_SPAN + self.cells
-
-    def _rows_of(self, owners: Integers) -> int:
-        return len(_starts(np.sort(self._keys_of(owners))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
-from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
+from evaluation.metrics.predictions import Campaigns, Predictions, check_mask, encode_campaigns
 from evaluation.metrics.ranks import Runs, WeightAxis
 
 
@@ -46,9 +46,7 @@ def auc(
     predictions = Predictions.check(p, y, sample_weight)
     if where is None:
         return auc_of(predictions)
-    chosen = _check_mask(where)
-    check_equal_lengths(probabilities=predictions.probabilities, where=chosen)
-    return auc_of(predictions.select(chosen))
+    return auc_of(predictions.select(check_mask("where", where, predictions.probabilities)))
 
 
 def auc_of(predictions: Predictions) -> float:
@@ -98,13 +96,6 @@ def _found(first: Integers, last: Integers, high: Floats) -> Floats:
         on_the_way = np.maximum(high - first, 0.0) ** 2 / (2.0 * (last - first))
     found = np.where(last <= high, high - 0.5 * (first + last), on_the_way)
     return np.where(first >= high, 0.0, found)
-
-
-def _check_mask(where: ArrayLike) -> NDArray[np.bool_]:
-    mask = np.asarray(where)
-    if mask.ndim != 1 or (mask.size and mask.dtype != np.bool_):
-        raise ValueError(f"where must be booleans of one dimension, not {mask.ndim}-d {mask.dtype}")
-    return mask.astype(np.bool_, copy=False)
 
 
 AucWeights = Literal["samples", "positives", "equal"]

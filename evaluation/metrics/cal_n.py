@@ -37,10 +37,6 @@ def bin_errors(predicted: Floats, actual: Floats, empty: Empty) -> Floats:
     return ratio_errors(*_RULES[empty](predicted, actual))
 
 
-def _keep(predicted: Floats, actual: Floats) -> tuple[Floats, Floats]:
-    return predicted, actual
-
-
 def _skip(predicted: Floats, actual: Floats) -> tuple[Floats, Floats]:
     return np.where(actual > 0.0, predicted, np.nan), actual
 
@@ -57,15 +53,11 @@ def _merge(predicted: Floats, actual: Floats) -> tuple[Floats, Floats]:
     return _skip(pooled(predicted), pooled(actual))
 
 
-def _smooth(predicted: Floats, actual: Floats) -> tuple[Floats, Floats]:
-    return predicted + 1.0, actual + 1.0
-
-
 _RULES: Mapping[str, Callable[[Floats, Floats], tuple[Floats, Floats]]] = {
-    "inf": _keep,
+    "inf": lambda predicted, actual: (predicted, actual),
     "skip": _skip,
     "merge": _merge,
-    "smooth": _smooth,
+    "smooth": lambda predicted, actual: (predicted + 1.0, actual + 1.0),
 }
 
 

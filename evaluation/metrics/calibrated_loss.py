@@ -16,7 +16,7 @@ from scipy.special import log_expit
 
 from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths, sum_at
 from evaluation.metrics.bias import bias_shift_of, both_outcomes, log_odds
-from evaluation.metrics.predictions import Mask, Predictions, check_weights
+from evaluation.metrics.predictions import Mask, Predictions, check_mask, check_weights
 from evaluation.metrics.sums import weighted_mean
 
 Loss = Literal["log", "quadratic"]
@@ -196,7 +196,7 @@ def bias_split(held: Mask, bias_rows: ArrayLike | None, share: float, seed: int)
     drawn by the seed, from their positions only; none of fewer than two.
     """
     if bias_rows is not None:
-        return held & _check_mask(bias_rows, held)
+        return held & check_mask("bias_rows", bias_rows, held)
     if not 0.0 < share < 1.0:
         raise ValueError(f"bias_share = {share}: must be between 0 and 1")
     rows = np.flatnonzero(held)
@@ -205,16 +205,6 @@ def bias_split(held: Mask, bias_rows: ArrayLike | None, share: float, seed: int)
         size = min(max(round(share * len(rows)), 1), len(rows) - 1)
         drawn[np.random.default_rng(seed).permutation(rows)[:size]] = True
     return drawn
-
-
-def _check_mask(bias_rows: ArrayLike, held: Mask) -> Mask:
-    mask = np.asarray(bias_rows)
-    if mask.size and mask.dtype != bool:
-        raise ValueError(f"bias_rows must be True or False for every row, not {mask.dtype}")
-    if mask.ndim != 1:
-        raise ValueError(f"bias_rows must have one dimension, not {mask.ndim}")
-    check_equal_lengths(probabilities=held, bias_rows=mask)
-    return mask.astype(bool, copy=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,18 @@ class PricedPredictions:
         return self.predictions.weights
 
 
+def check_mask(name: str, values: ArrayLike, probabilities: NDArray[Any]) -> Mask:
+    """The values as booleans, (n,); ValueError on anything else, or another length."""
+    mask = np.asarray(values)
+    if mask.ndim != 1 or (mask.size and mask.dtype != np.bool_):
+        raise ValueError(
+            f"{name} must be booleans of one dimension, not {mask.ndim}-d {mask.dtype}"
+        )
+    columns: dict[str, NDArray[Any]] = {"probabilities": probabilities, name: mask}
+    check_equal_lengths(**columns)
+    return mask.astype(np.bool_, copy=False)
+
+
 Campaigns = Sequence[Hashable] | NDArray[Any]
 
 

@@ -81,10 +81,8 @@ def reliability_diagram(
     """
     check_bins(n)
     predictions = Predictions.check(p, y, sample_weight)
-    weights, predicted, actual = _bin_sums(predictions, _bins(predictions, n))
-    rates = np.minimum(actual / weights, 1.0)
-    interval = wilson_interval(rates, weights, confidence)
-    return ReliabilityDiagram(np.minimum(predicted / weights, 1.0), rates, weights, *interval)
+    sums = _bin_sums(predictions, _bins(predictions, n))
+    return ReliabilityDiagram(*_rates(sums, confidence))
 
 
 def _bins(predictions: Predictions, n: int) -> EqualFrequencyBins:
@@ -100,17 +98,23 @@ def _bin_sums(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
     return sums[:, sums[0] > 0.0]
 
 
+def _rates(sums: Floats, confidence: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The columns of a diagram, from what `_bin_sums` gives."""
+    weights, predicted, actual = sums
+    rates = np.minimum(actual / weights, 1.0)
+    interval = wilson_interval(rates, weights, confidence)
+    return np.minimum(predicted / weights, 1.0), rates, weights, *interval
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreQuantiles:
-    """Bins of equal frequency, (k,) each, lowest probability first.
+    """A reliability diagram with what is wrong in each bin, (k,) each, lowest probability first.
 
-    weights : samples in each bin, or their weight.
-    probabilities : mean probability of each bin.
-    rates : mean outcome of each bin.
     prediction_errors : mean probability over mean outcome, less 1; infinite without positives,
         nan when neither has anything.
-    lower, upper : Wilson's interval of each rate, with the weights as numbers of samples.
     loss_shares : share of the total log loss that each bin brings; they sum to 1.
+
+    The others are those of `ReliabilityDiagram`.
     """
 
     weights: Floats
@@ -155,16 +159,10 @@ def score_quantiles(
     check_bins(n)
     predictions = Predictions.check(p, y, sample_weight)
     bins = _bins(predictions, n)
-    weights, predicted, actual = _bin_sums(predictions, bins)
-    rates = np.minimum(actual / weights, 1.0)
-    return ScoreQuantiles(
-        weights,
-        np.minimum(predicted / weights, 1.0),
-        rates,
-        quotients(predicted, actual) - 1.0,
-        *wilson_interval(rates, weights, confidence),
-        loss_shares=_loss_shares(predictions, bins),
-    )
+    sums = _bin_sums(predictions, bins)
+    probabilities, rates, weights, lower, upper = _rates(sums, confidence)
+    errors, shares = quotients(sums[1], sums[2]) - 1.0, _loss_shares(predictions, bins)
+    return ScoreQuantiles(weights, probabilities, rates, errors, lower, upper, shares)
 
 
 def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:

@@ -32,7 +32,9 @@ def scorecard(
 def scorecard_of(predictions: Predictions, campaigns: Campaigns) -> dict[str, float]:
     """`scorecard` of checked predictions."""
     # First, so that the samples by campaign are gone when all of them are sorted for the AUC.
-    by_campaign = campaign_scores(CampaignRuns.of(predictions, campaigns))
+    runs = CampaignRuns.of(predictions, campaigns)
+    by_campaign = {f"gc_{n}": runs.cal_n(n).mean for n in GC_N}
+    del runs
     return {**pooled_scores(predictions), **by_campaign}
 
 
@@ -45,8 +47,3 @@ def pooled_scores(predictions: Predictions) -> dict[str, float]:
         "log_loss": log_loss_of(predictions),
         "auc": auc_of(predictions),
     }
-
-
-def campaign_scores(campaign_runs: CampaignRuns) -> dict[str, float]:
-    """The scorecard's numbers that average over campaigns."""
-    return {f"gc_{n}": campaign_runs.cal_n(n).mean for n in GC_N}

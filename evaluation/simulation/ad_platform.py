@@ -54,8 +54,6 @@ class Platform:
     drift : size of the swings; 0 keeps every miscalibration as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
 
-    Raises ValueError when a parameter breaks its rule; it is named.
-
     >>> hour = Platform(campaigns=3, impressions_per_hour=1_000, seed=1).hour(5)
     >>> hour.events.campaigns, len(hour.truth) == len(hour.events)
     (('campaign-1', 'campaign-2', 'campaign-3'), True)

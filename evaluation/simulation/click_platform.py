@@ -148,8 +148,6 @@ class ClickPlatform:
     drift : size of the swings; 0 keeps everything as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
 
-    Raises ValueError when a parameter breaks its rule; it is named.
-
     >>> stream = ClickPlatform(campaigns=3, clicks_per_hour=1_000, seed=1).hour(5).stream
     >>> stream.clicks.campaigns, len(stream.delay) == len(stream)
     (('campaign-1', 'campaign-2', 'campaign-3'), True)

@@ -14,7 +14,7 @@ from calibrators.samples import Floats, Integers
 from evaluation.metrics.auc import roc_areas
 from evaluation.metrics.cal_n import Empty, EqualFrequencyBins, cal_n_of_bins
 from evaluation.metrics.cs_auc_pairs import RevenuePairs
-from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined, share_of_undefined
+from evaluation.metrics.gc_n import POSITIVES_PER_BIN, mean_of_defined
 from evaluation.metrics.loss import click_entropy
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.reliability import wilson_interval
@@ -62,21 +62,6 @@ class GroupCalibration:
         floors = np.full(len(values), np.nan)
         floors[defined] = _floors(expected[defined], certain[defined], rng)
         return cls(np.where(defined, values, np.nan), floors, runs.group_sums(runs.weights))
-
-    @property
-    def mean(self) -> float:
-        """GC-N: the mean over the slices that have a value, by samples."""
-        return mean_of_defined(self.values, self.samples)
-
-    @property
-    def mean_floor(self) -> float:
-        """The same of what the truth would score."""
-        return mean_of_defined(self.floors, self.samples)
-
-    @property
-    def share_left_out(self) -> float:
-        """Share of the samples in slices without a value."""
-        return share_of_undefined(self.values, self.samples)
 
 
 def _floors(expected: Floats, certain: Floats, rng: np.random.Generator) -> Floats:
@@ -191,14 +176,6 @@ class GroupMetrics:
         self.columns["cs_auc_tied_share"] = pairs.tied_share
         if rows.dropped:
             self.columns["cs_auc_error_at_most"] = errors
-
-    def mean(self, column: str) -> float:
-        """Mean of a column over the slices that have a value, by samples."""
-        return mean_of_defined(self.columns[column], self.columns["n"])
-
-    def left_out(self, column: str, samples: float) -> float:
-        """Share of all samples that is in no slice with a value."""
-        return 1.0 - float(self.columns["n"][~np.isnan(self.columns[column])].sum()) / samples
 
 
 def measure_groups(rows: CellRows, sums: Sums, seed: int, *, strict: bool = False) -> GroupMetrics:

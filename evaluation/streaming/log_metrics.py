@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrators.samples import Floats
 from evaluation.metrics.calibrated_loss import calibrated_and_plain
+from evaluation.metrics.gc_n import mean_of_defined, share_of_undefined
 from evaluation.metrics.predictions import Mask
 from evaluation.metrics.reliability import (
     ReliabilityDiagram,
@@ -184,19 +185,22 @@ def _overall(
 def _gc_n(campaigns: GroupMetrics) -> dict[str, float]:
     numbers = {}
     for n, calibration in campaigns.calibration.items():
-        numbers[f"gc_{n}"] = calibration.mean
-        numbers[f"gc_{n}_floor"] = calibration.mean_floor
-        numbers[f"gc_{n}_left_out"] = calibration.share_left_out
+        values, samples = calibration.values, calibration.samples
+        numbers[f"gc_{n}"] = mean_of_defined(values, samples)
+        numbers[f"gc_{n}_floor"] = mean_of_defined(calibration.floors, samples)
+        numbers[f"gc_{n}_left_out"] = share_of_undefined(values, samples)
     return numbers
 
 
 def _grouped(groups: GroupMetrics, samples: float, bids: float) -> dict[str, float]:
     """GAUC and gcsAUC, and what of all samples and bids is in no group that counts."""
-    columns = groups.columns
-    numbers = {"gauc": groups.mean("auc"), "gauc_left_out": groups.left_out("auc", samples)}
+    columns, numbers = groups.columns, dict[str, float]()
+    for name, mean in (("auc", "gauc"), ("cs_auc", "gcs_auc")):
+        if name in columns:
+            kept = ~np.isnan(columns[name])
+            numbers[mean] = mean_of_defined(columns[name], columns["n"])
+            numbers[f"{mean}_left_out"] = 1.0 - float(columns["n"][kept].sum()) / samples
     if "cs_auc" in columns:
-        numbers["gcs_auc"] = groups.mean("cs_auc")
-        numbers["gcs_auc_left_out"] = groups.left_out("cs_auc", samples)
-        kept = float(groups.bids[~np.isnan(columns["cs_auc"])].sum())
-        numbers["gcs_auc_bids_left_out"] = 1.0 - kept / bids if bids > 0.0 else float("nan")
+        paid = float(groups.bids[~np.isnan(columns["cs_auc"])].sum())
+        numbers["gcs_auc_bids_left_out"] = 1.0 - paid / bids if bids > 0.0 else float("nan")
     return numbers

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.cli.measure.compare import CompareRun, compare_runs
-from app.datasets.impressions import LogColumns
+from app.cli.measure_logs import CompareOptions, PairedColumnOptions
 from app.results.comparison import CALIBRATED, PLAIN, ComparedRuns
 from evaluation import calibrated_losses, log_loss, metric_accuracy
 from tests.command_line.conftest import Sirocco
@@ -100,10 +100,8 @@ def test_every_run_is_measured_on_the_same_rows(tmp_path: Path, called: Sirocco)
 def test_a_sample_of_long_logs_is_told(tmp_path: Path) -> None:
     """The same rows of every run."""
     a, b = folders(tmp_path, runs=2, rows=900)
-    run = CompareRun(
-        LogColumns(), ("score", "score"), None,
-        draws=0, bias_share=0.2, seed=0, quiet=True, most_rows=500,
-    )  # fmt: skip
+    given = CompareOptions(draws=0, bias_share=0.2, json=True)
+    run = CompareRun(given, PairedColumnOptions(), most_rows=500)
 
     found = compare_runs(run, a, b)
 

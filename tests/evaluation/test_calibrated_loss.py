@@ -249,8 +249,11 @@ def test_the_largest_numbers_have_a_square():
         ({"bias_share": 0.0}, r"bias_share = 0.0: must be between 0 and 1"),
         ({"bias_share": 1.0}, r"bias_share = 1.0: must be between 0 and 1"),
         ({"bias_share": float("nan")}, r"bias_share = nan: must be between 0 and 1"),
-        ({"bias_rows": [1, 0]}, "bias_rows must be True or False for every row, not int64"),
-        ({"bias_rows": [[True, False]]}, "bias_rows must have one dimension, not 2"),
+        ({"bias_rows": [1, 0]}, "bias_rows must be booleans of one dimension, not 1-d int64"),
+        (
+            {"bias_rows": [[True, False]]},
+            "bias_rows must be booleans of one dimension, not 2-d bool",
+        ),
         ({"bias_rows": [True]}, "equal lengths: probabilities has 2, bias_rows has 1"),
     ],
 )

@@ -56,16 +56,8 @@ def run_backtest(
 
 def _run_log(log: Path, given: BacktestOptions, settings: Settings, columns: LogColumns) -> None:
     methods = chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
-    run = LogBacktest(
-        settings,
-        methods,
-        raw_samples=given.raw_samples,
-        against=_reference(given.against, methods),
-        draws=_DRAWS if given.draws is None else given.draws,
-        seed=given.seed or 0,
-        quiet=given.json,
-    )
-    found = run.run(log, columns)
+    _check_reference(given.against, methods)
+    found = LogBacktest(settings, methods, given).run(log, columns)
     report_backtest(found, picture=given.picture, page=given.report, as_json=given.json)
 
 
@@ -113,10 +105,9 @@ def _log_columns(given: AnyLogColumnOptions) -> LogColumns:
     return LogColumns(given.score, given.outcome, given.campaign, given.time, given.bid)
 
 
-def _reference(against: str | None, chosen: Methods) -> str | None:
-    if against is None or against in (RAW, *chosen):
-        return against
-    raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
+def _check_reference(against: str | None, chosen: Methods) -> None:
+    if against not in (None, RAW, *chosen):
+        raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
 
 
 def _one_log(logs: Sequence[Path]) -> Path:
@@ -137,80 +128,67 @@ def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> d
 
 @dataclass(frozen=True, slots=True)
 class LogBacktest:
-    """How a log is backtested and its calibrators are compared.
-
-    settings : of the service whose refits are repeated.
-    calibrators : by name.
-    raw_samples : whether maps are fitted on every single row.
-    against : what the calibrators are compared with, besides the raw scores; None for the
-        method of the settings, else sir, else the best.
-    draws : resamples of campaign-days; 0 for no intervals.
-    seed : of the draws.
-    quiet : whether no progress is shown.
-    """
+    """How a log is backtested, with the settings of the service whose refits are repeated, and its
+    calibrators, by name, are compared."""
 
     settings: Settings
     calibrators: Methods
-    raw_samples: bool
-    against: str | None
-    draws: int
-    seed: int
-    quiet: bool
+    given: BacktestOptions
 
     def run(self, log: Path, columns: LogColumns) -> Backtested:
         """Read, evaluate hour by hour, compare."""
-        with percent_bar(f"reading {log.name}", shown=not self.quiet) as reached:
+        with percent_bar(f"reading {log.name}", shown=not self.given.json) as reached:
             events = read_events(log, columns, reached, most_rows=MOST_ROWS)
         notes = _notes(events)
-        if notes and self.raw_samples:
+        if notes and self.given.raw_samples:
             raise CommandError(f"--raw-samples: the {notes[0].removeprefix('The ')}")
         scored, cards = self._evaluate(events)
         # The hours of the first window are needed no more.
         del events
         against = self._against(cards)
-        found = None
-        if self.draws:
-            found = self._compare(scored, cards, against)
+        draws = _DRAWS if self.given.draws is None else self.given.draws
+        found = self._compare(scored, cards, against, draws) if draws else None
         return Backtested(
             log.name, after(self.settings.window_hours), scored, cards, found, against,
             notes,
         )  # fmt: skip
 
     def _evaluate(self, events: EventTable) -> tuple[ScoredEvents, Rows]:
-        settings = self.settings
+        settings, given = self.settings, self.given
         first = first_evaluated_hour(events, settings.window_hours)
         total = len(np.unique(events.hours[events.hours >= first]))
-        with progress("fitting and judging", total, "hours", shown=not self.quiet) as advance:
+        with progress("fitting and judging", total, "hours", shown=not given.json) as advance:
             found = evaluation.backtest(
                 events,
                 self.calibrators,
                 window_hours=settings.window_hours,
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
-                raw_samples=self.raw_samples,
-                guarded=settings.guard and not self.raw_samples,
+                raw_samples=given.raw_samples,
+                guarded=settings.guard and not given.raw_samples,
                 progress=lambda done, of: advance(""),
             )
         return ScoredEvents(events.select(found.rows), found.probabilities), found.scorecards
 
     def _against(self, cards: Rows) -> str:
-        if self.against is not None:
-            return self.against
+        """The one asked for, else the method of the settings, else sir, else the best."""
+        if self.given.against is not None:
+            return self.given.against
         for choice in (self.settings.calibrator, _PUBLISHED):
             if choice in self.calibrators:
                 return choice
         return min(self.calibrators, key=lambda name: cards[name]["log_loss"])
 
-    def _compare(self, scored: ScoredEvents, cards: Rows, against: str) -> Significance:
+    def _compare(self, scored: ScoredEvents, cards: Rows, against: str, draws: int) -> Significance:
         pairs = [(name, RAW) for name in self.calibrators]
         pairs += [(name, against) for name in self.calibrators if against not in (name, RAW)]
-        with percent_bar("drawing campaign-days", shown=not self.quiet) as reached:
+        with percent_bar("drawing campaign-days", shown=not self.given.json) as reached:
             return significance(
                 scored.events,
                 scored.predictions,
                 cards,
                 pairs,
-                draws=self.draws,
-                seed=self.seed,
+                draws=draws,
+                seed=self.given.seed or 0,
                 progress=lambda done, of: reached(done / of),
             )
 

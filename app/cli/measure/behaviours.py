@@ -9,6 +9,7 @@ from app.cli.console import note, note_files, numbers_table, print_json, print_l
 from app.cli.measure_logs import BehaviourOptions
 from app.datasets.behaviours import read_behaviour_log
 from app.reports.pictures import check_picture, draw_rates
+from app.results.formatting import records
 from evaluation import BehaviourStudy, QuantileRates
 
 Rates = Mapping[str, QuantileRates]
@@ -85,17 +86,17 @@ def _document(rates: Rates, summary: Summary) -> dict[str, Any]:
 
 
 def _groups(rates: QuantileRates) -> list[dict[str, float]]:
-    columns = {
-        "from": rates.lowest,
-        "to": rates.highest,
-        "n": rates.counts,
-        "positives": rates.positives,
-        "rate": rates.rates,
-        "lower": rates.lower,
-        "upper": rates.upper,
-    }
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    return records(
+        {
+            "from": rates.lowest,
+            "to": rates.highest,
+            "n": rates.counts,
+            "positives": rates.positives,
+            "rate": rates.rates,
+            "lower": rates.lower,
+            "upper": rates.upper,
+        }
+    )
 
 
 def _shown(mean: float, spread: float, form: str) -> str:

@@ -1,7 +1,7 @@
 """What `sirocco compare` reads and prints: two models, or training runs of two models."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +29,16 @@ from app.results.comparison import (
     HOW_TO_READ,
     HOW_TO_READ_RUNS,
     LOSSES,
-    METRICS,
     STARRED,
     Compared,
     ComparedRuns,
     about,
     compare_conclusion,
-    compared_by,
+    compared_metrics,
     rows_of_runs,
     sample_notes,
-    shown_metrics,
 )
-from app.results.formatting import interval_text, shown, value_text
-from evaluation.bootstrap.paired import Difference
-from evaluation.comparison.models import A, B, ModelComparison, compare_models, compared_models
+from evaluation.comparison.models import A, B, ComparedModel, compare_models, compared_models
 from evaluation.comparison.paired_log import MOST_ROWS, PairedLog, PairedRows
 
 
@@ -53,16 +49,7 @@ def run_compare(
     check_report(given.report)
     if not 0.0 < given.bias_share < 1.0:
         raise CommandError(f"--bias-share {given.bias_share:g}: must be above 0 and below 1")
-    score = columns.score
-    run = CompareRun(
-        LogColumns(score, columns.outcome, columns.campaign, columns.time, columns.bid),
-        (columns.score_a or score, columns.score_b or score),
-        columns.row_id,
-        draws=given.draws,
-        bias_share=given.bias_share,
-        seed=given.seed,
-        quiet=given.json,
-    )
+    run = CompareRun(given, columns)
     if log_a.is_dir() or log_b.is_dir():
         _report_runs(compare_runs(run, log_a, log_b), given)
     else:
@@ -100,28 +87,12 @@ def show_comparison(compared: Compared) -> None:
     """Print the metrics of both, their difference and its interval."""
     found = compared.found
     table = numbers_table("", "A", "B", "A less B", "better")
-    for name in shown_metrics(found):
-        table.add_row(*_cells(found, name))
+    for row in compared_metrics(found):
+        interval = f"\n{row.interval}" if found.draws[0] else ""
+        difference = Text.assemble(row.difference, (interval, "dim"), justify="right")
+        cells = (Text(row.heading), Text(row.a), Text(row.b))
+        table.add_row(*cells, difference, Text(row.better, style="bold green"))
     _print_named(compared.names, table)
-
-
-def _cells(found: ModelComparison, name: str) -> list[Text]:
-    metric, key = METRICS[name], compared_by(name)
-    difference, better = found.differences[key], found.better(key)
-    values = [shown(found.metrics[side][name], metric.form) for side in (A, B)]
-    mark = " *" if metric.difference else ""
-    return [
-        Text(metric.heading),
-        *(Text(value) for value in values),
-        Text.assemble(
-            f"{value_text(difference)}{mark}", (_below(found, difference), "dim"), justify="right"
-        ),
-        Text(better or "", style="bold green"),
-    ]
-
-
-def _below(found: ModelComparison, difference: Difference) -> str:
-    return f"\n{interval_text(difference)}" if found.draws[0] else ""
 
 
 def comparison_json(compared: Compared, conclusion: str) -> dict[str, Any]:
@@ -181,52 +152,47 @@ def runs_json(compared: ComparedRuns) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CompareRun:
-    """How two models are compared.
+    """How two models are compared, and the columns of both logs.
 
-    columns : of both logs; the score is named by `scores`.
-    scores : score column of A and of B.
-    id : column that rows are joined by; None where they stand in the same order.
-    draws : of campaign-days; 0 for no intervals.
-    bias_share : share of the rows that the bias of calibrated losses is fitted on.
-    seed : of the draws, of the bias rows and of a sample of rows.
-    quiet : whether no progress is shown.
     most_rows : rows that are held; of longer logs a sample is.
     """
 
-    columns: LogColumns
-    scores: tuple[str, str]
-    id: str | None
-    draws: int
-    bias_share: float
-    seed: int
-    quiet: bool
+    given: CompareOptions
+    columns: PairedColumnOptions
     most_rows: int = MOST_ROWS
 
     def compare(self, a: Path, b: Path) -> Compared:
         """Two logs, one of each model."""
         ours, theirs = self.file(a, A), self.file(b, B)
-        log = self.read(ours, theirs)
-        models = compared_models(log, bias_share=self.bias_share, seed=self.seed)
-        with percent_bar(f"drawing {log.blocks.unit}", shown=not self.quiet) as reached:
+        log, given = self.read(ours, theirs), self.given
+        models = self.models(log)
+        with percent_bar(f"drawing {log.blocks.unit}", shown=not given.json) as reached:
             found = compare_models(
                 models,
-                draws=self.draws,
-                seed=self.seed,
+                draws=given.draws,
+                seed=given.seed,
                 progress=lambda done, of: reached(done / of),
             )
         names = {A: _named(ours), B: _named(theirs)}
-        return Compared(names, log, found, self.seed, self.bias_share)
+        return Compared(names, log, found, given.seed, given.bias_share)
+
+    def models(self, log: PairedLog) -> dict[str, ComparedModel]:
+        """Both models on the rows of a log."""
+        return compared_models(log, bias_share=self.given.bias_share, seed=self.given.seed)
 
     def file(self, path: Path, side: str) -> SideFile:
         """A log of one side."""
-        score = self.scores[0 if side == A else 1]
-        return SideFile(path, replace(self.columns, score=score), side.lower(), self.id)
+        named = self.columns
+        score = (named.score_a if side == A else named.score_b) or named.score
+        columns = LogColumns(score, named.outcome, named.campaign, named.time, named.bid)
+        return SideFile(path, columns, side.lower(), named.row_id)
 
     def read(self, a: SideFile, b: SideFile) -> PairedLog:
         """The rows of both logs; a `CommandError` where they are not the same impressions."""
-        rows = PairedRows(self.most_rows, self.seed)
-        batches = paired_batches(a, b) if self.id is None else joined_batches(a, b)
-        with percent_bar(f"reading {a.path.name}, {b.path.name}", shown=not self.quiet) as reached:
+        rows = PairedRows(self.most_rows, self.given.seed)
+        batches = paired_batches(a, b) if a.id is None else joined_batches(a, b)
+        shown = not self.given.json
+        with percent_bar(f"reading {a.path.name}, {b.path.name}", shown=shown) as reached:
             for batch in batches:
                 rows.add(batch.events, batch.scores_b)
                 reached(batch.done)
@@ -268,11 +234,10 @@ def compare_runs(run: CompareRun, a: Path, b: Path) -> ComparedRuns:
     for side, files in paths.items():
         for file in files:
             log = run.read(run.file(reference, A), run.file(file, side))
-            models = compared_models(log, bias_share=run.bias_share, seed=run.seed)
-            metrics[side][file.name] = models[B].metrics
+            metrics[side][file.name] = run.models(log)[B].metrics
             warnings = sample_notes(log, "logs have")
     names = {A: _run_name(a, paths[A]), B: _run_name(b, paths[B])}
-    return ComparedRuns(names, metrics, run.seed, run.bias_share, warnings)
+    return ComparedRuns(names, metrics, run.given.seed, run.given.bias_share, warnings)
 
 
 def _run_name(path: Path, runs: Sequence[Path]) -> str:

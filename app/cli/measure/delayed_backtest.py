@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -208,26 +209,21 @@ def training_rules(settings: Settings) -> TrainingRules:
 
 def files_of(paths: Sequence[Path], columns: ClickColumns) -> dict[str, Read]:
     """Logs in files, by name."""
-
-    def reader(path: Path) -> Read:
-        return lambda: read_click_log(path, columns)
-
     names = [path.name for path in paths]
     distinct = len({*names}) == len(names)
-    return {path.name if distinct else str(path): reader(path) for path in paths}
+    return {
+        path.name if distinct else str(path): partial(read_click_log, path, columns)
+        for path in paths
+    }
 
 
 def simulated(seeds: int) -> dict[str, Read]:
     """Logs of the synthetic platform, as `sirocco simulate` writes them."""
-
-    def drawer(seed: int) -> Read:
-        return lambda: _draw(ClickPlatform(seed=seed))
-
-    return {f"seed {seed}": drawer(seed) for seed in range(seeds)}
+    return {f"seed {seed}": partial(_draw, seed) for seed in range(seeds)}
 
 
-def _draw(platform: ClickPlatform) -> ClickFile:
-    stream = platform.hours(0, _SIMULATED_DAYS * 24).stream
+def _draw(seed: int) -> ClickFile:
+    stream = ClickPlatform(seed=seed).hours(0, _SIMULATED_DAYS * 24).stream
     return ClickFile(stream, float("inf"))
 
 

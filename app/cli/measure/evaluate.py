@@ -33,7 +33,7 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
-from app.results.formatting import shortened, shown
+from app.results.formatting import records, shortened, shown
 from app.results.scored_events import RAW
 from evaluation.streaming import OVERALL, LogMetrics, RowLimits, StreamedLog, log_metrics
 
@@ -112,30 +112,25 @@ def quantile_rows(log: EvaluatedLog) -> list[dict[str, float]]:
     """The score quantiles, lowest scores first, with the metrics of each."""
     found = log.metrics.quantiles
     total = log.overall["log_loss"] * log.overall["n"]
-    columns = {
-        "n": found.weights,
-        "positives": found.weights * found.rates,
-        "probability": found.probabilities,
-        "rate": found.rates,
-        "rate_lower": found.lower,
-        "rate_upper": found.upper,
-        "prediction_error": found.prediction_errors,
-        "log_loss": found.loss_shares * total / found.weights,
-        "log_loss_share": found.loss_shares,
-    }
-    lists = {name: column.tolist() for name, column in columns.items()}
-    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+    return records(
+        {
+            "n": found.weights,
+            "positives": found.weights * found.rates,
+            "probability": found.probabilities,
+            "rate": found.rates,
+            "rate_lower": found.lower,
+            "rate_upper": found.upper,
+            "prediction_error": found.prediction_errors,
+            "log_loss": found.loss_shares * total / found.weights,
+            "log_loss_share": found.loss_shares,
+        }
+    )
 
 
 def _slices_json(table: SliceTable | None) -> Mapping[str, Mapping[str, float]]:
     if table is None:
         return {}
-    lists = {name: column.tolist() for name, column in table.columns.items()}
-    rows = zip(*lists.values(), strict=True)
-    return {
-        name: dict(zip(lists, row, strict=True))
-        for name, row in zip(table.names, rows, strict=True)
-    }
+    return dict(zip(table.names, records(table.columns), strict=True))
 
 
 def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
