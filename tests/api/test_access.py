@@ -188,6 +188,28 @@ def test_a_bound_key_sees_its_own_campaigns_alone(closed, keys):
     assert refused[3].json()["detail"] == refused[4].json()["detail"]
 
 
+def test_no_route_shows_a_bound_key_the_campaigns_of_others(closed, keys):
+    """Whatever routes there are, and will be."""
+    headers, free = keys("read", campaigns=("shop/",)), keys("read")
+    row = {"campaign": "rival/a", "decision": "kept", "impressions": 1}
+    maps = {"rival/a": CalibrationMap.proportional(0.5)}
+    eventually(lambda: closed.http.get("/metrics", headers=free).status_code == 200)
+    closed.http.headers.update(free)
+    closed.publish({"click": Atlas.build(maps)}, {"targets": {"click": {"top": [row]}}})
+    shown = {}
+
+    for method, path, scope, _ in operations(closed, free):
+        if scope == "read":
+            full = path.replace("/x/x", "/click/rival/a").replace("/x", "/rival/a")
+            full = full.replace("/atlas/rival/a", "/atlas/click")
+            both = [closed.http.request(method, full, headers=given) for given in (free, headers)]
+            shown[full] = [b"rival" in answer.content for answer in both]
+
+    assert len(shown) == 6
+    assert not any(bound for _, bound in shown.values()), shown
+    assert [path for path, (unbound, _) in shown.items() if not unbound] == ["/metrics"]
+
+
 def test_a_bound_key_sees_its_own_campaigns_alone_in_columns(closed, keys):
     names = ["rival/a", "shop/a"]
     headers = keys("calibrate", "ingest", campaigns=("shop/",))

@@ -53,7 +53,7 @@ _VARYING = re.compile(
     r'("(?:published_at|refit_seconds|training_seconds|created_at|started_at|finished_at'
     r'|judging_seconds|report_sha256)":)[^,}]+'
 )
-_MASKED_KEYS = re.compile(r":(heartbeat|audit|audit:head|lease:\w+|fence:\w+)$")
+_MASKED_KEYS = re.compile(r":(audit|audit:head|heartbeat|lease:\w+|fence:\w+)$")
 _MASKED_FIELDS = {"folds", "created_at", "started_at", "finished_at"}
 _REQUESTS: dict[str, tuple[str, str, Any]] = {
     "atlas of an unknown target": ("GET", "/v1/atlas/nothing", None),
