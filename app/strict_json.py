@@ -52,6 +52,9 @@ def show(value: object) -> str:
     """The value as JSON, cut to 64 characters: an error never echoes a whole input."""
     if isinstance(value, (list, dict)) and len(value) > _SHOWN:
         return f"{'an array' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if isinstance(value, str):
+        # No more of a long one is written than is shown.
+        value = value[:_SHOWN]
     text = (
         value.literal if isinstance(value, InvalidNumber) else json.dumps(value, default=_literal)
     )

@@ -137,7 +137,7 @@ async def _decided(given: Resources, decision: str, version: str) -> JSONRespons
 async def given_body(request: Request, given: Given) -> bytes:
     """The body of an operator's request, within the bounds of all bodies."""
     headers = dict(request.scope["headers"])
-    return await read_body(headers, request.receive, given.settings.max_body_bytes)
+    return await read_body(headers, request.receive, given)
 
 
 async def _wanted(

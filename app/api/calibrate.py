@@ -312,7 +312,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     is in binary columns too.
     """
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
-    body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
+    body = await read_body(headers, receive, resources, _TYPES)
     work = partial(_response, body, headers, explain, resources)
     answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
     _count(parts, resources.metrics)

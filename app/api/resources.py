@@ -2,9 +2,10 @@
 
 import gc
 import threading
+from asyncio import Lock
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
 
 import redis
@@ -49,6 +50,9 @@ class Resources:
     overrides: Overrides
     metrics: Metrics
     status: WorkerStatus
+    large_bodies: Lock = field(default_factory=Lock)
+    """Held while a large body is worked on: they wait for each other, and small ones for one step
+    of one of them."""
 
     @classmethod
     def of(

@@ -31,7 +31,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.events.schema import INVALID, TYPE_NAMES, UNKNOWN_TYPE
+from app.events.rejections import INVALID, UNKNOWN_TYPE
+from app.events.schema import TYPE_NAMES
 from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 
