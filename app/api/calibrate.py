@@ -8,6 +8,7 @@ many.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from math import inf
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from app.api.hot_path import (
     JSON,
     JSON_TYPE,
     LARGE,
+    SLOW,
     PlainResponse,
     check_head,
     declare,
@@ -40,7 +42,7 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
-from app.strict_json import ValidationError, decode
+from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.maps.atlas import CAMPAIGN, GROUP
 
@@ -87,9 +89,9 @@ class TargetScores(NamedTuple):
     """Where each score stands in the request, if that has rows of several targets."""
 
 
-def read_request(body: bytes, settings: Settings) -> list[TargetScores]:
-    """The scores by target; raises MalformedJson or ValidationError."""
-    request = decode(body, _DECODER, RULES)
+def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
+    """The scores by target; raises MalformedJson, ValidationError, or as `decode` TakesLong."""
+    request = decode(body, _DECODER, RULES, most_slowly)
     if request.rows is not UNSET:
         return _scores_of_rows(request, request.rows, settings)
     if request.target is UNSET:
@@ -314,7 +316,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources, _TYPES)
     work = partial(_response, body, headers, explain, resources)
-    answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
+    answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
     _count(parts, resources.metrics)
     return answer
 
@@ -325,7 +327,10 @@ def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainRes
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     if is_packed or len(body) >= LARGE:
         return None
-    answer, parts = _response(body, headers, explain, resources)
+    try:
+        answer, parts = _response(body, headers, explain, resources, SLOW)
+    except TakesLong:
+        return None
     _count(parts, resources.metrics)
     return answer
 
@@ -343,11 +348,15 @@ def _explain(query: bytes) -> bool:
 
 
 def _response(
-    body: bytes, headers: Mapping[bytes, bytes], explain: bool, resources: Resources
+    body: bytes,
+    headers: Mapping[bytes, bytes],
+    explain: bool,
+    resources: Resources,
+    most_slowly: float = inf,
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
         return respond(body, headers.get(b"accept"), resources)
-    given = read_request(body, resources.settings)
+    given = read_request(body, resources.settings, most_slowly)
     snapshot = resources.refresher.current
     parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
     probabilities = _merged(given, parts, _PROBABILITIES)

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
@@ -35,6 +36,8 @@ _MOST_MEMBERS: Final = 100
 # A step of unpacking takes in and gives out at most so much: a tenth of a millisecond.
 _PACKED_PIECE: Final = 16 * 1024
 _UNPACKED_PIECE: Final = 64 * 1024
+# A megabyte or so, by the pieces in which bodies come and are unpacked.
+_MANY_PIECES: Final = 16
 
 
 async def read_body(
@@ -85,7 +88,14 @@ async def _unpacked(steps: Iterator[bytes], one_at_a_time: Lock) -> bytes:
             for piece in steps:
                 pieces.append(piece)
                 await sleep(0)
-    return b"".join(pieces)
+    return await _joined(pieces)
+
+
+async def _joined(pieces: list[bytes]) -> bytes:
+    if len(pieces) < _MANY_PIECES:
+        return b"".join(pieces)
+    # Fresh memory costs more than the copying.
+    return await run_in_threadpool(b"".join, pieces)
 
 
 def gunzip(packed: bytes, most: int) -> Iterator[bytes]:
@@ -147,7 +157,7 @@ async def _read(receive: Receive, most: int) -> bytes:
         if size > most:
             raise _too_large(most)
         chunks.append(chunk)
-    return b"".join(chunks)
+    return await _joined(chunks)
 
 
 def _too_large(most: int) -> Problem:
@@ -164,6 +174,9 @@ LARGE: Final = 256 * 1024
 ten milliseconds of work. With less, handing it over costs others more than it saves them."""
 LARGE_DENSE: Final = 32 * 1024
 """For events in binary columns: thirty milliseconds at the worst, each refused with its error."""
+
+SLOW: Final = 16 * 1024
+"""JSON that the fast reader refuses is read for its error: of so many bytes on in a thread."""
 
 SLICED: Final = 4 * 1024
 """From so many bytes on, other requests have a turn between the steps of the work on a body."""

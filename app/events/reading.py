@@ -171,7 +171,11 @@ def _event(item: Any, index: int, rejections: Rejections, *, in_lines: bool) -> 
     raw: Any = None
     try:
         if isinstance(item, bytes | msgspec.Raw):
-            event, raw = _read(bytes(item))
+            text = bytes(item)
+            if not (text.lstrip()[:1] == b"{" or rejections.wants(index)):
+                rejections.count(UNKNOWN_TYPE)
+                return None
+            event, raw = _read(text)
             if event is not None:
                 return event
         else:
