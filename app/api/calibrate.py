@@ -316,7 +316,8 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources, _TYPES)
     work = partial(_response, body, headers, explain, resources)
-    answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
+    with resources.shedder.working():
+        answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
     _count(parts, resources.metrics)
     return answer
 

@@ -116,7 +116,11 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     headers = dict(scope["headers"])
     key = _idempotency_key(headers)
     body = await read_body(headers, receive, resources, _TYPES)
-    kind = media_type(headers.get(b"content-type", b""))
+    with resources.shedder.working():
+        return await _stored(body, media_type(headers.get(b"content-type", b"")), key, resources)
+
+
+async def _stored(body: bytes, kind: str, key: str | None, resources: Resources) -> PlainResponse:
     async with resources.large_bodies if len(body) > PIECE_BYTES else nullcontext():
         admission = await _admitted(body, kind, resources)
         refuse_if_all_are_broken(admission)

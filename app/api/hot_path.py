@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
+from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
 from app.strict_json import show
 
 JSON: Final = "application/json"
@@ -233,6 +234,8 @@ class PlainResponse(NamedTuple):
         return cls(response.status_code, headers, bytes(response.body))
 
 
+_REFUSAL: Final = PlainResponse.of(OVERLOADED.response())
+
 Endpoint = Callable[[Scope, Receive, Resources], Awaitable[PlainResponse]]
 PromptEndpoint = Callable[[Scope, bytes, Resources], PlainResponse | None]
 """Has the whole body, and does not wait; None says that it would have to."""
@@ -255,26 +258,40 @@ class HotPath:
         self.prompt_paths = frozenset(prompt)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
+        self._shedder = resources.shedder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope.get("path", ""))
-        if endpoint is None or scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["path"] in NEVER_SHED:
             await self.framework(scope, receive, send)
             return
-        started = perf_counter()
+        started, path = perf_counter(), scope["path"]
+        endpoint = self._endpoints.get(path) if scope["method"] == "POST" else None
         fault = None
-        try:
-            answer = await endpoint(scope, receive, self._resources)
-        except Exception as error:
-            answer = PlainResponse.of(problem_of(error).response())
-            fault = None if isinstance(error, HANDLED) else error
+        if self._shedder.refuses(path, started, PATIENCE if path in self._prompt else 1):
+            answer = _REFUSAL
+        elif endpoint is None:
+            with self._shedder.working():
+                await self.framework(scope, receive, send)
+            return
+        else:
+            answer, fault = await self._answer(endpoint, scope, receive)
         headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
+        self._metrics.count_request(path, answer.status, perf_counter() - started)
         if fault is not None:
             # The server logs it, and drops the connection.
             raise fault
+
+    async def _answer(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive
+    ) -> tuple[PlainResponse, Exception | None]:
+        """The answer, and the fault of ours behind it if there is one."""
+        try:
+            return await endpoint(scope, receive, self._resources), None
+        except Exception as error:
+            answer = PlainResponse.of(problem_of(error).response())
+            return answer, None if isinstance(error, HANDLED) else error
 
     def prompt_answer(self, scope: Scope, body: bytes) -> PlainResponse | None:
         """The answer to a whole request for one of `prompt_paths`; None to be called instead."""
@@ -282,7 +299,10 @@ class HotPath:
             return None
         started = perf_counter()
         try:
-            answer = self._prompt[scope["path"]](scope, body, self._resources)
+            if self._shedder.refuses(scope["path"], started, PATIENCE):
+                answer: PlainResponse | None = _REFUSAL
+            else:
+                answer = self._prompt[scope["path"]](scope, body, self._resources)
         except HANDLED as error:
             answer = PlainResponse.of(problem_of(error).response())
         except Exception:

@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from asyncio import Lock
+from asyncio import Lock, get_running_loop
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
+from app.api.shedding import LoadShedder
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
@@ -50,6 +51,7 @@ class Resources:
     overrides: Overrides
     metrics: Metrics
     status: WorkerStatus
+    shedder: LoadShedder
     large_bodies: Lock = field(default_factory=Lock)
     """Held while a large body is worked on: they wait for each other, and small ones for one step
     of one of them."""
@@ -95,6 +97,7 @@ class Resources:
             Overrides(client),
             metrics,
             status,
+            LoadShedder(settings, metrics),
         )
 
     @asynccontextmanager
@@ -102,9 +105,11 @@ class Resources:
         """Keeps the snapshot current meanwhile, and closes the clients afterwards."""
         await run_in_threadpool(self.refresher.start)
         _freeze()
+        self.shedder.start(get_running_loop())
         try:
             yield
         finally:
+            self.shedder.stop()
             await run_in_threadpool(self.refresher.stop)
             await self.async_client.aclose()
             self.client.close()
