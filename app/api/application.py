@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import admin, calibrate, events, health, maps
+from app.api import admin, calibrate, events, health, maps, reference
+from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
 from app.api.metrics.workers import WorkerSlot
@@ -24,6 +25,7 @@ _ROUTERS: Final = (
     admin.router,
     admin.overrides_router,
     health.router,
+    reference.router,
 )
 _DESCRIPTION: Final = (
     "A calibration service for ad platforms: maps click and conversion scores to calibrated "
@@ -55,13 +57,16 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
         version="1",
         description=_DESCRIPTION,
         lifespan=_lifespan,
+        docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
     )
     app.state.resources = resources
     for router in _ROUTERS:
         app.include_router(router)
     answer_with_problems(app)
+    declare_answers(app)
     app.add_middleware(Measured, metrics=resources.metrics)
     return HotPath(app, _HOT, resources, _PROMPT)
 

@@ -26,7 +26,7 @@ from app.storage.errors import (
 from app.strict_json import MalformedJson, ValidationError
 
 MEDIA_TYPE: Final = "application/problem+json"
-_NAMESPACE: Final = "urn:sirocco:problem:"
+NAMESPACE: Final = "urn:sirocco:problem:"
 _RETRY: Final = {"Retry-After": "1"}
 # The server drops the connection after a fault of ours: the caller must not use it again.
 _CLOSED: Final = {"Connection": "close"}
@@ -53,7 +53,7 @@ class Problem(Exception):
     def response(self) -> Response:
         """The answer that carries this problem."""
         content = {
-            "type": _NAMESPACE + self.slug,
+            "type": NAMESPACE + self.slug,
             "title": self.status.phrase,
             "status": self.status.value,
             "detail": self.detail,
