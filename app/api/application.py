@@ -65,7 +65,7 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     app.state.resources = resources
     for router in _ROUTERS:
         app.include_router(router)
-    answer_with_problems(app)
+    answer_with_problems(app, [route for router in _ROUTERS for route in router.routes])
     declare_answers(app)
     app.add_middleware(Measured, metrics=resources.metrics)
     return HotPath(app, _HOT, resources, _PROMPT)
@@ -78,5 +78,7 @@ def _paths() -> list[str]:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # Later, it would hold up everybody while the first asks for it.
+    app.openapi()
     async with app.state.resources.opened():
         yield

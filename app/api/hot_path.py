@@ -187,7 +187,7 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 
 
 def request_body(
-    kinds: dict[str, Any], example: Any, binary: Collection[str] = ()
+    kinds: dict[str, Any], example: Any, binary: Collection[str] = (), *, required: bool = True
 ) -> dict[str, Any]:
     """`openapi_extra` of a route: a type of body per media type, and media types of bytes."""
     content: dict[str, Any] = {
@@ -196,7 +196,7 @@ def request_body(
     }
     # Bytes have no schema: OpenAPI 3.1 wants none.
     content |= {media_type: {} for media_type in binary}
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def _inlined(kind: Any) -> Any:

@@ -2,7 +2,7 @@
 from what went wrong inside to the response.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import VERSIONS, UnknownColumnsVersion
@@ -150,11 +151,22 @@ def problem_of(error: Exception) -> Problem:
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", text, _CLOSED)
 
 
-def answer_with_problems(app: FastAPI) -> None:
-    """Replaces the framework's own error bodies, which echo whole inputs."""
+def answer_with_problems(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Replaces the framework's own error bodies, which echo whole inputs, on all its routes."""
+    app.state.routes = routes
     for kind in (*HANDLED, Exception):
         app.add_exception_handler(kind, _answer)
 
 
-async def _answer(_: Request, error: Exception) -> Response:
-    return problem_of(error).response()
+async def _answer(request: Request, error: Exception) -> Response:
+    response = problem_of(error).response()
+    if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Those of every route of the path: the framework knows of the first alone."""
+    routes: Sequence[BaseRoute] = request.app.state.routes
+    found = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return {method for route in found for method in getattr(route, "methods", ())}
