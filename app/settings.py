@@ -145,7 +145,7 @@ class Settings(BaseSettings):
         16_000, ge=1, description="Most open connections of one API process."
     )
     shed_requests: int = Field(
-        1000,
+        256,
         ge=1,
         description="Requests that may be worked on at one time in one API process; more events and"
         " reads are refused with 503, calibrations from twice as many on.",
