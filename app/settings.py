@@ -161,6 +161,19 @@ class Settings(BaseSettings):
     max_connections: int = Field(
         16_000, ge=1, description="Most open connections of one API process."
     )
+    shed_requests: int = Field(
+        256,
+        ge=1,
+        description="Requests that may be worked on at one time in one API process; more events and"
+        " reads are refused with 503, calibrations from twice as many on.",
+    )
+    shed_lag_seconds: float = Field(
+        0.05,
+        gt=0,
+        le=60,
+        description="Work that may stand before a request in one API process: behind more, events"
+        " and reads are refused with 503, calibrations behind twice as much.",
+    )
     drain_seconds: float = Field(
         0.0,
         ge=0,

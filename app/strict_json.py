@@ -52,20 +52,32 @@ def show(value: object) -> str:
     """The value as JSON, cut to 64 characters: an error never echoes a whole input."""
     if isinstance(value, (list, dict)) and len(value) > _SHOWN:
         return f"{'an array' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if isinstance(value, str):
+        # No more of a long one is written than is shown.
+        value = value[:_SHOWN]
     text = (
         value.literal if isinstance(value, InvalidNumber) else json.dumps(value, default=_literal)
     )
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
-def decode(body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules) -> T:
+class TakesLong(Exception):
+    """The slow reader would have to read more than was allowed."""
+
+
+def decode(
+    body: bytes, decoder: msgspec.json.Decoder[T], rules: Rules, most_slowly: float = math.inf
+) -> T:
     """The decoded body; raises MalformedJson, or ValidationError for the first broken rule.
 
-    What the fast reader refuses is read again slowly, to find the error; that reader decides.
+    What the fast reader refuses is read again slowly, to find the error; that reader decides. It
+    takes ten times as long: raises TakesLong if it would have more than `most_slowly` bytes.
     """
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if len(body) > most_slowly:
+            raise TakesLong from None
         return cast(T, convert(loads(body), decoder.type, rules))
 
 

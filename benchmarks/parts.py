@@ -19,6 +19,7 @@ PARTS: Final = {
     "calibrate": "http.calibrate",
     "encodings": "http.encodings",
     "connections": "http.connections",
+    "overload": "http.overload",
     "client": "http.client",
     "ingest": "http.ingest",
     "refit": "core.refit",

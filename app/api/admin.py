@@ -36,11 +36,16 @@ REJECT: Final = "reject"
 _MOST_CAMPAIGNS: Final = 10_000
 
 
+# Documented here and checked elsewhere, where the error can say more.
+_SOME_CAMPAIGNS: Final = Meta(extra_json_schema={"minItems": 1, "maxItems": _MOST_CAMPAIGNS})
+_SOME_METHOD: Final = Meta(extra_json_schema={"enum": list(METHODS)})
+
+
 class RetrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """What to refit, and as of when; everything and now by default."""
 
     target: str | None = None
-    campaigns: list[str] | None = None
+    campaigns: Annotated[list[str], _SOME_CAMPAIGNS] | None = None
     as_of: Annotated[Time, Meta(description="The end of the window.")] | None = None
     allow_past: Annotated[bool, Meta(description="Allow an `as_of` before the window.")] = False
 
@@ -68,7 +73,7 @@ _RULES: Final = {
 @router.post(
     "/retrain",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=request_body({JSON: RetrainRequest}, {"target": "click"}),
+    openapi_extra=request_body({JSON: RetrainRequest}, {"target": "click"}, required=False),
 )
 async def retrain(request: Request, given: Given, by: By) -> JSONResponse:
     """Queue a refit; an equal one that waits already is the same job. An empty body means all."""
@@ -84,7 +89,7 @@ async def retrain(request: Request, given: Given, by: By) -> JSONResponse:
 @router.post(
     "/pccem/train",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=request_body({JSON: TrainRequest}, {"target": "conversion"}),
+    openapi_extra=request_body({JSON: TrainRequest}, {"target": "conversion"}, required=False),
 )
 async def train(request: Request, given: Given, by: By) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
@@ -139,7 +144,7 @@ async def _decided(given: Resources, by: By, decision: str, version: str) -> JSO
 async def given_body(request: Request, given: Given) -> bytes:
     """The body of an operator's request, within the bounds of all bodies."""
     headers = dict(request.scope["headers"])
-    return await read_body(headers, request.receive, given.settings.max_body_bytes)
+    return await read_body(headers, request.receive, given)
 
 
 async def _wanted(
@@ -243,7 +248,7 @@ overrides_router = APIRouter(prefix="/v1/admin/overrides", tags=["admin"])
 class OverrideRequest(Struct, forbid_unknown_fields=True, frozen=True):
     """The calibrator that a campaign is to have instead of its target's."""
 
-    calibrator: str
+    calibrator: Annotated[str, _SOME_METHOD]
 
 
 _OVERRIDE: Final = msgspec.json.Decoder(OverrideRequest)

@@ -8,8 +8,9 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import access, admin, calibrate, events, health, maps
+from app.api import access, admin, calibrate, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
+from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
 from app.api.metrics.workers import WorkerSlot
@@ -27,6 +28,7 @@ _ROUTERS: Final = (
     access.router,
     access.audit_router,
     health.router,
+    reference.router,
 )
 _DESCRIPTION: Final = (
     "A calibration service for ad platforms: maps click and conversion scores to calibrated "
@@ -58,13 +60,16 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
         version="1",
         description=_DESCRIPTION,
         lifespan=_lifespan,
+        docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
     )
     app.state.resources = resources
     for router in _ROUTERS:
         app.include_router(router)
-    answer_with_problems(app)
+    answer_with_problems(app, [route for router in _ROUTERS for route in router.routes])
+    declare_answers(app)
     describe_access(app)
     app.add_middleware(
         Authorized, authorization=resources.authorization, admin_port=settings.admin_port
@@ -80,5 +85,7 @@ def _paths() -> list[str]:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # Later, it would hold up everybody while the first asks for it.
+    app.openapi()
     async with app.state.resources.opened():
         yield

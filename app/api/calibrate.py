@@ -8,6 +8,7 @@ many.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from math import inf
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ from app.api.hot_path import (
     JSON,
     JSON_TYPE,
     LARGE,
+    SLOW,
     PlainResponse,
     check_head,
     declare,
@@ -41,7 +43,7 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
-from app.strict_json import ValidationError, decode
+from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.maps.atlas import CAMPAIGN, GROUP
 
@@ -88,9 +90,9 @@ class TargetScores(NamedTuple):
     """Where each score stands in the request, if that has rows of several targets."""
 
 
-def read_request(body: bytes, settings: Settings) -> list[TargetScores]:
-    """The scores by target; raises MalformedJson or ValidationError."""
-    request = decode(body, _DECODER, RULES)
+def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
+    """The scores by target; raises MalformedJson, ValidationError, or as `decode` TakesLong."""
+    request = decode(body, _DECODER, RULES, most_slowly)
     if request.rows is not UNSET:
         return _scores_of_rows(request, request.rows, settings)
     if request.target is UNSET:
@@ -328,9 +330,10 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     is in binary columns too.
     """
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
-    body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
+    body = await read_body(headers, receive, resources, _TYPES)
     work = partial(_response, body, headers, explain, resources, caller_of(scope))
-    answer, parts = await run_in_threadpool(work) if len(body) >= LARGE else work()
+    with resources.shedder.working():
+        answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
     _count(parts, resources.metrics)
     return answer
 
@@ -341,7 +344,10 @@ def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainRes
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     if is_packed or len(body) >= LARGE:
         return None
-    answer, parts = _response(body, headers, explain, resources, caller_of(scope))
+    try:
+        answer, parts = _response(body, headers, explain, resources, caller_of(scope), SLOW)
+    except TakesLong:
+        return None
     _count(parts, resources.metrics)
     return answer
 
@@ -364,10 +370,11 @@ def _response(
     explain: bool,
     resources: Resources,
     caller: Caller,
+    most_slowly: float = inf,
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     if media_type(headers.get(b"content-type", b"")) == COLUMNS:
         return respond(body, headers.get(b"accept"), resources, caller)
-    given = read_request(body, resources.settings)
+    given = read_request(body, resources.settings, most_slowly)
     if caller.campaigns:
         _check_sees(chain.from_iterable(one.campaigns for one in given), caller)
     snapshot = resources.refresher.current

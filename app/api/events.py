@@ -4,12 +4,13 @@ round trip; the response means stored.
 
 import time
 from asyncio import sleep
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import orjson
@@ -35,42 +36,27 @@ from app.api.hot_path import (
 from app.api.metrics.counters import Metrics
 from app.api.problems import Problem
 from app.api.resources import Resources
-from app.columns.events import EventAdmission, EventsRequest, read_events
+from app.columns.events import EventAdmission, EventsRequest
+from app.columns.events import read_events as read_columns
 from app.columns.layout import INTERNED
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.admission import Admission, OpenTimes
-from app.events.schema import (
-    INVALID,
-    Behaviour,
-    Click,
-    Conversion,
-    Event,
-    EventRejection,
-    Parsed,
-    is_array,
-    parse_all,
-    parse_each,
-)
+from app.events.reading import PIECE_BYTES, Parsed, is_array, read_events
+from app.events.rejections import INVALID, Rejections
+from app.events.schema import Behaviour, Click, Conversion, Event
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
 from app.strict_json import ValidationError
 
-_Admitted = tuple[Admission, list[EventRejection]]
 
-
-def listed(rejections: Sequence[EventRejection]) -> list[dict[str, Any]]:
-    """Index and error of each, by index."""
-    in_order = sorted(rejections, key=lambda rejection: rejection.index)
-    return [{"index": rejection.index, "error": rejection.error} for rejection in in_order]
-
-
-def refuse_if_all_are_broken(number: int, rejections: Sequence[EventRejection]) -> None:
-    """Problem if every event of the `number` of a request breaks the schema."""
-    broken = sum(rejection.reason == INVALID for rejection in rejections)
-    if broken == number:
-        detail = f"none of the {broken} events is valid; the first: {rejections[0].error}"
+def refuse_if_all_are_broken(admission: Admission) -> None:
+    """Problem if every event of a request breaks the schema."""
+    rejections = admission.rejections
+    broken = sum(number for (_, reason), number in rejections.counts.items() if reason == INVALID)
+    if broken == len(rejections) + admission.admitted.total():
+        detail = f"none of the {broken} events is valid; the first: {rejections.shown[0].error}"
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        raise Problem(status, "broken-events", detail, rejected=listed(rejections))
+        raise Problem(status, "broken-events", detail, **rejections.content())
 
 
 def open_times(resources: Resources) -> OpenTimes:
@@ -80,9 +66,9 @@ def open_times(resources: Resources) -> OpenTimes:
     return OpenTimes.at(time.time(), resources.settings)
 
 
-def _admit_columns(body: bytes, resources: Resources, caller: Caller) -> _Admitted:
-    """What a request in columns stores, and the rejections of events that do not count."""
-    request = read_events(body, resources.settings.max_events)
+def _column_admission(body: bytes, resources: Resources, caller: Caller) -> EventAdmission:
+    """What admits the events of a request in columns."""
+    request = read_columns(body, resources.settings.max_events)
     names, places = _campaigns(request, resources)
     if caller.campaigns:
         for campaign in names:
@@ -90,10 +76,7 @@ def _admit_columns(body: bytes, resources: Resources, caller: Caller) -> _Admitt
         if request.ids is not None and request.impression_at is not None:
             _check_click_ids(request.ids, caller)
     times = open_times(resources)
-    admitted = EventAdmission(request, names, places, resources.settings, times)
-    rejections = admitted.admit_all()
-    refuse_if_all_are_broken(request.header.rows, rejections)
-    return admitted.admission, rejections
+    return EventAdmission(request, names, places, resources.settings, times)
 
 
 def _campaigns(
@@ -119,6 +102,10 @@ router = APIRouter(tags=["events"])
 PATH: Final = "/v1/events"
 KEY_HEADER: Final = "Idempotency-Key"
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
+# Impressions are sooner admitted together, and make fewer blocks then; this many take some two
+# milliseconds.
+_ADMITTED_TOGETHER: Final = 1000
+_REFUSED_SLICE: Final = 500
 _EXAMPLE: Final = [
     {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.01}}
 ]
@@ -138,19 +125,29 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     if key is not None and caller.campaigns:
         # Whoever sees other campaigns must neither meet nor guess it.
         key = f"{caller.campaigns[0]} {key}"
-    body = await read_body(headers, receive, resources.settings.max_body_bytes, _TYPES)
+    body = await read_body(headers, receive, resources, _TYPES)
     kind = media_type(headers.get(b"content-type", b""))
-    admission, rejections = await _admitted(body, kind, resources, caller)
-    await _give_way(body)
-    fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
+    with resources.shedder.working():
+        return await _stored(body, kind, key, resources, caller)
+
+
+async def _stored(
+    body: bytes, kind: str, key: str | None, resources: Resources, caller: Caller
+) -> PlainResponse:
+    async with resources.large_bodies if len(body) > PIECE_BYTES else nullcontext():
+        admission = await _admitted(body, kind, resources, caller)
+        refuse_if_all_are_broken(admission)
+        fingerprint = "" if key is None else await _fingerprint(body)
     try:
         appended = await resources.event_log.append(admission.batch, key, fingerprint)
     except StorageUnavailable:
         resources.watch.write_failed()
         raise
-    rejections += admission.reject_refused(appended.refused)
-    _count(resources.metrics, admission, rejections, appended.duplicates)
-    return _answer(appended.accepted, appended.duplicates, rejections)
+    for start in range(0, len(appended.refused), _REFUSED_SLICE):
+        admission.reject_refused(appended.refused[start : start + _REFUSED_SLICE])
+        await _give_way(body)
+    _count(resources.metrics, admission, appended.duplicates)
+    return _answer(appended.accepted, appended.duplicates, admission.rejections)
 
 
 declare(
@@ -170,17 +167,40 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
     return key
 
 
-async def _admitted(body: bytes, kind: str, resources: Resources, caller: Caller) -> _Admitted:
+async def _admitted(body: bytes, kind: str, resources: Resources, caller: Caller) -> Admission:
+    """Everything that counts, and the rejections of what does not."""
     if kind == COLUMNS:
-        work = partial(_admit_columns, body, resources, caller)
-        return await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
-    lines = kind == NDJSON or not is_array(body)
-    if len(body) >= LARGE:
-        parse_and_admit = partial(_parse, body, lines, resources)
-        return await run_in_threadpool(lambda: _admit(parse_and_admit(), resources, caller))
-    parsed = _parse(body, lines, resources)
+        return await _admitted_columns(body, resources, caller)
+    admission = Admission(resources.settings, open_times(resources))
+    lines, waiting = kind == NDJSON or not is_array(body), Parsed()
+    most = resources.settings.max_events
+    for parsed in read_events(body, most, admission.rejections, lines=lines):
+        await _give_way(body)
+        if caller.campaigns:
+            _check_events(parsed, caller)
+        waiting = waiting.with_all(parsed)
+        if len(waiting) >= _ADMITTED_TOGETHER:
+            await _taking_turns(admission.admit_all(waiting), body)
+            waiting = Parsed()
+    await _taking_turns(admission.admit_all(waiting), body)
+    return admission
+
+
+async def _admitted_columns(body: bytes, resources: Resources, caller: Caller) -> Admission:
+    work = partial(_column_admission, body, resources, caller)
+    admitted = await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
+    if len(body) >= LARGE_DENSE:
+        await run_in_threadpool(lambda: deque(admitted.admit_all(), 0))
+    else:
+        await _taking_turns(admitted.admit_all(), body)
+    return admitted.admission
+
+
+async def _taking_turns(steps: Iterator[None], body: bytes) -> None:
+    """All the steps, each followed by the turn of others."""
+    for _ in steps:
+        await _give_way(body)
     await _give_way(body)
-    return _admit(parsed, resources, caller)
 
 
 async def _give_way(body: bytes) -> None:
@@ -189,12 +209,10 @@ async def _give_way(body: bytes) -> None:
         await sleep(0)
 
 
-def _parse(body: bytes, lines: bool, resources: Resources) -> Parsed:
-    most = resources.settings.max_events
-    parsed = parse_all(body, most, lines=lines) or parse_each(body, most, lines=lines)
-    if not len(parsed):
-        raise ValidationError("events", "must be at least one")
-    return parsed
+async def _fingerprint(body: bytes) -> str:
+    digest = partial(blake2b, body, digest_size=16)
+    found = await run_in_threadpool(digest) if len(body) >= LARGE else digest()
+    return found.hexdigest()
 
 
 def _check_events(parsed: Parsed, caller: Caller) -> None:
@@ -212,25 +230,14 @@ def _check_click_ids(click_ids: Sequence[str], caller: Caller) -> None:
         caller.check_sees(f"ids[{place}]", click_id)
 
 
-def _admit(parsed: Parsed, resources: Resources, caller: Caller) -> _Admitted:
-    if caller.campaigns:
-        _check_events(parsed, caller)
-    admission = Admission(resources.settings, open_times(resources))
-    rejections = admission.admit_all(parsed)
-    refuse_if_all_are_broken(len(parsed), rejections)
-    return admission, rejections
-
-
-def _count(
-    metrics: Metrics, admission: Admission, rejections: list[EventRejection], duplicates: int
-) -> None:
+def _count(metrics: Metrics, admission: Admission, duplicates: int) -> None:
     for name, number in admission.admitted.items():
         metrics.count_events(name, "accepted", number)
-    for (name, reason), number in Counter((r.event_type, r.reason) for r in rejections).items():
+    for (name, reason), number in admission.rejections.counts.items():
         metrics.count_events(name, reason, number)
     metrics.count_duplicates(duplicates)
 
 
-def _answer(accepted: int, duplicates: int, rejections: list[EventRejection]) -> PlainResponse:
-    content = {"accepted": accepted, "duplicates": duplicates, "rejected": listed(rejections)}
+def _answer(accepted: int, duplicates: int, rejections: Rejections) -> PlainResponse:
+    content = {"accepted": accepted, "duplicates": duplicates, **rejections.content()}
     return PlainResponse(200, [JSON_TYPE], orjson.dumps(content))

@@ -7,9 +7,11 @@ requests, responses, routing and middleware of the framework cost more than the 
 """
 
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from asyncio import Lock, sleep
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from http import HTTPStatus
+from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +26,7 @@ from app.access.keys import Scope as KeyScope
 from app.api.authorization import CALLER, Caller, scope_of
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
+from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
 from app.strict_json import show
 
 JSON: Final = "application/json"
@@ -32,23 +35,28 @@ NDJSON: Final = "application/x-ndjson"
 _GZIP: Final = frozenset({b"gzip", b"x-gzip"})
 _IDENTITY: Final = b"identity"
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
-# Each member costs a copy of all that follows it.
 _MOST_MEMBERS: Final = 100
+# A step of unpacking takes in and gives out at most so much: a tenth of a millisecond.
+_PACKED_PIECE: Final = 16 * 1024
+_UNPACKED_PIECE: Final = 64 * 1024
+# A megabyte or so, by the pieces in which bodies come and are unpacked.
+_MANY_PIECES: Final = 16
 
 
 async def read_body(
     headers: Mapping[bytes, bytes],
     receive: Receive,
-    most: int,
+    resources: Resources,
     media_types: Collection[str] = (JSON,),
 ) -> bytes:
-    """The body, unpacked if it is gzip; never holds more than `most` bytes of either form.
+    """The body, unpacked if it is gzip; of either form it is at most SIROCCO_MAX_BODY_BYTES.
 
     Raises as `check_head` does, and Problem: 400 for bad gzip or a body that is cut short.
     """
+    most = resources.settings.max_body_bytes
     is_packed = check_head(headers, most, media_types)
     body = await _read(receive, most)
-    return await run_in_threadpool(gunzip, body, most) if is_packed else body
+    return await _unpacked(gunzip(body, most), resources.large_bodies) if is_packed else body
 
 
 def check_head(
@@ -76,23 +84,53 @@ def media_type(content_type: bytes) -> str:
     return content_type.decode("latin-1").partition(";")[0].strip().lower()
 
 
-def gunzip(packed: bytes, most: int) -> bytes:
-    """The unpacked bytes of one or more gzip members; never holds more than `most` + 1 of them."""
-    unpacked = bytearray()
+async def _unpacked(steps: Iterator[bytes], one_at_a_time: Lock) -> bytes:
+    pieces = list(islice(steps, 2))
+    if len(pieces) == 2:
+        async with one_at_a_time:
+            for piece in steps:
+                pieces.append(piece)
+                await sleep(0)
+    return await _joined(pieces)
+
+
+async def _joined(pieces: list[bytes]) -> bytes:
+    if len(pieces) < _MANY_PIECES:
+        return b"".join(pieces)
+    # Fresh memory costs more than the copying.
+    return await run_in_threadpool(b"".join, pieces)
+
+
+def gunzip(packed: bytes, most: int) -> Iterator[bytes]:
+    """The unpacked bytes of one or more gzip members, in steps that none has to wait long for.
+
+    Raises Problem, 413 as soon as there are more than `most` of them.
+    """
+    size = place = 0
     for _ in range(_MOST_MEMBERS):
-        if not packed:
-            return bytes(unpacked)
+        if place == len(packed):
+            return
         member = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            unpacked += member.decompress(packed, most + 1 - len(unpacked))
-        except zlib.error as error:
-            raise _bad_gzip(str(error)) from None
-        if len(unpacked) > most:
-            raise _too_large(most)
-        if not member.eof:
-            raise _bad_gzip("the stream is cut short")
-        packed = member.unused_data
+        while not member.eof:
+            given = member.unconsumed_tail or packed[place : place + _PACKED_PIECE]
+            place += 0 if member.unconsumed_tail else len(given)
+            piece = _step(member, given)
+            size += len(piece)
+            if size > most:
+                raise _too_large(most)
+            yield piece
+        place -= len(member.unused_data)
     raise _bad_gzip(f"more than {_MOST_MEMBERS - 1} members")
+
+
+def _step(member: Any, given: bytes) -> bytes:
+    try:
+        piece: bytes = member.decompress(given, _UNPACKED_PIECE)
+    except zlib.error as error:
+        raise _bad_gzip(str(error)) from None
+    if not (piece or given or member.eof):
+        raise _bad_gzip("the stream is cut short")
+    return piece
 
 
 def _unknown_media_type(given: bytes, known: Collection[str]) -> Problem:
@@ -122,7 +160,7 @@ async def _read(receive: Receive, most: int) -> bytes:
         if size > most:
             raise _too_large(most)
         chunks.append(chunk)
-    return b"".join(chunks)
+    return await _joined(chunks)
 
 
 def _too_large(most: int) -> Problem:
@@ -140,6 +178,9 @@ ten milliseconds of work. With less, handing it over costs others more than it s
 LARGE_DENSE: Final = 32 * 1024
 """For events in binary columns: thirty milliseconds at the worst, each refused with its error."""
 
+SLOW: Final = 16 * 1024
+"""JSON that the fast reader refuses is read for its error: of so many bytes on in a thread."""
+
 SLICED: Final = 4 * 1024
 """From so many bytes on, other requests have a turn between the steps of the work on a body."""
 
@@ -148,7 +189,7 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 
 
 def request_body(
-    kinds: dict[str, Any], example: Any, binary: Collection[str] = ()
+    kinds: dict[str, Any], example: Any, binary: Collection[str] = (), *, required: bool = True
 ) -> dict[str, Any]:
     """`openapi_extra` of a route: a type of body per media type, and media types of bytes."""
     content: dict[str, Any] = {
@@ -157,7 +198,7 @@ def request_body(
     }
     # Bytes have no schema: OpenAPI 3.1 wants none.
     content |= {media_type: {} for media_type in binary}
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": required, "content": content}}
 
 
 def _inlined(kind: Any) -> Any:
@@ -195,6 +236,8 @@ class PlainResponse(NamedTuple):
         return cls(response.status_code, headers, bytes(response.body))
 
 
+_REFUSAL: Final = PlainResponse.of(OVERLOADED.response())
+
 Endpoint = Callable[[Scope, Receive, Resources], Awaitable[PlainResponse]]
 PromptEndpoint = Callable[[Scope, bytes, Resources], PlainResponse | None]
 """Has the whole body, and does not wait; None says that it would have to."""
@@ -219,20 +262,23 @@ class HotPath:
         self._resources, self._metrics = resources, resources.metrics
         self._authorization = resources.authorization
         self._scopes = {path: scope_of(path) or KeyScope.ADMIN for path in endpoints}
+        self._shedder = resources.shedder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope.get("path", ""))
-        if endpoint is None or scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["path"] in NEVER_SHED:
             await self.framework(scope, receive, send)
             return
-        started = perf_counter()
+        started, path = perf_counter(), scope["path"]
+        endpoint = self._endpoints.get(path) if scope["method"] == "POST" else None
         fault = None
-        try:
-            self._admit(scope, started)
-            answer = await endpoint(scope, receive, self._resources)
-        except Exception as error:
-            answer = PlainResponse.of(problem_of(error).response())
-            fault = None if isinstance(error, HANDLED) else error
+        if self._shedder.refuses(path, started, PATIENCE if path in self._prompt else 1):
+            answer = _REFUSAL
+        elif endpoint is None:
+            with self._shedder.working():
+                await self.framework(scope, receive, send)
+            return
+        else:
+            answer, fault = await self._answer(endpoint, scope, receive, started)
         headers = [
             *answer.headers,
             *_of_limit(scope),
@@ -240,10 +286,21 @@ class HotPath:
         ]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
+        self._metrics.count_request(path, answer.status, perf_counter() - started)
         if fault is not None:
             # The server logs it, and drops the connection.
             raise fault
+
+    async def _answer(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, started: float
+    ) -> tuple[PlainResponse, Exception | None]:
+        """The answer, and the fault of ours behind it if there is one."""
+        try:
+            self._admit(scope, started)
+            return await endpoint(scope, receive, self._resources), None
+        except Exception as error:
+            answer = PlainResponse.of(problem_of(error).response())
+            return answer, None if isinstance(error, HANDLED) else error
 
     def prompt_answer(self, scope: Scope, body: bytes) -> PlainResponse | None:
         """The answer to a whole request for one of `prompt_paths`; None to be called instead."""
@@ -251,8 +308,11 @@ class HotPath:
             return None
         started = perf_counter()
         try:
-            self._admit(scope, started)
-            answer = self._prompt[scope["path"]](scope, body, self._resources)
+            if self._shedder.refuses(scope["path"], started, PATIENCE):
+                answer: PlainResponse | None = _REFUSAL
+            else:
+                self._admit(scope, started)
+                answer = self._prompt[scope["path"]](scope, body, self._resources)
         except HANDLED as error:
             answer = PlainResponse.of(problem_of(error).response())
         except Exception:

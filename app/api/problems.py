@@ -2,7 +2,7 @@
 from what went wrong inside to the response.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from app.access.audit import AuditUnwritable
 from app.access.key_store import KeyConflict, UnknownKey
@@ -28,7 +29,7 @@ from app.storage.errors import (
 from app.strict_json import MalformedJson, ValidationError
 
 MEDIA_TYPE: Final = "application/problem+json"
-_NAMESPACE: Final = "urn:sirocco:problem:"
+NAMESPACE: Final = "urn:sirocco:problem:"
 _RETRY: Final = {"Retry-After": "1"}
 # The server drops the connection after a fault of ours: the caller must not use it again.
 _CLOSED: Final = {"Connection": "close"}
@@ -55,7 +56,7 @@ class Problem(Exception):
     def response(self) -> Response:
         """The answer that carries this problem."""
         content = {
-            "type": _NAMESPACE + self.slug,
+            "type": NAMESPACE + self.slug,
             "title": self.status.phrase,
             "status": self.status.value,
             "detail": self.detail,
@@ -155,11 +156,22 @@ def problem_of(error: Exception) -> Problem:
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", text, _CLOSED)
 
 
-def answer_with_problems(app: FastAPI) -> None:
-    """Replaces the framework's own error bodies, which echo whole inputs."""
+def answer_with_problems(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Replaces the framework's own error bodies, which echo whole inputs, on all its routes."""
+    app.state.routes = routes
     for kind in (*HANDLED, Exception):
         app.add_exception_handler(kind, _answer)
 
 
-async def _answer(_: Request, error: Exception) -> Response:
-    return problem_of(error).response()
+async def _answer(request: Request, error: Exception) -> Response:
+    response = problem_of(error).response()
+    if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Those of every route of the path: the framework knows of the first alone."""
+    routes: Sequence[BaseRoute] = request.app.state.routes
+    found = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return {method for route in found for method in getattr(route, "methods", ())}

@@ -2,9 +2,10 @@
 
 import gc
 import threading
+from asyncio import Lock, get_running_loop
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
 
 import redis
@@ -20,6 +21,7 @@ from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
+from app.api.shedding import LoadShedder
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
@@ -58,6 +60,10 @@ class Resources:
     key_watch: KeyWatch
     authorization: Authorization
     audit: AuditLog
+    shedder: LoadShedder
+    large_bodies: Lock = field(default_factory=Lock)
+    """Held while a large body is worked on: they wait for each other, and small ones for one step
+    of one of them."""
 
     @classmethod
     def of(
@@ -105,6 +111,7 @@ class Resources:
             key_watch,
             Authorization(key_watch),
             AuditLog(client, settings.audit_log),
+            LoadShedder(settings, metrics),
         )
 
     @asynccontextmanager
@@ -113,9 +120,11 @@ class Resources:
         await run_in_threadpool(self.key_watch.start)
         await run_in_threadpool(self.refresher.start)
         _freeze()
+        self.shedder.start(get_running_loop())
         try:
             yield
         finally:
+            self.shedder.stop()
             await run_in_threadpool(self.refresher.stop)
             await run_in_threadpool(self.key_watch.stop)
             await self.async_client.aclose()

@@ -11,21 +11,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.events.reading import SLICE_SECONDS, Parsed
+from app.events.rejections import INVALID, EventRejection, Rejections
 from app.events.schema import (
-    INVALID,
     TYPE_NAMES,
     Behaviour,
     Click,
     Conversion,
     Event,
-    EventRejection,
     Impression,
-    Parsed,
     TargetOutcome,
     Time,
     are_campaigns,
@@ -130,8 +130,11 @@ _REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "f
 def rejection_of(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> EventRejection:
     """Why the event is not stored, as an error and as a label of a metric."""
     error = _broken_rule(event, refused, settings)
-    reason = _REASONS.get(refused.reason, INVALID)
-    return EventRejection(refused.place, str(error), TYPE_NAMES[type(event)], reason)
+    return EventRejection(refused.place, str(error), TYPE_NAMES[type(event)], _reason_of(refused))
+
+
+def _reason_of(refused: StoreRefusal) -> str:
+    return _REASONS.get(refused.reason, INVALID)
 
 
 def _broken_rule(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
@@ -251,6 +254,7 @@ class Admission:
 
     def __init__(self, settings: Settings, times: OpenTimes) -> None:
         self.batch = EventBatch()
+        self.rejections = Rejections()
         self.admitted: Counter[str] = Counter()
         self._settings = settings
         self._times = times
@@ -260,27 +264,33 @@ class Admission:
         self._campaigns: set[str] = set()
         self._click_events: dict[int, ClickEvent] = {}
 
-    def admit_all(self, parsed: Parsed) -> list[EventRejection]:
-        """Adds every event that counts to the batch; the rejections of all others, by index."""
-        refused: list[EventRejection] = []
+    def admit_all(self, parsed: Parsed) -> Iterator[None]:
+        """Adds every event that counts to the batch, a slice a step; the rejections get others."""
+        until = perf_counter() + SLICE_SECONDS
         for index, event in self._left_by_columns(parsed):
             try:
                 self.admit(event, index)
             except (ValidationError, Untimely) as error:
-                refused.append(_rejection(index, event, error))
+                self._reject(_rejection(index, event, error))
+            if perf_counter() > until:
+                yield
+                until = perf_counter() + SLICE_SECONDS
         for kind, number in Counter(map(type, parsed.events)).items():
             self.admitted[TYPE_NAMES[kind]] += number
-        self.admitted.subtract(rejection.event_type for rejection in refused)
-        return sorted(parsed.rejections + refused, key=lambda rejection: rejection.index)
 
-    def reject_refused(self, refused: Sequence[StoreRefusal]) -> list[EventRejection]:
-        """The rejections of events that were admitted and that the store then refused."""
-        rejections = [
-            rejection_of(self._click_events[event.place], event, self._settings)
-            for event in refused
-        ]
-        self.admitted.subtract(rejection.event_type for rejection in rejections)
-        return rejections
+    def reject_refused(self, refused: Sequence[StoreRefusal]) -> None:
+        """The rejections get events that were admitted and that the store then refused."""
+        for one in refused:
+            event = self._click_events[one.place]
+            if self.rejections.wants(one.place):
+                self._reject(rejection_of(event, one, self._settings))
+            else:
+                self.rejections.count(TYPE_NAMES[type(event)], _reason_of(one))
+                self.admitted[TYPE_NAMES[type(event)]] -= 1
+
+    def _reject(self, rejection: EventRejection) -> None:
+        self.rejections.add(rejection)
+        self.admitted[rejection.event_type] -= 1
 
     def admit(self, event: Event, index: int = 0) -> None:
         """Adds the event of that index; ValidationError or Untimely when it does not count."""

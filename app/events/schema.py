@@ -1,19 +1,16 @@
-"""The events of the contract as strict types, the rules of their names and features, and how the
-bytes of a request become events and the rejections of what is none.
+"""The events of the contract as strict types, and the rules of their names and features.
 
 The types are also the source of the JSON schema in /docs.
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
-from app.strict_json import MalformedJson, ValidationError, convert, loads
+from app.strict_json import ValidationError
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"
 
@@ -163,105 +160,9 @@ def check_features(features: Mapping[str, Feature]) -> None:
             raise ValidationError(f"features.{name}", rule, value)
 
 
-INVALID: Final = "invalid"
-UNKNOWN_TYPE: Final = "unknown"
-
-_ARRAY: Final = msgspec.json.Decoder(list[Event])
-_LINES: Final = msgspec.json.Decoder(Event)
-
-
 class TooManyEvents(ValueError):
     """The request holds more events than the `most` that one request may."""
 
-    def __init__(self, number: int, most: int) -> None:
+    def __init__(self, number: int | str, most: int) -> None:
         super().__init__(f"events = {number}: one request takes at most {most}")
         self.most = most
-
-
-@dataclass(frozen=True, slots=True)
-class EventRejection:
-    """One event that is not stored; `reason` is invalid, late, future or full."""
-
-    index: int
-    error: str
-    event_type: str = UNKNOWN_TYPE
-    reason: str = INVALID
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """Events with their places in the request, and the rejections of the other places."""
-
-    indices: Sequence[int]
-    events: Sequence[Event]
-    rejections: list[EventRejection] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.events) + len(self.rejections)
-
-
-def is_array(body: bytes) -> bool:
-    """Whether the body looks like a JSON array, and not like one JSON object per line."""
-    return body.lstrip()[:1] == b"["
-
-
-def parse_all(body: bytes, most: int, *, lines: bool) -> Parsed | None:
-    """All events of a JSON array or of JSON lines in one pass; None if any of them is broken.
-
-    Raises TooManyEvents if there are more than `most`.
-    """
-    try:
-        events = _LINES.decode_lines(body) if lines else _ARRAY.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    _check_number(len(events), most)
-    return Parsed(range(len(events)), events)
-
-
-def parse_each(body: bytes, most: int, *, lines: bool) -> Parsed:
-    """Event by event, so that the good survive the broken.
-
-    Raises MalformedJson if an array is no JSON, ValidationError if it is no array, TooManyEvents
-    before more than `most` are read.
-    """
-    if lines:
-        return _sorted_out([line for line in body.splitlines() if line.strip()], loads, most)
-    raw = loads(body)
-    if not isinstance(raw, list):
-        raise ValidationError("events", "must be a JSON array or one JSON object per line", raw)
-    return _sorted_out(raw, _as_it_is, most)
-
-
-def _check_number(number: int, most: int) -> None:
-    if number > most:
-        raise TooManyEvents(number, most)
-
-
-def _sorted_out(items: Sequence[Any], plain: Callable[[Any], object], most: int) -> Parsed:
-    _check_number(len(items), most)
-    indices: list[int] = []
-    events: list[Event] = []
-    rejections: list[EventRejection] = []
-    for index, item in enumerate(items):
-        raw = None
-        try:
-            raw = plain(item)
-            events.append(_of_object(raw))
-            indices.append(index)
-        except (ValidationError, MalformedJson) as error:
-            rejections.append(EventRejection(index, str(error), _type_of(raw)))
-    return Parsed(indices, events, rejections)
-
-
-def _as_it_is(raw: object) -> object:
-    return raw
-
-
-def _of_object(raw: object) -> Event:
-    event: Event = convert(raw, Event, RULES, whole="event")
-    return event
-
-
-def _type_of(item: object) -> str:
-    name = item.get("type") if isinstance(item, dict) else None
-    return str(name) if name in TYPE_NAMES.values() else UNKNOWN_TYPE

@@ -5,7 +5,7 @@ needs a single Redis server (and its replicas), not a cluster of several.
 """
 
 import time
-from asyncio import sleep
+from asyncio import sleep, to_thread
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,6 +34,9 @@ _KNOWN_LOGS: Final = 1024
 _PROBE_LIFE: Final = 60
 _MANY: Final = 32
 """From so many events on, other requests have a turn between packing and sending them."""
+
+_VERY_MANY: Final = 1000
+"""From so many events on, they are packed in a thread."""
 
 _Arguments = list[str | bytes | int]
 
@@ -95,9 +98,13 @@ class EventLog:
         _check_key(idempotency_key)
         if not len(batch):
             return Appended(0, 0)
-        names, arguments = self._request(batch, idempotency_key, fingerprint)
+        if len(batch) >= _VERY_MANY:
+            request = await to_thread(self._request, batch, idempotency_key, fingerprint)
+        else:
+            request = self._request(batch, idempotency_key, fingerprint)
         if len(batch) >= _MANY:
             await sleep(0)
+        names, arguments = request
         with reaching_the_store():
             status, duplicates, refused = await self._stored(names, arguments)
             if status == _NAMES_NEEDED:
@@ -105,7 +112,7 @@ class EventLog:
                 status, duplicates, refused = await self._stored(*again)
         if status == _CONFLICT:
             raise IdempotencyConflict(idempotency_key or "")
-        refusals = _refused(batch, refused) if refused else ()
+        refusals = await to_thread(_refused, batch, refused) if refused else ()
         if status == _REPLAYED:
             return Appended(0, len(batch) - len(refusals), refusals)
         duplicates += batch.repeats

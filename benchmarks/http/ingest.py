@@ -23,7 +23,8 @@ from typing import NamedTuple, Self
 import orjson
 
 from app.events.admission import Admission, OpenTimes
-from app.events.schema import parse_all
+from app.events.reading import read_events
+from app.events.rejections import Rejections
 from app.settings import load_settings
 from app.storage import EventLog, open_async_redis
 from benchmarks.figures import Figure, Table
@@ -188,16 +189,19 @@ async def _awaited(work: Awaitable[Clocks]) -> Clocks:
 async def _append(store: Store, requests: Requests) -> Clocks:
     """What it took."""
     settings = load_settings()
-    parsed = [parse_all(json_body(some), len(some), lines=False) for some in requests.all]
+    parsed = [
+        list(read_events(json_body(some), len(some), Rejections(), lines=False))
+        for some in requests.all
+    ]
     async with open_async_redis(store.url) as client:
         log = EventLog(client, settings.ttl_seconds)
         before = Clocks.now()
         for events in parsed:
             admission = Admission(settings, OpenTimes.since(None, settings))
-            assert events is not None
-            admission.admit_all(events)
+            for piece in events:
+                list(admission.admit_all(piece))
             appended = await log.append(admission.batch)
-            _check_accepted(appended.accepted, events.events)
+            _check_accepted(appended.accepted, [one for piece in events for one in piece.events])
         return Clocks.now().since(before)
 
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 HOUR_SECONDS = 3600
+NONE_REJECTED: dict[str, Any] = {"rejected": [], "rejected_total": 0, "rejected_by_reason": {}}
 
 
 def impression(at: object, campaign: str = "shoes", score: float = 0.25, **more: Any) -> Any:

@@ -4,6 +4,7 @@ import gzip
 import json
 import socket
 import tracemalloc
+from collections import deque
 from collections.abc import Iterator
 
 import httpx
@@ -88,11 +89,11 @@ def test_a_gzip_bomb_is_never_held_in_memory():
     tracemalloc.start()
 
     with pytest.raises(Problem, match="at most 1048576 bytes"):
-        gunzip(bomb, 1024 * 1024)
+        deque(gunzip(bomb, 1024 * 1024), 0)
 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 8 * 1024 * 1024
+    assert peak < 1024 * 1024
 
 
 @pytest.mark.parametrize("path", ROUTES)

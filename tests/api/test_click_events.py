@@ -11,6 +11,7 @@ from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
 from tests.api.events import (
     HOUR_SECONDS,
+    NONE_REJECTED,
     behaviour,
     click,
     conversion,
@@ -36,7 +37,7 @@ def post(service, *events, **headers):
 
 
 def accepted(number, duplicates=0):
-    return {"accepted": number, "duplicates": duplicates, "rejected": []}
+    return {"accepted": number, "duplicates": duplicates, **NONE_REJECTED}
 
 
 def error(content):

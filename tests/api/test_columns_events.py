@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.storage import BinsStore
 from tests.api.conftest import new_redis
-from tests.api.events import HOUR_SECONDS
+from tests.api.events import HOUR_SECONDS, NONE_REJECTED
 from tests.api.problems import problem
 from tests.api.running_service import serving
 from tests.columns.bodies import (
@@ -257,7 +257,7 @@ def test_interned_campaigns_are_stored_by_name(service, atlas):
     answer = post(service, body).json()
 
     table = service.bins("click", int(now // HOUR_SECONDS))
-    assert answer == {"accepted": 3, "duplicates": 0, "rejected": []}
+    assert answer == {"accepted": 3, "duplicates": 0, **NONE_REJECTED}
     assert {name: bins.total_count for name, bins in table} == {"shoes": 2, "hats": 1}
 
 

@@ -188,7 +188,7 @@ def test_a_request_has_at_most_max_events(refusing, event, as_lines):
     content = problem(refusing.http.post(PATH, content=body), 413, "too-many-events")
 
     assert content["limit"] == 50_000
-    assert content["detail"] == "events = 50001: one request takes at most 50000"
+    assert content["detail"] == "events = over 50000: one request takes at most 50000"
 
 
 @pytest.mark.parametrize(("key", "shown"), [("", '""'), ("k" * 256, '"' + "k" * 60 + "...")])

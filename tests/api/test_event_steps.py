@@ -53,7 +53,7 @@ async def turns_of_others(events: int) -> int:
     return recorder.turns_before_append
 
 
-@pytest.mark.parametrize(("events", "turns"), [(1, 0), (200, 2)])
+@pytest.mark.parametrize(("events", "turns"), [(1, 0), (200, 3)])
 def test_others_have_a_turn_after_every_step_that_takes_long(events: int, turns: int) -> None:
-    """After the events are parsed, and after they are admitted; one event is done at once."""
+    """After each piece is parsed, and after all are admitted; one event is done at once."""
     assert asyncio.run(turns_of_others(events)) == turns

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.api.events import HOUR_SECONDS, click, impression, lines, outcome
+from tests.api.events import HOUR_SECONDS, NONE_REJECTED, click, impression, lines, outcome
 from tests.api.problems import problem
 from tests.api.running_service import serving
 
@@ -30,7 +30,7 @@ def totals(service, target, hour, campaign="shoes"):
 
 
 def accepted(number, duplicates=0):
-    return {"accepted": number, "duplicates": duplicates, "rejected": []}
+    return {"accepted": number, "duplicates": duplicates, **NONE_REJECTED}
 
 
 def test_an_impression_is_a_trial_and_its_click_a_success(service, now):

@@ -14,7 +14,7 @@ import pytest
 from app.settings import Settings
 from app.storage import EmbeddedRedis
 from calibrators import Atlas
-from tests.api.events import HOUR_SECONDS, click, impression
+from tests.api.events import HOUR_SECONDS, NONE_REJECTED, click, impression
 from tests.api.problems import problem
 from tests.api.running_service import RunningService, eventually, serving
 
@@ -82,7 +82,7 @@ def check_recovered(service: RunningService) -> None:
     assert len(service.bins("click", hour)) == 0
     event = impression(time.time())
     stored = service.http.post("/v1/events", json=[event])
-    assert stored.json() == {"accepted": 1, "duplicates": 0, "rejected": []}
+    assert stored.json() == {"accepted": 1, "duplicates": 0, **NONE_REJECTED}
     assert service.bins("click", int(event["occurred_at"] // HOUR_SECONDS)).total().total_count == 1
     assert service.metric("sirocco_store_up") == 1
 

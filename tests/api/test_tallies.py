@@ -135,6 +135,7 @@ def test_no_two_series_share_a_place() -> None:
         LAYOUT.last_good_failures,
         LAYOUT.connections,
         *LAYOUT.closed.values(),
+        *LAYOUT.shed.values(),
     ]
     taken = sorted([*pairs, *single])
 

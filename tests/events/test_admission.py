@@ -3,11 +3,11 @@
 import pytest
 
 from app.events.admission import Admission, OpenTimes
+from app.events.reading import Parsed
+from app.events.rejections import EventRejection
 from app.events.schema import (
     Click,
-    EventRejection,
     Impression,
-    Parsed,
     TargetOutcome,
     check_campaign,
 )
@@ -82,11 +82,11 @@ def test_all_events_are_admitted_or_refused_in_order():
         Click("1", "shoes", NOW, NOW - 1e7, SCORES),
         TargetOutcome("shoes", "click", NOW + 1e4, 0.5, 1),
     ]
-    parsed = Parsed([4, 3, 1, 0], events, [EventRejection(2, "broken")])
+    admission.rejections.add(EventRejection(2, "broken"))
 
-    rejections = admission.admit_all(parsed)
+    list(admission.admit_all(Parsed([4, 3, 1, 0], events)))
 
-    assert [(r.index, r.event_type, r.reason) for r in rejections] == [
+    assert [(r.index, r.event_type, r.reason) for r in admission.rejections.shown] == [
         (0, "outcome", "future"),
         (1, "click", "late"),
         (2, "unknown", "invalid"),

@@ -177,7 +177,8 @@ def test_what_the_store_refused_is_not_admitted_any_more():
     admission.admit(Behaviour("1", NOW, "page_views", 1.0), 2)
     admission.admitted["behaviour"] = 1
 
-    (rejection,) = admission.reject_refused([StoreRefusal(2, Refusal.CLOSED, "")])
+    admission.reject_refused([StoreRefusal(2, Refusal.CLOSED, "")])
 
+    (rejection,) = admission.rejections.shown
     assert (rejection.index, rejection.event_type, rejection.reason) == (2, "behaviour", "late")
     assert admission.admitted["behaviour"] == 0

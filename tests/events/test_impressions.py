@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from app.events import admission
 from app.events.admission import Admission, OpenTimes, columns_of
-from app.events.schema import Click, Impression, Parsed, TargetOutcome
+from app.events.reading import Parsed
+from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings
 from tests.storage.gathered import rows_by_log
 
@@ -53,8 +54,14 @@ def admitted(events, few, settings=SETTINGS):
     """What comes of the events where up to `few` are admitted one by one."""
     found = Admission(settings, TIMES)
     with patch.object(admission, "FEW", few):
-        rejections = found.admit_all(Parsed(range(len(events)), events))
-    return rejections, +found.admitted, len(found.batch), found.batch.repeats, found.batch
+        list(found.admit_all(Parsed(range(len(events)), events)))
+    return (
+        found.rejections.shown,
+        +found.admitted,
+        len(found.batch),
+        found.batch.repeats,
+        found.batch,
+    )
 
 
 @given(requests)

@@ -1,12 +1,16 @@
-"""From bytes to events: a fast path for good bodies, a slow one for the rest, the same events."""
+"""From bytes to events: a fast path for good pieces, a slow one for the rest, the same events."""
 
 import json
 import sys
+from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.events import reading
+from app.events.reading import PIECE_BYTES, is_array, read_events
+from app.events.rejections import MOST_SHOWN, Rejections
 from app.events.schema import (
     Behaviour,
     Click,
@@ -14,9 +18,6 @@ from app.events.schema import (
     Impression,
     TargetOutcome,
     TooManyEvents,
-    is_array,
-    parse_all,
-    parse_each,
 )
 from app.strict_json import MalformedJson, ValidationError
 
@@ -74,17 +75,85 @@ def body_of(events, lines):
     return json.dumps(events).encode()
 
 
-@given(events=EVENTS, lines=st.booleans())
-def test_both_paths_read_the_same_events(events, lines):
-    """A broken neighbour must not change what a good event means."""
+def read(body, lines, most=MOST):
+    """Events by their index, and the rejections."""
+    rejections = Rejections()
+    pieces = list(read_events(body, most, rejections, lines=lines))
+    found = [pair for one in pieces for pair in zip(one.indices, one.events, strict=True)]
+    assert [index for index, _ in found] == sorted(index for index, _ in found)
+    return dict(found), rejections
+
+
+@given(events=EVENTS.filter(len), lines=st.booleans())
+def test_a_broken_neighbour_does_not_change_what_a_good_event_means(events, lines):
+    alone, none = read(body_of(events, lines), lines)
+    beside, one = read(body_of([*events, 7], lines), lines)
+
+    assert alone == beside
+    assert (len(alone), len(none), len(one)) == (len(events), 0, 1)
+
+
+TEXTS = ["a", "},{", '"},{"', "\\", "[", "}, {", "\u2028", "\n"]
+SCRAPS = [7, [], [{}], {"a": [{}, {}]}, "},{", {"type": "view"}, None, [[{}, {}], {}]]
+
+
+@given(
+    kinds=st.lists(st.sampled_from([*SCRAPS, GOOD]) | st.sampled_from(TEXTS), min_size=1),
+    size=st.integers(1, 60),
+    indent=st.sampled_from([None, 1]),
+)
+def test_wherever_an_array_is_cut_it_reads_the_same(kinds, size, indent):
+    """Also where strings and deeper arrays look like the end of an event."""
+    events = [{**GOOD, "campaign": one} if isinstance(one, str) else one for one in kinds]
+    body = json.dumps(events, indent=indent).encode()
+
+    whole, refused = read(body, lines=False)
+    with patch.object(reading, "PIECE_BYTES", size):
+        cut, refused_in_pieces = read(body, lines=False)
+
+    assert cut == whole
+    assert refused_in_pieces.shown == refused.shown
+
+
+@given(st.lists(st.sampled_from(b'[]{},"\\ 1a'), max_size=40).map(bytes), st.integers(1, 8))
+@example(b'[{"a":1},{"a":1},]', 1)
+@example(b"[1,,1]", 1)
+def test_what_is_no_array_is_none_in_pieces_either(tail, size):
+    """Neither does a cut make an array of what is none."""
+    body = b"[" + tail
+    try:
+        number = len(json.loads(body))
+    except ValueError:
+        number = 0
+    with patch.object(reading, "PIECE_BYTES", size):
+        if number:
+            assert len(read(body, lines=False)[1]) == number
+        else:
+            with pytest.raises((MalformedJson, ValidationError)):
+                read(body, lines=False)
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_of_many_broken_events_the_first_are_explained_and_all_are_counted(lines):
+    events = [GOOD if place % 3 else {**GOOD, "score": 2} for place in range(3 * MOST_SHOWN + 30)]
     body = body_of(events, lines)
+    assert len(body) > PIECE_BYTES
 
-    fast, slow = parse_all(body, MOST, lines=lines), parse_each(body, MOST, lines=lines)
+    found, rejections = read(body, lines, most=len(events))
 
-    assert slow.rejections == []
-    if fast is not None:
-        assert list(fast.events) == slow.events
-        assert list(fast.indices) == slow.indices == list(range(len(events)))
+    assert list(found) == [place for place in range(len(events)) if place % 3]
+    assert [one.index for one in rejections.shown] == list(range(0, 3 * MOST_SHOWN, 3))
+    assert rejections.counts == {("outcome", "invalid"): MOST_SHOWN + 10}
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_an_event_is_bounded(lines):
+    long = {**GOOD, "campaign": "a" * reading.MOST_EVENT_BYTES * 4}
+    if lines:
+        assert "must have at most" in read(body_of([long], lines), lines)[1].shown[0].error
+    else:
+        with pytest.raises(MalformedJson, match="or an event of more than 131072 bytes"):
+            read(body_of([long], lines), lines)
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -97,24 +166,22 @@ def test_every_type_of_event_is_read(lines):
     conversion = {**named, "type": "conversion"}
     events = [impression, click, behaviour, conversion, GOOD]
 
-    parsed = parse_all(body_of(events, lines), MOST, lines=lines)
+    found, _ = read(body_of(events, lines), lines)
 
     kinds = [Impression, Click, Behaviour, Conversion, TargetOutcome]
-    assert list(map(type, parsed.events)) == kinds
-    assert parsed.events[0].occurred_at == 1.0
-    assert isinstance(parsed.events[0].occurred_at, float)
+    assert list(map(type, found.values())) == kinds
+    assert found[0].occurred_at == 1.0
+    assert isinstance(found[0].occurred_at, float)
 
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_good_events_survive_broken_ones_and_keep_their_places(lines):
     body = body_of([7, GOOD, {"type": "view"}, {**GOOD, "score": 2}, GOOD], lines)
 
-    assert parse_all(body, MOST, lines=lines) is None
-    parsed = parse_each(body, MOST, lines=lines)
+    found, rejections = read(body, lines)
 
-    assert len(parsed) == 5
-    assert parsed.indices == [1, 4]
-    assert [(r.index, r.event_type, r.reason) for r in parsed.rejections] == [
+    assert list(found) == [1, 4]
+    assert [(r.index, r.event_type, r.reason) for r in rejections.shown] == [
         (0, "unknown", "invalid"),
         (2, "unknown", "invalid"),
         (3, "outcome", "invalid"),
@@ -124,24 +191,25 @@ def test_good_events_survive_broken_ones_and_keep_their_places(lines):
 @pytest.mark.parametrize("event_type", [["outcome"], {"a": 1}, 7, None])
 def test_the_type_of_a_rejection_is_one_of_the_known(event_type):
     """It becomes a label of a metric."""
-    parsed = parse_each(json.dumps([{"type": event_type}]).encode(), MOST, lines=False)
+    _, rejections = read(json.dumps([{"type": event_type}]).encode(), lines=False)
 
-    assert parsed.rejections[0].event_type == "unknown"
+    assert rejections.counts == {("unknown", "invalid"): 1}
 
 
 @pytest.mark.parametrize("lines", [False, True])
-@pytest.mark.parametrize("parse", [parse_all, parse_each])
-def test_the_number_of_events_is_bounded(parse, lines):
-    assert len(parse(body_of([GOOD] * MOST, lines), MOST, lines=lines)) == MOST
-    with pytest.raises(TooManyEvents, match="events = 101: one request takes at most 100"):
-        parse(body_of([GOOD] * (MOST + 1), lines), MOST, lines=lines)
+@pytest.mark.parametrize("event", [GOOD, 7])
+def test_the_number_of_events_is_bounded(event, lines):
+    found, rejections = read(body_of([event] * MOST, lines), lines)
+    assert len(found) + len(rejections) == MOST
+    with pytest.raises(TooManyEvents, match="events = over 100: one request takes at most 100"):
+        read(body_of([event] * (MOST + 1), lines), lines)
 
 
 def test_what_is_no_array_and_no_json_is_told_apart():
     with pytest.raises(ValidationError, match="must be a JSON array or one JSON object per line"):
-        parse_each(b"{}", MOST, lines=False)
+        read(b"{}", lines=False)
     with pytest.raises(MalformedJson):
-        parse_each(b"[", MOST, lines=False)
+        read(b"[", lines=False)
 
 
 @pytest.mark.parametrize("body", [b"[]", b" \r\n\t[1]", b"["])

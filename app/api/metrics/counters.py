@@ -31,7 +31,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.events.schema import INVALID, TYPE_NAMES, UNKNOWN_TYPE
+from app.events.rejections import INVALID, UNKNOWN_TYPE
+from app.events.schema import TYPE_NAMES
 from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 
@@ -93,6 +94,7 @@ class MetricLayout:
     events: Pairs
     garbage: Pairs
     closed: dict[Reason, int]
+    shed: dict[str, int]
     connections: int
     duplicates: int
     refused_versions: int
@@ -110,6 +112,7 @@ class MetricLayout:
             dict(zip(product(EVENT_TYPES, RESULTS), places, strict=False)),
             dict(zip(product(COLLECTED, GENERATIONS), places, strict=False)),
             dict(zip(Reason, places, strict=False)),
+            dict(zip(names, places, strict=False)),
             next(places),
             next(places),
             next(places),
@@ -254,6 +257,11 @@ class Metrics(Collector):
         """So many events of the type had the result accepted, invalid, late, future or full."""
         self.row[self._events[event_type, result]] += number
 
+    def count_shed(self, route: str) -> None:
+        """One request of the route was refused because of overload."""
+        shed = self.layout.shed
+        self.row[shed.get(route, shed[OTHER])] += 1.0
+
     def count_duplicates(self, number: int) -> None:
         """So many accepted events were stored already."""
         self.row[self.layout.duplicates] += number
@@ -280,6 +288,9 @@ class Metrics(Collector):
         text = "Versions that could not be kept on this host's disk."
         failures = {(): layout.last_good_failures}
         yield _family("sirocco_last_good_failures", text, [], failures, total)
+        text, shed = "Requests refused because of overload.", layout.shed
+        places = {(route,): place for route, place in shed.items()}
+        yield _family("sirocco_shed", text, ["route"], places, total, empty=None)
         text, closed = "Connections closed on the caller.", layout.closed
         places = {(reason.value,): place for reason, place in closed.items()}
         yield _family("sirocco_connections_closed", text, ["reason"], places, total)

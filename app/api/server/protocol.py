@@ -24,8 +24,9 @@ Of `HttpToolsProtocol` this relies on
 A test holds the source of all this to a digest: read it again when that changes.
 """
 
+import re
 from asyncio import Transport
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from fcntl import ioctl
 from http import HTTPStatus
 from struct import unpack
@@ -101,6 +102,38 @@ ANSWERS: Final = {
 """What a caller gets before the connection is closed; of other reasons nothing."""
 
 
+def _malformed(detail: str) -> bytes:
+    return _message(Problem(HTTPStatus.BAD_REQUEST, "malformed-request", detail))
+
+
+_VERSIONS: Final = frozenset({"1.1", "1.0"})
+_VERSION: Final = _malformed("the version of HTTP must be 1.1 or 1.0")
+_HOST: Final = _malformed("Host: must be given once, as a name or an address and maybe a port")
+_ENCODING: Final = _malformed("Transfer-Encoding: must be chunked and nothing else, in HTTP/1.1")
+_NAMED_HOST: Final = re.compile(
+    rb"(?:\[[0-9a-fA-F:.]+\]|[\w.~%!$&'()*+;=-]+)(?::\d{0,5})?"
+).fullmatch
+# Who reads these in another way than a proxy before us takes one request for two.
+_DECIDING: Final = frozenset({b"host", b"transfer-encoding"})
+
+
+def malformed_head(version: str, deciding: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """The answer to a head that is to be refused for its Host or its Transfer-Encoding.
+
+    `deciding` are these headers, names in lower case. What else is wrong the parser finds: lengths
+    beside chunks, other numbers than 64 bits hold, folded lines, bare line feeds.
+    """
+    if version not in _VERSIONS:
+        return _VERSION
+    hosts = [value for name, value in deciding if name == b"host"]
+    if len(hosts) > 1 or (not hosts and version != "1.0") or not all(map(_NAMED_HOST, hosts)):
+        return _HOST
+    if len(hosts) == len(deciding):
+        return None
+    chunked = [value.lower() for name, value in deciding if name != b"host"] == [b"chunked"]
+    return None if chunked and version == "1.1" else _ENCODING
+
+
 def unread_bytes(transport: Transport) -> int:
     """Bytes of a connection that its caller's machine has not acknowledged.
 
@@ -134,9 +167,10 @@ _REASONS: Final = {
 class _Refused(Exception):
     """A head breaks a bound; the parser is to stop at once."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, answer: bytes | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.answer = ANSWERS.get(reason) if answer is None else answer
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -155,6 +189,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _held: RequestResponseCycle | None = None
     # Bytes since the last whole head or piece of a body: of a head, or of trailers.
     _unread = 0
+    # What the newest head was found sound by; most callers send the same again and again.
+    _sound: tuple[str, list[tuple[bytes, bytes]]] | None = None
     _counted = False
     _ended = False
 
@@ -188,7 +224,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.parser.feed_data(data)
         except HttpParserError as error:
             cause = error.__context__
-            self._end(cause.reason if isinstance(cause, _Refused) else Reason.MALFORMED)
+            refused = cause if isinstance(cause, _Refused) else _Refused(Reason.MALFORMED)
+            self._end(refused.reason, refused.answer)
         except HttpParserUpgrade as upgrade:
             # The request was answered without the upgrade; the parser forgets what came after.
             if upgrade.args[0] < len(data):
@@ -204,6 +241,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._check_head()
         if len(self.pipeline) >= MOST_PIPELINED:
             raise _Refused(Reason.PIPELINED)
+        version = self.parser.get_http_version()
+        deciding = [header for header in self.headers if header[0] in _DECIDING]
+        if self._sound != (version, deciding):
+            malformed = malformed_head(version, deciding)
+            if malformed is not None:
+                raise _Refused(Reason.MALFORMED, malformed)
+            self._sound = (version, deciding)
         self._unread = 0
         super().on_headers_complete()
 
@@ -317,7 +361,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if size > MOST_HEAD_BYTES or len(self.headers) > MOST_HEADERS:
             raise _Refused(Reason.LARGE_HEAD)
 
-    def _end(self, reason: Reason) -> None:
+    def _end(self, reason: Reason, answer: bytes | None = None) -> None:
         """Say why if it is this message's turn to be answered, then close."""
         if not self._ended:
             self._ended = True
@@ -328,14 +372,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.shutdown()
             self.flow.pause_reading()
         else:
-            self._answer(reason)
+            self._answer(ANSWERS.get(reason) if answer is None else answer)
             self.transport.close()
 
-    def _answer(self, reason: Reason) -> None:
+    def _answer(self, answer: bytes | None) -> None:
         cycle = self.cycle
         is_begun = cycle is not None and cycle.scope is self.scope and cycle.response_started
-        if reason in ANSWERS and not is_begun:
-            self.transport.write(ANSWERS[reason])
+        if answer is not None and not is_begun:
+            self.transport.write(answer)
 
 
 def protocol_of(settings: Settings, metrics: Metrics) -> type[BoundedProtocol]:

@@ -53,10 +53,11 @@ class ServiceClient:
 
     def post_events(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Store events; one that is rejected is an error that quotes the first reason."""
-        rejected = self._call("POST", "/v1/events", events)["rejected"]
+        answer = self._call("POST", "/v1/events", events)
+        rejected = answer["rejected"]
         if rejected:
             raise CommandError(
-                f"{self.url} rejected {len(rejected):,} of {len(events):,} events,"
+                f"{self.url} rejected {answer['rejected_total']:,} of {len(events):,} events,"
                 f" the first because: {rejected[0]['error']}",
                 FAILED,
             )

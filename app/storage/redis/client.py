@@ -7,12 +7,14 @@ is an atomic step that Redis runs as a whole.
 
 import os
 import re
-from collections.abc import Iterator
+from asyncio import sleep
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import hiredis
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
@@ -52,6 +54,10 @@ def open_async_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redi
     return redis.asyncio.Redis.from_pool(pool)
 
 
+_PACKED_TOGETHER: Final = 256
+"""Arguments, of some hundred bytes each, that are packed without a turn for others."""
+
+
 def _packing(
     kind: type[redis.asyncio.connection.AbstractConnection],
 ) -> type[redis.asyncio.connection.AbstractConnection]:
@@ -68,7 +74,24 @@ def _packing(
             packed: list[bytes] = self._serializer.pack(*arguments)
             return packed
 
+        async def send_command(self, *arguments: Any, **named: Any) -> None:
+            if len(arguments) <= _PACKED_TOGETHER:
+                await super().send_command(*arguments, **named)
+            else:
+                await self.send_packed_command(await _packed_in_pieces(arguments), **named)
+
     return Packing
+
+
+async def _packed_in_pieces(arguments: Sequence[Any]) -> list[bytes]:
+    """The bytes of a command with thousands of arguments; others have a turn between pieces."""
+    pieces = [b"*%d\r\n" % len(arguments)]
+    for start in range(0, len(arguments), _PACKED_TOGETHER):
+        packed = hiredis.pack_command(tuple(arguments[start : start + _PACKED_TOGETHER]))
+        # Without the number of arguments, which is that of the piece.
+        pieces.append(packed[packed.index(b"\n") + 1 :])
+        await sleep(0)
+    return pieces
 
 
 def _options(timeout_seconds: float) -> dict[str, Any]:

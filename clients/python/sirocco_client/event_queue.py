@@ -5,7 +5,7 @@ service's response to a batch means for each of its events.
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -40,6 +40,8 @@ class Delivered:
     accepted: int
     duplicates: int
     rejections: tuple[Rejection, ...]
+    unnamed: int = 0
+    """Rejected besides: the service names the first hundred of a request only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,8 @@ def delivery_result(found: AttemptResult, batch: Batch) -> DeliveryResult:
 def _stored(response: HttpResponse, batch: Batch) -> DeliveryResult:
     try:
         content = json.loads(response.body)
-        rejections = _rejections(content["rejected"], batch)
-        return Delivered(int(content["accepted"]), int(content["duplicates"]), rejections)
+        rejections, unnamed = _rejections(content, batch)
+        return Delivered(int(content["accepted"]), int(content["duplicates"]), rejections, unnamed)
     except (ValueError, KeyError, TypeError, IndexError):
         # Not the service: to send again under the same key is safe.
         return RetryLater("the answer cannot be read")
@@ -84,16 +86,23 @@ def _stored(response: HttpResponse, batch: Batch) -> DeliveryResult:
 def _refused(response: HttpResponse, batch: Batch) -> DeliveryResult:
     error = refusal(response)
     try:
-        rejections = _rejections(error.members["rejected"], batch)
+        rejections, unnamed = _rejections(error.members, batch)
     except (KeyError, TypeError, IndexError):
         rejections = tuple(Rejection(event, str(error)) for event in batch.events)
-    return Delivered(0, 0, rejections)
+        unnamed = 0
+    return Delivered(0, 0, rejections, unnamed)
 
 
-def _rejections(listed: list[dict[str, Any]], batch: Batch) -> tuple[Rejection, ...]:
-    return tuple(
-        Rejection(json.loads(batch.lines[one["index"]]), str(one["error"])) for one in listed
+def _rejections(content: Mapping[str, Any], batch: Batch) -> tuple[tuple[Rejection, ...], int]:
+    """Those that are named, and how many are not."""
+    named = tuple(
+        Rejection(json.loads(batch.lines[one["index"]]), str(one["error"]))
+        for one in content["rejected"]
     )
+    unnamed = int(content.get("rejected_total", len(named))) - len(named)
+    if unnamed > 0:
+        logger.warning("%d more events of a batch were rejected than are named", unnamed)
+    return named, max(0, unnamed)
 
 
 # Half of what the service takes by default, with room for the line ends.
@@ -237,7 +246,7 @@ class EventQueue:
         """The events of the batch wait no more."""
         self._numbers["accepted"] += result.accepted
         self._numbers["duplicates"] += result.duplicates
-        self._numbers["rejected"] += len(result.rejections)
+        self._numbers["rejected"] += len(result.rejections) + result.unnamed
         self._count_out(batch)
 
     def put_back(self, batches: Iterable[Batch]) -> None:

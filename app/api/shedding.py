@@ -1,0 +1,81 @@
+"""Overload: what is refused at once so that the rest is answered in time.
+
+A process is overloaded when too many requests wait in it, or when its event loop is behind: then
+requests are ready faster than they can be answered, and each waits for all before it. Events and
+reads are refused first, calibrations at twice as much, health and metrics never.
+"""
+
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from time import perf_counter, thread_time
+from typing import Final
+
+from app.api.metrics.counters import Metrics
+from app.api.problems import Problem
+from app.settings import Settings
+
+_TICK: Final = 0.02
+NEVER_SHED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+PATIENCE: Final = 2
+"""By how much more calibrations bear than all other requests."""
+OVERLOADED: Final = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "overloaded",
+    "more comes than can be answered in time: send it again later",
+    {"Retry-After": "1"},
+)
+
+
+class LoadShedder:
+    """Of one process; to be called on the thread of its event loop only.
+
+    The loop is late by the processor time that it spent since it last came round: a process that
+    is held up by others on the machine has no queue of its own making.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._most_requests = settings.shed_requests
+        self._most_lag = settings.shed_lag_seconds
+        self._metrics = metrics
+        self._in_flight = 0
+        self._used = 0.0
+        self._timer: TimerHandle | None = None
+        # Before this moment the loop cannot be late: one comparison is all that most requests pay.
+        self._late_at = float("inf")
+
+    def start(self, loop: AbstractEventLoop) -> None:
+        """Watch the loop."""
+        self._used = thread_time()
+        self._late_at = perf_counter() + _TICK + self._most_lag
+        self._timer = loop.call_later(_TICK, self.start, loop)
+
+    def stop(self) -> None:
+        """Watch it no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Around the work on a request that may have to wait."""
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+    def refuses(self, route: str, now: float, patience: int = 1) -> bool:
+        """Whether the request is to be answered with OVERLOADED, which is counted.
+
+        `now` is `perf_counter()`, `patience` by how much more than others the request bears.
+        """
+        crowded = self._in_flight >= self._most_requests * patience
+        if not crowded and (now < self._late_at or self.lag() < self._most_lag * patience):
+            return False
+        self._metrics.count_shed(route)
+        return True
+
+    def lag(self) -> float:
+        """Seconds of work since the loop last came round."""
+        return thread_time() - self._used

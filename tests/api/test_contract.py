@@ -1,0 +1,99 @@
+"""The OpenAPI document is true, and so is the page that shows it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.api.application import create_app
+from app.api.contract import ANSWERS, declared
+from app.api.problems import NAMESPACE
+from app.settings import Settings
+
+DOCUMENT = create_app(Settings(), "unix:///nowhere").framework.openapi()
+DOCS = Path(__file__).parents[2] / "docs" / "http.md"
+# Rules that a schema has no words for, such as which targets there are, are 422 too.
+CONFIGURATION = """
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 422, 429, "5xx"]
+"""
+CASES = 10_000
+EXAMPLES = 480
+
+
+def declared_problems() -> dict[str, set[int]]:
+    """The statuses of each type of problem in the document."""
+    found: dict[str, set[int]] = {}
+    for _, _, operation in declared(DOCUMENT):
+        for code, answer in operation["responses"].items():
+            schema = answer["content"].get("application/problem+json") if "content" in answer else 0
+            types = schema["schema"]["allOf"][1]["properties"]["type"]["enum"] if schema else []
+            for name in types:
+                found.setdefault(name.removeprefix(NAMESPACE), set()).add(int(code))
+    return found
+
+
+def test_every_route_says_what_it_answers():
+    routes = {(method, path) for method, path, _ in declared(DOCUMENT)}
+
+    assert routes == set(ANSWERS)
+    assert "HTTPValidationError" not in DOCUMENT["components"]["schemas"]
+
+
+def test_problems_are_those_of_the_documentation():
+    """But for that of the methods that no operation has."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \|", DOCS.read_text(encoding="utf-8"), re.M)
+    named = {name: {int(code)} for name, code in rows if int(code) >= 400}
+
+    assert {**declared_problems(), "method-not-allowed": {405}} == named
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/v1/calibrate", "POST"), ("/v1/admin/overrides/click/a", "DELETE, PUT"), ("/docs", "GET")],
+)
+def test_another_method_is_told_those_that_there_are(shared_service, path, methods):
+    answer = shared_service.http.patch(path)
+
+    assert (answer.status_code, answer.headers["Allow"]) == (405, methods)
+
+
+def test_a_slash_too_many_is_no_redirect(shared_service):
+    """It would lead to whatever the caller's Host says."""
+    assert shared_service.http.get("/healthz/").status_code == 404
+
+
+def test_the_page_asks_nobody_else(shared_service):
+    answer = shared_service.http.get("/docs")
+
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert "<script" not in answer.text
+    assert re.findall(r"(?:src|href)=\"?([^#\"> ]+)", answer.text) == ["/openapi.json"]
+    assert all(f"<code>{path}</code>" in answer.text for path in DOCUMENT["paths"])
+    named = set(re.findall(r'href="#(\w+)"', answer.text))
+    assert named <= set(re.findall(r'id="(\w+)"', answer.text))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_schemathesis_finds_nothing(service, tmp_path):
+    """All its checks, in more than ten thousand requests that are drawn from the document."""
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(CONFIGURATION)
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration)]
+    options = ["--checks", "all", "--max-examples", str(EXAMPLES), "--seed", "1", "--no-color"]
+
+    found = subprocess.run(
+        [*command, "run", *options, "--continue-on-failure", f"{service.url}/openapi.json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+
+    assert found.returncode == 0, found.stdout
+    cases = re.search(r"(\d+) generated", found.stdout)
+    assert cases is not None, found.stdout
+    assert int(cases[1]) >= CASES, found.stdout

@@ -1,0 +1,98 @@
+"""Under overload events and reads are refused first, calibrations later, health never."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock, patch
+
+import httpx
+import pytest
+
+from app.api import shedding
+from app.api.shedding import LoadShedder
+from app.settings import Settings
+from tests.api.events import impression
+from tests.api.problems import problem
+from tests.api.raw_connection import QUESTION, post, raw
+from tests.api.running_service import RunningService, eventually, serving
+
+LAG = 0.05
+READS = ["/v1/campaigns", "/v1/maps/click/a", "/v1/admin/versions", "/nothing"]
+HEALTH = ["/healthz", "/readyz", "/metrics"]
+
+
+def answers(service: RunningService) -> dict[str, httpx.Response]:
+    http, found = service.http, {path: service.http.get(path) for path in [*READS, *HEALTH]}
+    found["/v1/events"] = http.post("/v1/events", json=[impression(time.time())])
+    found["/v1/calibrate"] = http.post("/v1/calibrate", content=QUESTION)
+    return found
+
+
+@pytest.fixture
+def late(service: RunningService) -> Iterator[RunningService]:
+    """A service whose clock says that the loop may be behind; how far, the tests say."""
+    with patch.object(shedding, "perf_counter", lambda: -1e6):
+        shedder = service.app.state.resources.shedder
+        eventually(lambda: shedder._late_at < 0)
+        yield service
+
+
+@pytest.mark.parametrize("lag", [0.0, 1.5 * LAG, 3 * LAG])
+def test_calibrations_are_refused_last_and_health_never(late, lag):
+    with patch.object(LoadShedder, "lag", lambda _: lag):
+        found = answers(late)
+    shed = {path for path, answer in found.items() if answer.status_code == 503}
+
+    assert {found[path].status_code for path in HEALTH} == {200}
+    assert shed.issuperset([*READS, "/v1/events"]) == (lag > LAG)
+    assert ("/v1/calibrate" in shed) == (lag > 2 * LAG)
+    for path in shed:
+        assert problem(found[path], 503, "overloaded")
+        assert found[path].headers["Retry-After"] == "1"
+    counted = late.metric("sirocco_shed_total", route="/v1/events") or 0
+    assert counted == ("/v1/events" in shed)
+    assert (late.store.dbsize() > 1) == ("/v1/events" not in shed)
+
+
+def test_a_request_that_is_refused_leaves_its_connection_open(late):
+    with raw(late) as connection:
+        for path in ("/v1/events", "/v1/calibrate"):
+            with patch.object(LoadShedder, "lag", lambda _: 1.0):
+                connection.send(post(path))
+                assert connection.answer().status == 503
+        connection.send(post("/v1/calibrate"))
+        assert connection.answer().status == 200
+
+
+def test_more_requests_than_may_wait_are_refused(settings, redis_url):
+    """Two wait for a store that takes its time; calibrations go on."""
+    few = settings.model_copy(update={"shed_requests": 2})
+    with serving(few, redis_url) as service, ThreadPoolExecutor(2) as callers:
+        shedder = service.app.state.resources.shedder
+        service.store.execute_command("CLIENT", "PAUSE", 600, "WRITE")
+        events = [impression(time.time())]
+        waiting = [
+            callers.submit(httpx.post, f"{service.url}/v1/events", json=events, timeout=60)
+            for _ in range(2)
+        ]
+        eventually(lambda: shedder._in_flight == 2 or any(one.done() for one in waiting))
+        found = service.http.post("/v1/events", json=events)
+        calibrated = service.http.post("/v1/calibrate", content=QUESTION)
+
+        problem(found, 503, "overloaded")
+        assert calibrated.status_code == 200
+        assert {one.result().status_code for one in waiting} == {200}
+        assert service.http.post("/v1/events", json=events).status_code == 200
+
+
+def test_a_loop_is_late_by_its_own_work_only():
+    """Where others have the processor, nothing queues that we could shed."""
+    shedder = LoadShedder(Settings(shed_lag_seconds=LAG), Mock())
+    with patch.object(shedding, "perf_counter", lambda: 100.0):
+        with patch.object(shedding, "thread_time", lambda: 7.0):
+            shedder.start(Mock())
+            assert not shedder.refuses("a", 1000.0)
+        with patch.object(shedding, "thread_time", lambda: 7.0 + 1.5 * LAG):
+            assert not shedder.refuses("a", 100.0)
+            assert shedder.refuses("a", 1000.0)
+            assert not shedder.refuses("a", 1000.0, patience=2)
