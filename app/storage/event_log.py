@@ -141,14 +141,17 @@ def _add_blocks(batch: EventBatch, names: list[str], arguments: _Arguments) -> N
     arguments.append(0)
     for number, (log, ids, block, clicks) in enumerate(batch.entries(), start=1):
         arguments[counted] = number
-        names += _keys_of(log)
-        arguments += (log.member, encode_block(block))
+        log_names, member, checksum = _names_of(log)
+        names += log_names
+        arguments += (member, encode_block(block, checksum))
         arguments += (_packed(clicks), pack_ids(ids)) if ids or clicks else (b"", b"")
 
 
 @lru_cache(_KNOWN_LOGS)
-def _keys_of(log: TargetHour) -> tuple[str, ...]:
-    return log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard)
+def _names_of(log: TargetHour) -> tuple[tuple[str, ...], str, int]:
+    """Its keys, its name in the sets and its checksum."""
+    names = log.log, log.seen, keys.logs(log.shard), keys.hours(log.shard)
+    return names, log.member, log.checksum
 
 
 def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:

@@ -84,7 +84,9 @@ local function marked(block, rows, left_out, found)
   for row = 1, rows do
     marks[row] = left_out[row] and '\1' or '\0'
   end
-  return block .. table.concat(marks)
+  local text = table.concat(marks)
+  local digest = redis.sha1hex(string.sub(block, 11, 14) .. text) -- of the block's CRC-32 and them
+  return block .. text .. string.sub(digest, 1, 8)
 end
 
 local expiry = now + ttl
