@@ -132,8 +132,8 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     fingerprint = "" if key is None else blake2b(body, digest_size=16).hexdigest()
     try:
         appended = await resources.event_log.append(admission.batch, key, fingerprint)
-    except StorageUnavailable:
-        resources.watch.write_failed()
+    except StorageUnavailable as error:
+        resources.watch.write_failed(error)
         raise
     rejections += admission.reject_refused(appended.refused)
     _count(resources.metrics, admission, rejections, appended.duplicates)

@@ -126,7 +126,7 @@ def _behaviours(click_id: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[s
     found = []
     for place, sealed in pairs:
         _, at, name = place.split(":", 2)
-        value = unseal(sealed.encode(), click_id + place, _FORMER_VALUE)
+        value = unseal(sealed, click_id + place, _FORMER_VALUE)
         found.append((name, float(at), float(value)))
     return sorted(found, key=lambda behaviour: (behaviour[1], behaviour[0]))
 

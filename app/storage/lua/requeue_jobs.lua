@@ -11,7 +11,7 @@ local requeued = 0
 for place = #ids, 1, -1 do
   local id = ids[place]
   local job = redis.call('HMGET', prefix .. id, 'kind', 'request')
-  if job[1] then
+  if job[1] and job[2] then
     redis.call('HSET', prefix .. id, 'status', 'queued')
     redis.call('HDEL', prefix .. id, 'started_at')
     redis.call('HSETNX', same, job[1] .. ' ' .. job[2], id)
