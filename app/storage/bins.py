@@ -61,18 +61,21 @@ class Folding:
         """Fold one log until it is empty; returns the number of rows folded."""
         rows = 0
         while (step := self._read(log)).blocks:
-            stored = self._stored_table(log, step.table)
+            stored = self._stored_table(log, step)
             if stored is not None and self._commit(log, step, stored):
                 rows += step.rows
         return rows
 
-    def _stored_table(self, log: TargetHour, data: bytes) -> BinsTable | None:
+    def _stored_table(self, log: TargetHour, step: "_Step") -> BinsTable | None:
         """None of a damaged one: the next step begins without it."""
+        data = step.table
+        if not data and step.folds == b"0":
+            return BinsTable.empty()
         try:
-            return BinsTable.from_bytes(data, log.checksum) if data else BinsTable.empty()
+            return BinsTable.from_bytes(data, log.checksum)
         except ValueError as error:
             _log.error("%s: %s", log.bins, error)
-            self.damage.set_table_aside(Damaged.BINS, log, data)
+            self.damage.set_table_aside(Damaged.BINS, log, data or None)
             return None
 
     def _read(self, log: TargetHour) -> "_Step":
@@ -405,13 +408,21 @@ class BinsStore:
             if calibrated:
                 pipeline.get(hour.calibrated)
             else:
-                pipeline.hget(hour.bins, "table")
+                pipeline.hmget(hour.bins, "table", "folds")
         replies = pipeline.execute(raise_on_error=False)
         failed = (reply for reply in replies if isinstance(reply, Exception))
         for error in failed:
             if not is_wrong_type(error):
                 raise error
-        return list(zip(held, replies, strict=True))
+        return list(zip(held, map(_table_of, replies), strict=True))
+
+
+def _table_of(reply: _Reply | list[bytes | None]) -> _Reply:
+    """The table of a reply; bins that were folded and have none have lost it."""
+    if not isinstance(reply, list):
+        return reply
+    table, folds = reply
+    return ResponseError("they have lost their table") if folds and table is None else table
 
 
 @dataclass(frozen=True, slots=True)

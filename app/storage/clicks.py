@@ -178,8 +178,7 @@ class OpenClicks:
             page = min(limit - handed_out, CLICKS_AT_ONCE)
             arguments = (keys.click(shard, ""), repr(before), handed_out, page)
             found, damaged = self._begin_close(keys=names, args=arguments)
-            for name in damaged:
-                self._damage.keep(Damaged.NAME, shard, name)
+            self._keep_names(shard, damaged)
             yield from self._readable(found)
             handed_out += len(found)
             if len(found) + len(damaged) < page:
@@ -195,6 +194,10 @@ class OpenClicks:
             except ValueError as error:
                 _log.error("open click %r set aside: %s", click_id, error)
                 self._set_aside(click_id)
+
+    def _keep_names(self, shard: int, names: Iterable[bytes]) -> None:
+        for name in names:
+            self._damage.keep(Damaged.NAME, shard, name)
 
     def _set_aside(self, click_id: bytes) -> None:
         names = [keys.open_clicks(keys.shard_of(as_text(click_id))), keys.CLICK_COUNTERS]
@@ -227,7 +230,8 @@ class OpenClicks:
             arguments = (keys.click(shard, ""), repr(now), CLICKS_AT_ONCE)
             expired = CLICKS_AT_ONCE
             while expired == CLICKS_AT_ONCE:
-                expired, behaviours = self._expire_waiting(keys=names, args=arguments)
+                expired, behaviours, damaged = self._expire_waiting(keys=names, args=arguments)
+                self._keep_names(shard, damaged)
                 orphans += behaviours
         return orphans
 

@@ -61,7 +61,7 @@ class Jobs:
         fields = {"kind": kind, "request": packed, "created_at": str(now)}
         names = [keys.JOBS_SAME, keys.JOBS_QUEUED, keys.JOBS_SEQUENCE]
         sealed = [seal(text, name) for name, text in fields.items()]
-        arguments = [*sealed, self._limit, LIFE_SECONDS, keys.job("")]
+        arguments: list[str | int] = [*sealed, self._limit, LIFE_SECONDS, keys.job("")]
         job_id = self._submit(keys=names, args=arguments)
         if job_id is None:
             raise QueueFull(self._limit)
@@ -98,8 +98,7 @@ class Jobs:
         while True:
             arguments = [seal(str(now), "started_at"), keys.job("")]
             job_id, skipped = self._take(keys=names, args=arguments)
-            for name in skipped:
-                self._damage.keep(Damaged.NAME, 0, name)
+            self._keep_names(skipped)
             job = self.get(job_id.decode()) if job_id else None
             if job is None or job.status == "running":
                 return job
@@ -129,7 +128,13 @@ class Jobs:
     def requeue_running(self) -> int:
         """Queue again, and first, what a worker that is gone had started; returns how many."""
         names = [keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME]
-        return int(self._requeue(keys=names, args=[keys.job("")]))
+        requeued, skipped = self._requeue(keys=names, args=[keys.job("")])
+        self._keep_names(skipped)
+        return int(requeued)
+
+    def _keep_names(self, names: list[bytes]) -> None:
+        for name in names:
+            self._damage.keep(Damaged.NAME, 0, name)
 
 
 def _outcome(result: dict[str, Any] | None, error: str | None) -> tuple[Status, str, str]:

@@ -14,15 +14,15 @@ local prefix, before, offset, limit = unpack(ARGV)
 local found, damaged = {}, {}
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', before, 'LIMIT', offset, limit)) do
   local id = click_of_name(name)
-  if id then
+  local fields = id and redis.call('HGETALL', prefix .. id) or {}
+  if #fields > 0 or id and id ~= name then
     redis.call('HDEL', prefix .. id, 'open')
-    local fields = redis.call('HGETALL', prefix .. id)
     if #fields == 0 then
       redis.call('ZREM', open, name)
       redis.call('HINCRBY', counters, 'expired', 1)
     end
     found[#found + 1] = { id, fields }
-  else
+  else -- a bare name of no click, too
     redis.call('ZREM', open, name)
     damaged[#damaged + 1] = name
   end
