@@ -250,7 +250,7 @@ class OpenClicks:
         pipeline.hgetall(keys.CLICK_COUNTERS)
         *numbers, counted = pipeline.execute()
         readable = {as_text(name): number for name, number in counted.items() if number.isdigit()}
-        counters = {name: int(readable[name]) for name in _COUNTERS if name in readable}
+        counters = {name: int(number) for name, number in readable.items()}
         return {
             "open": sum(numbers[::2]),
             "waiting": sum(numbers[1::2]),

@@ -4,21 +4,18 @@ import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from app.api.last_good import UnusableFile, unpacked
 from app.storage import BinsStore, EmbeddedRedis, Heartbeat, Jobs, Lease, Overrides, Versions
-from app.storage import keys as names
 from app.storage.bins import Folding
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
 from app.storage.damage import Damage
 from app.storage.errors import StorageError
-from app.storage.inspection import TYPES, Inspection
+from app.storage.inspection import TYPES
 from app.storage.keys import TargetHour
 from app.storage.models import Models
 from app.storage.redis.client import open_redis

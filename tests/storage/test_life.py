@@ -8,14 +8,16 @@ import pytest
 import redis
 
 from app.storage import BinsStore
-from app.storage.keys import SHARDS, TargetHour, hours, logs, shard_of
+from app.storage.keys import DAMAGE, SHARDS, TargetHour, hours, logs, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.shards import by_shard
 
 CAMPAIGN = "campaign-0"
 PLACE = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
-INDEXES = {name(shard).encode() for shard in range(SHARDS) for name in (logs, hours)}
+INDEXES = {DAMAGE.encode()} | {
+    name(shard).encode() for shard in range(SHARDS) for name in (logs, hours)
+}
 """They name what lives: `test_indexes_forget_what_expired`."""
 
 JUDGED = BinsTable.from_columns([CAMPAIGN], np.zeros(1, int), np.ones(1), np.ones(1), np.ones(1))
