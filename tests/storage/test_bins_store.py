@@ -86,7 +86,7 @@ def test_hours_that_expired_are_not_named_and_the_next_fold_forgets_them(
     append(events(HOUR))
     store.fold()
     for shard in range(SHARDS):
-        redis_client.zadd(hours(shard), {PLACE.member: 1.0}, xx=True)
+        redis_client.zadd(hours(shard), {PLACE._replace(shard=shard).member: 1.0}, xx=True)
 
     assert store.hours("click") == []
 

@@ -260,6 +260,4 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing(world: World, flips: int) -
             continue
         if found != expected and not world.noticed():
             silent.append((place, expected, found))
-    for place, was, now in silent:
-        print("SILENT", place, str(was)[:150], "->", str(now)[:200])
     assert silent == []

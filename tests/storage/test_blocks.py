@@ -103,6 +103,19 @@ def test_any_changed_byte_is_noticed() -> None:
             data[place] ^= flipped
 
 
+def test_a_flipped_mark_and_a_block_of_another_log_are_noticed() -> None:
+    data = bytearray(marked(encoded(block(), 7), b"\0\1\0"))
+    assert len(decode_block(bytes(data), 7)) == 2
+    with pytest.raises(ValueError, match="its checksum is wrong"):
+        decode_block(bytes(data), 8)
+
+    for place in range(len(data) - 11, len(data)):
+        data[place] ^= 1
+        with pytest.raises(ValueError, match="the digest of the block's marks is wrong"):
+            decode_block(bytes(data), 7)
+        data[place] ^= 1
+
+
 @pytest.mark.parametrize(
     ("data", "rule"),
     [
@@ -127,19 +140,6 @@ def test_any_changed_byte_is_noticed() -> None:
         (marked(encoded(block()), b"\0\1\0\0"), "3 rows needs as many marks"),
     ],
 )
-def test_a_flipped_mark_and_a_block_of_another_log_are_noticed() -> None:
-    data = bytearray(marked(encoded(block(), 7), b"\0\1\0"))
-    assert len(decode_block(bytes(data), 7)) == 2
-    with pytest.raises(ValueError, match="its checksum is wrong"):
-        decode_block(bytes(data), 8)
-
-    for place in range(len(data) - 11, len(data)):
-        data[place] ^= 1
-        with pytest.raises(ValueError, match="the digest of the block's marks is wrong"):
-            decode_block(bytes(data), 7)
-        data[place] ^= 1
-
-
 def test_what_no_writer_would_write_is_refused_with_its_rule(data: bytes, rule: str) -> None:
     """A right checksum is not enough: a fold must never add what it cannot trust."""
     with pytest.raises(ValueError, match=rule):

@@ -14,6 +14,7 @@ from app.storage.blocks import (
     decode_conversions,
     encode_conversions,
 )
+from tests.storage.packing import marked
 
 numbers = st.floats(allow_nan=False)
 conversions = st.lists(
@@ -25,6 +26,7 @@ conversions = st.lists(
         st.none() | numbers,
     )
 )
+
 TWO = [
     StoredConversion("1", "conversion", 5.5, None),
     StoredConversion("é", "conversion", 6.0, 12.5),

@@ -14,7 +14,7 @@ from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
-from tests.storage.packing import encoded
+from tests.storage.packing import encoded, marked
 
 CAMPAIGN = "campaign-0"
 LOG = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
@@ -50,7 +50,7 @@ def test_blocks_that_are_read_apart_keep_their_campaigns(
     names = [CAMPAIGN, "marked", "long" * 64]
     for name, marks in zip(names, (b"", b"\0", b""), strict=True):
         block = encoded(Block((name,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE), LOG.checksum)
-        redis_client.rpush(LOG.log, block + marks)
+        redis_client.rpush(LOG.log, marked(block, marks))
     redis_client.sadd(logs(LOG.shard), LOG.member)
 
     assert store.fold() == 3

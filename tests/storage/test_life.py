@@ -15,17 +15,16 @@ from tests.storage.shards import by_shard
 
 CAMPAIGN = "campaign-0"
 PLACE = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
-INDEXES = {DAMAGE.encode()} | {
-    name(shard).encode() for shard in range(SHARDS) for name in (logs, hours)
-}
+INDEXES = {name(shard).encode() for shard in range(SHARDS) for name in (logs, hours)}
 """They name what lives: `test_indexes_forget_what_expired`."""
+LASTING = {*INDEXES, DAMAGE.encode()}
 
 JUDGED = BinsTable.from_columns([CAMPAIGN], np.zeros(1, int), np.ones(1), np.ones(1), np.ones(1))
 
 
 def lives(client: redis.Redis) -> dict[bytes, int]:
     """Seconds left of every key but the indexes; -1 is for ever."""
-    return {key: client.ttl(key) for key in client.scan_iter() if key not in INDEXES}
+    return {key: client.ttl(key) for key in client.scan_iter() if key not in LASTING}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Damage and junk under the keys of a worker: nothing ends it, nothing hangs, what is whole goes on."""
+"""Damage and junk under the keys of a worker: nothing ends it, nothing hangs."""
 
 from threading import Event, Thread
 
