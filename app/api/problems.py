@@ -156,5 +156,7 @@ def answer_with_problems(app: FastAPI) -> None:
         app.add_exception_handler(kind, _answer)
 
 
-async def _answer(_: Request, error: Exception) -> Response:
+async def _answer(request: Request, error: Exception) -> Response:
+    if isinstance(error, StorageUnavailable):
+        request.app.state.resources.watch.failed(error)
     return problem_of(error).response()

@@ -17,8 +17,8 @@ from typing import Any, Final, Self
 
 from app.api.last_good import LastGood
 from app.columns.campaigns import CampaignIds
-from app.storage.damage import FRESH_SECONDS
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.integrity.damage import FRESH_SECONDS
 from app.storage.lease import Heartbeat
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Published, Versions, number_of

@@ -21,7 +21,7 @@ from redis.exceptions import ResponseError
 
 from app.storage import keys
 from app.storage.blocks import Block, decode_block, decode_blocks
-from app.storage.damage import Damage, Damaged, is_wrong_type
+from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed

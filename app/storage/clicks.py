@@ -46,10 +46,10 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import StoredConversion, encode_conversions
-from app.storage.damage import Damage, Damaged
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.seals import seal, unseal
 from app.storage.keys import TargetHour, shard_of
 from app.storage.redis.client import as_text, lua, reaching_the_store
-from app.storage.seals import seal, unseal
 
 _KEPT: Final = {"p", "n", "s"}
 _FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")

@@ -12,7 +12,7 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import StoredConversion, decode_conversions
-from app.storage.damage import DAMAGED_SECONDS, Damage, Damaged
+from app.storage.integrity.damage import DAMAGED_SECONDS, Damage, Damaged
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 

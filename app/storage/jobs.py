@@ -14,10 +14,10 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.damage import Damage, Damaged
 from app.storage.errors import QueueFull
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.seals import seal, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
-from app.storage.seals import seal, unseal
 
 Status = Literal["queued", "running", "done", "failed"]
 

@@ -58,7 +58,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from app.storage.seals import seal, unseal
+from app.storage.integrity.seals import seal, unseal
 
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""

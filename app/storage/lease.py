@@ -12,8 +12,8 @@ import redis
 
 from app.storage import keys
 from app.storage.errors import LeaseLost
+from app.storage.integrity.seals import seal, unseal
 from app.storage.redis.client import as_bytes, lua, reaching_the_store
-from app.storage.seals import seal, unseal
 
 
 @dataclass(frozen=True, slots=True)

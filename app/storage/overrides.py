@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import redis
 
 from app.storage import keys
-from app.storage.damage import Damage, Damaged
 from app.storage.errors import TooManyOverrides
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.seals import seal, unseal
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
-from app.storage.seals import seal, unseal
 
 MOST = 10_000
 """Each refit reads all of them, and fits what they name on its own."""

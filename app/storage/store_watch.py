@@ -16,9 +16,9 @@ from redis.exceptions import ResponseError
 
 from app.settings import Settings
 from app.storage import keys
-from app.storage.damage import is_damage
 from app.storage.errors import StorageUnavailable
-from app.storage.inspection import Inspection
+from app.storage.integrity.damage import is_damage
+from app.storage.integrity.inspection import Inspection
 from app.storage.keys import TargetHour
 from app.storage.redis.client import drop_connections, reaching_the_store, refuses_writes
 
@@ -149,7 +149,8 @@ class StoreWatch:
 
     def failed(self, error: StorageUnavailable) -> None:
         """Where a command has met what is damaged, the next look inspects all keys."""
-        self._met_damage = self._met_damage or is_damage(error.__cause__)
+        if is_damage(error.__cause__):
+            self._met_damage, self._due = True, self._clock()
 
     def mend(self) -> None:
         """Inspect, if damage was met; raises StorageUnavailable."""

@@ -15,9 +15,9 @@ import redis
 
 from app.settings import Settings
 from app.storage.bins import BinsStore
-from app.storage.damage import Damage, Damaged, is_damage
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
-from app.storage.inspection import Inspection
+from app.storage.integrity.damage import Damage, Damaged, is_damage
+from app.storage.integrity.inspection import Inspection
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import Overrides

@@ -13,9 +13,9 @@ from app.storage import BinsStore, EmbeddedRedis, Heartbeat, Jobs, Lease, Overri
 from app.storage.bins import Folding
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
-from app.storage.damage import Damage
 from app.storage.errors import StorageError
-from app.storage.inspection import TYPES
+from app.storage.integrity.damage import Damage
+from app.storage.integrity.inspection import TYPES
 from app.storage.keys import TargetHour
 from app.storage.models import Models
 from app.storage.redis.client import open_redis

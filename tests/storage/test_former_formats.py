@@ -12,7 +12,7 @@ from app.click_log import ClickLog
 from app.storage import BinsStore, Heartbeat, Jobs, Overrides, Versions
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
-from app.storage.damage import Damage
+from app.storage.integrity.damage import Damage
 from app.storage.models import Models
 from app.storage.versions import Notices
 from app.worker.loop import Worker

@@ -13,8 +13,8 @@ from app.storage import (
     keys,
     open_redis,
 )
-from app.storage.damage import Damage
-from app.storage.inspection import TYPES, Inspection
+from app.storage.integrity.damage import Damage
+from app.storage.integrity.inspection import TYPES, Inspection
 from app.storage.keys import TargetHour, shard_of
 from app.storage.store_watch import StoreWatch
 from app.worker.hours import SECONDS

@@ -18,6 +18,27 @@ local IDS_AT_ONCE = 1000 -- unpack() overflows Lua's stack at about 8000
 
 local ttl, with_key, fingerprint = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
+-- include click_events
+
+-- A wrong type under a key is an error before anything is written: nothing is half stored by it.
+local function meet_wrong_types(conversions)
+  for key = 2, conversions - 1, 4 do
+    redis.call('LLEN', KEYS[key])
+    redis.call('SCARD', KEYS[key + 1])
+    redis.call('SCARD', KEYS[key + 2])
+    redis.call('ZCARD', KEYS[key + 3])
+  end
+  for key = conversions, #KEYS, 2 do
+    redis.call('LLEN', KEYS[key])
+    redis.call('SCARD', KEYS[key + 1])
+  end
+  if ARGV[4] ~= '' then
+    meet_wrong_types_of_clicks(cmsgpack.unpack(ARGV[4]))
+  end
+end
+
+meet_wrong_types(2 + 4 * tonumber(ARGV[5]))
+
 if with_key == '1' then
   local stored = redis.call('GET', KEYS[1])
   if stored then
@@ -29,8 +50,6 @@ if with_key == '1' then
   end
   redis.call('SET', KEYS[1], fingerprint, 'EX', ttl)
 end
-
--- include click_events
 
 -- Files the ids, and notes in `left_out` the rows of those that are known; returns their number.
 local function file_ids(seen, ids, left_out)

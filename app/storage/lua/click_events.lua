@@ -10,6 +10,26 @@ local FULL, MANY_BEHAVIOURS, AFTERWARDS, IMMEDIATE = 7, 8, 9, 10
 
 -- include click_names
 
+local function meet_wrong_types_of_clicks(given)
+  local rules = given.rules
+  redis.call('HLEN', rules.features)
+  redis.call('HLEN', rules.counters)
+  for _, events in ipairs({ given.clicks, given.behaviours, given.conversions }) do
+    for _, event in ipairs(events) do
+      local shard, id = event[2], event[3]
+      redis.call('HLEN', string.format(rules.click, shard) .. id)
+      redis.call('ZCARD', string.format(rules.open, shard))
+      redis.call('ZCARD', string.format(rules.waiting, shard))
+    end
+  end
+  for _, event in ipairs(given.clicks) do
+    redis.call('HLEN', string.format(rules.clicked, event[2]) .. event[4])
+  end
+  for _, event in ipairs(given.conversions) do
+    redis.call('SCARD', event[5])
+  end
+end
+
 local function click_events(now, ttl, packed)
   local given = cmsgpack.unpack(packed)
   local rules = given.rules

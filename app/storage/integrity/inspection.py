@@ -14,7 +14,7 @@ from redis.client import Pipeline
 
 from app.storage import keys
 from app.storage.clicks import open_name
-from app.storage.damage import Damage, Damaged
+from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import TargetHour
 from app.storage.redis.client import as_bytes, as_text, reaching_the_store
 
@@ -22,7 +22,7 @@ _PAGE: Final = 500
 _KEY: Final = re.compile(r"sirocco:\{(\d\d|maps)\}:([a-z_]+)(:.*)?", re.DOTALL)
 
 _LISTS: Final = {"log:", "conversions:", "damaged", "history", "jobs:queued", "models:"}
-_SETS: Final = {"logs", "conversion_logs", "converted:", "jobs:running"}
+_SETS: Final = {"logs", "seen:", "conversion_logs", "converted:", "jobs:running"}
 _ORDERED: Final = {"hours", "open", "waiting"}
 _HASHES: Final = {"bins:", "click:", "clicked:", "features", "clicks", "damage", "overrides"}
 _HASHES_TOO: Final = {"version:", "model:", "job:", "jobs:same"}
