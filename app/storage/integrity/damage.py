@@ -37,8 +37,6 @@ class Damaged(StrEnum):
     NAME = "name"
     JOB = "job"
     OVERRIDE = "override"
-    FEATURE = "feature"
-    HEARTBEAT = "heartbeat"
     COUNTER = "counter"
     TYPE = "type"
 
