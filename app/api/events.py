@@ -140,8 +140,8 @@ async def _stored(
         fingerprint = "" if key is None else await _fingerprint(body)
     try:
         appended = await resources.event_log.append(admission.batch, key, fingerprint)
-    except StorageUnavailable:
-        resources.watch.write_failed()
+    except StorageUnavailable as error:
+        resources.watch.write_failed(error)
         raise
     for start in range(0, len(appended.refused), _REFUSED_SLICE):
         admission.reject_refused(appended.refused[start : start + _REFUSED_SLICE])

@@ -164,6 +164,8 @@ def answer_with_problems(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
+    if isinstance(error, StorageUnavailable):
+        request.app.state.resources.watch.failed(error)
     response = problem_of(error).response()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         response.headers["Allow"] = ", ".join(sorted(_methods(request)))

@@ -5,10 +5,12 @@ reference, at the pace (`Pace`) that requests leave.
 """
 
 import logging
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, process_time, sleep, thread_time
 from typing import Any, Final, Self
@@ -16,6 +18,7 @@ from typing import Any, Final, Self
 from app.api.last_good import LastGood
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.integrity.damage import FRESH_SECONDS
 from app.storage.lease import Heartbeat
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Published, Versions, number_of
@@ -189,6 +192,7 @@ class Refresher:
         self.refused_versions = 0
         self.failed_refits = 0
         self.held = False
+        self._damaged_at = -math.inf
         self.last_good = last_good
         self._versions = versions
         self._notices = notices
@@ -217,6 +221,7 @@ class Refresher:
             self._fallback or "": self._fallback,
             "store-emptied": self.current.restored,
             **dict.fromkeys(dangers, True),
+            "store-damaged": time.time() - self._damaged_at < FRESH_SECONDS,
             "refits-failing": self.failed_refits >= _FAILED_REFITS,
             "refit-held": self.held,
         }
@@ -252,9 +257,17 @@ class Refresher:
                 self.watch.look()
         except StorageUnavailable as error:
             self._found_store(False, str(error))
+            self._mend(error)
         except Exception:
             # The thread must outlive whatever a version does to it.
             logger.exception("the refresh failed; the maps stay as they are")
+
+    def _mend(self, error: StorageUnavailable) -> None:
+        """Where damage is what failed, the next look finds it set aside."""
+        if self.watch is not None:
+            self.watch.failed(error)
+            with suppress(StorageUnavailable):
+                self.watch.mend()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -361,6 +374,7 @@ class Refresher:
             state = None
         failed = (state or {}).get("consecutive_failures")
         self.failed_refits = failed if isinstance(failed, int) else 0
+        self._damaged_at = (state or {}).get("damaged", {}).get("at", -math.inf)
         self.held = bool((state or {}).get("held"))
 
     def _found_store(self, up: bool, reason: str = "") -> None:

@@ -11,7 +11,6 @@ embedded server.
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.errors import (
-    CorruptBins,
     CorruptVersion,
     IdempotencyConflict,
     LeaseLost,
@@ -32,7 +31,6 @@ from app.storage.versions import Published, Versions
 __all__ = [
     "Appended",
     "BinsStore",
-    "CorruptBins",
     "CorruptVersion",
     "EmbeddedRedis",
     "EventBatch",

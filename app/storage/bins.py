@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import redis
+from redis.exceptions import ResponseError
 
 from app.storage import keys
 from app.storage.blocks import Block, decode_block, decode_blocks
-from app.storage.errors import CorruptBins
+from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
@@ -44,6 +45,7 @@ class Folding:
         self._client = client
         self._ttl_seconds = ttl_seconds
         self._bytes_at_once = bytes_at_once
+        self.damage = Damage(client)
         self._read_log = client.register_script(lua("read_log"))
         self._commit_fold = client.register_script(lua("commit_fold"))
 
@@ -53,16 +55,28 @@ class Folding:
         for shard in range(keys.SHARDS):
             pipeline.smembers(keys.logs(shard))
         for shard, members in enumerate(pipeline.execute()):
-            yield from (TargetHour.from_member(shard, member) for member in sorted(members))
+            yield from self.damage.named(shard, keys.logs(shard), members)
 
     def fold(self, log: TargetHour) -> int:
         """Fold one log until it is empty; returns the number of rows folded."""
         rows = 0
         while (step := self._read(log)).blocks:
-            table = BinsTable.merge((_stored_table(log, step.table), *step.tables))
-            if self._commit(log, step, table):
+            stored = self._stored_table(log, step)
+            if stored is not None and self._commit(log, step, stored):
                 rows += step.rows
         return rows
+
+    def _stored_table(self, log: TargetHour, step: "_Step") -> BinsTable | None:
+        """None of a damaged one: the next step begins without it."""
+        data = step.table
+        if not data and step.folds == b"0":
+            return BinsTable.empty()
+        try:
+            return BinsTable.from_bytes(data, log.checksum)
+        except ValueError as error:
+            _log.error("%s: %s", log.bins, error)
+            self.damage.set_table_aside(Damaged.BINS, log, data or None)
+            return None
 
     def _read(self, log: TargetHour) -> "_Step":
         most = min(_PAGE_BYTES, self._bytes_at_once)
@@ -80,7 +94,8 @@ class Folding:
         folds, table, blocks = self._read_log(keys=names, args=[log.member, most, first])
         return folds, table, blocks
 
-    def _commit(self, log: TargetHour, step: "_Step", table: BinsTable) -> bool:
+    def _commit(self, log: TargetHour, step: "_Step", stored: BinsTable) -> bool:
+        table = BinsTable.merge((stored, *step.tables)).to_bytes(log.checksum)
         names = [
             log.log,
             log.bins,
@@ -89,8 +104,11 @@ class Folding:
             keys.damaged(log.shard),
         ]
         seen: list[bytes | int] = [step.folds, step.blocks]
-        arguments = (log.member, self._ttl_seconds, *seen, table.to_bytes(), *step.damaged)
-        return bool(self._commit_fold(keys=names, args=arguments))
+        arguments = (log.member, self._ttl_seconds, *seen, table, *step.damaged)
+        committed = bool(self._commit_fold(keys=names, args=arguments))
+        if committed and step.damaged:
+            self.damage.count(Damaged.BLOCK, len(step.damaged))
+        return committed
 
 
 @dataclass(slots=True)
@@ -123,7 +141,7 @@ def _decoded(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[by
     """What the readable blocks hold, and the bytes of the others: they must not stop the log for
     ever."""
     try:
-        return decode_blocks(blocks), []
+        return decode_blocks(blocks, log.checksum), []
     except ValueError:
         return _decoded_each(log, blocks)
 
@@ -132,18 +150,11 @@ def _decoded_each(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], li
     readable, damaged = [], []
     for data in blocks:
         try:
-            readable.append(decode_block(data))
+            readable.append(decode_block(data, log.checksum))
         except ValueError as error:
             _log.error("block of %s set aside: %s", log.log, error)
             damaged.append(data)
     return readable, damaged
-
-
-def _stored_table(log: TargetHour, data: bytes) -> BinsTable:
-    try:
-        return BinsTable.from_bytes(data) if data else BinsTable.empty()
-    except ValueError as error:
-        raise CorruptBins(log.bins, str(error)) from error
 
 
 def _folded_table(blocks: Sequence[Block]) -> BinsTable:
@@ -187,6 +198,8 @@ def _between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
     return BinsTable(names[start:stop], offsets - offsets[0], table.cells.values(span), sums)
 
 
+_Reply = bytes | ResponseError | None
+
 TABLES_AT_ONCE = 32
 
 _FIRST_TABLES = 4
@@ -199,7 +212,11 @@ _WRITE_BYTES = 1024 * 1024
 
 class BinsStore:
     """What the worker reads and writes. Every write renews a life of ttl_seconds, and for bins of
-    calibrated probabilities of calibrated_seconds where given."""
+    calibrated probabilities of calibrated_seconds where given.
+
+    A table that cannot be read is set aside, logged and counted, and is as if it had never been;
+    `damage` lists it.
+    """
 
     def __init__(
         self,
@@ -211,6 +228,7 @@ class BinsStore:
         self._client = client
         self._calibrated_seconds = ttl_seconds if calibrated_seconds is None else calibrated_seconds
         self._folding = Folding(client, ttl_seconds, fold_bytes)
+        self.damage = self._folding.damage
 
     @reaching_the_store()
     def fold(self) -> int:
@@ -236,18 +254,28 @@ class BinsStore:
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(keys.SHARDS):
             pipeline.zrangebyscore(keys.hours(shard), now, "+inf")
-        held = (TargetHour.from_member(0, name) for names in pipeline.execute() for name in names)
+        held = (
+            place
+            for shard, names in enumerate(pipeline.execute())
+            for place in self._readable_hours(shard, names)
+        )
         return sorted({hour for _, name, hour in held if name == target})
+
+    def _readable_hours(self, shard: int, names: Iterable[bytes]) -> Iterator[TargetHour]:
+        for name in names:
+            try:
+                yield TargetHour.from_member(shard, name)
+            except ValueError as error:
+                _log.error("%s: %s", keys.hours(shard), error)
+                self._client.zrem(keys.hours(shard), name)
+                self.damage.keep(Damaged.NAME, shard, name)
 
     def hour(self, target: str, hour: int) -> BinsTable:
         """The folded bins of one hour."""
         return self.window(target, hour, hour + 1)
 
     def window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
-        """The sum of the folded bins of first_hour <= hour < last_hour_exclusive.
-
-        Raises CorruptBins when stored bytes are not a table.
-        """
+        """The sum of the folded bins of first_hour <= hour < last_hour_exclusive."""
         return BinsTable.merge(self.window_blocks(target, first_hour, last_hour_exclusive))
 
     def window_blocks(
@@ -268,10 +296,7 @@ class BinsStore:
 
     def history(self, target: str, first_hour: int, last_hour_exclusive: int) -> "HourBlocks":
         """The folded bins by hour of first_hour <= hour < last_hour_exclusive, in blocks of
-        campaigns; a shard is read when its first block is asked for, each time anew.
-
-        Raises CorruptBins, when asked for them, if stored bytes are not a table.
-        """
+        campaigns; a shard is read when its first block is asked for, each time anew."""
         return HourBlocks(self, target, range(first_hour, last_hour_exclusive))
 
     @reaching_the_store()
@@ -282,12 +307,10 @@ class BinsStore:
         last = None
         for at in range(0, len(held), TABLES_AT_ONCE):
             places = held[at : at + TABLES_AT_ONCE]
-            for place, (key, data) in zip(
-                places, self._read(places, calibrated=False), strict=True
-            ):
-                if data is not None:
-                    last = _table(key, data, last)
-                    tables[place.hour] = last
+            for place, data in self._read(places, calibrated=False):
+                found = self._table(Damaged.BINS, place, data, last)
+                if found is not None:
+                    last = tables[place.hour] = found
         return tables
 
     @reaching_the_store()
@@ -296,10 +319,9 @@ class BinsStore:
         in the place of older ones; `calibrated_hours` has the hour once the last is stored."""
         pipeline, size = self._client.pipeline(transaction=True), 0
         for shard, table in enumerate(blocks):
-            data = table.to_bytes()
-            pipeline.set(
-                TargetHour(shard, target, hour).calibrated, data, ex=self._calibrated_seconds
-            )
+            place = TargetHour(shard, target, hour)
+            data = table.to_bytes(place.checksum)
+            pipeline.set(place.calibrated, data, ex=self._calibrated_seconds)
             size += len(data)
             if size > _WRITE_BYTES:
                 pipeline.execute()
@@ -339,31 +361,68 @@ class BinsStore:
         for at in range(0, len(held), TABLES_AT_ONCE):
             if tables:
                 tables = [BinsTable.merge_packed(tables).packed]
-            stored = self._read(held[at : at + TABLES_AT_ONCE], calibrated)
-            for key, data in stored:
-                if data is not None:
-                    tables.append(_table(key, data, tables[-1] if tables else None))
+            for place, data in self._read(held[at : at + TABLES_AT_ONCE], calibrated):
+                kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
+                found = self._table(kind, place, data, tables[-1] if tables else None)
+                if found is not None:
+                    tables.append(found)
         return tables
 
-    def _read(self, held: list[TargetHour], calibrated: bool) -> Iterator[tuple[str, bytes | None]]:
+    def _table(
+        self, kind: Damaged, place: TargetHour, data: _Reply, like: PackedTable | None
+    ) -> PackedTable | None:
+        """None where there is none, or none that can be read."""
+        if data is None:
+            return None
+        try:
+            if isinstance(data, ResponseError):
+                raise ValueError(str(data))
+            return PackedTable.from_bytes(data, like, place.checksum)
+        except ValueError as error:
+            _log.error("%s of %s: %s", kind.value, place, error)
+            self._set_aside(kind, place, data if isinstance(data, bytes) else None)
+            return None
+
+    def _set_aside(self, kind: Damaged, place: TargetHour, data: bytes | None) -> None:
+        self.damage.set_table_aside(kind, place, data)
+        if kind is Damaged.CALIBRATED_BINS:
+            # Without its last shard an hour is evaluated anew.
+            last = TargetHour(keys.SHARDS - 1, place.target, place.hour)
+            self._client.unlink(last.calibrated)
+
+    def _read(
+        self, held: list[TargetHour], calibrated: bool
+    ) -> Iterator[tuple[TargetHour, _Reply]]:
         at, count = 0, _FIRST_TABLES
         while some := held[at : at + count]:
             found = self._read_together(some, calibrated)
             yield from found
-            largest = max(len(data or b"") for _, data in found)
+            largest = max(len(data) if isinstance(data, bytes) else 0 for _, data in found)
             at, count = at + count, max(1, _REPLY_BYTES // max(largest, 1))
 
     def _read_together(
         self, held: list[TargetHour], calibrated: bool
-    ) -> list[tuple[str, bytes | None]]:
+    ) -> list[tuple[TargetHour, _Reply]]:
         pipeline = self._client.pipeline(transaction=False)
         for hour in held:
             if calibrated:
                 pipeline.get(hour.calibrated)
             else:
-                pipeline.hget(hour.bins, "table")
-        names = [hour.calibrated if calibrated else hour.bins for hour in held]
-        return list(zip(names, pipeline.execute(), strict=True))
+                pipeline.hmget(hour.bins, "table", "folds")
+        replies = pipeline.execute(raise_on_error=False)
+        failed = (reply for reply in replies if isinstance(reply, Exception))
+        for error in failed:
+            if not is_wrong_type(error):
+                raise error
+        return list(zip(held, map(_table_of, replies), strict=True))
+
+
+def _table_of(reply: _Reply | list[bytes | None]) -> _Reply:
+    """The table of a reply; bins that were folded and have none have lost it."""
+    if not isinstance(reply, list):
+        return reply
+    table, folds = reply
+    return ResponseError("they have lost their table") if folds and table is None else table
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,10 +449,3 @@ class HourBlocks:
             found = sums_of_packed(tables, spans)
             blocks = (sums_of_block(block, spans) for block in hour_blocks(tables))
             yield from blocks if found is None else found
-
-
-def _table(key: str, data: bytes, like: PackedTable | None) -> PackedTable:
-    try:
-        return PackedTable.from_bytes(data, like)
-    except ValueError as error:
-        raise CorruptBins(key, str(error)) from error

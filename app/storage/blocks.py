@@ -1,7 +1,8 @@
 """The bytes of a block: the events, or the conversions, that one request appends to one log.
 
 Little-endian: magic "SBLK" or "SCNV", schema_version u2, length of the body u4, CRC-32 of the body
-u4, the body. Of n events of m campaigns it holds
+u4 (which begins with that of its log, `TargetHour.checksum`), the body. Of n events of m campaigns
+it holds
 
     campaigns m u4, rows n u4
     names of the m campaigns (`calibrators.bins.codecs`)
@@ -10,12 +11,15 @@ u4, the body. Of n events of m campaigns it holds
 and of conversions, as MessagePack, an array of three arrays: click ids (strings), times (epoch
 seconds, floats), values (floats, or nil where there is none). Behind the body the store appends n
 marks u1 when some of the rows do not count: 1 marks a duplicate or what is refused, and decoding
-leaves it out.
+leaves it out. Behind the marks stand the first 8 hexadecimal digits of the SHA-1, which Redis has
+at hand, of the CRC-32 and the marks. Version 1 has no digest of marks, and a CRC-32 of the body
+alone.
 """
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha1
 from typing import NamedTuple
 from zlib import crc32
 
@@ -27,15 +31,19 @@ from calibrators.bins.names import numbered, pack_names, unpack_names
 from calibrators.samples import Floats, Integers
 
 _HEADER = struct.Struct("<4sHII")
+_CHECKSUM = slice(10, 14)
+_MARKS_DIGITS = 8
+
+SCHEMA_VERSION = 2
 
 
-def framed(magic: bytes, version: int, body: bytes) -> bytes:
-    """The body behind its header."""
-    return _HEADER.pack(magic, version, len(body), crc32(body)) + body
+def framed(magic: bytes, body: bytes, seed: int) -> bytes:
+    """The body behind its header; the seed is the checksum of its log."""
+    return _HEADER.pack(magic, SCHEMA_VERSION, len(body), crc32(body, seed)) + body
 
 
-def opened(magic: bytes, version: int, data: bytes) -> tuple[bytes, bytes]:
-    """Body and marks; ValueError on bytes of another kind or version, and on any damage."""
+def opened(magic: bytes, data: bytes, seed: int) -> tuple[bytes, bytes]:
+    """Body and marks; ValueError on bytes of another kind, version or log, and on any damage."""
     # Copies of the bytes, not views of them: the garbage collector walks over views, and folds hold
     # those of thousands of blocks.
     if len(data) < _HEADER.size:
@@ -43,16 +51,24 @@ def opened(magic: bytes, version: int, data: bytes) -> tuple[bytes, bytes]:
     found, schema_version, length, checksum = _HEADER.unpack_from(data)
     if found != magic:
         raise ValueError(f"this kind of block begins with {magic!r}, not {found!r}")
-    if schema_version != version:
-        raise ValueError(f"block schema_version {schema_version}: only {version} is known")
+    if not 1 <= schema_version <= SCHEMA_VERSION:
+        raise ValueError(f"block schema_version {schema_version}: 1 to {SCHEMA_VERSION} are known")
     end = _HEADER.size + length
     body = data[_HEADER.size : end]
-    if len(body) != length or crc32(body) != checksum:
+    if len(body) != length or crc32(body, seed if schema_version > 1 else 0) != checksum:
         raise ValueError("the block is cut short or its checksum is wrong")
-    return body, data[end:]
+    marks = data[end:]
+    return body, _checked(marks, data[_CHECKSUM]) if marks and schema_version > 1 else marks
 
 
-SCHEMA_VERSION = 1
+def _checked(marks: bytes, checksum: bytes) -> bytes:
+    """The marks without their digest."""
+    marks, digest = marks[:-_MARKS_DIGITS], marks[-_MARKS_DIGITS:]
+    found = sha1(checksum + marks, usedforsecurity=False).hexdigest()
+    if found[:_MARKS_DIGITS].encode() != digest:
+        raise ValueError("the digest of the block's marks is wrong")
+    return marks
+
 
 LARGEST_WEIGHT = 1_000_000.0
 """What one event may count or add: a bin holds the sum of 9,000 such events."""
@@ -99,20 +115,20 @@ class PackedRows(NamedTuple):
     positives: bytes
 
 
-def encode_block(packed: PackedRows) -> bytes:
-    """The block's bytes."""
+def encode_block(packed: PackedRows, seed: int = 0) -> bytes:
+    """The block's bytes; the seed is the checksum of its log."""
     campaigns, rows, *columns = packed
     sizes = SIZES.pack(len(campaigns), len(rows) // NUMBER_BYTES)
     body = b"".join((sizes, _packed_names(campaigns), rows, *columns))
-    return framed(_MAGIC, SCHEMA_VERSION, body)
+    return framed(_MAGIC, body, seed)
 
 
-def decode_block(data: bytes) -> Block:
+def decode_block(data: bytes, seed: int = 0) -> Block:
     """The block that `encode_block` wrote, without the events that are marked as duplicates.
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks = opened_block(data)
+    body, marks = opened_block(data, seed)
     campaigns, length = SIZES.unpack_from(body)
     names, start = unpack_names(memoryview(body), SIZES.size, campaigns)
     if start + length * ROW_BYTES != len(body):
@@ -125,9 +141,9 @@ def decode_block(data: bytes) -> Block:
     return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
 
 
-def opened_block(data: bytes) -> tuple[bytes, bytes]:
+def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes]:
     """Body and marks of a block; ValueError on bytes of another kind or version, and on damage."""
-    body, marks = opened(_MAGIC, SCHEMA_VERSION, data)
+    body, marks = opened(_MAGIC, data, seed)
     if len(body) < SIZES.size:
         raise ValueError(f"the body of a block has at least {SIZES.size} bytes, not {len(body)}")
     return body, marks
@@ -184,7 +200,7 @@ class StoredConversion:
     value: float | None = None
 
 
-def encode_conversions(conversions: Sequence[StoredConversion]) -> bytes:
+def encode_conversions(conversions: Sequence[StoredConversion], seed: int = 0) -> bytes:
     """The block's bytes; all conversions are of the target that its log is named by."""
     columns = (
         [conversion.click_id for conversion in conversions],
@@ -192,15 +208,15 @@ def encode_conversions(conversions: Sequence[StoredConversion]) -> bytes:
         [conversion.value for conversion in conversions],
     )
     body = msgspec.msgpack.encode(columns)
-    return framed(_CONVERSION_MAGIC, SCHEMA_VERSION, body)
+    return framed(_CONVERSION_MAGIC, body, seed)
 
 
-def decode_conversions(data: bytes, target: str) -> list[StoredConversion]:
+def decode_conversions(data: bytes, target: str, seed: int = 0) -> list[StoredConversion]:
     """The conversions that `encode_conversions` wrote, without those that are marked.
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks = opened(_CONVERSION_MAGIC, SCHEMA_VERSION, data)
+    body, marks = opened(_CONVERSION_MAGIC, data, seed)
     try:
         ids, times, values = _BODY.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -214,7 +230,7 @@ def decode_conversions(data: bytes, target: str) -> list[StoredConversion]:
 _LENGTHS = SIZES.size + len(COLUMN_OF_BYTES)
 
 
-def decode_blocks(blocks: Sequence[bytes]) -> list[Block]:
+def decode_blocks(blocks: Sequence[bytes], seed: int = 0) -> list[Block]:
     """What `decode_block` says of each, as few blocks: those without duplicates and without long
     names are put together, one behind the other, and their campaigns are named once.
 
@@ -222,9 +238,9 @@ def decode_blocks(blocks: Sequence[bytes]) -> list[Block]:
     """
     run, others = _Run(), []
     for data in blocks:
-        body, marks = opened_block(data)
+        body, marks = opened_block(data, seed)
         if marks or body[SIZES.size : _LENGTHS] != COLUMN_OF_BYTES:
-            others.append(decode_block(data))
+            others.append(decode_block(data, seed))
         else:
             run.add(body)
     return [run.block(), *others] if run.rows else others

@@ -8,10 +8,12 @@ An open click is a hash in Redis:
     p:<target>          a score
     n:<feature>         a feature that is a number
     s:<feature>         a feature that is a string
-    b:<at>:<name>       value of a behaviour of that time
+    sum                 CRC-32 of the id and of all these but `open`, in hexadecimal digits
+    b:<at>:<name>       value of a behaviour of that time, sealed
 
 all as text, numbers as Python's `repr`, which reads back exactly. Short fields and values keep the
 hash in its compact form. Behaviours that wait for their click are a hash of `b:` fields alone.
+Clicks of version 1 have no `sum`, and bare values of behaviours.
 
 Events of one request that name a click go to append.lua as one MessagePack map of the rules and of
 three arrays, an array an event:
@@ -29,20 +31,28 @@ for they free memory.
 """
 
 import logging
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from functools import lru_cache
+from hashlib import sha1
 from typing import Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 import redis
 
 from app.storage import keys
 from app.storage.blocks import StoredConversion, encode_conversions
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.seals import seal, unseal
 from app.storage.keys import TargetHour, shard_of
 from app.storage.redis.client import as_text, lua, reaching_the_store
+
+_KEPT: Final = {"p", "n", "s"}
+_FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +70,21 @@ class OpenClick:
     behaviours: list[tuple[str, float, float]] = field(default_factory=list)
 
 
-def click_fields(
-    campaign: str, at: str, scores: Mapping[str, float], features: Mapping[str, float | str]
-) -> list[str]:
+def click_fields(click: OpenClick, at: str) -> list[str]:
     """Fields and values of a click that was just received."""
-    flat = ["campaign", campaign, "at", at, "open", "1"]
-    for target, score in scores.items():
-        flat += (f"p:{target}", repr(score))
-    for name, value in features.items():
-        flat += (feature_kind(value) + ":" + name, value if isinstance(value, str) else repr(value))
-    return flat
+    fields = {"campaign": click.campaign, "at": at}
+    for target, score in click.scores.items():
+        fields[f"p:{target}"] = repr(score)
+    for name, value in click.features.items():
+        text = value if isinstance(value, str) else repr(value)
+        fields[feature_kind(value) + ":" + name] = text
+    fields |= {"sum": _sum(click.click_id, fields), "open": "1"}
+    return [text for pair in fields.items() for text in pair]
+
+
+def _sum(click_id: str, fields: Mapping[str, str]) -> str:
+    text = "\0".join(f"{name}\0{fields[name]}" for name in sorted(fields))
+    return f"{crc32(text.encode(), crc32(click_id.encode())):08x}"
 
 
 def feature_kind(value: float | str) -> str:
@@ -85,17 +100,21 @@ def behaviour_field(name: str, at: str) -> str:
 def click_of(click_id: str, flat: Sequence[bytes]) -> OpenClick:
     """The click whose fields and values these are; ValueError if they are none."""
     pairs = [(k.decode(), v.decode()) for k, v in zip(flat[::2], flat[1::2], strict=True)]
-    plain = dict(pair for pair in pairs if ":" not in pair[0])
-    if not plain.keys() >= {"campaign", "at"}:
-        raise ValueError(f"campaign and at are needed, there are {sorted(plain)}")
-    marked = [(k[:1], k[2:], v) for k, v in pairs if k[1:2] == ":"]
+    own = dict(pair for pair in pairs if not pair[0].startswith("b:"))
+    plain = {name for name in own if name[1:2] != ":"}
+    if plain - {"sum", "open"} != {"campaign", "at"} or {k[0] for k in own.keys() - plain} - _KEPT:
+        raise ValueError(f"campaign, at, p:, n: and s: are known, there are {sorted(own)}")
+    own.pop("open", None)
+    if "sum" in own and own.pop("sum") != _sum(click_id, own):
+        raise ValueError("its sum is wrong")
+    marked = [(k[0], k[2:], v) for k, v in own.items() if k not in plain]
     return OpenClick(
         click_id,
-        plain["campaign"],
-        float(plain["at"]),
+        own["campaign"],
+        float(own["at"]),
         {name: float(value) for name, value in _sorted(marked, "p")},
         {name: float(value) for name, value in _sorted(marked, "n")} | dict(_sorted(marked, "s")),
-        _behaviours(marked),
+        _behaviours(click_id, [pair for pair in pairs if pair[0].startswith("b:")]),
     )
 
 
@@ -103,12 +122,18 @@ def _sorted(marked: Iterable[tuple[str, str, str]], mark: str) -> list[tuple[str
     return sorted((name, value) for kind, name, value in marked if kind == mark)
 
 
-def _behaviours(marked: Iterable[tuple[str, str, str]]) -> list[tuple[str, float, float]]:
+def _behaviours(click_id: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, float, float]]:
     found = []
-    for place, value in _sorted(marked, "b"):
-        at, _, name = place.partition(":")
+    for place, sealed in pairs:
+        _, at, name = place.split(":", 2)
+        value = unseal(sealed, click_id + place, _FORMER_VALUE)
         found.append((name, float(at), float(value)))
     return sorted(found, key=lambda behaviour: (behaviour[1], behaviour[0]))
+
+
+def open_name(click_id: str) -> str:
+    """How the sorted sets of clicks name it, as click_names.lua does."""
+    return f"2:{sha1(click_id.encode(), usedforsecurity=False).hexdigest()[:8]}:{click_id}"
 
 
 __all__ = ["OpenClick", "OpenClicks"]
@@ -127,6 +152,7 @@ class OpenClicks:
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
+        self._damage = Damage(client)
         self._begin_close = client.register_script(lua("begin_close"))
         self._set_aside_click = client.register_script(lua("set_aside_click"))
         self._finish_close = client.register_script(lua("finish_close"))
@@ -151,10 +177,11 @@ class OpenClicks:
         while handed_out < limit:
             page = min(limit - handed_out, CLICKS_AT_ONCE)
             arguments = (keys.click(shard, ""), repr(before), handed_out, page)
-            found = self._begin_close(keys=names, args=arguments)
+            found, damaged = self._begin_close(keys=names, args=arguments)
+            self._keep_names(shard, damaged)
             yield from self._readable(found)
-            handed_out += page
-            if len(found) < page:
+            handed_out += len(found)
+            if len(found) + len(damaged) < page:
                 return
 
     def _readable(self, found: list[tuple[bytes, list[bytes]]]) -> Iterator[OpenClick]:
@@ -168,9 +195,14 @@ class OpenClicks:
                 _log.error("open click %r set aside: %s", click_id, error)
                 self._set_aside(click_id)
 
+    def _keep_names(self, shard: int, names: Iterable[bytes]) -> None:
+        for name in names:
+            self._damage.keep(Damaged.NAME, shard, name)
+
     def _set_aside(self, click_id: bytes) -> None:
         names = [keys.open_clicks(keys.shard_of(as_text(click_id))), keys.CLICK_COUNTERS]
         self._set_aside_click(keys=names, args=[click_id])
+        self._damage.count(Damaged.CLICK)
 
     @reaching_the_store()
     def finish_close(self, clicks: Sequence[OpenClick], counts: Mapping[str, int]) -> int:
@@ -198,7 +230,8 @@ class OpenClicks:
             arguments = (keys.click(shard, ""), repr(now), CLICKS_AT_ONCE)
             expired = CLICKS_AT_ONCE
             while expired == CLICKS_AT_ONCE:
-                expired, behaviours = self._expire_waiting(keys=names, args=arguments)
+                expired, behaviours, damaged = self._expire_waiting(keys=names, args=arguments)
+                self._keep_names(shard, damaged)
                 orphans += behaviours
         return orphans
 
@@ -216,7 +249,8 @@ class OpenClicks:
             pipeline.zcard(keys.waiting(shard))
         pipeline.hgetall(keys.CLICK_COUNTERS)
         *numbers, counted = pipeline.execute()
-        counters = {as_text(name): int(number) for name, number in counted.items()}
+        readable = {as_text(name): number for name, number in counted.items() if number.isdigit()}
+        counters = {name: int(number) for name, number in readable.items()}
         return {
             "open": sum(numbers[::2]),
             "waiting": sum(numbers[1::2]),
@@ -228,7 +262,8 @@ class OpenClicks:
     def feature_kinds(self) -> dict[str, str]:
         """Whether each known pre-click feature is `numeric` or `categorical`, by name."""
         kinds = self._client.hgetall(keys.FEATURES)
-        return {as_text(name): _KINDS[as_text(kind)] for name, kind in sorted(kinds.items())}
+        known = ((as_text(name), _KINDS.get(as_text(kind))) for name, kind in sorted(kinds.items()))
+        return {name: kind for name, kind in known if kind is not None}
 
 
 MOST_BEHAVIOURS: Final = 256
@@ -310,7 +345,7 @@ class ClickEvents:
         """Add a click, which gathers behaviours if it `opens`; returns its number."""
         at = repr(click.clicked_at)
         hour = int(click.clicked_at // _HOUR_SECONDS)
-        fields = click_fields(click.campaign, at, click.scores, click.features) if opens else []
+        fields = click_fields(click, at) if opens else []
         mark = ("d" if opens else "i") + click.campaign
         shard = shard_of(click.click_id)
         self._clicks.append((place, shard, click.click_id, hour, mark, at, fields))
@@ -322,7 +357,8 @@ class ClickEvents:
         """Add what was done after a click."""
         at, hour = repr(occurred_at), int(occurred_at // _HOUR_SECONDS)
         field = behaviour_field(name, at)
-        row = (place, shard_of(click_id), click_id, hour, at, field, repr(value))
+        sealed = seal(repr(value), click_id + field)
+        row = (place, shard_of(click_id), click_id, hour, at, field, sealed)
         self._behaviours.append(row)
 
     def add_conversion(self, place: int, conversion: StoredConversion) -> None:
@@ -351,7 +387,8 @@ class ClickEvents:
         first = len(self._clicks) + len(self._behaviours)
         for log, rows in self._logs.items():
             numbers = array("L", (first + number for number, _ in rows))
-            yield ConversionEntry(log, numbers, encode_conversions([row for _, row in rows]))
+            block = encode_conversions([row for _, row in rows], log.checksum)
+            yield ConversionEntry(log, numbers, block)
 
     def places(self) -> set[int]:
         """The places of all of them."""

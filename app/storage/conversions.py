@@ -12,11 +12,11 @@ import redis
 
 from app.storage import keys
 from app.storage.blocks import StoredConversion, decode_conversions
+from app.storage.integrity.damage import DAMAGED_SECONDS, Damage, Damaged
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 
 BYTES_AT_ONCE = 1024 * 1024
-DAMAGED_SECONDS = 7 * 24 * 3600
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ class ConversionLog:
     def __init__(self, client: redis.Redis, bytes_at_once: int = BYTES_AT_ONCE) -> None:
         self._client = client
         self._bytes_at_once = bytes_at_once
+        self._damage = Damage(client)
         self._read = client.register_script(lua("read_conversions"))
         self._drop = client.register_script(lua("drop_conversions"))
 
@@ -46,9 +47,9 @@ class ConversionLog:
         for shard in range(keys.SHARDS):
             pipeline.smembers(keys.conversion_logs(shard))
         return [
-            TargetHour.from_member(shard, member)
+            log
             for shard, members in enumerate(pipeline.execute())
-            for member in sorted(members)
+            for log in self._damage.named(shard, keys.conversion_logs(shard), members)
         ]
 
     @reaching_the_store()
@@ -71,7 +72,10 @@ class ConversionLog:
         names = [log.conversions, keys.conversion_logs(log.shard), keys.damaged(log.shard)]
         seen: list[bytes | int] = [DAMAGED_SECONDS, mark.blocks, mark.digest]
         arguments = (log.member, *seen, *mark.damaged)
-        return bool(self._drop(keys=names, args=arguments))
+        dropped = bool(self._drop(keys=names, args=arguments))
+        if dropped and mark.damaged:
+            self._damage.count(Damaged.BLOCK, len(mark.damaged))
+        return dropped
 
 
 def _decoded(
@@ -81,7 +85,7 @@ def _decoded(
     damaged: list[bytes] = []
     for data in blocks:
         try:
-            conversions += decode_conversions(data, log.target)
+            conversions += decode_conversions(data, log.target, log.checksum)
         except ValueError as error:
             _log.error("block of %s set aside: %s", log.conversions, error)
             damaged.append(data)

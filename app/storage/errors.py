@@ -48,13 +48,6 @@ class CorruptVersion(StorageError):
         super().__init__(f"version {version!r} is damaged: {reason}")
 
 
-class CorruptBins(StorageError):
-    """Stored bins are not readable."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"the bins at {key!r} are damaged: {reason}")
-
-
 class QueueFull(StorageError):
     """Too many jobs are waiting."""
 

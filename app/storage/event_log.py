@@ -167,8 +167,9 @@ class EventLog:
         names += with_ids
         arguments += (len(with_ids), int(with_names), len(entries))
         for log, ids, block, clicks in entries:
-            names += _keys_of(log)
-            arguments += (log.member, encode_block(block))
+            log_names, member, checksum = _names_of(log)
+            names += log_names
+            arguments += (member, encode_block(block, checksum))
             arguments += (_packed(clicks), hash_ids(ids)) if ids or clicks else (b"", b"")
             if ids:
                 names += _id_keys_of(log)
@@ -182,8 +183,9 @@ class EventLog:
 
 
 @lru_cache(_KNOWN_LOGS)
-def _keys_of(log: TargetHour) -> tuple[str, ...]:
-    return log.log, keys.logs(log.shard), keys.hours(log.shard)
+def _names_of(log: TargetHour) -> tuple[tuple[str, ...], str, int]:
+    """Its keys, its name in the sets and its checksum."""
+    return (log.log, keys.logs(log.shard), keys.hours(log.shard)), log.member, log.checksum
 
 
 @lru_cache(_KNOWN_LOGS)

@@ -1,5 +1,12 @@
-"""Jobs that the API hands to the worker: a bounded queue in which equal requests are one job."""
+"""Jobs that the API hands to the worker: a bounded queue in which equal requests are one job.
 
+A job is a hash of the fields of `Job`, each but `status` sealed (`seals.py`). Where one is damaged,
+a failed job takes its place.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -8,6 +15,8 @@ import redis
 
 from app.storage import keys
 from app.storage.errors import QueueFull
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.seals import seal, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
 
 Status = Literal["queued", "running", "done", "failed"]
@@ -39,6 +48,7 @@ class Jobs:
     def __init__(self, client: redis.Redis, limit: int = QUEUE_LIMIT) -> None:
         self._client = client
         self._limit = limit
+        self._damage = Damage(client)
         self._submit = client.register_script(lua("submit_job"))
         self._take = client.register_script(lua("take_job"))
         self._finish = client.register_script(lua("finish_job"))
@@ -47,9 +57,11 @@ class Jobs:
     @reaching_the_store()
     def submit(self, kind: str, request: dict[str, Any], now: float) -> Job:
         """Queue a job, or return the queued one that asks for the same; raises QueueFull."""
-        packed = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
+        packed = orjson.dumps(request, option=orjson.OPT_SORT_KEYS).decode()
+        fields = {"kind": kind, "request": packed, "created_at": str(now)}
         names = [keys.JOBS_SAME, keys.JOBS_QUEUED, keys.JOBS_SEQUENCE]
-        arguments = (kind, packed, now, self._limit, LIFE_SECONDS, keys.job(""))
+        sealed = [seal(text, name) for name, text in fields.items()]
+        arguments: list[str | int] = [*sealed, self._limit, LIFE_SECONDS, keys.job("")]
         job_id = self._submit(keys=names, args=arguments)
         if job_id is None:
             raise QueueFull(self._limit)
@@ -61,21 +73,41 @@ class Jobs:
     def get(self, job_id: str) -> Job | None:
         """The job, or None when there is none or it is over a day old."""
         fields = self._client.hgetall(keys.job(job_id))
-        text = {as_text(name): as_text(value) for name, value in fields.items()}
-        return _job(job_id, text) if text else None
+        try:
+            return _job(job_id, fields) if fields else None
+        except (ValueError, KeyError) as error:
+            _log.error("job %s: %s", job_id, error)
+            return self._failed(job_id)
+
+    def _failed(self, job_id: str) -> Job:
+        """What takes the place of a damaged job."""
+        self._damage.set_key_aside(Damaged.JOB, keys.job(job_id))
+        self._client.srem(keys.JOBS_RUNNING, job_id)
+        job = Job(job_id, "unknown", {}, "failed", 0.0, error="what was stored of it is damaged")
+        fields = {"kind": job.kind, "request": "{}", "created_at": "0.0", "error": str(job.error)}
+        for name, text in fields.items():
+            self._client.hset(keys.job(job_id), name, seal(text, name))
+        self._client.hset(keys.job(job_id), "status", job.status)
+        self._client.expire(keys.job(job_id), LIFE_SECONDS)
+        return job
 
     @reaching_the_store()
     def take(self, now: float) -> Job | None:
         """Start the oldest queued job; None when nothing waits."""
         names = [keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME]
-        job_id = self._take(keys=names, args=[now, keys.job("")])
-        return None if job_id is None else self.get(job_id.decode())
+        while True:
+            arguments = [seal(str(now), "started_at"), keys.job("")]
+            job_id, skipped = self._take(keys=names, args=arguments)
+            self._keep_names(skipped)
+            job = self.get(job_id.decode()) if job_id else None
+            if job is None or job.status == "running":
+                return job
 
     @reaching_the_store()
     def advance(self, job_id: str, progress: str) -> None:
         """Say what a running job is at."""
         if self._client.exists(keys.job(job_id)):
-            self._client.hset(keys.job(job_id), "progress", progress)
+            self._client.hset(keys.job(job_id), "progress", seal(progress, "progress"))
 
     @reaching_the_store()
     def finish(
@@ -89,23 +121,49 @@ class Jobs:
         """End a running job: failed with an error, done without; False if it is not running."""
         outcome = _outcome(result, error)
         names = [keys.job(job_id), keys.JOBS_RUNNING]
-        return bool(self._finish(keys=names, args=[job_id, now, *outcome]))
+        finished_at = seal(str(now), "finished_at")
+        return bool(self._finish(keys=names, args=[job_id, finished_at, *outcome]))
 
     @reaching_the_store()
     def requeue_running(self) -> int:
         """Queue again, and first, what a worker that is gone had started; returns how many."""
         names = [keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME]
-        return int(self._requeue(keys=names, args=[keys.job("")]))
+        requeued, skipped = self._requeue(keys=names, args=[keys.job("")])
+        self._keep_names(skipped)
+        return int(requeued)
+
+    def _keep_names(self, names: list[bytes]) -> None:
+        for name in names:
+            self._damage.keep(Damaged.NAME, 0, name)
 
 
-def _outcome(result: dict[str, Any] | None, error: str | None) -> tuple[Status, str, str | bytes]:
+def _outcome(result: dict[str, Any] | None, error: str | None) -> tuple[Status, str, str]:
     """The status, and the name and value of the field that says why."""
     if error is not None:
-        return "failed", "error", error
-    return "done", "result", orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY)
+        return "failed", "error", seal(error, "error")
+    packed = orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return "done", "result", seal(packed, "result")
 
 
-def _job(job_id: str, text: dict[str, str]) -> Job:
+_WORD, _TIME = re.compile(r"[a-z]+"), re.compile(r"[0-9.]+(e[-+]?[0-9]+)?")
+_JSON, _NONE = re.compile(r"\{.*|null", re.DOTALL), re.compile(r"(?!)")
+_FORMER = {
+    "kind": _WORD,
+    "request": _JSON,
+    "status": re.compile("queued|running|done|failed"),
+    "result": _JSON,
+    **dict.fromkeys(("created_at", "started_at", "finished_at"), _TIME),
+}
+_log = logging.getLogger(__name__)
+
+
+def _job(job_id: str, stored: Mapping[bytes | str, bytes | str]) -> Job:
+    fields = {as_text(name): value for name, value in stored.items()}
+    if unknown := fields.keys() - _FORMER.keys() - {"error", "progress"}:
+        raise ValueError(f"unknown fields {sorted(unknown)}")
+    # Of a job whose kind is bare, version 1 may have written any text.
+    written = re.compile(".*", re.DOTALL) if _WORD.fullmatch(as_text(fields["kind"])) else _NONE
+    text = {name: unseal(value, name, _FORMER.get(name, written)) for name, value in fields.items()}
     return Job(
         job_id,
         text["kind"],

@@ -4,8 +4,8 @@ The braces are Redis Cluster's hash tags: keys of one shard live in one slot, an
 maps, versions, leases and jobs, which scripts move together.
 
     sirocco:{07}:log:<hour>:<target>      list of packed blocks that are not folded yet
-    sirocco:{07}:logs                     set of "<hour>:<target>": the logs that hold blocks
-    sirocco:{07}:hours                    sorted set of "<hour>:<target>" by time of expiry
+    sirocco:{07}:logs                     set of sealed "<hour>:<target>": the logs that hold blocks
+    sirocco:{07}:hours                    sorted set of the same names by time of expiry
     sirocco:{07}:ids:<hour>:<target>      set of the hashes of the ids of events that were stored
     sirocco:{07}:ids-moved:<hour>:<target>  the same, while the worker packs them
     sirocco:{07}:ids-staged:<packer>:<hour>:<target>  hash: the blocks that it makes of them
@@ -13,7 +13,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable)
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
-    sirocco:{07}:damaged                  list of blocks that nobody could read
+    sirocco:{07}:damaged                  list of what nobody could read: blocks, names
+    sirocco:{07}:damaged:<rest of a key>  what was found under the key, and nobody could read
     sirocco:{07}:click:<click id>         hash: an open click, or behaviours that wait for one
     sirocco:{07}:open                     sorted set of click ids by the time to close them
     sirocco:{07}:waiting                  sorted set of click ids that behaviours wait for, by the
@@ -21,10 +22,11 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:clicked:<hour>           hash: id of every click of the hour -> d if it is of a
                                           delayed target, else i; then its campaign
     sirocco:{07}:conversions:<hour>:<target>  list of packed blocks for the click log
-    sirocco:{07}:conversion_logs          set of "<hour>:<target>": which of those lists hold blocks
+    sirocco:{07}:conversion_logs          set of sealed names: which of those lists hold blocks
     sirocco:{07}:converted:<hour>:<target>  set of "<time>:<click id>": conversions that were stored
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 hash of counters: closed, orphans and more
+    sirocco:{maps}:damage                 hash: kind of what was damaged -> how often; at -> last
     sirocco:{maps}:overrides              hash: <target>:<campaign> -> the campaign's calibrator
     sirocco:{maps}:request:<key>          fingerprint of the request stored under an Idempotency-Key
     sirocco:{maps}:current                the version in force
@@ -50,10 +52,12 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:audit:head             "<number> <digest>" of the last of them
     sirocco:{maps}:training:<target>:<as_of>  how often that training has been begun
 
-An hour is the whole number floor(epoch seconds / 3600). Events that name a click are kept in the
+Sealed text has its checksum before it (`seals.py`). An hour is the whole number
+floor(epoch seconds / 3600). Events that name a click are kept in the
 shard of its id, all others in the shard of their campaign.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -61,6 +65,8 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from app.storage.integrity.seals import seal, unseal
 
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""
@@ -82,6 +88,7 @@ AUDIT_HEAD = "sirocco:{maps}:audit:head"
 FEATURES = "sirocco:{maps}:features"
 OVERRIDES = "sirocco:{maps}:overrides"
 CLICK_COUNTERS = "sirocco:{maps}:clicks"
+DAMAGE = "sirocco:{maps}:damage"
 MODEL_SEQUENCE = "sirocco:{maps}:models"
 
 # Formats of a shard that Python and Lua read alike: append.lua fills them in itself.
@@ -96,6 +103,13 @@ hours = "sirocco:{{{:02d}}}:hours".format
 damaged = "sirocco:{{{:02d}}}:damaged".format
 conversion_logs = "sirocco:{{{:02d}}}:conversion_logs".format
 _of_target_hour = "sirocco:{{{:02d}}}:{}:{}".format
+
+
+def set_aside(key: str) -> str:
+    """Where a key goes that cannot be read; in the same slot."""
+    slot, _, rest = key.removeprefix("sirocco:").partition(":")
+    return f"sirocco:{slot}:damaged:{rest}"
+
 
 # Of a name; with an empty one, the prefix of all of the kind.
 request = "sirocco:{{maps}}:request:{}".format
@@ -121,6 +135,9 @@ def shards_of(names: Collection[str]) -> NDArray[np.int64]:
     return np.fromiter(map(crc32, map(str.encode, names)), np.int64, len(names)) % SHARDS
 
 
+_FORMER_MEMBER = re.compile(r"[0-9]{1,9}:[a-z][a-z0-9_]{0,63}")
+
+
 class TargetHour(NamedTuple):
     """One hour of one target within one shard: what a log and its bins are kept for."""
 
@@ -130,63 +147,73 @@ class TargetHour(NamedTuple):
 
     @classmethod
     def from_member(cls, shard: int, member: bytes) -> "TargetHour":
-        """The inverse of `member`."""
-        hour, _, target = member.decode().partition(":")
+        """The inverse of `member`; reads bare names, too. ValueError on any other bytes."""
+        hour, _, target = unseal(member, str(shard), _FORMER_MEMBER).partition(":")
         return cls(shard, target, int(hour))
 
     @property
-    def member(self) -> str:
-        """How the shard's sets of logs and hours name it; a target may hold colons."""
+    def name(self) -> str:
+        """What ends the names of its keys; a target may hold colons."""
         return f"{self.hour}:{self.target}"
+
+    @property
+    def member(self) -> str:
+        """How the shard's sets of logs and hours name it."""
+        return seal(self.name, str(self.shard))
+
+    @property
+    def checksum(self) -> int:
+        """What the checksums of its blocks and bins begin with: none fits into another's place."""
+        return crc32(f"{self.shard}:{self.name}".encode())
 
     @property
     def log(self) -> str:
         """Key of the blocks that are not folded yet."""
-        return _of_target_hour(self.shard, "log", self.member)
+        return _of_target_hour(self.shard, "log", self.name)
 
     @property
     def ids(self) -> str:
         """Key of the hashes of the ids of events that were stored."""
-        return _of_target_hour(self.shard, "ids", self.member)
+        return _of_target_hour(self.shard, "ids", self.name)
 
     @property
     def moved_ids(self) -> str:
         """Key of those that the worker packs."""
-        return _of_target_hour(self.shard, "ids-moved", self.member)
+        return _of_target_hour(self.shard, "ids-moved", self.name)
 
     def staged_ids(self, packer: str) -> str:
         """Key of what it makes of them."""
-        return _of_target_hour(self.shard, f"ids-staged:{packer}", self.member)
+        return _of_target_hour(self.shard, f"ids-staged:{packer}", self.name)
 
     @property
     def packed_ids(self) -> str:
         """Key of those that are packed."""
-        return _of_target_hour(self.shard, "ids-packed", self.member)
+        return _of_target_hour(self.shard, "ids-packed", self.name)
 
     @property
     def seen(self) -> str:
         """Key of the ids that were stored before there were hashes."""
-        return _of_target_hour(self.shard, "seen", self.member)
+        return _of_target_hour(self.shard, "seen", self.name)
 
     @property
     def bins(self) -> str:
         """Key of the folded bins."""
-        return _of_target_hour(self.shard, "bins", self.member)
+        return _of_target_hour(self.shard, "bins", self.name)
 
     @property
     def calibrated(self) -> str:
         """Key of the bins of calibrated probabilities."""
-        return _of_target_hour(self.shard, "judged", self.member)
+        return _of_target_hour(self.shard, "judged", self.name)
 
     @property
     def conversions(self) -> str:
         """Key of the blocks of conversions that nobody took yet."""
-        return _of_target_hour(self.shard, "conversions", self.member)
+        return _of_target_hour(self.shard, "conversions", self.name)
 
     @property
     def converted(self) -> str:
         """Key of the conversions that were stored."""
-        return _of_target_hour(self.shard, "converted", self.member)
+        return _of_target_hour(self.shard, "converted", self.name)
 
 
 def logs_named(shard: int, members: Iterable[bytes]) -> Iterator[TargetHour]:

@@ -1,15 +1,19 @@
 """Leases with fencing numbers that grow with every grant, and the worker's heartbeat."""
 
+import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from math import isfinite
+from typing import Any, Final
 
 import orjson
 import redis
 
 from app.storage import keys
 from app.storage.errors import LeaseLost
-from app.storage.redis.client import lua, reaching_the_store
+from app.storage.integrity.seals import seal, unseal
+from app.storage.redis.client import as_bytes, lua, reaching_the_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +89,41 @@ class Heartbeat:
     @reaching_the_store()
     def write(self, state: Mapping[str, Any]) -> None:
         """Replace what was said: at (epoch seconds), holder, and whatever JSON holds."""
-        self._client.set(keys.HEARTBEAT, orjson.dumps(dict(state)), ex=self._ttl_seconds)
+        said = seal(orjson.dumps(dict(state)).decode(), keys.HEARTBEAT)
+        self._client.set(keys.HEARTBEAT, said, ex=self._ttl_seconds)
 
     @reaching_the_store()
     def read(self) -> dict[str, Any] | None:
-        """The last state, or None after ttl_seconds of silence, and for what is no state."""
+        """The last state, or None after ttl_seconds of silence, and for what is no state. What is
+        no number where one belongs, or no table of them, is left out."""
         return _state_of(self._client.get(keys.HEARTBEAT))
 
 
+_FORMER: Final = re.compile(r"\{.*", re.DOTALL)
+_TABLES: Final = {"guard", "clicks", "damaged"}
+_TEXTS: Final = {"holder", "phase"}
+_log = logging.getLogger(__name__)
+
+
 def _state_of(data: bytes | str | None) -> dict[str, Any] | None:
-    try:
-        state = None if data is None else orjson.loads(data)
-    except orjson.JSONDecodeError:
+    if data is None:
         return None
-    is_state = isinstance(state, dict) and isinstance(state.get("at"), int | float)
-    return state if is_state else None
+    try:
+        said = orjson.loads(unseal(as_bytes(data), keys.HEARTBEAT, _FORMER))
+    except ValueError as error:
+        _log.error("the worker's heartbeat is damaged: %s", error)
+        return None
+    state = {name: value for name, value in said.items() if _is_sound(name, value)}
+    return state if _is_number(state.get("at")) else None
+
+
+def _is_sound(name: str, value: Any) -> bool:
+    if name in _TABLES:
+        return isinstance(value, dict) and all(map(_is_number, value.values()))
+    if name == "held":
+        return value is None or isinstance(value, dict)
+    return isinstance(value, str) if name in _TEXTS else value is None or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and isfinite(value)

@@ -1,5 +1,7 @@
 """Calibrators of single campaigns, which win over that of their target."""
 
+import logging
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -7,10 +9,15 @@ import redis
 
 from app.storage import keys
 from app.storage.errors import TooManyOverrides
-from app.storage.redis.client import as_text, lua, reaching_the_store
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.seals import seal, unseal
+from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 
 MOST = 10_000
 """Each refit reads all of them, and fits what they name on its own."""
+
+_FORMER = re.compile(r"[a-z0-9_-]{1,64}")
+_log = logging.getLogger(__name__)
 
 
 class Overrides:
@@ -18,23 +25,31 @@ class Overrides:
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
+        self._damage = Damage(client)
         self._put = client.register_script(lua("put_override"))
 
     @reaching_the_store()
     def read(self) -> Mapping[str, Mapping[str, str]]:
-        """All of them, by target and then by campaign; a target without any is not named."""
+        """All of them, by target and then by campaign; a target without any is not named. One that
+        cannot be read is set aside."""
         found: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for name, calibrator in self._client.hgetall(keys.OVERRIDES).items():
-            # No target has a colon, and a campaign may.
-            target, _, campaign = as_text(name).partition(":")
-            found[target][campaign] = as_text(calibrator)
+            try:
+                # No target has a colon, and a campaign may.
+                target, _, campaign = as_text(name).partition(":")
+                found[target][campaign] = unseal(calibrator, as_text(name), _FORMER)
+            except ValueError as error:
+                _log.error("the calibrator of %r: %s", name, error)
+                self._client.hdel(keys.OVERRIDES, name)
+                self._damage.keep(Damaged.OVERRIDE, 0, as_bytes(name) + b" " + as_bytes(calibrator))
         return dict(found)
 
     @reaching_the_store()
     def put(self, target: str, campaign: str, calibrator: str, most: int = MOST) -> None:
         """Set one, in the place of an older one; raises TooManyOverrides beyond `most` of all
         targets together. The caller has checked the names."""
-        arguments: list[str | int] = [f"{target}:{campaign}", calibrator, most]
+        name = f"{target}:{campaign}"
+        arguments: list[str | int] = [name, seal(calibrator, name), most]
         if not self._put(keys=[keys.OVERRIDES], args=arguments):
             raise TooManyOverrides(most)
 

@@ -17,6 +17,8 @@ from redis.exceptions import ResponseError
 from app.settings import Settings
 from app.storage import keys
 from app.storage.errors import StorageUnavailable
+from app.storage.integrity.damage import is_damage
+from app.storage.integrity.inspection import Inspection
 from app.storage.keys import TargetHour, logs_named
 from app.storage.redis.client import drop_connections, reaching_the_store, refuses_writes
 
@@ -112,6 +114,7 @@ class StoreWatch:
         wait: int = 0,
         wait_seconds: float = 0.0,
         fold_seconds: float = 0.0,
+        post_click_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.writable = True
@@ -123,6 +126,8 @@ class StoreWatch:
         self._wait_milliseconds = int(wait_seconds * 1000)
         self._clock = clock
         self._due = clock()
+        self._inspection = Inspection(client, post_click_seconds)
+        self._met_damage = False
         self._said: object = None
 
     @classmethod
@@ -134,11 +139,24 @@ class StoreWatch:
             wait=settings.redis_wait,
             wait_seconds=settings.redis_wait_seconds,
             fold_seconds=settings.fold_seconds,
+            post_click_seconds=settings.post_click_seconds,
         )
 
-    def write_failed(self) -> None:
+    def write_failed(self, error: StorageUnavailable) -> None:
         """A request's write was not stored: look at once."""
         self.writable, self._due = False, self._clock()
+        self.failed(error)
+
+    def failed(self, error: StorageUnavailable) -> None:
+        """Where a command has met what is damaged, the next look inspects all keys."""
+        if is_damage(error.__cause__):
+            self._met_damage, self._due = True, self._clock()
+
+    def mend(self) -> None:
+        """Inspect, if damage was met; raises StorageUnavailable."""
+        if self._met_damage:
+            self._inspection.run()
+            self._met_damage = False
 
     def look(self) -> None:
         """Look if it is time; never raises. For one thread."""
@@ -147,6 +165,7 @@ class StoreWatch:
             return
         self._due = now + _RETRY_SECONDS
         try:
+            self.mend()
             self._write()
         except StorageUnavailable as error:
             self._refused(error)

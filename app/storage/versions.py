@@ -35,6 +35,7 @@ from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 STAGED_SECONDS = 900
 HELD_SECONDS = 24 * 3600
 _SEAL_BYTES = 32
+HELD = "held"
 _LEASE_LOST, _STAGING_EXPIRED = 1, 2
 
 
@@ -55,6 +56,8 @@ def unpack_manifest(version: str, data: bytes | None, schema_version: int) -> di
     manifest: dict[str, Any] = orjson.loads(packed)
     if manifest.get("schema_version") != schema_version:
         raise CorruptVersion(version, f"only schema_version {schema_version} is known")
+    if version not in (manifest["version"], HELD):
+        raise CorruptVersion(version, f"its manifest is that of {manifest['version']!r}")
     return manifest
 
 
@@ -177,9 +180,10 @@ class Versions:
         Times are epoch seconds. Raises LeaseLost, and changes nothing, when the token's lease is
         not held any more.
         """
-        number = self._client.incr(keys.SEQUENCE)
+        history = self.history()
+        number = self._next_number(history)
         manifest = self._staged(number, as_of, published_at, atlases, report)
-        dropped_first = beyond_retention([manifest, *self.history()])
+        dropped_first = beyond_retention([manifest, *history])
         self._bring_into_force(lease_token, manifest["version"], dropped_first)
         return str(manifest["version"])
 
@@ -195,7 +199,7 @@ class Versions:
         """Store a version for a day without bringing it into force, in the place of one that was
         held before; `why` is what `held` tells besides its id and times. Returns its id."""
         self.reject()
-        number = self._client.incr(keys.SEQUENCE)
+        number = self._next_number(self.history())
         version = str(self._staged(number, as_of, held_at, atlases, report)["version"])
         self._client.expire(keys.version(version), HELD_SECONDS)
         about = {"schema_version": SCHEMA_VERSION, "version": version, "as_of": as_of}
@@ -208,7 +212,7 @@ class Versions:
         """What waits for approval: version, as_of, held_at and why; None where nothing does."""
         data = self._client.get(keys.HELD)
         try:
-            return None if data is None else _manifest("held", as_bytes(data))
+            return None if data is None else _manifest(HELD, as_bytes(data))
         except (CorruptVersion, ValueError) as error:
             _log.error("what is held cannot be read: %s", error)
             return None
@@ -242,6 +246,15 @@ class Versions:
             keys.PUBLISHED,
         ]
         return version if self._restore(keys=names, args=arguments) else None
+
+    def _next_number(self, history: Sequence[Mapping[str, Any]]) -> int:
+        """A counter that was damaged goes on behind the versions that are kept."""
+        newest = max((number_of(entry["version"]) for entry in history), default=0)
+        number = int(self._client.incr(keys.SEQUENCE))
+        if number <= newest:
+            number = newest + 1
+            self._client.set(keys.SEQUENCE, number)
+        return number
 
     def _staged(
         self,

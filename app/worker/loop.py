@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event, Lock, Thread, current_thread, main_thread
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,8 @@ from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.ids import IdPacker
+from app.storage.integrity.damage import Damage, Damaged, is_damage
+from app.storage.integrity.inspection import Inspection
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import Overrides
@@ -118,6 +121,9 @@ class Worker:
         self._schedule = Schedule(settings, versions, refitter.cache, now)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
         self._folded_at = self._packed_at = 0.0
+        self._damage = Damage(client)
+        self._inspection = Inspection(client, settings.post_click_seconds)
+        self._damaged_names = 0.0
         self._state: dict[str, Any] = {
             "holder": holder,
             "refits": 0,
@@ -139,6 +145,7 @@ class Worker:
             except StorageUnavailable as error:
                 _log.warning("%s; trying again", error)
                 drop_connections(self._client)
+                self._mend(error)
                 stop.wait(_AWAY_SECONDS)
             except LeaseLost:
                 _log.warning("another worker has taken over")
@@ -157,6 +164,12 @@ class Worker:
                         stop.wait(_IDLE_SECONDS)
         finally:
             self._lease.release()
+
+    def _mend(self, error: StorageUnavailable) -> None:
+        """Where damage is what failed, the next try finds it set aside."""
+        if is_damage(error.__cause__):
+            with suppress(StorageUnavailable):
+                self._inspection.run()
 
     def step(self) -> bool:
         """Do what is due; tells whether there was anything, so that a queue is not slept on."""
@@ -301,6 +314,7 @@ class Worker:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
             self._bins.fold()
             self._close()
+            self._look_for_lost_names()
             self._folded_at = self._now()
             self._beat()
 
@@ -310,6 +324,14 @@ class Worker:
         if abs(now - self._packed_at) >= _PACK_SECONDS:
             self._ids.pack(int((now - self._settings.refit_delay_seconds) // SECONDS))
             self._packed_at = now
+
+    def _look_for_lost_names(self) -> None:
+        """What a damaged name stood for is not lost."""
+        names = self._damage.counts().get(Damaged.NAME, 0)
+        if names > self._damaged_names:
+            self._inspection.run()
+            self._jobs.requeue_running()
+        self._damaged_names = names
 
     def _close(self) -> None:
         """A click log that is away must not end the worker: Redis keeps what is due meanwhile."""
@@ -326,6 +348,7 @@ class Worker:
         self._state["guard"] = dict(self._refitter.held)
         self._state["phase"] = IDLE
         self._state["held"] = self._versions.held()
+        self._state["damaged"] = self._damage.counts()
         self._state |= self._delayed.state()
         self._beat_again()
 
@@ -345,7 +368,8 @@ def summary(report: dict[str, Any]) -> dict[str, Any]:
         for name, target in report["targets"].items()
     }
     kept = {name: report[name] for name in ("version", "as_of", "refit_seconds", "held")}
-    return {**kept, "targets": targets}
+    damaged = {"damaged": report["damaged"]} if "damaged" in report else {}
+    return {**kept, **damaged, "targets": targets}
 
 
 def training_summary(report: dict[str, Any]) -> dict[str, Any]:

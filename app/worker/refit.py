@@ -235,10 +235,12 @@ class Refitter:
         atlases = {**carried.atlases, **ready.atlases}
         reports = {**carried.targets, **ready.reports}
         moments = self._moments_of(atlases, reports)
+        damaged = self.bins.damage.emptied()
         return {
             "as_of": max(request.as_of, carried.as_of, *moments),
             "calibrator": self.settings.calibrator,
             "refit_seconds": seconds,
+            **({"damaged": damaged} if damaged else {}),
             "targets": reports,
         }
 
@@ -361,10 +363,9 @@ class Refitter:
     def _in_force(self) -> CachedVersion | None:
         """What serves: where the version in force is damaged, the newest whole one."""
         version = self.versions.current()
-        if version is None:
-            return None
-        older = (entry["version"] for entry in self.versions.history())
-        return next(filter(None, map(self.cache.take, dict.fromkeys([version, *older]))), None)
+        older = [entry["version"] for entry in self.versions.history()]
+        found = dict.fromkeys(older if version is None else [version, *older])
+        return next(filter(None, map(self.cache.take, found)), None)
 
     def _present(self, request: Request, in_force: CachedVersion) -> _Present:
         began = (begun_hours(request.as_of) - 1) * SECONDS

@@ -1,7 +1,7 @@
 """Bins: the sufficient statistics that calibrators are fitted from."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -168,12 +168,20 @@ def cell_means(cells: Integers, sums: Integers) -> tuple[Floats, Floats, Floats]
     return scores, np.minimum(positives / counts, 1.0), from_fixed(counts)
 
 
-def check_grid(what: str, magic: bool, version: int, octaves: int, bits: int) -> None:
+def check_grid(
+    what: str,
+    magic: bool,
+    version: int,
+    octaves: int,
+    bits: int,
+    known: Sequence[int] = (SCHEMA_VERSION,),
+) -> None:
     """Raises ValueError unless the header is one that this code reads."""
     if not magic:
         raise ValueError(f"these are not the bytes of {what}")
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"{what}: schema_version {version}, this reads {SCHEMA_VERSION}")
+    if version not in known:
+        read = " and ".join(map(str, known))
+        raise ValueError(f"{what}: schema_version {version}, this reads {read}")
     if (octaves, bits) != (GRID.octaves, GRID.bits):
         raise ValueError(
             f"{what}: a grid of {octaves} octaves with 2^{bits} cells, "

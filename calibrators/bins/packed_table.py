@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import lt
 from typing import Self
+from zlib import crc32
 
 import numpy as np
 
-from calibrators.bins.bins import SCHEMA_VERSION, check_grid
+from calibrators.bins.bins import check_grid
 from calibrators.bins.codecs import PackedColumn, pack_column, unpack_column
 from calibrators.bins.fixed_point import LIMIT, Part, sum_parts
 from calibrators.bins.grid import GRID
 from calibrators.bins.names import merged_rows, pack_names, unpack_names
 from calibrators.samples import Integers
 
+SCHEMA_VERSION = 2
+
 _HEADER = struct.Struct("<4sHBBII")
+_CHECKSUM = struct.Struct("<I")
 _MAGIC = b"SBTB"
 _CELLS = GRID.size
 _ALL = slice(None)
@@ -40,16 +44,18 @@ class PackedTable:
     named: bytes = b""
 
     @classmethod
-    def from_bytes(cls, data: bytes, like: Self | None = None) -> Self:
-        """What `to_bytes` wrote, which it keeps; ValueError on any other bytes. Shares the
-        campaigns with `like` where they are the same."""
+    def from_bytes(cls, data: bytes, like: Self | None = None, seed: int = 0) -> Self:
+        """What `to_bytes` wrote with the same seed, which it keeps; ValueError on any other bytes.
+        Shares the campaigns with `like` where they are the same. Reads version 1, too."""
         if len(data) < _HEADER.size:
             raise ValueError(f"a bins table needs {_HEADER.size} bytes, got {len(data)}")
         magic, version, octaves, bits, campaigns, length = _HEADER.unpack_from(data)
-        check_grid("a bins table", magic == _MAGIC, version, octaves, bits)
+        known = (1, SCHEMA_VERSION)
+        check_grid("a bins table", magic == _MAGIC, version, octaves, bits, known)
         view = memoryview(data)
-        names, named = _read_names(data, campaigns, like)
-        offset = _HEADER.size + len(named)
+        start = _HEADER.size if version == 1 else _checked(view, seed)
+        names, named = _read_names(data, start, campaigns, like)
+        offset = start + len(named)
         lengths, offset = unpack_column(view, offset, campaigns)
         # Each length on its own first: a sum of huge ones could wrap around to the right total.
         if not ((lengths >= 1) & (lengths <= length)).all() or lengths.sum() != length:
@@ -65,17 +71,19 @@ class PackedTable:
         _check_order(offsets, cells)
         return cls(names, offsets, cells, tuple(sums), named)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, seed: int = 0) -> bytes:
         """Little-endian bytes: magic "SBTB", schema_version u2, octaves u1, log2 of the cells in
-        an octave u1, campaigns u4, cells u4; the names; then the columns cells per campaign,
-        cells, counts, score sums, positives (both as in `calibrators.bins.codecs`)."""
+        an octave u1, campaigns u4, cells u4; CRC-32 of all else u4, begun with the seed; the names;
+        then the columns cells per campaign, cells, counts, score sums, positives (both as in
+        `calibrators.bins.codecs`). Version 1 has no CRC-32."""
         length = len(self)
         header = _HEADER.pack(
             _MAGIC, SCHEMA_VERSION, GRID.octaves, GRID.bits, len(self.campaigns), length
         )
         columns = (column.values() for column in (self.cells, *self.sums))
         packed = map(pack_column, (np.diff(self.offsets), *columns))
-        return b"".join((header, pack_names(self.campaigns), *packed))
+        body = b"".join((pack_names(self.campaigns), *packed))
+        return b"".join((header, _CHECKSUM.pack(crc32(body, crc32(header, seed))), body))
 
     def __len__(self) -> int:
         return len(self.cells.entries)
@@ -100,15 +108,27 @@ class PackedTable:
         return np.repeat(rows[chosen] * _CELLS, np.diff(offsets)) + cells
 
 
-def _read_names(data: bytes, count: int, like: PackedTable | None) -> tuple[tuple[str, ...], bytes]:
+def _checked(view: memoryview, seed: int) -> int:
+    """Where the names begin; ValueError if the checksum is wrong."""
+    start = _HEADER.size + _CHECKSUM.size
+    found = view[_HEADER.size : start]
+    expected = crc32(view[start:], crc32(view[: _HEADER.size], seed))
+    if found != _CHECKSUM.pack(expected):
+        raise ValueError("the checksum of a bins table is wrong")
+    return start
+
+
+def _read_names(
+    data: bytes, start: int, count: int, like: PackedTable | None
+) -> tuple[tuple[str, ...], bytes]:
     # The hours of a shard mostly have the same campaigns: comparing bytes is far cheaper.
     known = b"" if like is None or len(like.campaigns) != count else like.named
-    if like is not None and known and data.startswith(known, _HEADER.size):
+    if like is not None and known and data.startswith(known, start):
         return like.campaigns, known
-    names, end = unpack_names(memoryview(data), _HEADER.size, count)
+    names, end = unpack_names(memoryview(data), start, count)
     if not all(map(lt, names, names[1:])):
         raise ValueError("campaigns of a bins table must ascend")
-    return names, data[_HEADER.size : end]
+    return names, data[start:end]
 
 
 def _check_order(offsets: Integers, cells: PackedColumn) -> None:

@@ -249,14 +249,14 @@ class BinsTable(GridSums):
             self.campaigns, self.offsets, PackedColumn(self.cells), (*map(PackedColumn, self.sums),)
         )
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, seed: int = 0) -> bytes:
         """The table's bytes; their layout is that of `PackedTable`."""
-        return self.packed.to_bytes()
+        return self.packed.to_bytes(seed)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The table that `to_bytes` wrote; ValueError on any other bytes."""
-        table = PackedTable.from_bytes(data)
+    def from_bytes(cls, data: bytes, seed: int = 0) -> Self:
+        """The table that `to_bytes` wrote with the same seed; ValueError on any other bytes."""
+        table = PackedTable.from_bytes(data, seed=seed)
         return cls._made(table.campaigns, *table.columns())
 
 

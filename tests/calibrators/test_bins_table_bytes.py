@@ -1,6 +1,7 @@
 """Bytes of tables: exact round trip; damaged ones are refused or read as sound tables."""
 
 import struct
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -106,7 +107,8 @@ def written(
         # Together they wrap around to 2.
         (written(["a", "b", "c"], [2**63 - 1, 2**63 - 1, 4], [5, 6]), "at least 1"),
         (written([], [], [], counted=1), "sum to 1"),
-        (WRITTEN.to_bytes() + b"\x00", "a bins table ends at byte"),
+        (written(["a"], [1], [5]) + b"\x00", "a bins table ends at byte"),
+        (WRITTEN.to_bytes() + b"\x00", "the checksum of a bins table is wrong"),
     ],
 )
 def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
@@ -120,12 +122,14 @@ def test_bytes_of_a_table_are_pinned() -> None:
         ["b", "a"], np.array([0, 1]), *np.array([[0.25, 0.5], [1.0, 1.0], [1.0, 0.0]])
     )
 
-    assert table.to_bytes() == (
-        HEADER.pack(b"SBTB", 1, *IN_USE, 2, 2)
-        + struct.pack("<BB2B2s", 1, 0, 1, 1, b"ab")
+    header = HEADER.pack(b"SBTB", 2, *IN_USE, 2, 2)
+    body = (
+        struct.pack("<BB2B2s", 1, 0, 1, 1, b"ab")
         + struct.pack("<BB2B", 1, 0, 1, 1)  # cells per campaign
         + struct.pack("<BB2H", 2, 0, *map(cell_of, (0.5, 0.25)))
         + struct.pack("<BB2B", 1, 1, 1, 1)  # counts in whole units
         + struct.pack("<BB2I", 4, 0, 500_000_000, 250_000_000)  # score sums
         + struct.pack("<BB2B", 1, 1, 0, 1)  # positives in whole units
     )
+    assert table.to_bytes() == header + struct.pack("<I", crc32(header + body)) + body
+    assert BinsTable.from_bytes(HEADER.pack(b"SBTB", 1, *IN_USE, 2, 2) + body) == table

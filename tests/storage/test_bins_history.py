@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, CorruptBins
+from app.storage import BinsStore
 from app.storage.bins import TABLES_AT_ONCE, hour_blocks
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from calibrators import BinsTable
@@ -78,7 +78,7 @@ def test_without_events_there_are_no_blocks(store: BinsStore) -> None:
     assert list(store.history("click", HOUR, HOUR + 3)) == []
 
 
-def test_damaged_bins_are_an_error_that_names_their_key(
+def test_damaged_bins_are_set_aside_and_named(
     append: Append, store: BinsStore, redis_client: redis.Redis
 ) -> None:
     append(events(HOUR))
@@ -86,8 +86,10 @@ def test_damaged_bins_are_an_error_that_names_their_key(
     place = TargetHour(shard_of("campaign-0"), "click", HOUR)
     redis_client.hset(place.bins, "table", b"damaged")
 
-    with pytest.raises(CorruptBins, match=f":bins:{place.member}"):
-        list(store.history("click", HOUR, HOUR + 1))
+    assert by_hour(list(store.history("click", HOUR, HOUR + 1)), HOUR).bins("campaign-0").empty
+    about = {"kind": "bins", "shard": place.shard, "target": "click", "hour": HOUR}
+    assert store.damage.emptied() == [about]
+    assert store.damage.emptied() == []
 
 
 @pytest.mark.parametrize("campaigns", [1, 7, 20, 1000])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, CorruptBins, EventBatch, bins
+from app.storage import BinsStore, EventBatch, bins
 from app.storage.bins import TABLES_AT_ONCE
-from app.storage.keys import SHARDS, TargetHour, hours, shard_of
+from app.storage.keys import SHARDS, TargetHour, hours, set_aside, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, Append, Impressions
 from tests.storage.shards import by_shard
@@ -86,35 +86,60 @@ def test_hours_that_expired_are_not_named_and_the_next_fold_forgets_them(
     append(events(HOUR))
     store.fold()
     for shard in range(SHARDS):
-        redis_client.zadd(hours(shard), {PLACE.member: 1.0}, xx=True)
+        redis_client.zadd(hours(shard), {PLACE._replace(shard=shard).member: 1.0}, xx=True)
 
     assert store.hours("click") == []
 
     append(events(HOUR + 1))
     store.fold()
-    assert redis_client.zrange(hours(PLACE.shard), 0, -1) == [f"{HOUR + 1}:click".encode()]
+    assert redis_client.zrange(hours(PLACE.shard), 0, -1) == [
+        PLACE._replace(hour=HOUR + 1).member.encode()
+    ]
 
 
 @pytest.mark.parametrize("damaged", [b"", b"SBTB", b"JUNK" * 20, table(campaigns=1).to_bytes()[1:]])
-def test_damaged_bins_are_an_error_that_names_their_key_never_a_smaller_sum(
+def test_damaged_bins_are_set_aside_and_named_never_a_smaller_sum_in_silence(
     damaged: bytes, append: Append, store: BinsStore, redis_client: redis.Redis
 ) -> None:
     append(events(HOUR))
     store.fold()
     redis_client.hset(PLACE.bins, "table", damaged)
 
-    with pytest.raises(CorruptBins, match=f":bins:{PLACE.member}"):
-        store.window("click", HOUR - 1, HOUR + 1)
+    store.window("click", HOUR - 1, HOUR + 1)
+
+    about = {"shard": PLACE.shard, "target": "click", "hour": HOUR}
+    assert store.damage.emptied() == [{"kind": "bins", **about}]
+    assert redis_client.hget(set_aside(PLACE.bins), "table") == damaged
 
 
-def test_damaged_judged_bins_are_an_error_that_names_their_key(
+def test_damaged_judged_bins_are_set_aside_and_their_hour_is_evaluated_anew(
     store: BinsStore, redis_client: redis.Redis
 ) -> None:
     store.write_calibrated("click", HOUR, by_shard(table()))
     redis_client.set(PLACE.calibrated, b"damaged")
 
-    with pytest.raises(CorruptBins, match=f":judged:{PLACE.member}"):
-        store.calibrated_window("click", HOUR, HOUR + 1)
+    store.calibrated_window("click", HOUR, HOUR + 1)
+
+    assert store.damage.emptied()[0]["kind"] == "calibrated-bins"
+    assert redis_client.get(set_aside(PLACE.calibrated)) == b"damaged"
+    assert store.calibrated_hours("click", HOUR, HOUR + 1) == set()
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_bins_under_another_key_are_damaged(
+    calibrated: bool, append: Append, store: BinsStore, redis_client: redis.Redis
+) -> None:
+    append(events(HOUR))
+    store.fold()
+    store.write_calibrated("click", HOUR, by_shard(table()))
+    other = PLACE._replace(hour=HOUR + 1)
+    name = "calibrated" if calibrated else "bins"
+    redis_client.rename(getattr(PLACE, name), getattr(other, name))
+
+    window = store.calibrated_window if calibrated else store.window
+    window("click", HOUR + 1, HOUR + 2)
+
+    assert [found["hour"] for found in store.damage.emptied()] == [HOUR + 1]
 
 
 def test_judged_bins_are_read_as_they_were_written(store: BinsStore) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.blocks import Block, decode_block, decode_blocks, framed
-from tests.storage.packing import encoded
+from tests.storage.packing import encoded, marked
 
 Event = tuple[str, float, float, float]
 NAMES = st.sampled_from(["a", "b", "spring sale", "été", "广告", ""])
@@ -19,7 +19,7 @@ def block(events: list[Event], marks: list[bool] | None = None) -> bytes:
     names = sorted({name for name, *_ in events})
     rows = np.array([names.index(name) for name, *_ in events], np.uint32)
     columns = np.array([columns for _, *columns in events], float).reshape(-1, 3).T
-    return encoded(Block(tuple(names), rows, *columns)) + bytes(marks or [])
+    return marked(encoded(Block(tuple(names), rows, *columns)), bytes(marks or []))
 
 
 def events_of(blocks: list[Block]) -> list[Event]:
@@ -77,7 +77,7 @@ def with_lengths(lengths: bytes, rows: int = 1) -> bytes:
     """A block of one row, its campaign named "a", that says these lengths and rows."""
     values = np.array([0.5, 1.0, 0.0]).tobytes()
     sizes = np.array([1, rows], "<u4").tobytes()
-    return framed(b"SBLK", 1, sizes + b"\1\0" + lengths + b"a" + bytes(4) + values)
+    return framed(b"SBLK", sizes + b"\1\0" + lengths + b"a" + bytes(4) + values, 0)
 
 
 def test_nothing_is_no_block():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.storage.blocks import LARGEST_WEIGHT, SCHEMA_VERSION, Block, decode_block
 from calibrators.bins.names import pack_names
-from tests.storage.packing import encoded
+from tests.storage.packing import encoded, marked
 
 HEADER = struct.Struct("<4sHII")
 
@@ -71,7 +71,7 @@ def test_rows_that_are_marked_as_duplicates_are_left_out(marks: list[bool]) -> N
     scores = tuple(np.linspace(0, 1, size))
     data = encoded(block(("a",), (0,) * size, scores, (1.0,) * size, (0.0,) * size))
 
-    read = decode_block(data + bytes(marks))
+    read = decode_block(marked(data, bytes(marks)))
 
     kept = [score for score, mark in zip(scores, marks, strict=True) if not mark]
     assert read.scores.tolist() == kept
@@ -103,12 +103,25 @@ def test_any_changed_byte_is_noticed() -> None:
             data[place] ^= flipped
 
 
+def test_a_flipped_mark_and_a_block_of_another_log_are_noticed() -> None:
+    data = bytearray(marked(encoded(block(), 7), b"\0\1\0"))
+    assert len(decode_block(bytes(data), 7)) == 2
+    with pytest.raises(ValueError, match="its checksum is wrong"):
+        decode_block(bytes(data), 8)
+
+    for place in range(len(data) - 11, len(data)):
+        data[place] ^= 1
+        with pytest.raises(ValueError, match="the digest of the block's marks is wrong"):
+            decode_block(bytes(data), 7)
+        data[place] ^= 1
+
+
 @pytest.mark.parametrize(
     ("data", "rule"),
     [
         (b"SBLK", "at least 14 bytes, not 4"),
         (sealed(b"", magic=b"JUNK"), "begins with b'SBLK', not b'JUNK'"),
-        (sealed(b"", version=2), "schema_version 2: only 1 is known"),
+        (sealed(b"", version=3), "schema_version 3: 1 to 2 are known"),
         (encoded(block())[:-1], "cut short"),
         (sealed(b"1234567"), "at least 8 bytes, not 7"),
         (sealed(struct.pack("<II", 0, 1) + pack_names([])), "1 rows of 28 bytes do not fill"),
@@ -122,9 +135,9 @@ def test_any_changed_byte_is_noticed() -> None:
         (encoded(block(counts=(0.0, 2e6, 0.0))), "above 1000000"),
         (encoded(block(positives=(0.0, inf, 0.0))), "above 1000000"),
         (encoded(block(positives=(0.0, nan, 0.0))), "negative"),
-        (encoded(block()) + b"\0\1", "3 rows needs as many marks"),
-        (encoded(block()) + b"\0\1\2", "marks of 0 or 1"),
-        (encoded(block()) + b"\0\1\0\0", "3 rows needs as many marks"),
+        (marked(encoded(block()), b"\0\1"), "3 rows needs as many marks"),
+        (marked(encoded(block()), b"\0\1\2"), "marks of 0 or 1"),
+        (marked(encoded(block()), b"\0\1\0\0"), "3 rows needs as many marks"),
     ],
 )
 def test_what_no_writer_would_write_is_refused_with_its_rule(data: bytes, rule: str) -> None:

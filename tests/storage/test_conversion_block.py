@@ -14,6 +14,7 @@ from app.storage.blocks import (
     decode_conversions,
     encode_conversions,
 )
+from tests.storage.packing import marked
 
 numbers = st.floats(allow_nan=False)
 conversions = st.lists(
@@ -25,6 +26,7 @@ conversions = st.lists(
         st.none() | numbers,
     )
 )
+
 TWO = [
     StoredConversion("1", "conversion", 5.5, None),
     StoredConversion("é", "conversion", 6.0, 12.5),
@@ -44,7 +46,7 @@ def test_what_is_encoded_is_decoded(held: list[StoredConversion]) -> None:
 def test_marked_conversions_are_left_out(held: list[StoredConversion], data: st.DataObject) -> None:
     marks = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(held), max_size=len(held)))
 
-    decoded = decode_conversions(encode_conversions(held) + bytes(marks), "conversion")
+    decoded = decode_conversions(marked(encode_conversions(held), bytes(marks)), "conversion")
 
     assert decoded == [one for one, mark in zip(held, marks, strict=True) if not mark]
 
@@ -77,14 +79,14 @@ def test_a_block_that_is_cut_short_is_refused() -> None:
     [
         (b"SCNV", "at least 14 bytes, not 4"),
         (block_of(b"", magic=b"SBLK"), "begins with b'SCNV', not b'SBLK'"),
-        (block_of(b"", version=2), "schema_version 2: only 1 is known"),
+        (block_of(b"", version=3), "schema_version 3: 1 to 2 are known"),
         (block_of(b"\xc1"), "unreadable"),
         (block_of(msgspec.msgpack.encode([["1"], [5.0]])), "unreadable"),
         (block_of(msgspec.msgpack.encode([["1"], ["noon"], [None]])), "unreadable"),
         (block_of(msgspec.msgpack.encode([["1"], [5.0], []])), "different lengths"),
         (block_of(msgspec.msgpack.encode([["1"], [5.0, 6.0], [None]])), "different lengths"),
-        (encode_conversions(TWO) + b"\0", "different lengths"),
-        (encode_conversions(TWO) + b"\0\0\0", "different lengths"),
+        (marked(encode_conversions(TWO), b"\0"), "different lengths"),
+        (marked(encode_conversions(TWO), b"\0\0\0"), "different lengths"),
     ],
 )
 def test_what_is_wrong_is_said(data: bytes, rule: str) -> None:

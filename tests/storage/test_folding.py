@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, CorruptBins, bins, open_redis
+from app.storage import BinsStore, bins, open_redis
 from app.storage.blocks import Block
-from app.storage.keys import SHARDS, TargetHour, logs, shard_of
+from app.storage.keys import SHARDS, TargetHour, logs, set_aside, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
-from tests.storage.packing import encoded
+from tests.storage.packing import encoded, marked
 
 CAMPAIGN = "campaign-0"
 LOG = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
 ONE = np.ones(1)
-BLOCK = encoded(Block((CAMPAIGN,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE))
+BLOCK = encoded(Block((CAMPAIGN,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE), LOG.checksum)
 
 
 def counted(store: BinsStore) -> float:
@@ -49,8 +49,8 @@ def test_blocks_that_are_read_apart_keep_their_campaigns(
     """One with a mark behind it, one with a long name: neither is read with the others."""
     names = [CAMPAIGN, "marked", "long" * 64]
     for name, marks in zip(names, (b"", b"\0", b""), strict=True):
-        block = encoded(Block((name,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE))
-        redis_client.rpush(LOG.log, block + marks)
+        block = encoded(Block((name,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE), LOG.checksum)
+        redis_client.rpush(LOG.log, marked(block, marks))
     redis_client.sadd(logs(LOG.shard), LOG.member)
 
     assert store.fold() == 3
@@ -285,16 +285,15 @@ def test_a_log_of_damaged_blocks_only_is_emptied(
     assert store.hour("click", HOUR) == BinsTable.empty()
 
 
-def test_damaged_bins_stop_the_fold_and_nothing_is_thrown_away(
+def test_a_fold_sets_damaged_bins_aside_and_says_so(
     append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
 ) -> None:
-    """To fold into an empty table instead would lose what the damaged one held, in silence."""
+    """To fold into an empty table would lose what the damaged one held, in silence."""
     append(impressions(50))
-    redis_client.hset(LOG.bins, "table", b"damaged")
-    stored = contents(redis_client)[LOG.log.encode()]
+    redis_client.hset(LOG.bins, mapping={"table": b"damaged", "folds": "3"})
 
-    with pytest.raises(CorruptBins, match=LOG.bins.replace("{", r"\{")):
-        store.fold()
+    assert store.fold() == 50
 
-    assert contents(redis_client)[LOG.log.encode()] == stored
-    assert redis_client.hget(LOG.bins, "table") == b"damaged"
+    assert redis_client.hget(set_aside(LOG.bins), "table") == b"damaged"
+    assert [found["kind"] for found in store.damage.emptied()] == ["bins"]
+    assert store.hour("click", HOUR).total().total_count == 50

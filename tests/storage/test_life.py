@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from app.storage import BinsStore
-from app.storage.keys import SHARDS, TargetHour, hours, logs, shard_of
+from app.storage.keys import DAMAGE, SHARDS, TargetHour, hours, logs, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.shards import by_shard
@@ -17,13 +17,14 @@ CAMPAIGN = "campaign-0"
 PLACE = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
 INDEXES = {name(shard).encode() for shard in range(SHARDS) for name in (logs, hours)}
 """They name what lives: `test_indexes_forget_what_expired`."""
+LASTING = {*INDEXES, DAMAGE.encode()}
 
 JUDGED = BinsTable.from_columns([CAMPAIGN], np.zeros(1, int), np.ones(1), np.ones(1), np.ones(1))
 
 
 def lives(client: redis.Redis) -> dict[bytes, int]:
     """Seconds left of every key but the indexes; -1 is for ever."""
-    return {key: client.ttl(key) for key in client.scan_iter() if key not in INDEXES}
+    return {key: client.ttl(key) for key in client.scan_iter() if key not in LASTING}
 
 
 @pytest.fixture

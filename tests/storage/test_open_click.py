@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.clicks import OpenClick, behaviour_field, click_fields, click_of
+from app.storage.integrity.seals import seal
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -13,9 +14,10 @@ words = st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True)
 
 def stored(click: OpenClick) -> list[bytes]:
     """Fields and values of the hash, as Redis answers them."""
-    flat = click_fields(click.campaign, repr(click.clicked_at), click.scores, click.features)
+    flat = click_fields(click, repr(click.clicked_at))
     for name, at, value in click.behaviours:
-        flat += (behaviour_field(name, repr(at)), repr(value))
+        field = behaviour_field(name, repr(at))
+        flat += (field, seal(repr(value), click.click_id + field))
     return [text.encode() for text in flat]
 
 

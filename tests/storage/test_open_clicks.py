@@ -91,7 +91,7 @@ def test_a_click_that_cannot_be_read_stops_no_other(send, clicks, redis_client, 
         assert ids(clicks.begin_close(DUE, 10)) == ["2"]
         assert ids(clicks.begin_close(DUE, 10)) == ["2"]
 
-    assert caplog.text.count("set aside") == 1
+    assert caplog.text.count("open click b'1' set aside") == 1
     assert (clicks.counts()["damaged"], clicks.counts()["open"]) == (1, 1)
     assert redis_client.ttl(broken) > 0
 

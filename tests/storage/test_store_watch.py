@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.storage import BinsStore, open_redis
+from app.storage import BinsStore, StorageUnavailable, open_redis
 from app.storage.keys import logs
 from app.storage.redis.server import socket_url
 from app.storage.store_watch import StoreCondition, StoreDanger, StoreWatch
@@ -70,7 +70,7 @@ def test_a_server_is_looked_at_now_and_then(
     watched.look()
     assert watched.writable
 
-    watched.write_failed()
+    watched.write_failed(StorageUnavailable("away"))
     assert not watched.writable
     watched.look()
     assert watched.writable

@@ -12,6 +12,7 @@ import pytest
 from app.settings import Settings
 from app.storage import BinsStore, EventBatch, Heartbeat, Jobs, Lease, Versions, open_redis
 from app.storage.keys import TargetHour, shard_of
+from app.worker import refit
 from app.worker.hours import SECONDS
 from app.worker.loop import LEASE, Worker
 from tests.worker.conftest import HOUR, Clock
@@ -118,15 +119,13 @@ def test_a_job_that_fails_says_why_and_the_worker_goes_on(redis_client, clock):
 
 
 def test_a_scheduled_refit_that_fails_keeps_the_version_and_waits_a_minute(
-    worker, clock, redis_client, append_log, outcomes
+    worker, clock, redis_client, append_log, outcomes, monkeypatch
 ):
-    """Damaged bins fail the refit; what is in force stays and the failure is counted."""
+    """What is in force stays and the failure is counted."""
     clock.seconds = (HOUR + 1.5) * SECONDS
     worker.step()
     append_log(outcomes(hours=2))
-    BinsStore(redis_client, 60).fold()
-    for key in redis_client.scan_iter("sirocco:{*}:bins:*"):
-        redis_client.hset(key, "table", b"damaged")
+    monkeypatch.delattr(refit, "refit_target")
     in_force = Versions(redis_client, 8).current()
 
     clock.seconds = (HOUR + 2.5) * SECONDS

@@ -29,7 +29,8 @@ def store(redis_client, request) -> BinsStore:
         table = hour_table(hour, request.param)
         for shard in range(SHARDS):
             here = table.select(name for name in NAMES if shard_of(name) == shard)
-            redis_client.hset(TargetHour(shard, "click", hour).bins, "table", here.to_bytes())
+            place = TargetHour(shard, "click", hour)
+            redis_client.hset(place.bins, "table", here.to_bytes(place.checksum))
     return store
 
 

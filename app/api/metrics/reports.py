@@ -117,6 +117,7 @@ class ReportCollector(Collector):
         text = "Since the worker's last sign of life, or since the start where none came."
         yield _single("worker_heartbeat_age_seconds", text, max(0.0, now - self._last_sign))
         yield from _worker(heartbeat)
+        yield _damaged((heartbeat or {}).get("damaged", {}))
         watch = self._refresher.watch
         age = None if watch is None else watch.unfolded.age(now)
         text = "Since the end of the oldest hour that waits to be folded."
@@ -156,6 +157,12 @@ def _worker(heartbeat: Report | None) -> Iterator[Metric]:
     yield _single("worker_consecutive_failures", text, said.get("consecutive_failures"))
     held = None if heartbeat is None else bool(said.get("held"))
     yield _single("refit_held", "1 while a refit waits for approval.", held)
+
+
+def _damaged(counts: Report) -> Metric:
+    text = "What could not be read in the store and was set aside, by kind."
+    samples = (([kind], number) for kind, number in counts.items() if kind != "at")
+    return counter("sirocco_damaged", text, ["kind"], samples)
 
 
 def _quality(reports: Reports) -> Iterator[Metric]:

@@ -1,7 +1,8 @@
 -- Grants a lease that nobody holds. KEYS: lease, fence. ARGV: holder, ttl in milliseconds.
 -- Returns the number of the grant, or 0.
 
-if redis.call('EXISTS', KEYS[1]) == 1 then
+-- A lease without an end is junk.
+if redis.call('PTTL', KEYS[1]) >= 0 then
   return 0
 end
 local number = redis.call('INCR', KEYS[2])

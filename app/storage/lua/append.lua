@@ -19,9 +19,41 @@
 -- ever half stored. Here the first write is one that it can refuse (SET, SADD, HSET, ZADD, RPUSH).
 
 local AT_ONCE = 1000 -- unpack() overflows Lua's stack at about 8000
+local NO_IDS = 5 -- bytes of a MessagePack array of nothing
 
 local ttl, record_life, fingerprint = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local blocks_with_ids, with_names = tonumber(ARGV[5]), ARGV[6] == '1'
+
+-- include click_events
+
+-- A wrong type under a key is an error before anything is written: nothing is half stored by it.
+local function meet_wrong_types()
+  for key = 2, 1 + blocks_with_ids do
+    redis.call('SCARD', KEYS[key])
+  end
+  local key, argument = 2 + blocks_with_ids, 8
+  for _ = 1, tonumber(ARGV[7]) do
+    redis.call('LLEN', KEYS[key])
+    redis.call('SCARD', KEYS[key + 1])
+    redis.call('ZCARD', KEYS[key + 2])
+    if #ARGV[argument + 3] > NO_IDS then
+      redis.call('SCARD', KEYS[key + 3])
+      redis.call('SCARD', KEYS[key + 4])
+      redis.call('HLEN', KEYS[key + 5])
+      key, argument = key + 3, argument + 2
+    end
+    key, argument = key + 3, argument + 4
+  end
+  for of_conversions = key, #KEYS, 2 do
+    redis.call('LLEN', KEYS[of_conversions])
+    redis.call('SCARD', KEYS[of_conversions + 1])
+  end
+  if ARGV[4] ~= '' then
+    meet_wrong_types_of_clicks(cmsgpack.unpack(ARGV[4]))
+  end
+end
+
+meet_wrong_types()
 
 if record_life > 0 then
   local stored = redis.call('GET', KEYS[1])
@@ -47,7 +79,6 @@ if record_life > 0 then
   redis.call('SET', KEYS[1], fingerprint, 'EX', record_life)
 end
 
--- include click_events
 -- include event_ids
 
 local now = tonumber(redis.call('TIME')[1])
@@ -82,7 +113,9 @@ local function marked(block, rows, left_out, found)
   for row = 1, rows do
     marks[row] = left_out[row] and '\1' or '\0'
   end
-  return block .. table.concat(marks)
+  local text = table.concat(marks)
+  local digest = redis.sha1hex(string.sub(block, 11, 14) .. text) -- of the block's CRC-32 and them
+  return block .. text .. string.sub(digest, 1, 8)
 end
 
 local expiry = now + ttl

@@ -8,6 +8,28 @@ local STORED, DUPLICATE = 0, 1
 local REUSED, CHANGED_FEATURE, MANY_FEATURES, CLOSED, EARLY = 2, 3, 4, 5, 6
 local FULL, MANY_BEHAVIOURS, AFTERWARDS, IMMEDIATE = 7, 8, 9, 10
 
+-- include click_names
+
+local function meet_wrong_types_of_clicks(given)
+  local rules = given.rules
+  redis.call('HLEN', rules.features)
+  redis.call('HLEN', rules.counters)
+  for _, events in ipairs({ given.clicks, given.behaviours, given.conversions }) do
+    for _, event in ipairs(events) do
+      local shard, id = event[2], event[3]
+      redis.call('HLEN', string.format(rules.click, shard) .. id)
+      redis.call('ZCARD', string.format(rules.open, shard))
+      redis.call('ZCARD', string.format(rules.waiting, shard))
+    end
+  end
+  for _, event in ipairs(given.clicks) do
+    redis.call('HLEN', string.format(rules.clicked, event[2]) .. event[4])
+  end
+  for _, event in ipairs(given.conversions) do
+    redis.call('SCARD', event[5])
+  end
+end
+
 local function click_events(now, ttl, packed)
   local given = cmsgpack.unpack(packed)
   local rules = given.rules
@@ -19,6 +41,9 @@ local function click_events(now, ttl, packed)
   end
 
   local function is_untimely(at, clicked_at)
+    if not tonumber(clicked_at) then
+      return CLOSED -- it is damaged, and nothing will come of it
+    end
     local elapsed = tonumber(at) - tonumber(clicked_at)
     return elapsed < 0 and EARLY or elapsed >= rules.post_click_seconds and AFTERWARDS
   end
@@ -30,7 +55,8 @@ local function click_events(now, ttl, packed)
 
   local function kind_of(name)
     if kinds[name] == nil then
-      kinds[name] = redis.call('HGET', rules.features, name)
+      -- Neither is a flipped bit away from the other: what is neither is damaged, and replaced.
+      kinds[name] = string.match(redis.call('HGET', rules.features, name) or '', '^[ns]$') or false
     end
     return kinds[name]
   end
@@ -82,11 +108,11 @@ local function click_events(now, ttl, packed)
     redis.call('HSET', key, unpack(fields))
     redis.call('EXPIRE', key, rules.life_seconds)
     local open = key_of(rules.open, shard, '')
-    redis.call('ZADD', open, tonumber(at) + rules.post_click_seconds, id)
+    redis.call('ZADD', open, tonumber(at) + rules.post_click_seconds, name_of_click(id))
   end
 
   local function end_waiting(key, shard, id, at)
-    redis.call('ZREM', key_of(rules.waiting, shard, ''), id)
+    redis.call('ZREM', key_of(rules.waiting, shard, ''), name_of_click(id), id)
     drop_untimely(key, at)
   end
 
@@ -135,15 +161,15 @@ local function click_events(now, ttl, packed)
   end
 
   local function begin_waiting(shard, id, hour)
-    local waiting = key_of(rules.waiting, shard, '')
-    if redis.call('ZSCORE', waiting, id) then
+    local waiting, name = key_of(rules.waiting, shard, ''), name_of_click(id)
+    if redis.call('ZSCORE', waiting, name) or redis.call('ZSCORE', waiting, id) then
       return
     end
     local refusal = refused_by_known_click(shard, id, hour) or is_room_full() and FULL
     if refusal then
       return refusal
     end
-    redis.call('ZADD', waiting, now + rules.waiting_seconds, id)
+    redis.call('ZADD', waiting, now + rules.waiting_seconds, name)
     waiting_for = waiting_for + 1
     return nil, true
   end
@@ -186,7 +212,7 @@ local function click_events(now, ttl, packed)
 
   local function receive_conversion(shard, id, at, converted, member)
     local clicked_at = redis.call('HGET', key_of(rules.click, shard, id), 'at')
-    if clicked_at and tonumber(at) < tonumber(clicked_at) then
+    if clicked_at and tonumber(at) < (tonumber(clicked_at) or 0) then
       return EARLY, clicked_at
     end
     touched[converted] = true

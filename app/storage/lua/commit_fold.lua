@@ -15,14 +15,15 @@ if redis.call('LLEN', log) < tonumber(blocks) then
   return 0 -- the log expired under the fold, and may have begun anew
 end
 
-redis.call('HSET', bins, 'table', new_table, 'folds', folds + 1)
+redis.call('HSET', bins, 'table', new_table, 'folds', (tonumber(folds) or 0) + 1)
 redis.call('EXPIRE', bins, ttl)
 redis.call('LTRIM', log, blocks, -1)
 if redis.call('EXISTS', log) == 0 then
   redis.call('SREM', logs, member)
 end
 for argument = 6, #ARGV do
-  redis.call('RPUSH', damaged, ARGV[argument])
+  redis.call('LPUSH', damaged, ARGV[argument])
+  redis.call('LTRIM', damaged, 0, 999)
   redis.call('EXPIRE', damaged, ttl)
 end
 

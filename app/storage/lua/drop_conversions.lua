@@ -17,7 +17,8 @@ if redis.call('EXISTS', log) == 0 then
   redis.call('SREM', logs, name)
 end
 for argument = 5, #ARGV do
-  redis.call('RPUSH', damaged, ARGV[argument])
+  redis.call('LPUSH', damaged, ARGV[argument])
+  redis.call('LTRIM', damaged, 0, 999)
   redis.call('EXPIRE', damaged, ttl)
 end
 return 1

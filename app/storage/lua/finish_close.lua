@@ -5,11 +5,14 @@
 --
 -- ZREM comes first: a full store lets it pass, and then the rest.
 
+-- include click_names
+
 local counters, further = KEYS[1], tonumber(ARGV[1])
 
 local removed = 0
 for number = 1, (#KEYS - 1) / 2 do
-  if redis.call('ZREM', KEYS[2 * number + 1], ARGV[1 + 2 * further + number]) == 1 then
+  local id = ARGV[1 + 2 * further + number]
+  if redis.call('ZREM', KEYS[2 * number + 1], name_of_click(id), id) > 0 then
     redis.call('UNLINK', KEYS[2 * number])
     removed = removed + 1
   end

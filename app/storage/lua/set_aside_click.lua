@@ -3,6 +3,8 @@
 -- KEYS: the shard's sorted set of open clicks, counters. ARGV: click id.
 -- ZREM comes first: a full store lets it pass, and then the rest.
 
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then
+-- include click_names
+
+if redis.call('ZREM', KEYS[1], name_of_click(ARGV[1]), ARGV[1]) > 0 then
   redis.call('HINCRBY', KEYS[2], 'damaged', 1)
 end

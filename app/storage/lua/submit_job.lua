@@ -1,7 +1,7 @@
 -- Queues a job, unless one that asks for the same is waiting.
 --
 -- KEYS: what queued jobs ask for, queue, counter of jobs.
--- ARGV: kind, request, now, most jobs that may wait, life of a job in seconds, prefix of job keys.
+-- ARGV: kind, request, now (all three sealed), most jobs that may wait, life of a job in seconds, prefix of job keys.
 -- Returns the job's id, or nil when the queue is full.
 
 local same, queued, sequence = unpack(KEYS)
@@ -9,14 +9,20 @@ local kind, request, now, limit, life, prefix = unpack(ARGV)
 
 local asked = kind .. ' ' .. request
 local waiting = redis.call('HGET', same, asked)
-if waiting and redis.call('EXISTS', prefix .. waiting) == 1 then
-  return waiting
+if waiting then
+  local job = redis.call('HMGET', prefix .. waiting, 'kind', 'request', 'status')
+  if job[1] == kind and job[2] == request and job[3] == 'queued' then
+    return waiting
+  end
 end
 if redis.call('LLEN', queued) >= tonumber(limit) then
   return false
 end
 
-local id = string.format('%06d', redis.call('INCR', sequence))
+local id
+repeat
+  id = string.format('%06d', redis.call('INCR', sequence))
+until redis.call('EXISTS', prefix .. id) == 0 -- a damaged counter may go back
 redis.call('HSET', prefix .. id,
   'kind', kind, 'request', request, 'status', 'queued', 'created_at', now)
 redis.call('EXPIRE', prefix .. id, life)

@@ -1,0 +1,263 @@
+"""One flipped bit anywhere in what real traffic has stored: it is noticed, or changes nothing."""
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis
+
+from app.storage import BinsStore, EmbeddedRedis, Heartbeat, Jobs, Lease, Overrides, Versions
+from app.storage.bins import Folding
+from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
+from app.storage.conversions import ConversionLog
+from app.storage.errors import StorageError
+from app.storage.integrity.damage import Damage
+from app.storage.integrity.inspection import TYPES
+from app.storage.keys import TargetHour
+from app.storage.models import Models
+from app.storage.redis.client import open_redis
+from tests.storage.contents import contents
+from tests.storage.stored_traffic import put, store_traffic
+
+UNSEEN = {
+    "seen:": "ids of events: a repeat of one may count again",
+    "clicked:": "ids of clicks: the same",
+    "converted:": "ids of conversions: the same",
+    "request:": "a repeat under its key may be refused",
+    "features": "names: one more may be known",
+    "clicks": "counters of metrics",
+    "damage": "counters of metrics",
+    "sequence": "a counter: goes on behind the versions that are kept",
+    "fence:": "a counter: tokens differ by their holders",
+    "models": "a counter: models are told apart by their digest",
+    "jobs:sequence": "a counter: ids that are taken are passed over",
+    "training:": "a counter of attempts",
+    "probe": "no content",
+}
+"""Kinds of which formats.md says what goes unnoticed; and the scores of sorted sets."""
+
+
+READ_WHOLE = {"open", "waiting", "click:", "logs", "conversion_logs", "hours"}
+"""Kinds that are read, and mended, in all shards together."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of what a key holds: member or field, and value of a field."""
+
+    key: bytes
+    part: Any
+    is_value: bool = False
+
+    @property
+    def kind(self) -> str:
+        rest = self.key.decode().split("}:", 1)[1]
+        return rest if rest in TYPES else rest.partition(":")[0] + ":"
+
+
+@dataclass
+class World:
+    """A store and what it holds while nothing is damaged."""
+
+    client: redis.Redis
+    held: dict[bytes, Any]
+    errors: list[str] = field(default_factory=list)
+
+    def places(self) -> dict[str, list[Place]]:
+        found: dict[str, list[Place]] = {}
+        for key, held in self.held.items():
+            for place in _parts(key, held):
+                found.setdefault(place.kind, []).append(place)
+        return found
+
+    def flip(self, place: Place, draw: random.Random) -> None:
+        held = self.held[place.key]
+        put(self.client, place.key, _flipped(held, place, draw))
+
+    def mend(self, key: bytes) -> None:
+        whole = Place(key, 0).kind in READ_WHOLE
+        slots = (b"sirocco:",) if whole else (key.partition(b"}")[0] + b"}", b"sirocco:{maps}")
+        pipeline = self.client.pipeline(transaction=False)
+        for slot in slots:
+            pipeline.delete(*self.client.keys(slot + b"*"), b"none")
+        for one, held in self.held.items():
+            if one.startswith(slots):
+                put(pipeline, one, held)
+        pipeline.execute()
+
+    def noticed(self) -> bool:
+        return bool(self.errors) or bool(Damage(self.client).counts())
+
+
+def _parts(key: bytes, held: Any) -> Iterator[Place]:
+    match held:
+        case bytes():
+            yield Place(key, held)
+        case dict():
+            yield from (Place(key, name) for name in held)
+            yield from (Place(key, name, True) for name, value in held.items() if value)
+        case set():
+            yield from (Place(key, member) for member in held)
+        case list():
+            yield from (Place(key, at) for at in range(len(held)))
+
+
+def _flipped(held: Any, place: Place, draw: random.Random) -> Any:
+    def bit(data: bytes) -> bytes:
+        at = draw.randrange(8 * len(data))
+        return data[: at // 8] + bytes([data[at // 8] ^ 1 << at % 8]) + data[at // 8 + 1 :]
+
+    match held:
+        case bytes():
+            return bit(held)
+        case dict() if place.is_value:
+            return {**held, place.part: bit(held[place.part])}
+        case dict():
+            return {(bit(name) if name == place.part else name): held[name] for name in held}
+        case set():
+            return {bit(member) if member == place.part else member for member in held}
+    one = held[place.part]
+    new = (bit(one[0]), one[1]) if isinstance(one, tuple) else bit(one)
+    return [*held[: place.part], new, *held[place.part + 1 :]]
+
+
+def _log(key: bytes) -> TargetHour:
+    slot, _, rest = key.decode().removeprefix("sirocco:{").partition("}:")
+    _, hour, target = rest.split(":")
+    return TargetHour(int(slot), target, int(hour))
+
+
+def _folded(client: redis.Redis, key: bytes) -> Any:
+    log = _log(key)
+    Folding(client, 3600, 1 << 20).fold(log)
+    return BinsStore(client, 3600).hour_tables(log.shard, log.target, range(log.hour, log.hour + 1))
+
+
+def _tables(client: redis.Redis, key: bytes, calibrated: bool) -> Any:
+    log = _log(key)
+    hours = range(log.hour, log.hour + 1)
+    tables = BinsStore(client, 3600)._tables(log.shard, log.target, hours, calibrated)
+    return [table.to_bytes() for table in tables]
+
+
+def _click(client: redis.Redis, key: bytes) -> Any:
+    held = client.hgetall(key)
+    if b"campaign" in held or b"sum" in held:
+        return _due(client, key)
+    click_id = key.decode().split(":click:", 1)[1]
+    own = click_fields(OpenClick(click_id, "a", 1.0), "1.0")
+    return click_of(click_id, [*map(str.encode, own), *(b for pair in held.items() for b in pair)])
+
+
+def _due(client: redis.Redis, _: bytes) -> Any:
+    due = OpenClicks(client).begin_close(float("inf"), 1000)
+    return sorted(due, key=lambda click: click.click_id)
+
+
+def _version(client: redis.Redis, key: bytes) -> Any:
+    return Versions(client, 8).load(key.decode().rpartition(":")[2])
+
+
+def _model(client: redis.Redis, key: bytes) -> Any:
+    _, target, version = key.decode().rsplit(":", 2)
+    return Models(client).load(target, version)
+
+
+def _taken(client: redis.Redis, _: bytes) -> Any:
+    jobs = Jobs(client)
+    jobs.requeue_running()
+    return [job.id for job in iter(lambda: jobs.take(1.0), None)]
+
+
+def _submitted(client: redis.Redis, _: bytes) -> Any:
+    job = Jobs(client).submit("train", {}, 1.0)
+    return job.kind, job.request, job.status
+
+
+def _held_lease(client: redis.Redis, _: bytes) -> None:
+    lease = Lease(client, "worker", "test", 60)
+    lease._token = type("Token", (), {"value": "1:test"})()
+    if not lease.renew():
+        raise StorageError("lost")
+
+
+READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
+    "log:": lambda client, key: {
+        hour: table.to_bytes() for hour, table in _folded(client, key).items()
+    },
+    "bins:": lambda client, key: _tables(client, key, False),
+    "judged:": lambda client, key: _tables(client, key, True),
+    "logs": lambda client, _: list(Folding(client, 3600, 1 << 20).open_logs()),
+    "hours": lambda client, _: BinsStore(client, 3600).hours("click"),
+    "conversion_logs": lambda client, _: ConversionLog(client).pending(),
+    "conversions:": lambda client, key: ConversionLog(client).read(_log(key)),
+    "click:": _click,
+    "open": _due,
+    "waiting": lambda client, _: OpenClicks(client).expire_waiting(1e12),
+    "current": lambda client, _: Versions(client, 8).load(Versions(client, 8).current() or ""),
+    "history": lambda client, _: Versions(client, 8).history(),
+    "held": lambda client, _: Versions(client, 8).held(),
+    "version:": _version,
+    "models:": lambda client, _: Models(client).history("conversion"),
+    "model:": _model,
+    "heartbeat": lambda client, _: Heartbeat(client, 60).read(),
+    "overrides": lambda client, _: Overrides(client).read(),
+    "job:": lambda client, key: Jobs(client).get(key.decode().rpartition(":")[2]),
+    "jobs:queued": _taken,
+    "jobs:running": _taken,
+    "jobs:same": _submitted,
+    "lease:": _held_lease,
+}
+
+
+@pytest.fixture(scope="module")
+def world(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("traffic")
+    with open_redis(redis_server.url) as client:
+        client.flushall()
+        store_traffic(client, redis_server.url, folder)
+        (folder / "kept").write_text("")
+        made = World(client, contents(client))
+        made.held[b"last-good"] = next(folder.rglob("last-good.maps")).read_bytes()
+        handler = logging.Handler(logging.ERROR)
+        handler.emit = lambda record: made.errors.append(record.getMessage())  # type: ignore[method-assign]
+        logging.getLogger().addHandler(handler)
+        yield made
+        logging.getLogger().removeHandler(handler)
+
+
+def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
+    stored = {
+        place.kind for key in world.held if key != b"last-good" for place in _parts(key, b"1")
+    }
+
+    assert stored == READERS.keys() | UNSEEN.keys() - {"damage"}
+
+
+@pytest.mark.parametrize(
+    "flips", [pytest.param(600, id="some"), pytest.param(4000, id="all", marks=pytest.mark.slow)]
+)
+def test_a_flipped_bit_is_noticed_or_changes_nothing(world: World, flips: int) -> None:
+    draw, silent, sound = random.Random(flips), [], {}
+    del world.held[b"last-good"]
+    places = {kind: found for kind, found in world.places().items() if kind in READERS}
+    for number in range(flips):
+        kind = sorted(places)[number % len(places)]
+        place = draw.choice(places[kind])
+        world.mend(place.key)
+        if (kind, place.key) not in sound:
+            sound[kind, place.key] = READERS[kind](world.client, place.key)
+            world.mend(place.key)
+        expected = sound[kind, place.key]
+        world.errors.clear()
+        world.flip(place, draw)
+        try:
+            found = READERS[kind](world.client, place.key)
+        except (StorageError, ValueError):
+            continue
+        if found != expected and not world.noticed():
+            silent.append((place, expected, found))
+    assert silent == []
