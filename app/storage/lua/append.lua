@@ -1,8 +1,8 @@
 -- Stores one request: all of it, or nothing.
 --
--- KEYS: the request's record; per block with ids the set of ids as they were stored before there
---   were hashes; per block of events its log, its shard's set of logs, its shard's sorted set of
---   hours, and if it has ids: the log's ids, those that are moved, those that are packed; per block
+-- KEYS: the request's record; per block with ids those of its log as they were stored before there
+--   were hashes, those that are moved, those that are packed; per block of events its log, its
+--   shard's set of logs, its shard's sorted set of hours, and if it has ids the log's ids; per block
 --   of conversions its log and its shard's set of logs.
 -- ARGV: ttl in seconds; life of the record in seconds, 0 if the request has no idempotency key; its
 --   fingerprint; its click events, packed, or nothing; number of blocks with ids; 1 if their names
@@ -34,10 +34,15 @@ if record_life > 0 then
   end
 end
 
-if not with_names then
-  for from = 2, 1 + blocks_with_ids, AT_ONCE do
-    local to = math.min(from + AT_ONCE - 1, 1 + blocks_with_ids)
-    if redis.call('EXISTS', unpack(KEYS, from, to)) > 0 then
+local last_of_older = 1 + 3 * blocks_with_ids
+local older = 0
+for from = 2, last_of_older, AT_ONCE do
+  local to = math.min(from + AT_ONCE - 1, last_of_older)
+  older = older + redis.call('EXISTS', unpack(KEYS, from, to))
+end
+if older > 0 and not with_names then
+  for key = 2, last_of_older, 3 do
+    if redis.call('EXISTS', KEYS[key]) == 1 then
       return { 3, 0, {} }
     end
   end
@@ -94,7 +99,7 @@ local function store(log, logs, hours, name, block)
   redis.call('ZADD', hours, expiry, name)
 end
 
-local seen, key, argument = 2, 2 + blocks_with_ids, 8
+local older_key, key, argument = 2, last_of_older + 1, 8
 for _ = 1, tonumber(ARGV[7]) do
   local log, logs, hours = unpack(KEYS, key, key + 2)
   local name, block, numbers, ids = unpack(ARGV, argument, argument + 3)
@@ -103,8 +108,8 @@ for _ = 1, tonumber(ARGV[7]) do
     local given, left_out, known = cmsgpack.unpack(ids), {}, 0
     if #given > 0 then
       local life, names = unpack(ARGV, argument, argument + 1)
-      known = file_ids(key, KEYS[seen], given, names, life, left_out)
-      seen, key, argument = seen + 1, key + 3, argument + 2
+      known = file_ids(KEYS[key], older > 0 and older_key, given, names, life, left_out)
+      older_key, key, argument = older_key + 3, key + 1, argument + 2
     end
     local uncounted = leave_events_out(numbers, #given + 1, left_out)
     block = marked(block, #given + #numbers / 4, left_out, known + uncounted)
