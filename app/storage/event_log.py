@@ -9,7 +9,8 @@ from asyncio import sleep, to_thread
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import redis.asyncio
@@ -163,16 +164,16 @@ class EventLog:
         self, batch: EventBatch, names: list[str], arguments: _Arguments, with_names: bool
     ) -> None:
         entries, now = list(batch.entries()), self._clock()
-        with_ids = [entry.log.seen for entry in entries if entry.ids]
-        names += with_ids
-        arguments += (len(with_ids), int(with_names), len(entries))
-        for log, ids, block, clicks in entries:
-            log_names, member, checksum = _names_of(log)
-            names += log_names
-            arguments += (member, encode_block(block, checksum))
+        held = [_keys_of(entry.log) for entry in entries]
+        older = [of.older for of, entry in zip(held, entries, strict=True) if entry.ids]
+        names += chain.from_iterable(older)
+        arguments += (len(older), int(with_names), len(entries))
+        for of, (log, ids, block, clicks) in zip(held, entries, strict=True):
+            names += of.names
+            arguments += (of.member, encode_block(block, of.checksum))
             arguments += (_packed(clicks), hash_ids(ids)) if ids or clicks else (b"", b"")
             if ids:
-                names += _id_keys_of(log)
+                names.append(of.ids)
                 life = self._id_life.seconds(log, now)
                 arguments += (life, pack_ids(ids) if with_names else b"")
 
@@ -182,15 +183,21 @@ class EventLog:
         return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
 
 
-@lru_cache(_KNOWN_LOGS)
-def _names_of(log: TargetHour) -> tuple[tuple[str, ...], str, int]:
-    """Its keys, its name in the sets and its checksum."""
-    return (log.log, keys.logs(log.shard), keys.hours(log.shard)), log.member, log.checksum
+class _LogKeys(NamedTuple):
+    """Name of a log, the checksum that its blocks begin with, and the keys that they need."""
+
+    member: str
+    checksum: int
+    names: tuple[str, ...]
+    ids: str
+    older: tuple[str, ...]
 
 
 @lru_cache(_KNOWN_LOGS)
-def _id_keys_of(log: TargetHour) -> tuple[str, ...]:
-    return log.ids, log.moved_ids, log.packed_ids
+def _keys_of(log: TargetHour) -> _LogKeys:
+    names = (log.log, keys.logs(log.shard), keys.hours(log.shard))
+    older = (log.seen, log.moved_ids, log.packed_ids)
+    return _LogKeys(log.member, log.checksum, names, log.ids, older)
 
 
 def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:

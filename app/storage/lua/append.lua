@@ -1,8 +1,8 @@
 -- Stores one request: all of it, or nothing.
 --
--- KEYS: the request's record; per block with ids the set of ids as they were stored before there
---   were hashes; per block of events its log, its shard's set of logs, its shard's sorted set of
---   hours, and if it has ids: the log's ids, those that are moved, those that are packed; per block
+-- KEYS: the request's record; per block with ids those of its log as they were stored before there
+--   were hashes, those that are moved, those that are packed; per block of events its log, its
+--   shard's set of logs, its shard's sorted set of hours, and if it has ids the log's ids; per block
 --   of conversions its log and its shard's set of logs.
 -- ARGV: ttl in seconds; life of the record in seconds, 0 if the request has no idempotency key; its
 --   fingerprint; its click events, packed, or nothing; number of blocks with ids; 1 if their names
@@ -22,25 +22,25 @@ local AT_ONCE = 1000 -- unpack() overflows Lua's stack at about 8000
 local NO_IDS = 5 -- bytes of a MessagePack array of nothing
 
 local ttl, record_life, fingerprint = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local blocks_with_ids, with_names = tonumber(ARGV[5]), ARGV[6] == '1'
+local last_of_older, with_names = 1 + 3 * tonumber(ARGV[5]), ARGV[6] == '1'
 
 -- include click_events
 
 -- A wrong type under a key is an error before anything is written: nothing is half stored by it.
 local function meet_wrong_types()
-  for key = 2, 1 + blocks_with_ids do
-    redis.call('SCARD', KEYS[key])
+  for older = 2, last_of_older, 3 do
+    redis.call('SCARD', KEYS[older])
+    redis.call('SCARD', KEYS[older + 1])
+    redis.call('HLEN', KEYS[older + 2])
   end
-  local key, argument = 2 + blocks_with_ids, 8
+  local key, argument = last_of_older + 1, 8
   for _ = 1, tonumber(ARGV[7]) do
     redis.call('LLEN', KEYS[key])
     redis.call('SCARD', KEYS[key + 1])
     redis.call('ZCARD', KEYS[key + 2])
     if #ARGV[argument + 3] > NO_IDS then
       redis.call('SCARD', KEYS[key + 3])
-      redis.call('SCARD', KEYS[key + 4])
-      redis.call('HLEN', KEYS[key + 5])
-      key, argument = key + 3, argument + 2
+      key, argument = key + 1, argument + 2
     end
     key, argument = key + 3, argument + 4
   end
@@ -66,10 +66,14 @@ if record_life > 0 then
   end
 end
 
-if not with_names then
-  for from = 2, 1 + blocks_with_ids, AT_ONCE do
-    local to = math.min(from + AT_ONCE - 1, 1 + blocks_with_ids)
-    if redis.call('EXISTS', unpack(KEYS, from, to)) > 0 then
+local older = 0
+for from = 2, last_of_older, AT_ONCE do
+  local to = math.min(from + AT_ONCE - 1, last_of_older)
+  older = older + redis.call('EXISTS', unpack(KEYS, from, to))
+end
+if older > 0 and not with_names then
+  for key = 2, last_of_older, 3 do
+    if redis.call('EXISTS', KEYS[key]) == 1 then
       return { 3, 0, {} }
     end
   end
@@ -127,7 +131,7 @@ local function store(log, logs, hours, name, block)
   redis.call('ZADD', hours, expiry, name)
 end
 
-local seen, key, argument = 2, 2 + blocks_with_ids, 8
+local older_key, key, argument = 2, last_of_older + 1, 8
 for _ = 1, tonumber(ARGV[7]) do
   local log, logs, hours = unpack(KEYS, key, key + 2)
   local name, block, numbers, ids = unpack(ARGV, argument, argument + 3)
@@ -136,8 +140,8 @@ for _ = 1, tonumber(ARGV[7]) do
     local given, left_out, known = cmsgpack.unpack(ids), {}, 0
     if #given > 0 then
       local life, names = unpack(ARGV, argument, argument + 1)
-      known = file_ids(key, KEYS[seen], given, names, life, left_out)
-      seen, key, argument = seen + 1, key + 3, argument + 2
+      known = file_ids(KEYS[key], older > 0 and older_key, given, names, life, left_out)
+      older_key, key, argument = older_key + 3, key + 1, argument + 2
     end
     local uncounted = leave_events_out(numbers, #given + 1, left_out)
     block = marked(block, #given + #numbers / 4, left_out, known + uncounted)

@@ -51,17 +51,25 @@ local function find_in_blocks(packed, ids, known)
   return found
 end
 
--- Files ids that are not known; their set is the key of number `first`, behind it come the moved
--- ones and the packed ones. Notes in `known` the places of the others; returns their number.
-local function file_ids(first, seen, ids, names, life, known)
-  local set, moved, packed = unpack(KEYS, first, first + 2)
-  local duplicates = find_in_set(set, ids, known)
-  local is_packed = redis.call('EXISTS', moved, packed) > 0
-  if is_packed then
-    duplicates = duplicates + find_in_set(moved, ids, known) + find_in_blocks(packed, ids, known)
+-- The same of those that were set apart: by their names, moved or packed, the keys of number
+-- `first` and the next two. Returns the number, and the keys that live on where some are in them.
+local function find_older(first, ids, names, known)
+  local seen, moved, packed = unpack(KEYS, first, first + 2)
+  local found = names ~= '' and find_in_set(seen, cmsgpack.unpack(names), known) or 0
+  if redis.call('EXISTS', moved, packed) == 0 then
+    return found
   end
-  if names ~= '' then
-    duplicates = duplicates + find_in_set(seen, cmsgpack.unpack(names), known)
+  found = found + find_in_set(moved, ids, known) + find_in_blocks(packed, ids, known)
+  return found, { moved, packed }
+end
+
+-- Files ids that are not known in their set, nor among the older ones if there are any. Notes in
+-- `known` the places of the others; returns their number.
+local function file_ids(set, first_older, ids, names, life, known)
+  local duplicates, older, living = find_in_set(set, ids, known), 0, nil
+  if first_older then
+    older, living = find_older(first_older, ids, names, known)
+    duplicates = duplicates + older
   end
   local new = ids
   if duplicates > 0 then
@@ -74,9 +82,8 @@ local function file_ids(first, seen, ids, names, life, known)
     redis.call('SADD', set, unpack(new, from, math.min(from + AT_ONCE - 1, #new)))
   end
   redis.call('EXPIRE', set, life)
-  if is_packed then
-    redis.call('EXPIRE', moved, life)
-    redis.call('EXPIRE', packed, life)
+  for _, key in ipairs(living or {}) do
+    redis.call('EXPIRE', key, life)
   end
   return duplicates
 end
