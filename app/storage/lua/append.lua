@@ -20,6 +20,8 @@ local ttl, with_key, fingerprint = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- include click_events
 
+local given = ARGV[4] ~= '' and cmsgpack.unpack(ARGV[4])
+
 -- A wrong type under a key is an error before anything is written: nothing is half stored by it.
 local function meet_wrong_types(conversions)
   for key = 2, conversions - 1, 4 do
@@ -32,8 +34,8 @@ local function meet_wrong_types(conversions)
     redis.call('LLEN', KEYS[key])
     redis.call('SCARD', KEYS[key + 1])
   end
-  if ARGV[4] ~= '' then
-    meet_wrong_types_of_clicks(cmsgpack.unpack(ARGV[4]))
+  if given then
+    meet_wrong_types_of_clicks(given)
   end
 end
 
@@ -73,8 +75,8 @@ end
 
 local now = tonumber(redis.call('TIME')[1])
 local statuses, refused, duplicates = {}, {}, 0
-if ARGV[4] ~= '' then
-  statuses, refused, duplicates = click_events(now, ttl, ARGV[4])
+if given then
+  statuses, refused, duplicates = click_events(now, ttl, given)
   if with_key == '1' and #refused > 0 then
     redis.call('SET', KEYS[1], fingerprint .. '\n' .. cmsgpack.pack(refused), 'EX', ttl)
   end
