@@ -38,6 +38,7 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import sha1
+from itertools import chain
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -83,7 +84,7 @@ def click_fields(click: OpenClick, at: str) -> list[str]:
 
 
 def _sum(click_id: str, fields: Mapping[str, str]) -> str:
-    text = "\0".join(f"{name}\0{fields[name]}" for name in sorted(fields))
+    text = "\0".join(chain.from_iterable(sorted(fields.items())))
     return f"{crc32(text.encode(), crc32(click_id.encode())):08x}"
 
 

@@ -219,9 +219,7 @@ def world(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory)
     with open_redis(redis_server.url) as client:
         client.flushall()
         store_traffic(client, redis_server.url, folder)
-        (folder / "kept").write_text("")
         made = World(client, contents(client))
-        made.held[b"last-good"] = next(folder.rglob("last-good.maps")).read_bytes()
         handler = logging.Handler(logging.ERROR)
         handler.emit = lambda record: made.errors.append(record.getMessage())  # type: ignore[method-assign]
         logging.getLogger().addHandler(handler)
@@ -230,9 +228,7 @@ def world(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
-    stored = {
-        place.kind for key in world.held if key != b"last-good" for place in _parts(key, b"1")
-    }
+    stored = {place.kind for key in world.held for place in _parts(key, b"1")}
 
     assert stored == READERS.keys() | UNSEEN.keys() - {"damage"}
 
@@ -242,7 +238,6 @@ def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
 )
 def test_a_flipped_bit_is_noticed_or_changes_nothing(world: World, flips: int) -> None:
     draw, silent, sound = random.Random(flips), [], {}
-    del world.held[b"last-good"]
     places = {kind: found for kind, found in world.places().items() if kind in READERS}
     for number in range(flips):
         kind = sorted(places)[number % len(places)]

@@ -86,7 +86,10 @@ class Damage:
         pipeline.lpush(keys.damaged(shard), data)
         pipeline.ltrim(keys.damaged(shard), 0, _MOST - 1)
         pipeline.expire(keys.damaged(shard), DAMAGED_SECONDS)
-        pipeline.execute()
+        try:
+            pipeline.execute()
+        except ResponseError as error:
+            _log.error("a full store has no room to keep %r: %s", data[:80], error)
         self.count(kind)
 
     @reaching_the_store()
@@ -130,6 +133,7 @@ class Damage:
             self.found.append(about)
         try:
             self.client.hincrby(keys.DAMAGE, kind, number)
-        except ResponseError:
-            self.client.hset(keys.DAMAGE, kind, number)
-        self.client.hset(keys.DAMAGE, _AT, self.client.time()[0])
+            self.client.hset(keys.DAMAGE, _AT, self.client.time()[0])
+        except ResponseError as error:
+            # The store is full, or the count is junk: what was found is in the log all the same.
+            _log.error("not counted: %s", error)

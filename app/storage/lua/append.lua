@@ -26,6 +26,8 @@ local last_of_older, with_names = 1 + 3 * tonumber(ARGV[5]), ARGV[6] == '1'
 
 -- include click_events
 
+local given = ARGV[4] ~= '' and cmsgpack.unpack(ARGV[4])
+
 -- A wrong type under a key is an error before anything is written: nothing is half stored by it.
 local function meet_wrong_types()
   for older = 2, last_of_older, 3 do
@@ -48,8 +50,8 @@ local function meet_wrong_types()
     redis.call('LLEN', KEYS[of_conversions])
     redis.call('SCARD', KEYS[of_conversions + 1])
   end
-  if ARGV[4] ~= '' then
-    meet_wrong_types_of_clicks(cmsgpack.unpack(ARGV[4]))
+  if given then
+    meet_wrong_types_of_clicks(given)
   end
 end
 
@@ -87,8 +89,8 @@ end
 
 local now = tonumber(redis.call('TIME')[1])
 local statuses, refused, duplicates = {}, {}, 0
-if ARGV[4] ~= '' then
-  statuses, refused, duplicates = click_events(now, ttl, ARGV[4])
+if given then
+  statuses, refused, duplicates = click_events(now, ttl, given)
   if record_life > 0 and #refused > 0 then
     redis.call('SET', KEYS[1], fingerprint .. '\n' .. cmsgpack.pack(refused), 'EX', record_life)
   end

@@ -11,15 +11,18 @@ local FULL, MANY_BEHAVIOURS, AFTERWARDS, IMMEDIATE = 7, 8, 9, 10
 -- include click_names
 
 local function meet_wrong_types_of_clicks(given)
-  local rules = given.rules
+  local rules, met = given.rules, {}
   redis.call('HLEN', rules.features)
   redis.call('HLEN', rules.counters)
   for _, events in ipairs({ given.clicks, given.behaviours, given.conversions }) do
     for _, event in ipairs(events) do
       local shard, id = event[2], event[3]
       redis.call('HLEN', string.format(rules.click, shard) .. id)
-      redis.call('ZCARD', string.format(rules.open, shard))
-      redis.call('ZCARD', string.format(rules.waiting, shard))
+      if not met[shard] then
+        redis.call('ZCARD', string.format(rules.open, shard))
+        redis.call('ZCARD', string.format(rules.waiting, shard))
+        met[shard] = true
+      end
     end
   end
   for _, event in ipairs(given.clicks) do
@@ -30,8 +33,7 @@ local function meet_wrong_types_of_clicks(given)
   end
 end
 
-local function click_events(now, ttl, packed)
-  local given = cmsgpack.unpack(packed)
+local function click_events(now, ttl, given)
   local rules = given.rules
   local kinds, names, waiting_for = {}, nil, nil -- asked for when needed, then kept up to date
   local touched = {}
