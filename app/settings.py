@@ -145,7 +145,7 @@ class Settings(BaseSettings):
         16_000, ge=1, description="Most open connections of one API process."
     )
     shed_requests: int = Field(
-        256,
+        128,
         ge=1,
         description="Requests that may be worked on at one time in one API process; more events and"
         " reads are refused with 503, calibrations from twice as many on.",
@@ -154,8 +154,8 @@ class Settings(BaseSettings):
         0.05,
         gt=0,
         le=60,
-        description="Work that may stand before a request in one API process: behind more, events"
-        " and reads are refused with 503, calibrations behind twice as much.",
+        description="How long requests may have waited for one API process, at its own work: after"
+        " more, events and reads are refused with 503, calibrations after twice as long.",
     )
     drain_seconds: float = Field(
         0.0,

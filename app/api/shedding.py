@@ -17,6 +17,7 @@ from app.api.problems import Problem
 from app.settings import Settings
 
 _TICK: Final = 0.02
+_MOST_TIMES_ITS_WORK: Final = 4.0
 NEVER_SHED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 PATIENCE: Final = 2
 """By how much more calibrations bear than all other requests."""
@@ -31,8 +32,8 @@ OVERLOADED: Final = Problem(
 class LoadShedder:
     """Of one process; to be called on the thread of its event loop only.
 
-    The loop is late by the processor time that it spent since it last came round: a process that
-    is held up by others on the machine has no queue of its own making.
+    The loop is late by the time since it should have come round, but for what others on the machine
+    took of it: a process that was held up for a moment has no queue of its own making.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -40,7 +41,7 @@ class LoadShedder:
         self._most_lag = settings.shed_lag_seconds
         self._metrics = metrics
         self._in_flight = 0
-        self._used = 0.0
+        self._used = self._due = 0.0
         self._timer: TimerHandle | None = None
         # Before this moment the loop cannot be late: one comparison is all that most requests pay.
         self._late_at = float("inf")
@@ -48,7 +49,8 @@ class LoadShedder:
     def start(self, loop: AbstractEventLoop) -> None:
         """Watch the loop."""
         self._used = thread_time()
-        self._late_at = perf_counter() + _TICK + self._most_lag
+        self._due = perf_counter() + _TICK
+        self._late_at = self._due + self._most_lag
         self._timer = loop.call_later(_TICK, self.start, loop)
 
     def stop(self) -> None:
@@ -71,11 +73,11 @@ class LoadShedder:
         `now` is `perf_counter()`, `patience` by how much more than others the request bears.
         """
         crowded = self._in_flight >= self._most_requests * patience
-        if not crowded and (now < self._late_at or self.lag() < self._most_lag * patience):
+        if not crowded and (now < self._late_at or self.lag(now) < self._most_lag * patience):
             return False
         self._metrics.count_shed(route)
         return True
 
-    def lag(self) -> float:
-        """Seconds of work since the loop last came round."""
-        return thread_time() - self._used
+    def lag(self, now: float) -> float:
+        """Seconds that the loop is late, at most four times those that it worked."""
+        return min(now - self._due, _MOST_TIMES_ITS_WORK * (thread_time() - self._used))
