@@ -148,14 +148,14 @@ class Settings(BaseSettings):
         128,
         ge=1,
         description="Requests that may be worked on at one time in one API process; more events and"
-        " reads are refused with 503, calibrations from twice as many on.",
+        " reads are refused with 503, large calibrations from four times as many on.",
     )
     shed_lag_seconds: float = Field(
-        0.05,
+        0.025,
         gt=0,
         le=60,
         description="How long requests may have waited for one API process, at its own work: after"
-        " more, events and reads are refused with 503, calibrations after twice as long.",
+        " more, events and reads are refused with 503, calibrations after four times as long.",
     )
     drain_seconds: float = Field(
         0.0,
