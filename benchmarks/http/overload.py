@@ -4,8 +4,9 @@ The peak is what 16 connections get that send one request after the other. The o
 600 connections: requests at random times, three times as many as at the peak, whether or not
 answers are back; one that finds no free connection is not sent. Four of five are calibrations of
 50 scores, the others 50 impressions, or all are calibrations. Goodput counts what was answered with
-200, each kind by what it costs: 100 % is all that the server does at its peak. Latency is that of
-answers with 200, from the moment of sending.
+200, each kind by what it costs: 100 % is all that the server does at its peak; by CPU, what it does
+in a second of its processor time, which says the same on a machine with other work. Latency is that
+of answers with 200, from the moment of sending.
 
     python -m benchmarks overload [--json]
 """
@@ -25,7 +26,7 @@ import orjson
 from benchmarks.core.traffic import campaign_names, random_maps
 from benchmarks.figures import Cell, Table
 from benchmarks.http.load import HOST, TIMEOUT_SECONDS, post
-from benchmarks.http.servers import MAPS_SEED, started
+from benchmarks.http.servers import MAPS_SEED, Server, started
 from benchmarks.machine import on_core
 from benchmarks.parts import Part
 from benchmarks.store import private_store
@@ -148,25 +149,32 @@ def measure(sizes: Sizes | None = None) -> Table:
         store = opened.enter_context(private_store())
         store.publish(Atlas.build(random_maps(CAMPAIGNS, MAPS_SEED)))
         server = opened.enter_context(started("sirocco", store.url))
-        _run(server.port, 16, 0.5, 0.0, 1.0)
-        return {name: _row(server.port, share, sizes) for name, share in sizes.shares.items()}
+        _run(server, 16, 0.5, 0.0, 1.0)
+        return {name: _row(server, share, sizes) for name, share in sizes.shares.items()}
 
 
-def _row(port: int, share: float, sizes: Sizes) -> dict[str, Cell]:
+def _row(server: Server, share: float, sizes: Sizes) -> dict[str, Cell]:
     costs = {
-        path: 1 / sum(_rates(_run(port, 16, float(path == EVENTS), 0.0, 1.0)).values())
+        path: 1 / sum(_rates(_run(server, 16, float(path == EVENTS), 0.0, 1.0)).values())
         for path in (CALIBRATE, EVENTS)
     }
-    peak = _rates(_run(port, 16, share, 0.0, sizes.seconds))
+    before = server.cpu_seconds
+    peak_run = _run(server, 16, share, 0.0, sizes.seconds)
+    peak, begun = _rates(peak_run), server.cpu_seconds
     rate = sizes.times * sum(peak.values())
-    callers, seconds = _run(port, sizes.connections, share, rate, sizes.seconds)
-    kept = _rates((callers, seconds))
+    callers, seconds = _run(server, sizes.connections, share, rate, sizes.seconds)
+    kept, ended = _rates((callers, seconds)), server.cpu_seconds
+    cpu_of_peak = (begun - before) / peak_run[1]
+    cpu_of_kept = (ended - begun) / seconds
     shed = sum(number for (_, status), number in callers.answered.items() if status == 503)
     return {
         "peak, requests/s": sum(peak.values()),
         "answered, requests/s": sum(kept.values()),
         "calibrations of the peak, %": 100 * kept[CALIBRATE] / peak[CALIBRATE],
         "goodput, %": 100 * _work(kept, costs) / _work(peak, costs),
+        "goodput by CPU, %": 100
+        * (_work(kept, costs) / cpu_of_kept)
+        / (_work(peak, costs) / cpu_of_peak),
         "refused, requests/s": shed / seconds,
         "p99 of calibrations, ms": _p99(callers.latencies[CALIBRATE]),
         "p99 of events, ms": _p99(callers.latencies[EVENTS]),
@@ -179,9 +187,9 @@ def _p99(latencies: Sequence[float]) -> Cell:
 
 
 def _run(
-    port: int, connections: int, share: float, rate: float, seconds: float
+    server: Server, connections: int, share: float, rate: float, seconds: float
 ) -> tuple[Callers, float]:
-    callers = Callers(port, connections, share)
+    callers = Callers(server.port, connections, share)
     took = callers.run(rate, seconds)
     callers.close()
     return callers, took
