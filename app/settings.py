@@ -162,17 +162,17 @@ class Settings(BaseSettings):
         16_000, ge=1, description="Most open connections of one API process."
     )
     shed_requests: int = Field(
-        256,
+        128,
         ge=1,
         description="Requests that may be worked on at one time in one API process; more events and"
-        " reads are refused with 503, calibrations from twice as many on.",
+        " reads are refused with 503, large calibrations from four times as many on.",
     )
     shed_lag_seconds: float = Field(
-        0.05,
+        0.025,
         gt=0,
         le=60,
-        description="Work that may stand before a request in one API process: behind more, events"
-        " and reads are refused with 503, calibrations behind twice as much.",
+        description="How long requests may have waited for one API process, at its own work: after"
+        " more, events and reads are refused with 503, calibrations after four times as long.",
     )
     drain_seconds: float = Field(
         0.0,

@@ -2,7 +2,7 @@
 
 A process is overloaded when too many requests wait in it, or when its event loop is behind: then
 requests are ready faster than they can be answered, and each waits for all before it. Events and
-reads are refused first, calibrations at twice as much, health and metrics never.
+reads are refused first, calibrations at four times as much, health and metrics never.
 """
 
 from asyncio import AbstractEventLoop, TimerHandle
@@ -17,8 +17,9 @@ from app.api.problems import Problem
 from app.settings import Settings
 
 _TICK: Final = 0.02
+_MOST_TIMES_ITS_WORK: Final = 4.0
 NEVER_SHED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-PATIENCE: Final = 2
+PATIENCE: Final = 4
 """By how much more calibrations bear than all other requests."""
 OVERLOADED: Final = Problem(
     HTTPStatus.SERVICE_UNAVAILABLE,
@@ -31,8 +32,8 @@ OVERLOADED: Final = Problem(
 class LoadShedder:
     """Of one process; to be called on the thread of its event loop only.
 
-    The loop is late by the processor time that it spent since it last came round: a process that
-    is held up by others on the machine has no queue of its own making.
+    The loop is late by the time since it should have come round, but for what others on the machine
+    took of it: a process that was held up for a moment has no queue of its own making.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -40,15 +41,18 @@ class LoadShedder:
         self._most_lag = settings.shed_lag_seconds
         self._metrics = metrics
         self._in_flight = 0
-        self._used = 0.0
+        self._used = self._due = self._before = 0.0
         self._timer: TimerHandle | None = None
         # Before this moment the loop cannot be late: one comparison is all that most requests pay.
         self._late_at = float("inf")
 
     def start(self, loop: AbstractEventLoop) -> None:
         """Watch the loop."""
-        self._used = thread_time()
-        self._late_at = perf_counter() + _TICK + self._most_lag
+        now = perf_counter()
+        # What takes several rounds of the loop is late by all of them: the last one counts, too.
+        self._before = self.lag(now) if self._timer is not None else 0.0
+        self._used, self._due = thread_time(), now + _TICK
+        self._late_at = self._due + self._most_lag
         self._timer = loop.call_later(_TICK, self.start, loop)
 
     def stop(self) -> None:
@@ -70,12 +74,16 @@ class LoadShedder:
 
         `now` is `perf_counter()`, `patience` by how much more than others the request bears.
         """
-        crowded = self._in_flight >= self._most_requests * patience
-        if not crowded and (now < self._late_at or self.lag() < self._most_lag * patience):
+        bound = self._most_lag * patience
+        if (
+            self._in_flight < self._most_requests * patience
+            and (now < self._late_at or self.lag(now) < bound)
+            and (patience > 1 or self._before < bound)
+        ):
             return False
         self._metrics.count_shed(route)
         return True
 
-    def lag(self) -> float:
-        """Seconds of work since the loop last came round."""
-        return thread_time() - self._used
+    def lag(self, now: float) -> float:
+        """Seconds that the loop is late, at most four times those that it worked."""
+        return min(now - self._due, _MOST_TIMES_ITS_WORK * (thread_time() - self._used))

@@ -81,8 +81,9 @@ class _Piece:
     """Events, or JSON texts or plain objects of which some are no events."""
 
     items: Sequence[Any]
+    array: bytes | None = None
+    """The whole array, if they are items of one; None for lines."""
     are_events: bool = False
-    in_lines: bool = False
 
 
 def _lines(body: bytes) -> Iterator[_Piece]:
@@ -97,7 +98,7 @@ def _lines(body: bytes) -> Iterator[_Piece]:
         if events is not None:
             yield _Piece(events, are_events=True)
         else:
-            yield _Piece([line for line in text.splitlines() if line.strip()], in_lines=True)
+            yield _Piece([line for line in text.splitlines() if line.strip()])
 
 
 def _arrays(body: bytes) -> Iterator[_Piece]:
@@ -135,19 +136,23 @@ def _cut(body: bytes, start: int) -> int:
 
 def _array(text: bytes) -> _Piece:
     """Raises MalformedJson if the text is no array."""
-    if len(text) > _LONGEST_PIECE:
-        raise MalformedJson(_TOO_LONG)
     try:
-        return _Piece(_EVENTS.decode(text), are_events=True)
+        if len(text) <= _LONGEST_PIECE:
+            return _Piece(_EVENTS.decode(text), are_events=True)
     except _BROKEN:
         pass
     try:
-        return _Piece(_ITEMS.decode(text))
+        items = _ITEMS.decode(text[:_LONGEST_PIECE])
+        if len(text) <= _LONGEST_PIECE:
+            return _Piece(items, text)
+    except RecursionError:
+        raise MalformedJson("the JSON is nested too deeply") from None
     except _BROKEN:
-        if len(text) > 2 * PIECE_BYTES:
-            raise MalformedJson(_TOO_LONG) from None
+        pass
+    if len(text) > 2 * PIECE_BYTES:
+        raise MalformedJson(_TOO_LONG)
     # For the words of the error, and for NaN, which makes only its own event a broken one.
-    return _Piece(loads(text))
+    return _Piece(loads(text), text)
 
 
 def _sorted_out(piece: _Piece, first: int, rejections: Rejections) -> Iterator[Parsed]:
@@ -156,7 +161,7 @@ def _sorted_out(piece: _Piece, first: int, rejections: Rejections) -> Iterator[P
     events: list[Event] = []
     until = perf_counter() + SLICE_SECONDS
     for index, item in enumerate(piece.items, start=first):
-        event = _event(item, index, rejections, in_lines=piece.in_lines)
+        event = _event(item, index, rejections, piece.array)
         if event is not None:
             indices.append(index)
             events.append(event)
@@ -166,8 +171,11 @@ def _sorted_out(piece: _Piece, first: int, rejections: Rejections) -> Iterator[P
     yield Parsed(indices, events)
 
 
-def _event(item: Any, index: int, rejections: Rejections, *, in_lines: bool) -> Event | None:
-    """The event of a JSON text or a plain object; None if it is none, which is counted."""
+def _event(item: Any, index: int, rejections: Rejections, array: bytes | None) -> Event | None:
+    """The event of a JSON text or a plain object; None if it is none, which is counted.
+
+    Raises MalformedJson if the text is no JSON and one of an array.
+    """
     raw: Any = None
     try:
         if isinstance(item, bytes | msgspec.Raw):
@@ -182,7 +190,9 @@ def _event(item: Any, index: int, rejections: Rejections, *, in_lines: bool) -> 
             raw = item
         return _converted(raw, explained=rejections.wants(index))
     except MalformedJson as error:
-        if not in_lines:
+        if array is not None:
+            # Read from its beginning, for the place.
+            loads(array)
             raise
         rejections.add(EventRejection(index, str(error)))
     except ValidationError as error:

@@ -4,8 +4,9 @@ The peak is what 16 connections get that send one request after the other. The o
 600 connections: requests at random times, three times as many as at the peak, whether or not
 answers are back; one that finds no free connection is not sent. Four of five are calibrations of
 50 scores, the others 50 impressions, or all are calibrations. Goodput counts what was answered with
-200, each kind by what it costs: 100 % is all that the server does at its peak. Latency is that of
-answers with 200, from the moment of sending.
+200, each kind by what it costs: 100 % is all that the server does at its peak; by CPU, what it does
+in a second of its processor time, which says the same on a machine with other work. Latency is that
+of answers with 200, from the moment of sending.
 
     python -m benchmarks overload [--json]
 """
@@ -25,7 +26,7 @@ import orjson
 from benchmarks.core.traffic import campaign_names, random_maps
 from benchmarks.figures import Cell, Table
 from benchmarks.http.load import HOST, TIMEOUT_SECONDS, post
-from benchmarks.http.servers import MAPS_SEED, started
+from benchmarks.http.servers import MAPS_SEED, Server, started
 from benchmarks.machine import on_core
 from benchmarks.parts import Part
 from benchmarks.store import private_store
@@ -56,7 +57,7 @@ class Callers:
 
     def __init__(self, port: int, count: int, share: float) -> None:
         self.answered: Counter[tuple[str, int]] = Counter()
-        self.latencies: list[float] = []
+        self.latencies: dict[str, list[float]] = {CALIBRATE: [], EVENTS: []}
         self._rng = np.random.default_rng(SEED)
         self._share = share
         self._poll = select.epoll()
@@ -94,7 +95,7 @@ class Callers:
         messages = self._messages[path]
         one = self._idle.popleft()
         self._sent[one.fileno()] = path, monotonic()
-        one.sendall(messages[len(self.latencies) % len(messages)])
+        one.sendall(messages[self.answered.total() % len(messages)])
 
     def _receive(self, timeout: float) -> None:
         for number, _ in self._poll.poll(timeout):
@@ -106,7 +107,7 @@ class Callers:
             status = int(data[9:12])
             self.answered[path, status] += 1
             if status == 200:
-                self.latencies.append(monotonic() - begun)
+                self.latencies[path].append(monotonic() - begun)
             self._idle.append(self._sockets[number])
 
 
@@ -148,35 +149,47 @@ def measure(sizes: Sizes | None = None) -> Table:
         store = opened.enter_context(private_store())
         store.publish(Atlas.build(random_maps(CAMPAIGNS, MAPS_SEED)))
         server = opened.enter_context(started("sirocco", store.url))
-        _run(server.port, 16, 0.5, 0.0, 1.0)
-        return {name: _row(server.port, share, sizes) for name, share in sizes.shares.items()}
+        _run(server, 16, 0.5, 0.0, 1.0)
+        return {name: _row(server, share, sizes) for name, share in sizes.shares.items()}
 
 
-def _row(port: int, share: float, sizes: Sizes) -> dict[str, Cell]:
+def _row(server: Server, share: float, sizes: Sizes) -> dict[str, Cell]:
     costs = {
-        path: 1 / sum(_rates(_run(port, 16, float(path == EVENTS), 0.0, 1.0)).values())
+        path: 1 / sum(_rates(_run(server, 16, float(path == EVENTS), 0.0, 1.0)).values())
         for path in (CALIBRATE, EVENTS)
     }
-    peak = _rates(_run(port, 16, share, 0.0, sizes.seconds))
+    before = server.cpu_seconds
+    peak_run = _run(server, 16, share, 0.0, sizes.seconds)
+    peak, begun = _rates(peak_run), server.cpu_seconds
     rate = sizes.times * sum(peak.values())
-    callers, seconds = _run(port, sizes.connections, share, rate, sizes.seconds)
-    kept = _rates((callers, seconds))
+    callers, seconds = _run(server, sizes.connections, share, rate, sizes.seconds)
+    kept, ended = _rates((callers, seconds)), server.cpu_seconds
+    cpu_of_peak = (begun - before) / peak_run[1]
+    cpu_of_kept = (ended - begun) / seconds
     shed = sum(number for (_, status), number in callers.answered.items() if status == 503)
     return {
         "peak, requests/s": sum(peak.values()),
         "answered, requests/s": sum(kept.values()),
         "calibrations of the peak, %": 100 * kept[CALIBRATE] / peak[CALIBRATE],
         "goodput, %": 100 * _work(kept, costs) / _work(peak, costs),
+        "goodput by CPU, %": 100
+        * (_work(kept, costs) / cpu_of_kept)
+        / (_work(peak, costs) / cpu_of_peak),
         "refused, requests/s": shed / seconds,
-        "p50, ms": 1e3 * float(np.percentile(callers.latencies, 50)),
-        "p99, ms": 1e3 * float(np.percentile(callers.latencies, 99)),
+        "p99 of calibrations, ms": _p99(callers.latencies[CALIBRATE]),
+        "p99 of events, ms": _p99(callers.latencies[EVENTS]),
+        "p99, ms": _p99([one for some in callers.latencies.values() for one in some]),
     }
 
 
+def _p99(latencies: Sequence[float]) -> Cell:
+    return 1e3 * float(np.percentile(latencies, 99)) if latencies else "none"
+
+
 def _run(
-    port: int, connections: int, share: float, rate: float, seconds: float
+    server: Server, connections: int, share: float, rate: float, seconds: float
 ) -> tuple[Callers, float]:
-    callers = Callers(port, connections, share)
+    callers = Callers(server.port, connections, share)
     took = callers.run(rate, seconds)
     callers.close()
     return callers, took
