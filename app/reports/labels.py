@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from app.results.formatting import cells
+from app.results.formatting import cells, shown
 
 # In the widest of the usual fonts.
 _CELL: Final = 0.62
@@ -23,10 +23,8 @@ def width(text: str, size: float) -> float:
 
 def number(value: float, digits: int = 4) -> str:
     """A number with so many digits that count; an undefined one is -."""
-    if math.isnan(value):
-        return UNDEFINED
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
+    if not math.isfinite(value):
+        return shown(value, "")
     if value == 0 or _PLAIN[0] <= abs(value) < _PLAIN[1]:
         return _without_exponent(value, digits)
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
@@ -49,7 +47,7 @@ def alike(values: Sequence[float], digits: int = 12) -> list[str]:
     if not all(value == 0 or _PLAIN[0] <= abs(value) < _PLAIN[1] for value in known):
         return [number(value, digits) for value in values]
     most = max((_decimals(number(value, digits)) for value in known), default=0)
-    return [fixed(value, f",.{most}f") for value in values]
+    return [shown(value, f",.{most}f") for value in values]
 
 
 def in_unit(unit: str) -> Callable[[Sequence[float]], list[str]]:
@@ -70,11 +68,6 @@ def percents(values: Sequence[float], digits: int = 12) -> list[str]:
 
 def _decimals(text: str) -> int:
     return 0 if "e" in text else len(text.partition(".")[2])
-
-
-def fixed(value: float, form: str) -> str:
-    """A number in the format `form`, so that a column of them aligns; an undefined one is -."""
-    return number(value) if not math.isfinite(value) else format(value, form)
 
 
 def percent(value: float, digits: int = 3) -> str:

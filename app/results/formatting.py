@@ -26,9 +26,9 @@ _TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2
 
 def shown(value: float, form: str) -> str:
     """A number in a cell; an undefined one is -."""
-    if math.isnan(value):
-        return "-"
-    return "∞" if math.isinf(value) else format(value, form)
+    if math.isfinite(value):
+        return format(value, form)
+    return "-" if math.isnan(value) else "∞" if value > 0 else "-∞"
 
 
 _MOST_DECIMALS = 9

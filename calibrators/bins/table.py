@@ -24,6 +24,7 @@ from calibrators.bins.packed_table import (
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     check_equal_lengths,
     check_not_negative,
     check_unit_interval,
@@ -262,9 +263,7 @@ class BinsTable(GridSums):
 
 def _check_rows(rows: Integers, campaigns: int) -> None:
     known = (rows >= 0) & (rows < campaigns)
-    if not known.all():
-        first = int(np.argmin(known))
-        raise ValueError(f"rows[{first}] = {rows[first]}: there are {campaigns} campaigns")
+    all_obey("rows", rows, known, f"there are {campaigns} campaigns")
 
 
 def _in_order_of_rows(rows: Integers, lengths: Integers) -> Integers:

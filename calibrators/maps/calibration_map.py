@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrators.samples import (
     Floats,
     Integers,
+    all_obey,
     as_vector,
     check_equal_lengths,
     check_unit_interval,
@@ -168,10 +169,7 @@ def check_schema(version: object) -> None:
 def _check_knots(knots: Floats) -> None:
     if len(knots) < 2 or knots[0] != 0.0 or knots[-1] != 1.0:
         raise ValueError("knots: at least two, the first 0.0, the last 1.0")
-    steps = np.diff(knots)
-    if not (steps > 0).all():
-        first = int(np.argmin(steps > 0))
-        raise ValueError(f"knots[{first + 1}] = {knots[first + 1]}: knots must increase strictly")
+    all_obey("knots", knots, np.append(True, np.diff(knots) > 0), "knots must increase strictly")
 
 
 def borders_between(scores: Floats) -> Floats:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative, sum_at
-from evaluation.auction.identifiers import BadRow, Codes, check_codes, numbered
+from evaluation.auction.identifiers import BadRow, Codes, check_codes, numbered, refuse_first
 
 TOLERANCE, MOST_STEPS = 1e-9, 5_000
 
@@ -199,9 +199,7 @@ def curve_of(
 
 def _check_cells(positions: Codes, impressions: Floats, clicks: Floats, n: int) -> None:
     outside = (positions < 1) | (positions > n)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise BadRow("positions", row, positions[row], f"every position must be from 1 to {n}")
+    refuse_first("positions", positions, outside, f"every position must be from 1 to {n}")
     many = clicks > impressions
     if many.any():
         row = int(np.argmax(many))

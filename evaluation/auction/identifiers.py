@@ -1,5 +1,7 @@
 """Pages, queries and ads as whole numbers, and the row of a log that breaks a rule."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,6 +20,13 @@ class BadRow(ValueError):
         self.column, self.row, self.value, self.rule = column, row, value, rule
 
 
+def refuse_first(column: str, values: NDArray[Any], wrong: NDArray[np.bool_], rule: str) -> None:
+    """Raises BadRow for the first of the values, (n,), that is wrong, if any is."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadRow(column, row, values[row], rule)
+
+
 def check_codes(name: str, values: ArrayLike) -> Codes:
     """The values as int32 of shape (n,), all whole numbers from 0 up.
 
@@ -28,20 +37,15 @@ def check_codes(name: str, values: ArrayLike) -> Codes:
         array = as_vector(name, values)
     with np.errstate(invalid="ignore"):
         obeys = (array >= 0) & (array <= _LARGEST) & (array % 1 == 0)
-    if not obeys.all():
-        first = int(np.argmin(obeys))
-        raise BadRow(name, first, array[first], f"every value {_WHOLE}")
+    refuse_first(name, array, ~obeys, f"every value {_WHOLE}")
     return array.astype(np.int32, copy=False)
 
 
 def check_clicks(clicks: ArrayLike) -> NDArray[np.bool_]:
     """The clicks as bools, (n,), each given as 0 or 1; raises BadRow for the first that is not."""
     numbers = as_vector("clicks", clicks)
-    wrong = (numbers != 0.0) & (numbers != 1.0)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise BadRow("clicks", first, numbers[first], "every value must be 0 or 1")
     clicked: NDArray[np.bool_] = numbers == 1.0
+    refuse_first("clicks", numbers, ~clicked & (numbers != 0.0), "every value must be 0 or 1")
     return clicked
 
 
@@ -53,13 +57,9 @@ def numbered(codes: Codes) -> tuple[Integers, int]:
 
 def check_shown(positions: Codes, clicks: NDArray[np.bool_], slots: int) -> None:
     """Raises BadRow for a position beyond the last slot, or a click on what was not shown."""
-    beyond = positions > slots
-    if beyond.any():
-        row = int(np.argmax(beyond))
-        raise BadRow("positions", row, positions[row], f"a page has {slots} slots")
+    refuse_first("positions", positions, positions > slots, f"a page has {slots} slots")
     unseen = clicks & (positions == 0)
-    if unseen.any():
-        raise BadRow("clicks", int(np.argmax(unseen)), 1, "the ad was not shown: its position is 0")
+    refuse_first("clicks", clicks.view(np.int8), unseen, "the ad was not shown: its position is 0")
 
 
 def check_ads(pages: Codes, ads: Codes, order: Integers | None) -> None:

@@ -16,7 +16,6 @@ from calibrators.samples import (
 )
 from evaluation.auction.gsp import Ranking, SlotLayout
 from evaluation.auction.identifiers import (
-    BadRow,
     Codes,
     check_ads,
     check_clicks,
@@ -25,6 +24,7 @@ from evaluation.auction.identifiers import (
     check_queries,
     check_shown,
     numbered,
+    refuse_first,
 )
 
 
@@ -157,7 +157,5 @@ def _numbered_pages(pages: Codes, n_pages: int | None) -> tuple[Codes, int]:
     if n_pages is None:
         numbers, distinct = numbered(pages)
         return numbers.astype(np.int32), distinct
-    if pages.max(initial=-1) >= n_pages:
-        row = int(np.argmax(pages >= n_pages))
-        raise BadRow("pages", row, pages[row], f"there are {n_pages} pages, numbered from 0")
+    refuse_first("pages", pages, pages >= n_pages, f"there are {n_pages} pages, numbered from 0")
     return pages, n_pages

@@ -18,16 +18,16 @@ class RevenueTable:
     negatives: CellRows
 
     @classmethod
-    def of(cls, ranked: RankedRows, grouping: str, budget: int) -> Self:
-        """The table of rows in memory, with at most `budget` rows on either side."""
-        paid, negatives = ranked.paid(grouping, 0), ranked.negatives(grouping, 0)
+    def of(cls, ranked: RankedRows, grouping: str, budget: int, before: Self | None) -> Self:
+        """The table of rows in memory, and of those before them, with at most `budget` rows on
+        either side."""
+        if before is None:
+            paid, negatives = ranked.paid(grouping, 0), ranked.negatives(grouping, 0)
+        else:
+            paid = before.paid.merged(ranked.paid(grouping, before.paid.dropped))
+            more = ranked.negatives(grouping, before.negatives.dropped)
+            negatives = before.negatives.merged(more)
         return cls(paid.within(budget), negatives.within(budget))
-
-    def with_rows(self, ranked: RankedRows, grouping: str, budget: int) -> "RevenueTable":
-        """This table and the rows that came since."""
-        paid = self.paid.merged(ranked.paid(grouping, self.paid.dropped))
-        negatives = self.negatives.merged(ranked.negatives(grouping, self.negatives.dropped))
-        return RevenueTable(paid.within(budget), negatives.within(budget))
 
     def rows(self) -> RevenueRows:
         """Both sides as one, sorted; a cell of negatives stands at its mean revenue."""
@@ -155,10 +155,8 @@ class StreamedLog:
         return cells.within(self._limits.table_rows)
 
     def _revenue_table(self, grouping: str, ranked: RankedRows) -> RevenueTable:
-        budget = self._limits.table_rows
-        if grouping not in self._revenues:
-            return RevenueTable.of(ranked, grouping, budget)
-        return self._revenues[grouping].with_rows(ranked, grouping, budget)
+        before = self._revenues.get(grouping)
+        return RevenueTable.of(ranked, grouping, self._limits.table_rows, before)
 
 
 OVERALL = "overall"

@@ -109,8 +109,6 @@ def _means(curves: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[fl
 class LeaderboardRun:
     """How methods are compared.
 
-    Attributes
-    ----------
     methods : their names.
     draws : of campaign-days, for the intervals.
     processes : runs at a time.

@@ -35,11 +35,8 @@ class Child:
     Parameters: command; its working folder; ready_seconds, the longest that it may take to be
     ready (it may have to be installed first).
 
-    Raises
-    ------
-    MethodUnavailable
-        When it does not start, and from `request`: when it answers an error, ends, or takes
-        too long.
+    Raises MethodUnavailable when it does not start, and from `request`: when it answers an error,
+    ends, or takes too long.
     """
 
     def __init__(self, command: Sequence[str], folder: Path, ready_seconds: float) -> None:

@@ -39,10 +39,7 @@ class LeaderboardMethod(Protocol):
         """What it serves from the history's moment on; rows point at `campaigns`, which are the
         same in every call of a run.
 
-        Raises
-        ------
-        MethodUnavailable
-            When it cannot be had here.
+        Raises MethodUnavailable when it cannot be had here.
         """
 
 

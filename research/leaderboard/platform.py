@@ -40,8 +40,6 @@ _RUNG_SLOPES = (0.0, 0.0, 0.4, 1.0, 2.5)
 class Distortions:
     """How far scores are from the truth, in log-odds; 0 of each: scores are true.
 
-    Attributes
-    ----------
     level : standard deviation of the campaigns' levels; a tenth of it is everyone's.
     slope : standard deviation of the campaigns' slopes around 1.
     wave : standard deviation of the heights of the campaigns' smooth waves, .12 at most.
@@ -306,8 +304,6 @@ class DriftingPlatform:
 class Regime:
     """A kind of traffic.
 
-    Attributes
-    ----------
     description : what it is, in one line, for the report.
     campaigns, impressions_per_hour, ctr, distortions : as in `DriftingPlatform`.
     first_scored, scored_hours : which hours are scored.

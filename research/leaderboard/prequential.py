@@ -112,8 +112,6 @@ def prequential(
 ) -> Results:
     """Refit on what came before each moment, score on what follows it.
 
-    Parameters
-    ----------
     source : traffic with known truth, or a log (its first row's hour is hour 0).
     methods : made for this run alone.
     first_scored, scored_hours : the hours scored are [first_scored, first_scored + scored_hours).
@@ -122,18 +120,11 @@ def prequential(
     seed : of the platform, for the result.
     progress : called with (hours done, hours in all), those before the first scored one too.
 
-    Returns
-    -------
-    Results
-        Of one seed. A method that cannot be had is in `unavailable`, with the reason.
+    Returns: Of one seed. A method that cannot be had is in `unavailable`, with the reason.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule, two methods have one name, or nothing is left to score.
+    Raises ValueError when a parameter breaks its rule, two methods have one name, or nothing is
+    left to score.
 
-    Examples
-    --------
     >>> from research.leaderboard import METHODS
     >>> from evaluation.simulation.ad_platform import Platform
     >>> made = [METHODS[name]() for name in ("identity", "sir")]

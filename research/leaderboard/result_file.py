@@ -48,8 +48,6 @@ class ResampledBlocks:
 class TrafficResult:
     """One regime of synthetic traffic over its seeds, or one log.
 
-    Attributes
-    ----------
     name, about : what was run.
     truth_known : whether there is an excess log loss, and a GC-3 against true probabilities.
     seeds : of the platform, or of a log the single 0.
@@ -92,8 +90,6 @@ class TrafficResult:
 class DriftCurves:
     """Excess log loss around a jump, by time between refits.
 
-    Attributes
-    ----------
     about : what jumped.
     hours : (k,) from the jump to the start of each scored hour; that of the jump is 0.
     excess : method and time between refits, such as "pooled, 5 min" -> (k,) excess log loss of

@@ -16,8 +16,6 @@ from evaluation.bootstrap.blocks import effective_number, multiplicities
 class MethodSums:
     """Metrics of one method on one seed, as sums.
 
-    Attributes
-    ----------
     losses, excess : (b,) log loss, and divergence from the truth, of each block.
     hour_losses, hour_excess : (h,) the same of each scored hour.
     observed_errors, true_errors : (c,) Cal-3 of each campaign that counts in GC-3, against
@@ -38,8 +36,6 @@ class MethodSums:
 class SeedResults:
     """What a run found on one seed, or on a log.
 
-    Attributes
-    ----------
     seed : of the platform.
     hour_counts : (h,) impressions of each scored hour.
     unit : what a block is, see `evaluation.Blocks.of_campaigns`.
@@ -79,8 +75,6 @@ class Results:
     Every figure is that of all seeds together: means over impressions (log loss, excess), or over
     campaigns weighted by their impressions (GC-3). `compare` and `compare_errors` give intervals.
 
-    Attributes
-    ----------
     methods : their names, in the order they were given, without those that were unavailable.
     by_seed : one for each seed.
     notes : what the reader of a method's figures must know, by name.

@@ -53,8 +53,6 @@ _NOTHING: Final = 1e-12
 class TargetResult:
     """A target in a regime: the value beside its limit.
 
-    Attributes
-    ----------
     regime, target : which.
     against : the method that the value is relative to; empty where none of them ran.
     value : a ratio, or for `NO_WORSE` the difference in log loss.

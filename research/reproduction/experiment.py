@@ -29,8 +29,6 @@ class Conclusion(StrEnum):
 class Erratum:
     """Where a value must lie by an argument that does not use the code under test.
 
-    Attributes
-    ----------
     reason : what is wrong with the printed digit, in one sentence.
     low, high : the range that the argument leaves.
     """
@@ -58,8 +56,6 @@ class Check:
 
     Make one with `printed`, `exact`, `banded`, `bounded` or `shown`.
 
-    Attributes
-    ----------
     what : the quantity, as a reader of the paper knows it.
     ours : our number; nan agrees with nothing.
     low, high : the accepted range, ends included; both infinite where nothing is scored, low above
@@ -148,8 +144,6 @@ Progress = Callable[[float], None]
 class Reproduction:
     """What a run of an experiment found.
 
-    Attributes
-    ----------
     name, title : of the experiment.
     source : paper, section and tables.
     checks : every quantity compared, in the paper's order.
@@ -200,8 +194,6 @@ class Run(Protocol):
 class Experiment:
     """An experiment of the papers.
 
-    Attributes
-    ----------
     name : what the user types.
     title : a short heading.
     about : one line for the list of experiments.

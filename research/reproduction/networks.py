@@ -35,8 +35,6 @@ _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-8
 class Recipe:
     """How a network is trained.
 
-    Attributes
-    ----------
     hidden : units of the one hidden layer, rectified.
     features : columns of the data that the network sees; all unless given.
     rate : learning rate of Adam.
@@ -66,8 +64,6 @@ def one_epoch_probabilities(
     The networks differ in their initial weights and in the order of the (n, d) inputs, in batches
     of 128; `queried` is (m, d).
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> inputs = rng.normal(size=(20_000, 2))
     >>> bought = (inputs[:, 0] > 0).astype(float)
@@ -217,8 +213,6 @@ _QUICK: Final = _Size(12, 1, 8_000, 200, 1_800)
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """Train pairs of recipes many times, and see which loss tells them apart more often.
 
-    Parameters
-    ----------
     quick : 12 nets instead of 60 on one data set instead of three; nothing is checked.
     seed : of data, weights and orders, at least 0.
     progress : called with the share of the work that is done.

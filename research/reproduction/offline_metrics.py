@@ -48,8 +48,6 @@ class PrintedRow:
 class PrintedTable:
     """One half of a table.
 
-    Attributes
-    ----------
     name : which half of which.
     rows : of descending score; columns in the order of `COLUMNS`.
     clicks, others, auc : the last line.

@@ -64,8 +64,6 @@ _QUICK: Final = _Size(2, 150, 0.1, 12, 24, 300, 5, 1)
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """Compare the ways to label young clicks, as `evaluation.backtest.delayed` does.
 
-    Parameters
-    ----------
     quick : a small platform and one day, of which only the coarse order is checked.
     seed : of the platform, at least 0.
     progress : called with the share of the work that is done.

@@ -50,8 +50,6 @@ _NOTES: Final = (
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """Measure RIG by slices of the click rate.
 
-    Parameters
-    ----------
     quick, seed : of no effect: the run is short, and there is no chance in it.
     progress : called with the share of the work that is done.
     """

@@ -41,8 +41,6 @@ _SHAPE_DOUBT = 0.05
 class Band:
     """The distribution of a reported number.
 
-    Attributes
-    ----------
     low, high : hold it on at least 99 % of evaluation sets, as drawn by
         `evaluation_sets.quantities_over_sets`: 3 standard deviations, further where tails are long.
     noise : its standard deviation between rounds of 100 runs on one evaluation set.
@@ -70,8 +68,6 @@ class Band:
 class Variant:
     """How one paper ran the experiment, and what it prints, for plain and for calibrated loss.
 
-    Attributes
-    ----------
     paper, tables : its number, and where it prints.
     runs, rounds : of each pipeline in a round, and how many rounds.
     accuracies, errors : mean over rounds and its standard error, in per cent.
@@ -202,8 +198,6 @@ QUICK_SHAPE = (2, 50)
 class RegressionExperiment:
     """Both papers' variants on one evaluation set, drawn from the seed.
 
-    Attributes
-    ----------
     regression : the data and the models.
     variants : how the papers ran it.
     bands : where each quantity has to lie.

@@ -99,8 +99,6 @@ class EvaluationRows:
     """An evaluation set of n rows, of which the first `bias_rows` find the bias (V), the others
     remain (R).
 
-    Attributes
-    ----------
     columns : (d + 1, n) features, then ones.
     outcomes : (n,).
     bias_rows : rows of V.
@@ -203,8 +201,6 @@ Drawn = tuple[Floats, Floats]
 class Regression:
     """One of the two synthetic settings.
 
-    Attributes
-    ----------
     outcomes_of : draws outcomes for features of shape (..., 20).
     fit : coefficients of k models from features (k, n, d) and outcomes (k, n).
     losses : of k models on evaluation rows, shape (k, 3).

@@ -60,8 +60,6 @@ _NOTES: Final = (
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """Score three models offline, by simulation and by the truth, on two logs.
 
-    Parameters
-    ----------
     quick : one log of 5,000 pages; the faint changes are not checked.
     seed : at least 0; the logs are those of the two seeds behind it.
     progress : called with the share of the work that is done.

@@ -19,8 +19,6 @@ _DRAWN, _COMPARED = 0.15, 0.7
 class ExperimentRow:
     """One model against the one in force; every change is a share of the baseline's.
 
-    Attributes
-    ----------
     auc_change, rig_change : of the offline metrics on the log.
     simulated : by metric, the simulated change.
     simulated_naively : the same with the naive click curve.
@@ -48,8 +46,6 @@ class ExperimentRow:
 class SearchExperiment:
     """What the experiment on synthetic search logs found.
 
-    Attributes
-    ----------
     seed, queries, pages : of the platform.
     baseline : the model in force.
     rows : by model, the others against it.
@@ -85,8 +81,6 @@ def search_experiment(
     two ways open before a launch, by AUC and RIG and by simulated auctions, and then in the way of
     an online test: by the true expected clicks of the auctions they would hold.
 
-    Parameters
-    ----------
     seed : at least 0; draws the platform.
     pages : of the log. The log is the only thing random in the estimates, so fewer are noisier.
     queries : None is one for 100 pages.
@@ -94,23 +88,13 @@ def search_experiment(
     shrinkage : as in `simulate_auction`; 0 is the paper's way, 20 is nearer to the truth.
     progress : called with the share of the work that is done.
 
-    Returns
-    -------
-    SearchExperiment
-        With 150,000 pages it takes about 15 s and 1.2 GB.
+    Returns: With 150,000 pages it takes about 15 s and 1.2 GB.
 
-    Raises
-    ------
-    ValueError
-        When a parameter breaks its rule; it is named.
+    Raises ValueError when a parameter breaks its rule; it is named.
 
-    References
-    ----------
-    Yi et al., KDD 2013 (paper 001), tables 5 and 6. Its logs are not public, so only signs and
-    the nearness of simulated to online changes can be compared.
+    Source: Yi et al., KDD 2013 (paper 001), tables 5 and 6. Its logs are not public, so only signs
+    and the nearness of simulated to online changes can be compared.
 
-    Examples
-    --------
     >>> found = search_experiment(seed=1, pages=3_000, alphas=())
     >>> row = found.rows["sharper_head"]
     >>> row.auc_change > 0, row.rig_change > 0, row.online["click_yield"] < 0

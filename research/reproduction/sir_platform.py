@@ -49,8 +49,6 @@ DISTORTIONS: Mapping[str, Distortion] = {"affine": too_steep, "not affine": infl
 def distorted(log: PlatformHour, distortion: Distortion) -> EventTable:
     """The same impressions and clicks with other scores; inside a campaign they rank the same.
 
-    Examples
-    --------
     >>> from evaluation.simulation.ad_platform import Platform
     >>> log = Platform(campaigns=2, impressions_per_hour=1_000, seed=1).hour(0)
     >>> scores = distorted(log, too_steep).scores
@@ -76,8 +74,6 @@ def gc_n_floor(
 
     Two values of GC-N that differ by less cannot be distinguished.
 
-    Examples
-    --------
     >>> p, campaigns = np.linspace(0.05, 0.15, 4_000), np.arange(4_000) % 2
     >>> 0.05 < gc_n_floor(p, campaigns, 2, rng=np.random.default_rng(0)) < 0.15
     True
@@ -140,8 +136,6 @@ _QUICK: Final = _Size(2, 27, 26, 3_000, 0.15, 5)
 def run(*, quick: bool, seed: int, progress: Progress) -> Reproduction:
     """Compare the calibrators of Table 1 on the platform, then SIR with beta on known distortions.
 
-    Parameters
-    ----------
     quick : a few hours of a small platform, of which little is checked.
     seed : of the platform, at least 0.
     progress : called with the share of the work that is done.

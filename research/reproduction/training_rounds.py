@@ -15,8 +15,6 @@ from research.reproduction.regressions import LOSSES, USED_BY, EvaluationRows, R
 class Rounds:
     """Losses and coefficients of all training runs.
 
-    Attributes
-    ----------
     losses : of "A" and "B", each (rounds, runs, 3), the last axis in the order of `LOSSES`.
     coefficients : of "A" and "B", each (rounds, runs, used + 1).
     """

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reports.labels import alike, fixed, number, percent, percents
-from app.results.formatting import cells, clean, shortened
+from app.reports.labels import alike, number, percent, percents
+from app.results.formatting import cells, clean, shortened, shown
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_numbers_of_a_column_have_as_many_decimals() -> None:
 
 def test_a_share_is_in_percent() -> None:
     assert (percent(0.1234), percent(math.nan)) == ("12.3 %", "-")
-    assert (fixed(0.5, ".3f"), fixed(math.inf, ".3f")) == ("0.500", "∞")
+    assert [shown(value, ".3f") for value in (0.5, math.inf, -math.inf)] == ["0.500", "∞", "-∞"]
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ from app.reports.drawing import (
     series_style,
     style_numbers,
 )
-from app.reports.labels import alike, fixed, has_room, in_unit, number, width, with_unit
+from app.reports.labels import alike, has_room, in_unit, number, width, with_unit
 from app.reports.page import Chart, Table
 from app.reports.scale import Mask, Scale, drawable, linear_scale, log_scale
-from app.results.formatting import cells, shortened
+from app.results.formatting import cells, shortened, shown
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:
@@ -273,4 +273,4 @@ def _as_exact_as_known(ends: Floats) -> list[str]:
     if not _FINEST <= spread < _WIDEST:
         return [number(value, 3) for value in ends.tolist()]
     decimals = max(0, _DIGITS - 1 - math.floor(math.log10(spread)))
-    return [fixed(round(value, decimals) + 0.0, f",.{decimals}f") for value in ends.tolist()]
+    return [shown(round(value, decimals) + 0.0, f",.{decimals}f") for value in ends.tolist()]

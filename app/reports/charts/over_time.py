@@ -29,9 +29,10 @@ from app.reports.axes import (
     with_gaps,
 )
 from app.reports.drawing import drawn, new_axes, series_style, style_numbers
-from app.reports.labels import fixed, number
+from app.reports.labels import number
 from app.reports.page import Chart, Table
 from app.reports.scale import Scale, drawable, linear_scale, log_scale, ratio_scale, within_reach
+from app.results.formatting import shown
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _table(
     rows = [
         (
             hour_text(int(hours[row])),
-            *(fixed(float(values[row]), ".3f") for values in columns.values()),
+            *(shown(float(values[row]), ".3f") for values in columns.values()),
         )
         for row in np.argsort(hours, kind="stable")
     ]
@@ -179,13 +180,13 @@ def ratios_by_name_chart(
     `heading` says in the table what the names are.
     """
     values = {name: np.asarray(found, float) for name, found in series.items()}
-    shown = names[:MOST_NAMES]
+    first = names[:MOST_NAMES]
     points = {name: found[:MOST_NAMES] for name, found in values.items()}
     scale = ratio_scale(points.values())
     numbers = style_numbers(points)
 
     def paint(figure: "Figure") -> None:
-        axes = named_axes(figure, shown, scale, label=_LABEL)
+        axes = named_axes(figure, first, scale, label=_LABEL)
         name_axes(axes, _LABEL)
         reference_line(axes, 1.0, horizontal=False)
         paint_dumbbells(axes, points, numbers, scale)
@@ -196,8 +197,8 @@ def ratios_by_name_chart(
         + edge_note(scale, points.values())
     )
     rows = [
-        (name, *(fixed(float(found[row]), ".3f") for found in values.values()))
+        (name, *(shown(float(found[row]), ".3f") for found in values.values()))
         for row, name in enumerate(names)
     ]
-    svg = drawn(height_of(len(shown), label=_LABEL), title, points.values(), paint)
+    svg = drawn(height_of(len(first), label=_LABEL), title, points.values(), paint)
     return Chart(title, how, svg, Table((heading, *values), rows), list(numbers.items()))
