@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from app.errors import FAILED, CommandError
 keys = typer.Typer(no_args_is_help=True)
 
 _SECONDS_PER_HOUR = 3600
+_MOST_ENTRIES = 1000
 _KeyId = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the key, as `list` has it.", show_default=False)
 ]
@@ -69,6 +71,15 @@ _At = Annotated[
 ]
 _Verify = Annotated[
     bool, typer.Option("--verify", help="Look whether every entry is as it was written.")
+]
+_Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file",
+        help="With --verify: look at the lines of this audit log too, and that the service has"
+        " the same; may be repeated, as each host has lines of its own.",
+        show_default=False,
+    ),
 ]
 _Entries = Annotated[
     int, typer.Option("--limit", min=1, max=1000, help="Most entries, from the newest on.")
@@ -182,6 +193,7 @@ def _revoke(
 
 def audit(
     verify: _Verify = False,
+    file: _Files = None,
     limit: _Entries = 100,
     url: options.RunningUrl = options.LOCAL_URL,
     api_key: options.ApiKeyOption = None,
@@ -196,13 +208,18 @@ def audit(
 
       sirocco audit
       sirocco audit --verify
+      sirocco audit --verify --file audit-host1.jsonl --file audit-host2.jsonl
       sirocco audit --limit 1000 --json
     """
+    if file and not verify:
+        raise CommandError("--file is for --verify")
     with service_at(url, api_key) as client:
+        entries = client.audit(_MOST_ENTRIES if verify else limit)
         if verify:
-            _show_verified(client.verify_audit(), as_json=json)
+            found = client.verify_audit()
+            found["wrong"] = found["wrong"] or (_wrong_in(file, entries) if file else None)
+            _show_verified(found, as_json=json)
             return
-        entries = client.audit(limit)
     if json:
         print_json({"entries": entries})
         return
@@ -212,6 +229,24 @@ def audit(
             f"{entry['seq']:>6}  {_time(entry['at'])}  {entry['who']:<12}  {entry['what']}"
             f"  {entry['target']}  {before} -> {after}  ({entry['request_id']})"
         )
+
+
+def _wrong_in(files: list[Path], stored: list[dict[str, Any]]) -> str | None:
+    """What is wrong with the lines of the files together, or differs in the service."""
+    from app.access.audit import read_entry, verified
+
+    try:
+        lines = [line for file in files for line in file.read_bytes().splitlines()]
+        entries = sorted(map(read_entry, lines), key=lambda entry: entry.seq)
+    except OSError as error:
+        raise CommandError(f"--file {error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        return f"a line of a file cannot be read: {error}"
+    kept = {entry.seq: entry.hash for entry in entries}
+    for entry in reversed(stored):
+        if kept and entry["seq"] >= min(kept) and kept.get(entry["seq"]) != entry["hash"]:
+            return f"entry {entry['seq']}: the files and the service differ"
+    return verified(entries).wrong
 
 
 def _show_verified(found: dict[str, Any], *, as_json: bool) -> None:

@@ -7,7 +7,10 @@ import httpx
 import orjson
 import pytest
 
+from app.access.audit import AuditLog
 from app.access.keys import Scope
+from app.settings import Settings
+from app.storage import keys
 from tests.api.running_service import RunningService, eventually, serving
 from tests.command_line.conftest import Sirocco, Started
 from tests.reserved_ports import reserved_port
@@ -18,8 +21,6 @@ QUESTION = {"target": "click", "campaign": "a", "scores": [0.5]}
 
 @pytest.fixture
 def service(redis_url, tmp_path):
-    from app.settings import Settings
-
     with serving(Settings(port=0, snapshot_dir="off"), redis_url) as running:
         yield running
 
@@ -67,8 +68,6 @@ def test_the_audit_log_is_shown_and_verified(called: Sirocco, service: RunningSe
     entries = orjson.loads(called("audit", "--json", *of).stdout)["entries"]
     whole = called("audit", "--verify", *of)
 
-    from app.storage import keys
-
     service.store.lset(keys.AUDIT, 0, service.store.lindex(keys.AUDIT, 1))
     broken = called("audit", "--verify", "--json", *of)
 
@@ -79,6 +78,32 @@ def test_the_audit_log_is_shown_and_verified(called: Sirocco, service: RunningSe
     assert broken.returncode == 1
     assert "the audit log was tampered with: entry 2" in broken.stderr
     assert orjson.loads(broken.stdout)["wrong"]
+
+
+def test_the_files_of_all_hosts_contradict_a_new_chain(
+    called: Sirocco, redis_url: str, tmp_path: Path
+) -> None:
+    of = []
+    for host in ("one", "two"):
+        file = tmp_path / f"{host}.jsonl"
+        given = Settings(port=0, snapshot_dir="off", audit_log=file)
+        with serving(given, redis_url) as running:
+            called("overrides", "set", "click", host, "sir", "--url", running.url)
+        of += ["--file", file]
+    with serving(given, redis_url) as running:
+        of += ["--url", running.url]
+        whole = called("audit", "--verify", *of)
+        running.store.delete(keys.AUDIT, keys.AUDIT_HEAD)
+        forged = AuditLog(running.store, None)
+        for host in ("one", "three"):
+            forged.record("loopback", "r", "set-override", target=f"click:{host}", after="sir")
+        anew = called("audit", "--verify", *of[-2:])
+        contradicted = called("audit", "--verify", *of)
+
+    assert whole.stdout == "all 2 entries are as they were written\n"
+    assert anew.returncode == 0
+    assert contradicted.returncode == 1
+    assert "entry 1: the files and the service differ" in contradicted.stderr
 
 
 def test_a_key_that_no_header_can_hold_is_not_shown(called: Sirocco) -> None:
