@@ -7,9 +7,9 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:logs                     set of sealed "<hour>:<target>": the logs that hold blocks
     sirocco:{07}:hours                    sorted set of the same names by time of expiry
     sirocco:{07}:ids:<hour>:<target>      set of the hashes of the ids of events that were stored
-    sirocco:{07}:ids-moved:<hour>:<target>  the same, while the worker packs them
-    sirocco:{07}:ids-staged:<packer>:<hour>:<target>  hash: the blocks that it makes of them
-    sirocco:{07}:ids-packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
+    sirocco:{07}:ids_moved:<hour>:<target>  the same, while the worker packs them
+    sirocco:{07}:ids_staged:<packer>:<hour>:<target>  hash: the blocks that it makes of them
+    sirocco:{07}:ids_packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable)
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
@@ -179,16 +179,16 @@ class TargetHour(NamedTuple):
     @property
     def moved_ids(self) -> str:
         """Key of those that the worker packs."""
-        return _of_target_hour(self.shard, "ids-moved", self.name)
+        return _of_target_hour(self.shard, "ids_moved", self.name)
 
     def staged_ids(self, packer: str) -> str:
         """Key of what it makes of them."""
-        return _of_target_hour(self.shard, f"ids-staged:{packer}", self.name)
+        return _of_target_hour(self.shard, f"ids_staged:{packer}", self.name)
 
     @property
     def packed_ids(self) -> str:
         """Key of those that are packed."""
-        return _of_target_hour(self.shard, "ids-packed", self.name)
+        return _of_target_hour(self.shard, "ids_packed", self.name)
 
     @property
     def seen(self) -> str:

@@ -23,7 +23,7 @@ from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic
 
 UNSEEN = {
-    "seen:": "ids of events: a repeat of one may count again",
+    "ids:": "ids of events: a repeat of one may count again",
     "clicked:": "ids of clicks: the same",
     "converted:": "ids of conversions: the same",
     "request:": "a repeat under its key may be refused",

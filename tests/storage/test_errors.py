@@ -32,7 +32,6 @@ def test_an_error_of_our_own_passes_as_it_is() -> None:
         (errors.LeaseLost("refit"), "'refit' is not held"),
         (errors.UnknownVersion("000001-aa"), "'000001-aa' is not kept"),
         (errors.CorruptVersion("000001-aa", "why"), "'000001-aa' is damaged: why"),
-        (errors.CorruptBins("some:key", "why"), "'some:key' are damaged: why"),
         (errors.QueueFull(64), "64 jobs"),
     ],
 )

@@ -33,7 +33,7 @@ def test_packed_ids_are_known_and_cost_ten_bytes(
 ) -> None:
     append(of_one_campaign(range(MANY), long=long))
     assert IdPacker(redis_client).pack(HOUR + 1) == MANY
-    assert set(redis_client.scan_iter(f"*:{PLACE.member}")) == {
+    assert set(redis_client.scan_iter(f"*:{PLACE.name}")) == {
         name.encode() for name in (PLACE.packed_ids, PLACE.log)
     }
     assert redis_client.memory_usage(PLACE.packed_ids, samples=0) < 10.5 * MANY

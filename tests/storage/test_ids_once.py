@@ -2,6 +2,7 @@
 is sent, and refused when its hour is closed."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.events.admission import Admission, OpenTimes
-from app.events.schema import Impression, Parsed
+from app.events.reading import Parsed
+from app.events.schema import Impression
 from app.settings import Settings
 from app.storage import Appended, BinsStore, EventLog, open_async_redis, open_redis
 from app.storage.ids import IdLife, IdPacker
@@ -99,7 +101,8 @@ class History:
     def _send(self, impressions: list[Impression]) -> None:
         self._sent = (impressions + self._sent)[:50]
         admission = Admission(SETTINGS, OpenTimes.at(self._now, SETTINGS))
-        rejected = admission.admit_all(Parsed(range(len(impressions)), impressions))
+        deque(admission.admit_all(Parsed(range(len(impressions)), impressions)), 0)
+        rejected = admission.rejections
         first = self._now // 3600 - SETTINGS.window_hours
         open_ones = [each for each in impressions if float(each.occurred_at) // 3600 >= first]
         identities = {self._identity(each) for each in open_ones}

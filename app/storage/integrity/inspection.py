@@ -21,17 +21,26 @@ from app.storage.redis.client import as_bytes, as_text, reaching_the_store
 _PAGE: Final = 500
 _KEY: Final = re.compile(r"sirocco:\{(\d\d|maps)\}:([a-z_]+)(:.*)?", re.DOTALL)
 
-_LISTS: Final = {"log:", "conversions:", "damaged", "history", "jobs:queued", "models:"}
-_SETS: Final = {"logs", "seen:", "conversion_logs", "converted:", "jobs:running"}
+_LISTS: Final = {"log:", "conversions:", "damaged", "audit", "history", "jobs:queued", "models:"}
+_SETS: Final = {"logs", "ids:", "ids_moved:", "seen:", "conversion_logs", "converted:"}
+_SETS_TOO: Final = {"jobs:running"}
 _ORDERED: Final = {"hours", "open", "waiting"}
 _HASHES: Final = {"bins:", "click:", "clicked:", "features", "clicks", "damage", "overrides"}
-_HASHES_TOO: Final = {"version:", "model:", "job:", "jobs:same"}
+_HASHES_TOO: Final = {
+    "version:",
+    "model:",
+    "job:",
+    "jobs:same",
+    "ids_packed:",
+    "ids_staged:",
+    "api_keys",
+}
 _TEXTS: Final = {"judged:", "request:", "current", "sequence", "held", "lease:", "fence:"}
-_TEXTS_TOO: Final = {"heartbeat", "probe", "models", "training:", "jobs:sequence"}
+_TEXTS_TOO: Final = {"heartbeat", "audit:head", "probe", "models", "training:", "jobs:sequence"}
 _COUNTERS: Final = {"sequence", "fence:", "models", "training:", "jobs:sequence"}
 TYPES: Final[dict[str, bytes]] = {
     **dict.fromkeys(_LISTS, b"list"),
-    **dict.fromkeys(_SETS, b"set"),
+    **dict.fromkeys(_SETS | _SETS_TOO, b"set"),
     **dict.fromkeys(_ORDERED, b"zset"),
     **dict.fromkeys(_HASHES | _HASHES_TOO, b"hash"),
     **dict.fromkeys(_TEXTS | _TEXTS_TOO, b"string"),
