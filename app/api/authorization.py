@@ -22,7 +22,7 @@ from app.access.audit import AuditLog
 from app.access.key_watch import KeyWatch
 from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
 from app.access.keys import Scope as KeyScope
-from app.api.problems import MEDIA_TYPE, Problem, not_found
+from app.api.problems import Problem, not_found
 
 Headers = Iterable[tuple[bytes, bytes]]
 Result = TypeVar("Result")
@@ -262,26 +262,9 @@ async def _requester(request: Request) -> Requester:
 
 By = Annotated[Requester, Depends(_requester)]
 
-_REFUSALS: Final = {
-    "401": ("NoValidKey", "No valid API key came with the request."),
-    "403": ("MissingScope", "The key has not the scope that this needs."),
-    "429": ("RateLimited", "The key made more requests than it may."),
-}
-_PROBLEM: Final = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-}
-
 
 def describe_access(app: FastAPI) -> None:
-    """Have OpenAPI say that each route but health needs a key, with which scope, and what it
-    answers without."""
+    """Have OpenAPI say that each route but health needs a key, and with which scope."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -295,16 +278,9 @@ def describe_access(app: FastAPI) -> None:
 def _describe(schema: dict[str, Any]) -> None:
     components = schema.setdefault("components", {})
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    components["responses"] = {
-        name: {"description": about, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
-        for name, about in _REFUSALS.values()
-    }
     for path, operations in schema["paths"].items():
         needed = scope_of(path)
         if needed is None:
             continue
         for operation in operations.values():
             operation["security"] = [{"key": [needed.value]}]
-            for status, (name, _) in _REFUSALS.items():
-                reference = {"$ref": f"#/components/responses/{name}"}
-                operation["responses"].setdefault(status, reference)

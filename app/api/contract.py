@@ -10,6 +10,9 @@ import msgspec
 from fastapi import FastAPI
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from app.access.audit import AuditEntry
+from app.access.keys import Scope
+from app.api.authorization import scope_of
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN
@@ -162,6 +165,48 @@ class NextRefit(Struct):
     job: QueuedJob | UnsetType = UNSET
 
 
+class ListedKey(Struct):
+    """An API key without its secret; times are epoch seconds."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    campaigns: list[str]
+    rate_limit: int | None
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    replaces: str | None
+    standing: Literal["valid", "expired", "revoked"]
+
+
+class KeyList(Struct):
+    """All API keys, oldest first."""
+
+    keys: list[ListedKey]
+
+
+class NewKey(Struct):
+    """A key and its token, which nobody keeps."""
+
+    key: ListedKey
+    token: str
+
+
+class AuditPage(Struct):
+    """Changes by admins, newest first."""
+
+    entries: list[AuditEntry]
+    next: int | None
+
+
+class AuditChecked(Struct):
+    """How many entries are as they were written, and the first that is not."""
+
+    entries: Number
+    wrong: str | None
+
+
 class Alive(Struct):
     """The process answers."""
 
@@ -207,6 +252,9 @@ _EVENTS: Final[Problems] = {
     413: ("too-many-events",),
     422: ("broken-events",),
 }
+_KEY: Final[Problems] = {401: ("no-valid-key",), 403: ("missing-scope",), 429: ("rate-limited",)}
+_CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
+_CONFLICT: Final[Problems] = {409: ("key-conflict",)}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
@@ -214,33 +262,60 @@ _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
-    ("post", "/v1/calibrate"): (200, Calibration, (_BODY, _IN_COLUMNS, _SHED)),
-    ("post", "/v1/events"): (200, Stored, (_BODY, _IN_COLUMNS, _EVENTS, _STORE, _SHED)),
+    ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS, _SHED)),
+    ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE, _SHED)),
     ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _SHED)),
-    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_BROKEN, _SHED)),
+    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _SHED)),
     ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN, _SHED)),
-    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _SHED)),
-    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _SHED)),
+    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
+    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
     ("get", "/v1/admin/versions"): (200, VersionList, (_STORE, _SHED)),
-    ("post", "/v1/admin/versions/{version}/approve"): (202, QueuedJob, (_UNKNOWN, _JOB, _SHED)),
-    ("post", "/v1/admin/versions/{version}/reject"): (202, QueuedJob, (_UNKNOWN, _JOB, _SHED)),
+    ("post", "/v1/admin/versions/{version}/approve"): (
+        202,
+        QueuedJob,
+        (_UNKNOWN, _JOB, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/versions/{version}/reject"): (
+        202,
+        QueuedJob,
+        (_UNKNOWN, _JOB, _CHANGE, _SHED),
+    ),
     ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
     ("put", "/v1/admin/overrides/{target}/{campaign}"): (
         200,
         NextRefit,
-        (_UNKNOWN, _BODY, _CROWDED, _JOB, _SHED),
+        (_UNKNOWN, _BODY, _CROWDED, _JOB, _CHANGE, _SHED),
     ),
     ("delete", "/v1/admin/overrides/{target}/{campaign}"): (
         200,
         NextRefit,
-        (_UNKNOWN, _BROKEN, _JOB, _SHED),
+        (_UNKNOWN, _BROKEN, _JOB, _CHANGE, _SHED),
     ),
+    ("get", "/v1/admin/keys"): (200, KeyList, (_STORE, _SHED)),
+    ("post", "/v1/admin/keys"): (201, NewKey, (_BODY, _CONFLICT, _STORE, _CHANGE, _SHED)),
+    ("post", "/v1/admin/keys/{key_id}/rotate"): (
+        201,
+        NewKey,
+        (_UNKNOWN, _BODY, _CONFLICT, _STORE, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/keys/{key_id}/expire"): (
+        200,
+        ListedKey,
+        (_UNKNOWN, _BODY, _CONFLICT, _STORE, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/keys/{key_id}/revoke"): (
+        200,
+        ListedKey,
+        (_UNKNOWN, _CONFLICT, _STORE, _CHANGE, _SHED),
+    ),
+    ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE, _SHED)),
+    ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE, _SHED)),
     ("get", "/healthz"): (200, Alive, ()),
     ("get", "/readyz"): (200, Readiness, ()),
-    ("get", "/metrics"): (200, _TEXT, ()),
+    ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),
 }
 """Of each route the status of success, a type or the content by media type, and its problems."""
 
@@ -278,7 +353,8 @@ def _declare(method: str, path: str, operation: dict[str, Any], schemas: dict[An
     answers = {str(status): {"description": former.get("description", ""), "content": content}}
     if "304" in operation["responses"]:
         answers["304"] = operation["responses"]["304"]
-    for code, slugs in sorted(_merged((_ALWAYS, *problems)).items()):
+    access = () if scope_of(path) is None else (_KEY,)
+    for code, slugs in sorted(_merged((_ALWAYS, *access, *problems)).items()):
         answers[str(code)] = _problem(code, slugs)
     if kind is Readiness:
         answers["503"]["content"] |= content

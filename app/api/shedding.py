@@ -33,7 +33,8 @@ class LoadShedder:
     """Of one process; to be called on the thread of its event loop only.
 
     The loop is late by the time since it should have come round, but for what others on the machine
-    took of it: a process that was held up for a moment has no queue of its own making.
+    took of it: a process that was held up for a moment has no queue of its own making. And it is
+    behind only when it is late twice in a row: one slow request leaves none either.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -41,7 +42,7 @@ class LoadShedder:
         self._most_lag = settings.shed_lag_seconds
         self._metrics = metrics
         self._in_flight = 0
-        self._used = self._due = self._before = 0.0
+        self._used = self._due = self._before = self._earlier = 0.0
         self._timer: TimerHandle | None = None
         # Before this moment the loop cannot be late: one comparison is all that most requests pay.
         self._late_at = float("inf")
@@ -49,7 +50,7 @@ class LoadShedder:
     def start(self, loop: AbstractEventLoop) -> None:
         """Watch the loop."""
         now = perf_counter()
-        # What takes several rounds of the loop is late by all of them: the last one counts, too.
+        self._earlier = self._before
         self._before = self.lag(now) if self._timer is not None else 0.0
         self._used, self._due = thread_time(), now + _TICK
         self._late_at = self._due + self._most_lag
@@ -74,15 +75,16 @@ class LoadShedder:
 
         `now` is `perf_counter()`, `patience` by how much more than others the request bears.
         """
-        bound = self._most_lag * patience
-        if (
-            self._in_flight < self._most_requests * patience
-            and (now < self._late_at or self.lag(now) < bound)
-            and (patience > 1 or self._before < bound)
-        ):
+        is_crowded = self._in_flight >= self._most_requests * patience
+        if not is_crowded and not self._is_behind(now, self._most_lag * patience):
             return False
         self._metrics.count_shed(route)
         return True
+
+    def _is_behind(self, now: float, bound: float) -> bool:
+        if self._before < bound:
+            return False
+        return self._earlier >= bound or (now >= self._late_at and self.lag(now) >= bound)
 
     def lag(self, now: float) -> float:
         """Seconds that the loop is late, at most four times those that it worked."""

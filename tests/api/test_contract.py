@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from app.access.key_store import KeyStore
+from app.access.keys import Scope
 from app.api.application import create_app
 from app.api.contract import ANSWERS, declared
 from app.api.problems import NAMESPACE
 from app.settings import Settings
+from tests.api.running_service import eventually
 
 DOCUMENT = create_app(Settings(), "unix:///nowhere").framework.openapi()
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
@@ -79,14 +82,34 @@ def test_the_page_asks_nobody_else(shared_service):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_schemathesis_finds_nothing(service, tmp_path):
-    """All its checks, in more than ten thousand requests that are drawn from the document."""
+    """All its checks, in more than ten thousand requests that are drawn from the document, with a
+    key that may do all."""
+    _, token = KeyStore(service.store).make(frozenset(Scope))
+    eventually(lambda: service.http.get("/openapi.json").status_code == 401)
     configuration = tmp_path / "schemathesis.toml"
     configuration.write_text(CONFIGURATION)
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration)]
-    options = ["--checks", "all", "--max-examples", str(EXAMPLES), "--seed", "1", "--no-color"]
+    bearer = ["--header", f"Authorization: Bearer {token}"]
+    options = [
+        *bearer,
+        "--checks",
+        "all",
+        "--max-examples",
+        str(EXAMPLES),
+        "--seed",
+        "1",
+        "--no-color",
+    ]
 
     found = subprocess.run(
-        [*command, "run", *options, "--continue-on-failure", f"{service.url}/openapi.json"],
+        [
+            *command,
+            "run",
+            *bearer,
+            *options,
+            "--continue-on-failure",
+            f"{service.url}/openapi.json",
+        ],
         capture_output=True,
         text=True,
         cwd=tmp_path,

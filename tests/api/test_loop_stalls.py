@@ -16,7 +16,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.api.events import delayed_click, impression
-from tests.api.running_service import RunningService
+from tests.api.running_service import RunningService, eventually
 
 MOST_SECONDS = 0.005
 MOST_EVENTS = 50_000
@@ -129,7 +129,10 @@ def test_no_request_holds_the_loop(shared_service, path, body, headers):
     """A stall of our making is there each time: the best of three is not the machine's."""
     body = body()
     longest = []
+    shedder = shared_service.app.state.resources.shedder
     for _ in range(3):
+        # The request before may have left the loop behind.
+        eventually(lambda: max(shedder._before, shedder._earlier) < MOST_SECONDS)
         with watched(shared_service) as watchdog:
             answer = shared_service.http.post(path, content=body, headers=headers)
         longest.append(max(watchdog.stalls))
