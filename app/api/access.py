@@ -106,7 +106,9 @@ async def make_key(request: Request, given: Given, by: By) -> JSONResponse:
 @router.post(
     "/{key_id}/rotate",
     status_code=HTTPStatus.CREATED,
-    openapi_extra=request_body({JSON: RotationRequest}, {"grace_seconds": DAY_SECONDS}),
+    openapi_extra=request_body(
+        {JSON: RotationRequest}, {"grace_seconds": DAY_SECONDS}, required=False
+    ),
 )
 async def rotate_key(request: Request, given: Given, by: By, key_id: str) -> JSONResponse:
     """Make a key in the place of this one, which stays valid for a while beside it."""

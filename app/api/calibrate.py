@@ -332,8 +332,11 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources, _TYPES)
     work = partial(_response, body, headers, explain, resources, caller_of(scope))
-    with resources.shedder.working():
+    resources.shedder.in_flight += 1
+    try:
         answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
+    finally:
+        resources.shedder.in_flight -= 1
     _count(parts, resources.metrics)
     return answer
 

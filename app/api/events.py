@@ -127,8 +127,11 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
         key = f"{caller.campaigns[0]} {key}"
     body = await read_body(headers, receive, resources, _TYPES)
     kind = media_type(headers.get(b"content-type", b""))
-    with resources.shedder.working():
+    resources.shedder.in_flight += 1
+    try:
         return await _stored(body, kind, key, resources, caller)
+    finally:
+        resources.shedder.in_flight -= 1
 
 
 async def _stored(

@@ -271,11 +271,14 @@ class HotPath:
         started, path = perf_counter(), scope["path"]
         endpoint = self._endpoints.get(path) if scope["method"] == "POST" else None
         fault = None
-        if self._shedder.refuses(path, started, PATIENCE if path in self._prompt else 1):
+        if self._is_shed(path, started):
             answer = _REFUSAL
         elif endpoint is None:
-            with self._shedder.working():
+            self._shedder.in_flight += 1
+            try:
                 await self.framework(scope, receive, send)
+            finally:
+                self._shedder.in_flight -= 1
             return
         else:
             answer, fault = await self._answer(endpoint, scope, receive, started)
@@ -308,7 +311,7 @@ class HotPath:
             return None
         started = perf_counter()
         try:
-            if self._shedder.refuses(scope["path"], started, PATIENCE):
+            if self._is_shed(scope["path"], started):
                 answer: PlainResponse | None = _REFUSAL
             else:
                 self._admit(scope, started)
@@ -322,6 +325,12 @@ class HotPath:
             answer.headers.extend(_of_limit(scope))
             self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
         return answer
+
+    def _is_shed(self, path: str, now: float) -> bool:
+        shedder = self._shedder
+        if shedder.calm and shedder.in_flight < shedder.most_requests:
+            return False
+        return shedder.refuses(path, now, PATIENCE if path in self._prompt else 1)
 
     def _admit(self, scope: Scope, now: float) -> None:
         # What could not be answered at once comes a second time, and counts once.

@@ -6,8 +6,6 @@ reads are refused first, calibrations at four times as much, health and metrics 
 """
 
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
 from time import perf_counter, thread_time
 from typing import Final
@@ -35,17 +33,19 @@ class LoadShedder:
     The loop is late by the time since it should have come round, but for what others on the machine
     took of it: a process that was held up for a moment has no queue of its own making. And it is
     behind only when it is late twice in a row: one slow request leaves none either.
+
+    While the loop is `calm` and fewer than `most_requests` are `in_flight`, which who works on a
+    request that may have to wait counts, nothing is refused: most requests need not ask.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self._most_requests = settings.shed_requests
+        self.most_requests = settings.shed_requests
+        self.in_flight = 0
+        self.calm = True
         self._most_lag = settings.shed_lag_seconds
         self._metrics = metrics
-        self._in_flight = 0
         self._used = self._due = self._before = self._earlier = 0.0
         self._timer: TimerHandle | None = None
-        # Before this moment the loop cannot be late: one comparison is all that most requests pay.
-        self._late_at = float("inf")
 
     def start(self, loop: AbstractEventLoop) -> None:
         """Watch the loop."""
@@ -53,7 +53,7 @@ class LoadShedder:
         self._earlier = self._before
         self._before = self.lag(now) if self._timer is not None else 0.0
         self._used, self._due = thread_time(), now + _TICK
-        self._late_at = self._due + self._most_lag
+        self.calm = self._before < self._most_lag
         self._timer = loop.call_later(_TICK, self.start, loop)
 
     def stop(self) -> None:
@@ -61,21 +61,12 @@ class LoadShedder:
         if self._timer is not None:
             self._timer.cancel()
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Around the work on a request that may have to wait."""
-        self._in_flight += 1
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-
     def refuses(self, route: str, now: float, patience: int = 1) -> bool:
         """Whether the request is to be answered with OVERLOADED, which is counted.
 
         `now` is `perf_counter()`, `patience` by how much more than others the request bears.
         """
-        is_crowded = self._in_flight >= self._most_requests * patience
+        is_crowded = self.in_flight >= self.most_requests * patience
         if not is_crowded and not self._is_behind(now, self._most_lag * patience):
             return False
         self._metrics.count_shed(route)
@@ -84,7 +75,7 @@ class LoadShedder:
     def _is_behind(self, now: float, bound: float) -> bool:
         if self._before < bound:
             return False
-        return self._earlier >= bound or (now >= self._late_at and self.lag(now) >= bound)
+        return self._earlier >= bound or self.lag(now) >= bound
 
     def lag(self, now: float) -> float:
         """Seconds that the loop is late, at most four times those that it worked."""

@@ -48,8 +48,7 @@ import redis
 from app.storage import keys
 from app.storage.blocks import StoredConversion, encode_conversions
 from app.storage.integrity.damage import Damage, Damaged
-from app.storage.integrity.seals import seal, unseal
-from app.storage.keys import TargetHour, shard_of
+from app.storage.keys import TargetHour, seal, shard_of, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
 
 _KEPT: Final = {"p", "n", "s"}

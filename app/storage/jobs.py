@@ -1,6 +1,6 @@
 """Jobs that the API hands to the worker: a bounded queue in which equal requests are one job.
 
-A job is a hash of the fields of `Job`, each but `status` sealed (`seals.py`). Where one is damaged,
+A job is a hash of the fields of `Job`, each but `status` sealed (`keys.py`). Where one is damaged,
 a failed job takes its place.
 """
 
@@ -16,7 +16,7 @@ import redis
 from app.storage import keys
 from app.storage.errors import QueueFull
 from app.storage.integrity.damage import Damage, Damaged
-from app.storage.integrity.seals import seal, unseal
+from app.storage.keys import seal, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
 
 Status = Literal["queued", "running", "done", "failed"]

@@ -52,7 +52,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:audit:head             "<number> <digest>" of the last of them
     sirocco:{maps}:training:<target>:<as_of>  how often that training has been begun
 
-Sealed text has its checksum before it (`seals.py`). An hour is the whole number
+Sealed text has its checksum before it (`seal`). An hour is the whole number
 floor(epoch seconds / 3600). Events that name a click are kept in the
 shard of its id, all others in the shard of their campaign.
 """
@@ -65,8 +65,6 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-
-from app.storage.integrity.seals import seal, unseal
 
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""
@@ -241,3 +239,33 @@ def waiting(shard: int) -> str:
 def clicked(shard: int, hour: int) -> str:
     """Key of the ids of an hour's clicks, open or closed."""
     return f"{CLICKED % shard}{hour}"
+
+
+_HEAD = re.compile(r"2:([0-9a-f]{8}):")
+
+
+def seal(text: str, about: str = "") -> str:
+    """A short text behind its checksum: 2:<CRC-32 in 8 hexadecimal digits>:<text>.
+
+    The 2 is the schema_version. The checksum also covers what the text is about, such as the key or
+    the field that it is stored under, so that text in a wrong place is noticed, too.
+    """
+    return f"2:{_checksum(text, about)}:{text}"
+
+
+def unseal(data: bytes | str, about: str, former: re.Pattern[str]) -> str:
+    """The text that was sealed, or one of version 1 that matches `former` as a whole; ValueError on
+    all else."""
+    text = data if isinstance(data, str) else data.decode()
+    head = _HEAD.match(text)
+    if head is not None:
+        found = text[head.end() :]
+        if head[1] == _checksum(found, about):
+            return found
+    elif former.fullmatch(text):
+        return text
+    raise ValueError(f"the checksum of {text[:80]!r} is wrong")
+
+
+def _checksum(text: str, about: str) -> str:
+    return f"{crc32(text.encode(), crc32(about.encode())):08x}"

@@ -12,7 +12,7 @@ import redis
 
 from app.storage import keys
 from app.storage.errors import LeaseLost
-from app.storage.integrity.seals import seal, unseal
+from app.storage.keys import seal, unseal
 from app.storage.redis.client import as_bytes, lua, reaching_the_store
 
 

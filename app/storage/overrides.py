@@ -10,7 +10,7 @@ import redis
 from app.storage import keys
 from app.storage.errors import TooManyOverrides
 from app.storage.integrity.damage import Damage, Damaged
-from app.storage.integrity.seals import seal, unseal
+from app.storage.keys import seal, unseal
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 
 MOST = 10_000

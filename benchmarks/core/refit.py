@@ -74,8 +74,8 @@ class SiroccoRefits:
     def store_hour(self, hour: int, tables: Sequence[BinsTable]) -> None:
         """The bins of an hour, a table for each shard, as the folds leave them."""
         for shard, table in enumerate(tables):
-            place = TargetHour(shard, TARGET, hour).bins
-            self._store.client.hset(place, "table", table.to_bytes())
+            place = TargetHour(shard, TARGET, hour)
+            self._store.client.hset(place.bins, "table", table.to_bytes(place.checksum))
 
     def begin(self) -> None:
         """The first refit, which evaluates the whole window."""

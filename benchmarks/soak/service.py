@@ -87,8 +87,9 @@ def store_bins(store: Store, campaigns: int, hours: int) -> None:
         table = _hour(names, np.random.default_rng((SEED, hour)))
         for shard in range(SHARDS):
             some = [name for name in table.campaigns if shard_of(name) == shard]
-            key = TargetHour(shard, TARGET, hour).bins
-            store.client.hset(key, "table", table.select(some).to_bytes())
+            place = TargetHour(shard, TARGET, hour)
+            table_bytes = table.select(some).to_bytes(place.checksum)
+            store.client.hset(place.bins, "table", table_bytes)
 
 
 def _hour(names: list[str], rng: np.random.Generator) -> BinsTable:

@@ -22,10 +22,10 @@ from calibrators.guard.bounds import (
     campaigns_changed,
     materially_changed,
 )
-from calibrators.guard.rules import GuardRules
 from calibrators.guard.test import (
     Decision,
     Evidence,
+    GuardRules,
     NewestHour,
     TargetTest,
     campaign_decisions,

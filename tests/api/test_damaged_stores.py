@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from app.storage import Heartbeat, keys
-from app.storage.integrity.seals import seal
-from app.storage.keys import TargetHour, shard_of
+from app.storage.keys import TargetHour, seal, shard_of
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually
 

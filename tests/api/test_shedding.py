@@ -29,15 +29,6 @@ def answers(service: RunningService) -> dict[str, httpx.Response]:
     return found
 
 
-@pytest.fixture
-def late(service: RunningService) -> Iterator[RunningService]:
-    """A service whose clock says that the loop may be behind; how far, the tests say."""
-    with patch.object(shedding, "perf_counter", lambda: -1e6):
-        shedder = service.app.state.resources.shedder
-        eventually(lambda: shedder._late_at < 0)
-        yield service
-
-
 @contextmanager
 def behind(service: RunningService, lag: float) -> Iterator[None]:
     """For longer than a tick."""
@@ -48,9 +39,9 @@ def behind(service: RunningService, lag: float) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("lag", [0.0, 1.5 * LAG, 5 * LAG])
-def test_calibrations_are_refused_last_and_health_never(late, lag):
-    with behind(late, lag):
-        found = answers(late)
+def test_calibrations_are_refused_last_and_health_never(service, lag):
+    with behind(service, lag):
+        found = answers(service)
     shed = {path for path, answer in found.items() if answer.status_code == 503}
 
     assert {found[path].status_code for path in HEALTH} == {200}
@@ -59,18 +50,18 @@ def test_calibrations_are_refused_last_and_health_never(late, lag):
     for path in shed:
         assert problem(found[path], 503, "overloaded")
         assert found[path].headers["Retry-After"] == "1"
-    counted = late.metric("sirocco_shed_total", route="/v1/events") or 0
+    counted = service.metric("sirocco_shed_total", route="/v1/events") or 0
     assert counted == ("/v1/events" in shed)
-    assert (late.store.dbsize() > 1) == ("/v1/events" not in shed)
+    assert (service.store.dbsize() > 1) == ("/v1/events" not in shed)
 
 
-def test_a_request_that_is_refused_leaves_its_connection_open(late):
-    with raw(late) as connection:
+def test_a_request_that_is_refused_leaves_its_connection_open(service):
+    with raw(service) as connection:
         for path in ("/v1/events", "/v1/calibrate"):
-            with behind(late, 1.0):
+            with behind(service, 1.0):
                 connection.send(post(path))
                 assert connection.answer().status == 503
-        eventually(lambda: late.app.state.resources.shedder._before < LAG)
+        eventually(lambda: service.app.state.resources.shedder._before < LAG)
         connection.send(post("/v1/calibrate"))
         assert connection.answer().status == 200
 
@@ -86,7 +77,7 @@ def test_more_requests_than_may_wait_are_refused(settings, redis_url):
             callers.submit(httpx.post, f"{service.url}/v1/events", json=events, timeout=60)
             for _ in range(2)
         ]
-        eventually(lambda: shedder._in_flight == 2 or any(one.done() for one in waiting))
+        eventually(lambda: shedder.in_flight == 2 or any(one.done() for one in waiting))
         found = service.http.post("/v1/events", json=events)
         calibrated = service.http.post("/v1/calibrate", content=QUESTION)
 

@@ -56,8 +56,10 @@ def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch: pytest.Monk
 
 def test_refresh_has_a_row_for_each_size_of_a_version() -> None:
     rows = refresh.measure(refresh.Sizes(maps=((5, 3),), starts=1, services=1))
-    check(rows)
     (row,) = rows.values()
+    # Of so few maps the memory is beneath that of chance, either way.
+    assert isinstance(row.pop("bytes a map in a process"), float)
+    check(rows)
     assert list(rows) == ["5 maps"]
     assert {"by notice, p50 ms", "by polling, p99 ms", "cold start, s", "worst pause, ms"} <= {*row}
 

@@ -37,7 +37,8 @@ class PersistentClient:
 
 def told(accepted: int = 0, duplicates: int = 0) -> dict[str, Any]:
     """The answer to events that are all good."""
-    return {"accepted": accepted, "duplicates": duplicates, "rejected": []}
+    none = {"rejected": [], "rejected_total": 0, "rejected_by_reason": {}}
+    return {"accepted": accepted, "duplicates": duplicates, **none}
 
 
 def _acknowledged(http: httpx.Client, events: list[Event], key: str) -> dict[str, Any]:

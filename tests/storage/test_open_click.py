@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.clicks import OpenClick, behaviour_field, click_fields, click_of
-from app.storage.integrity.seals import seal
+from app.storage.keys import seal
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
