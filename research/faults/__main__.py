@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -27,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code: 0 where every guarantee was kept."""
     given = _parser().parse_args(arguments)
     if given.command == "kills":
-        return _kill(Plan(given.kills, given.seed, given.events), given.json)
+        plan = Plan(given.kills, given.seed, given.events, given.pause, seconds=60 * given.minutes)
+        return _kill(plan, given.json)
     if given.table:
         _say(as_markdown())
         return 0
@@ -44,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     kills = commands.add_parser("kills", help="kill a whole service under load")
     kills.add_argument("--kills", type=int, default=50)
     kills.add_argument("--events", type=int, default=5000, help="acknowledged events per kill")
+    kills.add_argument("--pause", type=float, default=1.0, help="seconds between kills, on average")
+    kills.add_argument("--minutes", type=float, default=inf, help="stop killing after so many")
     kills.add_argument("--seed", type=int, default=0)
     for command in (matrix, kills):
         command.add_argument("--json", action="store_true", help="print JSON")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -46,14 +47,15 @@ ENVIRONMENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`kills` of processes; on average `pause` seconds apart, at least `events` between two kills
-    on average over the run."""
+    """`kills` of processes, or as many as there are in `seconds`; on average `pause` seconds apart,
+    at least `events` between two kills on average over the run."""
 
     kills: int
     seed: int
     events: int = 5000
     pause: float = 1.0
     clients: int = 3
+    seconds: float = inf
 
 
 @dataclass(slots=True)
@@ -101,8 +103,10 @@ def _kills(
     plan: Plan, service: Service, acknowledged: Acknowledged, tell: Callable[[int], None]
 ) -> Iterator[tuple[str, str]]:
     """Kill, and give who it was and whether it was starting or running."""
-    random = Random(plan.seed)
+    random, end = Random(plan.seed), time.monotonic() + plan.seconds
     for number in range(1, plan.kills + 1):
+        if time.monotonic() > end:
+            return
         # Not behind each kill, so that some come in quick succession.
         if random.random() < 1 / 2:
             _wait_until(partial(acknowledged.has, number * plan.events), "events flow")
