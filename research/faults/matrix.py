@@ -121,6 +121,8 @@ ROWS: Final = (
         "storage/test_damaged_versions.py",
         f"{_LAST_GOOD}::test_a_damaged_version_in_force_is_never_the_identity",
         "storage/test_folding.py::test_a_damaged_block_is_set_aside_and_the_others_are_folded",
+        "storage/test_bit_flips.py",
+        "worker/test_damaged_stores.py",
     ),
     _none(
         "F10",
@@ -252,6 +254,13 @@ ROWS: Final = (
         f"{_SLOW}::test_a_thousand_idle_connections_change_no_answer",
     ),
     _row(
+        "F28",
+        "more load than can be answered",
+        "events and reads are refused first, calibrations last, health never",
+        "api/test_shedding.py",
+        "api/test_loop_stalls.py",
+    ),
+    _row(
         "F29",
         "callers that all try again",
         "a budget of a tenth, drawn pauses, Retry-After is heeded",
@@ -285,6 +294,24 @@ ROWS: Final = (
         "a refit works on what there is",
         "worker/test_refitting.py::test_a_refit_works_whatever_traffic_is_missing",
         "test_empty_arrays.py",
+    ),
+    _row(
+        "F34",
+        "constant scores",
+        "a sound map",
+        "calibrators/test_every_calibrator.py::test_constant_scores_give_a_sound_map",
+    ),
+    _row(
+        "F35",
+        "made-up outcomes for a campaign",
+        "what serves it moves by no more than the guard's step an hour",
+        "calibrators/guard/test_attacks.py",
+    ),
+    _row(
+        "F37",
+        "half of the clicks, or all of them, are lost upstream",
+        "an outage of tracking is told from a fall",
+        "calibrators/pooled/test_levels_in_outages.py",
     ),
     _row(
         "F36",
@@ -342,10 +369,30 @@ ROWS: Final = (
         "command_line/test_unsafe_stores.py",
     ),
     _row(
+        "F47",
+        "a key is revoked or rotated",
+        "refused within seconds, also where it was remembered; no other request fails",
+        "api/test_access.py::test_a_revoked_key_is_refused_though_it_was_remembered",
+        "api/test_access.py::test_another_process_hears_of_it",
+        "api/test_access.py::test_rotation_and_expiry_by_routes",
+    ),
+    _row(
         "F48",
         "a hundred requests for a refit",
         "one job",
         "storage/test_jobs.py::test_who_asks_for_what_already_waits_gets_the_job_that_waits",
+    ),
+    _row(
+        "F49",
+        "the audit log is altered or cut",
+        "found, with the first wrong entry",
+        "access/test_audit.py",
+    ),
+    _row(
+        "F50",
+        "an upgrade over stored formats of the version before",
+        "all is read; the maps in force are served",
+        "storage/test_former_formats.py",
     ),
     _row(
         "promoted",
