@@ -144,7 +144,7 @@ def test_a_service_with_keys_and_a_port_for_admins(
     assert ask() == 401
     bootstrap = {"Authorization": f"Bearer {BOOTSTRAP}"}
     assert httpx.get(f"{url}/v1/admin/keys", headers=bootstrap).status_code == 404
-    arguments = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    arguments = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True).stdout
     assert f"--port {port}" in arguments
     assert BOOTSTRAP not in arguments
 
