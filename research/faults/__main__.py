@@ -102,6 +102,7 @@ def _text(outcome: Outcome) -> str:
             ("calibrations", outcome.answers),
             ("lost", outcome.lost),
             ("doubled", outcome.doubled),
+            ("ended by itself", len(outcome.ended)),
             ("seconds", outcome.seconds),
         )
     ]

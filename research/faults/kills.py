@@ -60,13 +60,15 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. `lost` and `doubled` are events; `amiss` says what else was wrong."""
+    """What came of it. `lost` and `doubled` are events; `amiss` says what else was wrong; `ended` is
+    what `sirocco up` said when it ended by itself, as it may right behind a killed predecessor."""
 
     kills: Counter[tuple[str, str]] = field(default_factory=Counter)
     events: int = 0
     clicks: int = 0
     retries: int = 0
     answers: int = 0
+    ended: list[str] = field(default_factory=list)
     seconds: float = 0.0
     lost: float = 0.0
     doubled: float = 0.0
@@ -93,7 +95,7 @@ def run(plan: Plan, folder: Path, port: int, tell: Callable[[int], None]) -> Out
     finally:
         service.stop()
     outcome.events, outcome.retries = acknowledged.events, acknowledged.retries
-    outcome.answers = calibrations.answers
+    outcome.answers, outcome.ended = calibrations.answers, service.ended
     outcome.amiss += acknowledged.wrong + calibrations.wrong
     outcome.seconds = time.monotonic() - began
     return outcome

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,9 @@ class Service:
     folder: Path
     port: int
     environment: Mapping[str, str]
+    ended: list[str] = field(default_factory=list)
+    """What `sirocco up` said each time that it ended by itself; it is started again then, as a
+    service manager does."""
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,6 +73,9 @@ class Service:
     def processes(self) -> dict[str, int]:
         """Process ids by name, of those that run."""
         assert self._process is not None
+        if self._process.poll() is not None:
+            self.ended.append((self.folder / "up.log").read_text().strip().rpartition("\n")[2])
+            self.start()
         found = {UP: self._process.pid} if self._process.poll() is None else {}
         for child in _children(self._process.pid):
             found.update({name: child for name in _NAMES if name in _words(child)})
