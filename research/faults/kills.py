@@ -60,8 +60,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. `lost` and `doubled` are events; `amiss` says what else was wrong; `ended` is
-    what `sirocco up` said when it ended by itself, as it may right behind a killed predecessor."""
+    """What came of it. `lost` and `doubled` are events; `amiss` says what else was wrong.
+
+    `ended` is what `sirocco up` said when it ended by itself, as it may behind a killed one.
+    """
 
     kills: Counter[tuple[str, str]] = field(default_factory=Counter)
     events: int = 0
