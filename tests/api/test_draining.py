@@ -144,7 +144,7 @@ def waiting_worker() -> Iterator[tuple[uvicorn.Server, Thread, WorkerTable, sock
     records = WorkerTable.shared(file, 2)
     records.write(1, WorkerRecord(os.getpid(), 0, True, True, None, "000001-a"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = server_of(Settings(), NOWHERE, WorkerSlot.shared(file, 2, 0))
+        server = server_of(Settings(snapshot_dir="off"), NOWHERE, WorkerSlot.shared(file, 2, 0))
         with run(server, [listener.dup()]) as thread:
             eventually(lambda: records.read(0) is not None)
             yield server, thread, records, listener
