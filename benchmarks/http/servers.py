@@ -168,21 +168,23 @@ class Started:
 
 @contextmanager
 def service(redis_url: str) -> Iterator[Started]:
-    """A service on the store; it ends with the block, and with this process."""
+    """A service on the store, with no maps of its host; it ends with the block, and with this
+    process."""
     port = free_port(HOST)
-    options = ["--redis-url", redis_url, "--port", str(port)]
     command = [sys.executable, "-P", "-m", "app.cli", "--parent", str(os.getpid()), "serve"]
-    began = time.perf_counter()
-    process = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
-    http = HTTPConnection(HOST, port)
-    try:
-        _await_ready(process, http)
-        seconds = time.perf_counter() - began
-        yield Started(http, seconds, cpu_seconds(process.pid), _resident_bytes(process.pid))
-    finally:
-        http.close()
-        process.terminate()
-        process.wait(STOP_SECONDS)
+    with TemporaryDirectory(prefix="sirocco-bench-") as folder:
+        options = ["--redis-url", redis_url, "--port", str(port), "--data-dir", folder]
+        began = time.perf_counter()
+        process = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+        http = HTTPConnection(HOST, port)
+        try:
+            _await_ready(process, http)
+            seconds = time.perf_counter() - began
+            yield Started(http, seconds, cpu_seconds(process.pid), _resident_bytes(process.pid))
+        finally:
+            http.close()
+            process.terminate()
+            process.wait(STOP_SECONDS)
 
 
 def seconds_until_served(version: str, services: Sequence[HTTPConnection]) -> float:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,3 +61,17 @@ def test_nobody_else_may_use_the_socket(running: RedisProcess, tmp_path: Path) -
 def test_a_ctrl_c_in_the_terminal_does_not_reach_the_server(running: RedisProcess) -> None:
     """Whoever started it still needs it to end in order."""
     assert os.getpgid(running.process_id) != os.getpgid(0)
+
+
+def test_a_kill_of_the_look_at_the_version_ends_no_start(tmp_path: Path) -> None:
+    """`redis-server --version` that is killed is asked again, and never without end."""
+    binary, killed = tmp_path / "redis-server", tmp_path / "killed"
+    binary.write_text(
+        f"#!/bin/sh\n[ -e {killed} ] || {{ touch {killed}; kill -9 $$; }}\necho v=7\n"
+    )
+    binary.chmod(0o700)
+
+    assert server._version_text(binary) == "v=7\n"
+    binary.write_text("#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        server._version_text(binary)

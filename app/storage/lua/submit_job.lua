@@ -1,7 +1,8 @@
 -- Queues a job, unless one that asks for the same is waiting.
 --
 -- KEYS: what queued jobs ask for, queue, counter of jobs.
--- ARGV: kind, request, now (all three sealed), most jobs that may wait, life of a job in seconds, prefix of job keys.
+-- ARGV: kind, request, now (all three sealed), most jobs that may wait, life of a job in seconds,
+--   prefix of job keys.
 -- Returns the job's id, or nil when the queue is full.
 
 local same, queued, sequence = unpack(KEYS)

@@ -232,12 +232,24 @@ def _death_with_parent() -> Callable[[], None] | None:
     return tie
 
 
+_VERSION_TRIES = 3
+
+
+def _version_text(binary: Path) -> str:
+    """What the binary says of itself; one that is killed meanwhile is asked again."""
+    for _ in range(_VERSION_TRIES):
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False)
+        if said.returncode >= 0:
+            break
+    said.check_returncode()
+    return said.stdout
+
+
 def _refuse_newer_files(binary: Path, data_dir: Path) -> None:
     """Redis 7 keeps its file in a folder that Redis 6 would pass over: it would start empty."""
     if not (data_dir / "appendonlydir").exists():
         return
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"v=(\d+)", said)
+    found = re.search(r"v=(\d+)", _version_text(binary))
     if found and int(found[1]) < 7:
         raise RedisNotStarted(
             f"{data_dir} was written by Redis 7 or newer, {binary} is version {found[1]}: "
