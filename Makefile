@@ -44,7 +44,7 @@ bench: $(READY)  ## every benchmark; an hour, on an idle machine
 lock: $(READY)  ## pin every dependency again, with hashes, for every platform
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 \
-	    --extra embedded --extra pictures --group dev pyproject.toml \
+	    --extra embedded --extra pictures --extra tracing --group dev pyproject.toml \
 	    --no-annotate --custom-compile-command "make lock" -q -o requirements.lock
 
 clean:
