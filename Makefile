@@ -13,9 +13,11 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traffic, kept alive
 	$(BIN)/sirocco demo --stay
 
-# Four at most: each starts Redis servers and services of its own. They keep the order of the tests,
-# so that fixtures of modules are made once, and who has none left takes some of another's.
-WORKERS := -n logical --maxprocesses 4 --dist worksteal
+# One more than there are cores, for they wait for servers a good part of their time, and four at
+# most: each starts Redis servers and services of its own. They keep the order of the tests, so that
+# fixtures of modules are made once, and who has none left takes some of another's.
+CORES_AND_ONE := $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
+WORKERS := -n $(CORES_AND_ONE) --dist worksteal
 
 test: $(READY)  ## every test but the slow ones, on up to four cores, with branch coverage
 	$(BIN)/coverage erase

@@ -19,6 +19,7 @@ from app.storage.integrity.inspection import TYPES
 from app.storage.keys import TargetHour
 from app.storage.models import Models
 from app.storage.redis.client import open_redis
+from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic
 
