@@ -63,7 +63,7 @@ class Copy:
         self._running: dict[str, subprocess.Popen[str]] = {}
         # That a test fails is enough, and no run may learn from the one before.
         (root / "without_shrinking.py").write_text(_WITHOUT_SHRINKING, encoding="utf-8")
-        self._texts = {path: path.read_text(encoding="utf-8") for path in _product(root)}
+        self._texts = {path: path.read_text(encoding="utf-8") for path in product(root)}
 
     def place(self, mutant: Mutant) -> Path:
         """The one file that holds the old lines."""
@@ -178,7 +178,8 @@ class Copy:
         Path(cache_from_source(path)).unlink(missing_ok=True)
 
 
-def _product(root: Path) -> list[Path]:
+def product(root: Path) -> list[Path]:
+    """The files that mutants are made of."""
     listed = _git("ls-files", "*.py", "*.lua", folder=root).split()
     return [root / path for path in listed if not path.startswith(NO_PRODUCT)]
 

@@ -557,8 +557,8 @@ _EVENTS = (
     ),
     Mutant(
         "admission-rejections-out-of-order",
-        "return sorted(parsed.rejections + refused, key=lambda rejection: rejection.index)",
-        "return refused + parsed.rejections",
+        "insort(self.shown, rejection, key=_INDEX)",
+        "self.shown.append(rejection)",
         "events/**/test_*admission.py **/test_event_refusals.py",
     ),
     Mutant(
@@ -574,12 +574,15 @@ _EVENTS = (
         "**/test_open_times.py",
     ),
     Mutant(
-        "parsing-one-event-less", "if number > most:", "if number >= most:", "**/test_parsing.py"
+        "parsing-one-event-less",
+        "if number + len(piece.items) > most:",
+        "if number + len(piece.items) >= most:",
+        "**/test_parsing.py",
     ),
     Mutant(
         "parsing-empty-lines-are-events",
-        "[line for line in body.splitlines() if line.strip()]",
-        "body.splitlines()",
+        "yield _Piece([line for line in text.splitlines() if line.strip()])",
+        "yield _Piece(text.splitlines())",
         "**/test_parsing.py api/**/test_events.py",
     ),
     Mutant(
@@ -605,8 +608,8 @@ _STORAGE = (
     ),
     Mutant(
         "append-leaves-out-the-next-row",
-        "left_out[from + at - 1] = true",
-        "left_out[from + at] = true",
+        "left_out[first + (at - 1) / 4] = true",
+        "left_out[first + (at - 1) / 4 + 1] = true",
         "storage/**/test_event_log.py storage/**/test_exactly_once.py",
     ),
     Mutant(
@@ -617,8 +620,8 @@ _STORAGE = (
     ),
     Mutant(
         "append-ids-live-for-ever",
-        "redis.call('EXPIRE', seen, ttl)",
-        "redis.call('PERSIST', seen)",
+        "redis.call('EXPIRE', set, life)",
+        "redis.call('PERSIST', set)",
         "storage/**/test_life.py storage/**/test_event_log.py",
     ),
     Mutant(
@@ -653,7 +656,7 @@ _STORAGE = (
     ),
     Mutant(
         "fold-forgets-the-stored-bins",
-        "BinsTable.merge((_stored_table(log, step.table), *step.tables))",
+        "BinsTable.merge((stored, *step.tables))",
         "BinsTable.merge(step.tables)",
         "storage/**/test_folding.py storage/**/test_bins_store.py",
     ),
@@ -665,8 +668,8 @@ _STORAGE = (
     ),
     Mutant(
         "version-one-more-kept",
-        "redis.call('LTRIM', history, 0, kept - 1)",
-        "redis.call('LTRIM', history, 0, kept)",
+        "prefix .. dropped)\nend\nredis.call('LTRIM', history, 0, kept - 1)",
+        "prefix .. dropped)\nend\nredis.call('LTRIM', history, 0, kept)",
         "storage/**/test_versions.py",
     ),
     Mutant(
@@ -719,8 +722,8 @@ _STORAGE = (
     ),
     Mutant(
         "closed-click-counted-again",
-        "ARGV[1 + 2 * further + number]) == 1 then",
-        "ARGV[1 + 2 * further + number]) >= 0 then",
+        "name_of_click(id), id) > 0 then",
+        "name_of_click(id), id) >= 0 then",
         "storage/**/test_open_clicks.py storage/**/test_clicks_exactly_once.py",
     ),
     Mutant(
@@ -757,9 +760,9 @@ _WORKER = (
         "worker/**/test_hours.py",
     ),
     Mutant(
-        "refit-judges-before-folding",
-        "self.bins.fold()\n        self._evaluate(request)",
-        "self._evaluate(request)\n        self.bins.fold()",
+        "refit-without-folding",
+        'self.bins.fold()\n        self.advance("evaluating hours")',
+        'self.advance("evaluating hours")',
         "worker/**/test_refitting.py worker/**/test_judging.py",
     ),
     Mutant(
@@ -782,8 +785,8 @@ _WORKER = (
     ),
     Mutant(
         "jobs-of-a-dead-worker-lost",
-        "self._jobs.requeue_running()",
-        "self._jobs",
+        "self._jobs.requeue_running()\n        self._refitter.methods",
+        "self._refitter.methods",
         "worker/**/test_loop.py",
     ),
     Mutant(
@@ -844,8 +847,8 @@ _CLICK_LOG = (
 _API = (
     Mutant(
         "columns-levels-swapped",
-        "np.where(np.asarray(part.rows), LEVEL_NUMBERS[CAMPAIGN], shared)",
-        "np.where(np.asarray(part.rows), shared, LEVEL_NUMBERS[CAMPAIGN])",
+        "np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared)",
+        "np.where(rows, shared, LEVEL_NUMBERS[CAMPAIGN])",
         "api/**/test_columns_calibrate.py",
     ),
     Mutant(
@@ -868,14 +871,14 @@ _API = (
     ),
     Mutant(
         "events-one-broken-refuses-all",
-        "if broken == number:",
-        "if broken:",
+        "if event is not None:\n            indices.append(index)",
+        "if event is not None and not rejections.shown:\n            indices.append(index)",
         "api/**/test_event_refusals.py api/**/test_events.py api/**/test_columns_events.py",
     ),
     Mutant(
         "refresher-refused-version-again",
-        "version is None or version in (self.current.version, self._refused)",
-        "version in (None, self.current.version)",
+        "elif version is not None and version != self._refused:",
+        "elif version is not None:",
         "api/**/test_refresher.py",
     ),
 )
@@ -964,8 +967,8 @@ _ACCESS = (
     ),
     Mutant(
         "access-hot-path-unguarded",
-        "            self._admit(scope, started)\n            answer = self._prompt",
-        "            answer = self._prompt",
+        "            self._admit(scope, started)\n            return await endpoint",
+        "            return await endpoint",
         "api/test_access.py",
     ),
     Mutant(
