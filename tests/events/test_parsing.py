@@ -188,6 +188,14 @@ def test_good_events_survive_broken_ones_and_keep_their_places(lines):
     ]
 
 
+def test_empty_lines_are_no_events():
+    good = json.dumps(GOOD).encode()
+
+    for broken in ([], [b"7"]):
+        found, rejections = read(b"\n\n".join([*broken, b" ", good, b""]), lines=True)
+        assert (list(found), len(rejections)) == ([len(broken)], len(broken))
+
+
 @pytest.mark.parametrize("event_type", [["outcome"], {"a": 1}, 7, None])
 def test_the_type_of_a_rejection_is_one_of_the_known(event_type):
     """It becomes a label of a metric."""

@@ -610,7 +610,7 @@ _STORAGE = (
         "append-leaves-out-the-next-row",
         "left_out[first + (at - 1) / 4] = true",
         "left_out[first + (at - 1) / 4 + 1] = true",
-        "storage/**/test_event_log.py storage/**/test_exactly_once.py",
+        "storage/**/test_click_events.py storage/**/test_clicks_exactly_once.py",
     ),
     Mutant(
         "append-key-of-another-request",
