@@ -25,7 +25,7 @@ from app.click_log import ClickLog
 from app.storage import BinsStore, keys, open_redis
 from app.storage.clicks import OpenClicks
 from research.faults.acknowledged import DELAYED, SECONDS_BACK, TARGET, Acknowledged, Batch
-from research.faults.service import Service, seconds_of_life
+from research.faults.service import PROCESSES, Service, seconds_of_life
 
 _HOUR: Final = 3600
 _YOUNG_SECONDS: Final = 2.0
@@ -115,12 +115,24 @@ def _kills(
         if random.random() < 1 / 2:
             _wait_until(partial(acknowledged.has, number * plan.events), "events flow")
         time.sleep(random.expovariate(1 / plan.pause))
-        victims = service.processes()
-        name = random.choice(sorted(victims))
-        age = seconds_of_life(victims[name])
-        service.kill(name, victims[name])
+        name = random.choice(PROCESSES)
+        process = _victim(service, name)
+        age = seconds_of_life(process)
+        service.kill(name, process)
         tell(number)
         yield name, "starting" if age < _YOUNG_SECONDS else "running"
+
+
+def _victim(service: Service, name: str) -> int:
+    """The process of this name, as soon as there is one: each name has its share of the kills."""
+    found: dict[str, int] = {}
+
+    def is_there() -> bool:
+        found.update(service.processes())
+        return name in found
+
+    _wait_until(is_there, f"there is a process of {name}")
+    return found[name]
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from app.storage.redis.server import socket_url
 
 UP: Final = "up"
 _NAMES: Final = ("redis-server", "worker", "serve")
+PROCESSES: Final = (UP, *_NAMES)
 _END_SECONDS: Final = 60.0
 _START_FIELD: Final = 19
 """Of /proc/PID/stat, behind the name: when the process started, in clock ticks since the boot."""

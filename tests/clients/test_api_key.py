@@ -24,10 +24,10 @@ def test_the_key_goes_with_every_request(
     service: RunningService, version: str, atlas: Atlas, token: str
 ) -> None:
     async def ask() -> float:
-        async with AsyncSirocco(service.url, api_key=token) as sirocco:
+        async with AsyncSirocco(service.url, api_key=token, timeout=20.0) as sirocco:
             return float((await sirocco.calibrate("click", "hats", [0.5])).probabilities[0])
 
-    with Sirocco(service.url, api_key=token) as sirocco, sirocco.events() as events:
+    with Sirocco(service.url, api_key=token, timeout=20.0) as sirocco, sirocco.events() as events:
         assert sirocco.calibrate("click", "hats", [0.5]).probabilities[0] == 0.25
         events.impression("hats", {"click": 0.5})
         events.flush(10)
@@ -40,7 +40,7 @@ def test_the_key_goes_with_every_request(
 
 def test_events_wait_for_a_key_that_is_not_known_yet(service: RunningService, token: str) -> None:
     """Another API process may have made it a moment ago."""
-    with Sirocco(service.url, api_key="sir_x_y", retries=0) as sirocco:
+    with Sirocco(service.url, api_key="sir_x_y", retries=0, timeout=20.0) as sirocco:
         events = sirocco.events()
         events.impression("hats", {"click": 0.5})
         assert not events.flush(0.5)
@@ -50,11 +50,11 @@ def test_events_wait_for_a_key_that_is_not_known_yet(service: RunningService, to
 
 def test_a_key_is_shown_nowhere(service: RunningService, token: str) -> None:
     secret = token + "x"
-    sirocco = Sirocco(service.url, api_key=secret, retries=0)
+    sirocco = Sirocco(service.url, api_key=secret, retries=0, timeout=20.0)
     with pytest.raises(Refused) as refused:
         sirocco.calibrate("click", "hats", [0.5])
     with pytest.raises(BadInput) as bad:
-        Sirocco(service.url, api_key=secret + "\n")
+        Sirocco(service.url, api_key=secret + "\n", timeout=20.0)
 
     told = f"{sirocco!r} {sirocco._address!r} {refused.value!r} {bad.value!r}"
     assert (refused.value.status, refused.value.kind) == (401, "no-valid-key")

@@ -38,7 +38,7 @@ def with_client(url: str, act: Callable[[AsyncSirocco], Awaitable[Result]], **op
     """What comes of it inside an event loop."""
 
     async def run() -> Result:
-        async with AsyncSirocco(url, **options) as sirocco:
+        async with AsyncSirocco(url, **{"timeout": 20.0, **options}) as sirocco:
             return await act(sirocco)
 
     return asyncio.run(run())

@@ -19,7 +19,7 @@ def test_probabilities_are_the_atlas_own_to_the_last_bit(
     service: RunningService, version: str, atlas: Atlas, binary: bool | None
 ) -> None:
     """Neither JSON nor columns lose a bit."""
-    with Sirocco(service.url, binary=binary) as sirocco:
+    with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", CAMPAIGNS, SCORES)
 
     assert answer.probabilities.tobytes() == atlas(CAMPAIGNS, SCORES).tobytes()
@@ -33,7 +33,7 @@ def test_one_campaign_serves_all_scores(
     service: RunningService, version: str, atlas: Atlas, binary: bool
 ) -> None:
     """A string is one campaign for all, not a sequence of letters."""
-    with Sirocco(service.url, binary=binary) as sirocco:
+    with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", "hats", [0.1, 0.2, 0.4])
 
     assert answer.probabilities.tolist() == [0.05, 0.1, 0.2]
@@ -44,7 +44,7 @@ def test_explain_tells_the_level_behind_each(
     service: RunningService, version: str, binary: bool
 ) -> None:
     """Levels come only where they are asked for."""
-    with Sirocco(service.url, binary=binary) as sirocco:
+    with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
         own = sirocco.calibrate("click", ["shoes", "never seen"], [0.1, 0.2], explain=True)
         none = sirocco.calibrate("conversion", "shoes", [0.1], explain=True)
 
@@ -57,7 +57,7 @@ def test_more_scores_than_the_service_takes_are_asked_in_parts(
     service: RunningService, version: str, atlas: Atlas, binary: bool
 ) -> None:
     """The parts come back as one answer in order, for both forms of campaigns."""
-    with Sirocco(service.url, binary=binary, max_scores=7) as sirocco:
+    with Sirocco(service.url, binary=binary, max_scores=7, timeout=20.0) as sirocco:
         mixed = sirocco.calibrate("click", CAMPAIGNS, SCORES, explain=True)
         one = sirocco.calibrate("click", "hats", SCORES)
 
@@ -68,7 +68,7 @@ def test_more_scores_than_the_service_takes_are_asked_in_parts(
 
 def test_before_the_first_version_scores_come_back(service: RunningService) -> None:
     """Version `none`, and no age."""
-    with Sirocco(service.url) as sirocco:
+    with Sirocco(service.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", "a", [0.25])
 
     assert (answer.probabilities.tolist(), answer.version, answer.map_age) == ([0.25], "none", None)
@@ -77,7 +77,7 @@ def test_before_the_first_version_scores_come_back(service: RunningService) -> N
 
 def test_an_answer_is_an_array_to_numpy(service: RunningService, version: str) -> None:
     """Bids multiply it as it is."""
-    with Sirocco(service.url) as sirocco:
+    with Sirocco(service.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", ["hats", "hats"], (0.5, 1.0))
 
     assert len(answer) == 2
@@ -88,7 +88,10 @@ def test_an_answer_is_an_array_to_numpy(service: RunningService, version: str) -
 @pytest.mark.parametrize("binary", [True, False])
 def test_a_refusal_names_field_rule_and_value(service: RunningService, binary: bool) -> None:
     """What the service says about it can be read by a program."""
-    with Sirocco(service.url, binary=binary) as sirocco, pytest.raises(Refused) as refused:
+    with (
+        Sirocco(service.url, binary=binary, timeout=20.0) as sirocco,
+        pytest.raises(Refused) as refused,
+    ):
         sirocco.calibrate("view", "a", [0.5])
 
     error = refused.value
@@ -128,7 +131,7 @@ def test_bad_input_is_refused_before_it_travels(
 
 def test_campaigns_may_be_strings_of_numpy(service: RunningService, version: str) -> None:
     """Columns of a data frame come as they are."""
-    with Sirocco(service.url) as sirocco:
+    with Sirocco(service.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", np.array(["hats", "hats"]), np.float32([0.5, 1.0]))
 
     assert answer.probabilities.tolist() == [0.25, 0.5]
@@ -159,7 +162,7 @@ def test_headers_of_the_callers_travel_along(
 ) -> None:
     """As a proxy before the service may want them."""
 
-    with Sirocco(proxy.url, headers={"X-Caller": "bidder"}) as sirocco:
+    with Sirocco(proxy.url, headers={"X-Caller": "bidder"}, timeout=20.0) as sirocco:
         sirocco.calibrate("click", "a", [0.5])
 
     assert {name.lower(): value for name, value in proxy.seen[0].headers.items()}[

@@ -35,7 +35,7 @@ from tests.clients.sent_events import eager, put_outcomes, stored
 @contextmanager
 def buffer_of(url: str, **options: Any) -> Iterator[EventBuffer]:
     """A buffer that is given up at the end, whatever waits."""
-    with Sirocco(url) as sirocco:
+    with Sirocco(url, timeout=20.0) as sirocco:
         buffer = sirocco.events(eager(**options))
         yield buffer
         buffer.close(0.0)
@@ -69,7 +69,7 @@ def test_a_few_events_leave_after_lingering(service: RunningService) -> None:
 
 def test_closing_sends_what_waits(service: RunningService) -> None:
     """Leaving the block is a flush too; afterwards nothing is taken any more."""
-    with Sirocco(service.url) as sirocco, sirocco.events() as events:
+    with Sirocco(service.url, timeout=20.0) as sirocco, sirocco.events() as events:
         put_outcomes(events, 5)
 
     assert stored(service) == 5
@@ -283,7 +283,7 @@ def test_what_cannot_be_sent_is_given_back(service: RunningService, proxy: Fault
     way, of which nobody knows whether it arrived."""
     told: list[Batch] = []
     proxy.always = loses_the_answer
-    with Sirocco(proxy.url) as sirocco:
+    with Sirocco(proxy.url, timeout=20.0) as sirocco:
         events = sirocco.events(eager(batch_events=4, on_unsent=told.extend))
         put_outcomes(events, 10)
         eventually(lambda: events.counts.retries > 0)
@@ -305,7 +305,7 @@ def test_what_cannot_be_sent_is_at_least_logged(
 ) -> None:
     """Nobody took what close returned and nobody asked to be told."""
     proxy.always = answers(503)
-    with Sirocco(proxy.url) as sirocco:
+    with Sirocco(proxy.url, timeout=20.0) as sirocco:
         events = sirocco.events(eager())
         put_outcomes(events, 2)
         with caplog.at_level(logging.ERROR):
@@ -337,7 +337,7 @@ def test_errors_of_on_unsent_stop_nothing(
 ) -> None:
     """What could not be sent is returned all the same."""
     proxy.always = answers(503)
-    with Sirocco(proxy.url) as sirocco:
+    with Sirocco(proxy.url, timeout=20.0) as sirocco:
         events = sirocco.events(eager(on_unsent=fail))
         put_outcomes(events, 2)
 
@@ -384,7 +384,7 @@ def test_an_answer_after_closing_changes_nothing(proxy: FaultyProxy) -> None:
         done.set()
 
     proxy.always = slow
-    with Sirocco(proxy.url) as sirocco:
+    with Sirocco(proxy.url, timeout=20.0) as sirocco:
         events = sirocco.events(eager(batch_events=1))
         put_outcomes(events, 1)
         eventually(lambda: len(proxy.seen) == 1)

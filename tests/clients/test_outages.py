@@ -22,7 +22,7 @@ def test_without_a_service_the_error_is_typed(settings: Settings, redis_url: str
     """A caller catches one type for everything that is no answer."""
     with serving(settings, redis_url) as gone:
         url = gone.url
-    with Sirocco(url, retries=1) as sirocco, pytest.raises(Unavailable) as away:
+    with Sirocco(url, retries=1, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
         sirocco.calibrate("click", "a", [0.5])
 
     assert (away.value.tries, away.value.status) == (2, None)
@@ -33,7 +33,7 @@ def test_the_raw_fallback_marks_its_scores(settings: Settings, redis_url: str) -
     """Scores come back as they are, and nobody can take them for probabilities."""
     with serving(settings, redis_url) as gone:
         url = gone.url
-    with Sirocco(url, fallback="raw") as sirocco:
+    with Sirocco(url, fallback="raw", timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", ["a", "b"], [0.5, 0.25])
 
     assert (answer.probabilities.tolist(), answer.levels) == ([0.5, 0.25], ("raw", "raw"))
@@ -95,7 +95,7 @@ def test_a_fault_of_the_service_is_not_asked_again(proxy: FaultyProxy) -> None:
     """A 500 would most likely be one again."""
     proxy.always = answers(500)
 
-    with Sirocco(proxy.url) as sirocco, pytest.raises(Unavailable) as away:
+    with Sirocco(proxy.url, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
         sirocco.calibrate("click", "hats", [0.5])
 
     assert (away.value.tries, away.value.status) == (1, 500)
@@ -129,7 +129,7 @@ def test_what_is_no_answer_is_none(proxy: FaultyProxy, fault: object, binary: bo
     """Something else listens there; the fallback covers that too."""
     proxy.always = fault  # type: ignore[assignment]
 
-    with Sirocco(proxy.url, binary=binary) as sirocco, pytest.raises(BadAnswer):
+    with Sirocco(proxy.url, binary=binary, timeout=20.0) as sirocco, pytest.raises(BadAnswer):
         sirocco.calibrate("click", ["a", "b"], [0.5, 0.5], explain=False)
 
 
@@ -137,14 +137,17 @@ def test_half_an_answer_is_none(proxy: FaultyProxy) -> None:
     """A connection cut in the middle is like one that was never made."""
     proxy.always = cuts_short
 
-    with Sirocco(proxy.url, retries=0) as sirocco, pytest.raises(Unavailable):
+    with Sirocco(proxy.url, retries=0, timeout=20.0) as sirocco, pytest.raises(Unavailable):
         sirocco.calibrate("click", ["a", "b"], [0.5, 0.5])
 
 
 def test_a_refusal_without_a_problem_tells_its_status(proxy: FaultyProxy) -> None:
     """A gateway's own page has no field and no rule."""
     proxy.always = answers(403, b"<html>no</html>")
-    with Sirocco(proxy.url, fallback="raw") as sirocco, pytest.raises(Refused) as refused:
+    with (
+        Sirocco(proxy.url, fallback="raw", timeout=20.0) as sirocco,
+        pytest.raises(Refused) as refused,
+    ):
         sirocco.calibrate("click", "a", [0.5])
 
     assert (refused.value.kind, refused.value.field) == ("status-403", None)
@@ -154,7 +157,7 @@ def test_levels_that_are_not_there_are_missed(service: RunningService, proxy: Fa
     """An answer without what was asked for is not whole."""
     proxy.always = answers(200, b'{"probabilities": [0.5], "version": "x"}')
 
-    with Sirocco(proxy.url, binary=False) as sirocco, pytest.raises(BadAnswer):
+    with Sirocco(proxy.url, binary=False, timeout=20.0) as sirocco, pytest.raises(BadAnswer):
         sirocco.calibrate("click", "a", [0.5], explain=True)
 
 
@@ -165,5 +168,8 @@ def test_an_answer_without_end_is_given_up(
     monkeypatch.setattr("sirocco_client.connections._MOST_BYTES", 1000)
     proxy.always = answers(200, b" " * 1001)
 
-    with Sirocco(proxy.url, retries=0) as sirocco, pytest.raises(Unavailable, match="1000 bytes"):
+    with (
+        Sirocco(proxy.url, retries=0, timeout=20.0) as sirocco,
+        pytest.raises(Unavailable, match="1000 bytes"),
+    ):
         sirocco.calibrate("click", "a", [0.5])

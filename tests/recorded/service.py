@@ -206,7 +206,7 @@ def _columns(service: Service) -> Items:
     flags = bodies.LEVELS
     asked = bodies.scores_body(scores, campaigns=names, flags=flags)
     events = bodies.outcomes_body(scores, [END + 20.0] * 3, [0.0, 1.0, 0.5], campaigns=names)
-    with FaultyProxy(service.url) as proxy, Sirocco(proxy.url, binary=True) as client:
+    with FaultyProxy(service.url) as proxy, Sirocco(proxy.url, binary=True, timeout=20.0) as client:
         called = client.calibrate("click", names, scores)
         sent = [(seen.path, seen.body) for seen in proxy.seen if seen.method == "POST"]
     return {
