@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from time import sleep
+from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 
+from app.cli.serving import client
 from app.cli.serving.client import ServiceClient
 from app.errors import CommandError
 from app.settings import Settings
@@ -191,3 +193,20 @@ def test_what_the_worker_is_at_is_told_while_it_lasts(called, service):
 
     assert "is still running after 0.01 s: fitting click" in str(late.value)
     assert jobs.finish(queued.id, 3.0, error="the test is over")
+
+
+def test_an_overloaded_service_is_asked_again_when_it_says(service, monkeypatch):
+    shedder = service.app.state.resources.shedder
+    usual, pauses = shedder.most_requests, []
+
+    def heed(seconds):
+        pauses.append(seconds)
+        shedder.most_requests = usual
+
+    monkeypatch.setattr(shedder, "most_requests", 0)
+    monkeypatch.setattr(client, "time", SimpleNamespace(sleep=heed, monotonic=monotonic))
+
+    with ServiceClient(service.url) as asking:
+        assert asking.held() is None
+
+    assert pauses == [1.0]

@@ -14,6 +14,8 @@ from app.errors import FAILED, CommandError
 from app.settings import BadConfiguration, secret_in_file
 
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
+_PATIENCE_SECONDS = 30.0
+"""For so long what an overloaded service refuses is sent again."""
 _POLL_SECONDS = 0.01
 _LONGEST_POLL = 0.05
 _OVERRIDES = "/v1/admin/overrides"
@@ -161,13 +163,26 @@ class ServiceClient:
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         content = None if body is None else orjson.dumps(body)
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while _is_overloaded(answer := self._sent(method, path, content)):
+            if time.monotonic() > end:
+                break
+            time.sleep(float(answer.headers["retry-after"]))
+        return _json(answer)
+
+    def _sent(self, method: str, path: str, content: bytes | None) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, content=content, headers=_JSON)
+            return self._http.request(method, path, content=content, headers=_JSON)
         except httpx.TransportError as error:
             raise CommandError(
                 f"{self.url} does not answer ({error}): is it running?", FAILED
             ) from error
-        return _json(answer)
+
+
+def _is_overloaded(answer: httpx.Response) -> bool:
+    """Whether it was refused before anything was done, so that it may be sent again."""
+    unavailable = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    return unavailable and b"urn:sirocco:problem:overloaded" in answer.content
 
 
 def _key_of_environment() -> str | None:
