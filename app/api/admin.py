@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.authorization import ADMIN_PATH, By
 from app.api.hot_path import JSON, read_body, request_body
-from app.api.maps import After, Limit, TargetQuery, known_target, page_of, target_fit
+from app.api.maps import After, Limit, TargetQuery, known_target, page_of
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.events.admission import OpenTimes, Untimely, iso
@@ -83,7 +83,7 @@ async def retrain(request: Request, given: Given, by: By) -> JSONResponse:
         content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
     if "as_of" in content and not wanted.allow_past:
         await run_in_threadpool(_check_in_window, given, content["as_of"])
-    return await _queued(given, by, RETRAIN, content)
+    return await queued(given, by, RETRAIN, content)
 
 
 @router.post(
@@ -95,7 +95,7 @@ async def train(request: Request, given: Given, by: By) -> JSONResponse:
     """Queue a training of post-click models; an equal one that waits already is the same job."""
     targets = given.settings.delayed_targets
     _, content = await _wanted(request, given, _TRAIN, targets, "a delayed target")
-    return await _queued(given, by, TRAIN, content)
+    return await queued(given, by, TRAIN, content)
 
 
 @router.get("/jobs/{job_id}")
@@ -105,40 +105,6 @@ def show_job(given: Given, job_id: str) -> dict[str, Any]:
     if job is None:
         raise not_found(f"job = {show(job_id)}: there is no such job, or it is over a day old")
     return asdict(job)
-
-
-@router.get("/versions")
-def list_versions(given: Given) -> dict[str, Any]:
-    """The versions kept, newest first; the one that this process serves, what made its maps, and
-    the one that waits for approval (`held`), if there is one."""
-    snapshot = given.refresher.current
-    made = {target: target_fit(snapshot, target)["calibrator"] for target in snapshot.atlases}
-    return {
-        "serving": snapshot.version,
-        "calibrators": made,
-        "versions": given.versions.history(),
-        "held": given.versions.held(),
-    }
-
-
-@router.post("/versions/{version}/approve", status_code=HTTPStatus.ACCEPTED)
-async def approve_version(given: Given, by: By, version: str) -> JSONResponse:
-    """Queue bringing the version that is held into force."""
-    return await _decided(given, by, APPROVE, version)
-
-
-@router.post("/versions/{version}/reject", status_code=HTTPStatus.ACCEPTED)
-async def reject_version(given: Given, by: By, version: str) -> JSONResponse:
-    """Queue dropping the version that is held."""
-    return await _decided(given, by, REJECT, version)
-
-
-async def _decided(given: Resources, by: By, decision: str, version: str) -> JSONResponse:
-    """The one place where an operator's decision on a held version is taken in."""
-    held = await run_in_threadpool(given.versions.held)
-    if held is None or held["version"] != version:
-        raise not_found(f"version = {show(version)}: is not held for approval")
-    return await _queued(given, by, decision, {"version": version}, held)
 
 
 async def given_body(request: Request, given: Given) -> bytes:
@@ -165,7 +131,7 @@ async def _wanted(
     return wanted, content
 
 
-async def _queued(
+async def queued(
     given: Resources, by: By, kind: str, content: dict[str, Any], before: object = None
 ) -> JSONResponse:
     job = await _submitted(given, by, kind, content, before)

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import access, admin, calibrate, events, health, maps, reference
+from app.api import access, admin, calibrate, events, health, maps, reference, versions
 from app.api.authorization import Authorized, describe_access
 from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
@@ -24,6 +24,7 @@ _ROUTERS: Final = (
     maps.campaigns_router,
     maps.router,
     admin.router,
+    versions.router,
     admin.overrides_router,
     access.router,
     access.audit_router,

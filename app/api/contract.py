@@ -135,7 +135,59 @@ class VersionList(Struct):
     serving: str
     calibrators: dict[str, str | None]
     versions: list[dict[str, Any]]
+    rolled_back: dict[str, Any] | None
     held: dict[str, Any] | None
+    frozen: dict[str, float]
+
+
+class MovedMap(Struct):
+    """The score at which the odds move most, and the probabilities there."""
+
+    score: Score
+    before: Score
+    after: Score
+
+
+class MovedCampaign(MovedMap):
+    """The same of a campaign."""
+
+    campaign: str
+
+
+class TargetDifference(Struct):
+    """How many campaigns move, and the shared map, which serves all others."""
+
+    campaigns: Number
+    moved: Number
+    everybody_else: MovedMap
+    largest: list[MovedCampaign]
+
+
+class VersionDifference(Struct):
+    """What would move if `version` served in place of `against`."""
+
+    version: str
+    against: str
+    targets: dict[str, TargetDifference]
+
+
+class RolledBack(Struct):
+    """Which version serves; `changed` is false where its maps served already."""
+
+    rolled_back_to: str
+    targets: list[str]
+    frozen: bool
+    dry_run: bool
+    changed: bool
+    version: str
+
+
+class Frozen(Struct):
+    """The targets that were changed, and all whose maps no refit replaces."""
+
+    changed: list[str]
+    frozen: list[str]
+    dry_run: bool
 
 
 class ListedOverride(Struct):
@@ -255,6 +307,8 @@ _EVENTS: Final[Problems] = {
 _KEY: Final[Problems] = {401: ("no-valid-key",), 403: ("missing-scope",), 429: ("rate-limited",)}
 _CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
 _CONFLICT: Final[Problems] = {409: ("key-conflict",)}
+_DAMAGED: Final[Problems] = {409: ("damaged-version",)}
+_OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
@@ -273,6 +327,18 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
     ("get", "/v1/admin/versions"): (200, VersionList, (_STORE, _SHED)),
+    ("get", "/v1/admin/versions/{version}/diff"): (
+        200,
+        VersionDifference,
+        (_UNKNOWN, _DAMAGED, _BROKEN, _STORE, _SHED),
+    ),
+    ("post", "/v1/admin/rollback"): (
+        200,
+        RolledBack,
+        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _STORE, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/freeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
+    ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
     ("post", "/v1/admin/versions/{version}/approve"): (
         202,
         QueuedJob,

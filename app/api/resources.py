@@ -31,7 +31,7 @@ from app.storage.event_log import EventLog
 from app.storage.ids import IdLife
 from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
-from app.storage.overrides import Overrides
+from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
@@ -54,6 +54,7 @@ class Resources:
     bins: BinsStore
     jobs: Jobs
     overrides: Overrides
+    frozen: FrozenTargets
     metrics: Metrics
     status: WorkerStatus
     keys: KeyStore
@@ -105,6 +106,7 @@ class Resources:
             BinsStore(client, settings.ttl_seconds),
             Jobs(client),
             Overrides(client),
+            FrozenTargets(client),
             metrics,
             status,
             KeyStore(client),

@@ -308,7 +308,8 @@ class Refresher:
         return published, Snapshot.of(published, self._targets, self.current, pause)
 
     def _serve(self, published: Published, snapshot: Snapshot) -> None:
-        self.current, self._published, self._fallback = snapshot, published, None
+        # In this order: a request in between must not see the new version with the old reason.
+        self._fallback, self._published, self.current = None, published, snapshot
         logger.info("serving version %s", snapshot.version)
 
     def _fall_back(self, reason: str) -> None:

@@ -94,6 +94,16 @@ COMMANDS: Final = {
         "app.cli.operate",
         "Ask a running service for a refit now, and wait for its new version.",
     ),
+    "versions": CommandEntry(
+        "Operate",
+        "app.cli.versions",
+        "List published versions, compare them, and keep refits from replacing maps.",
+    ),
+    "rollback": CommandEntry(
+        "Operate",
+        "app.cli.versions",
+        "Bring the maps of an older version into force again, everywhere within seconds.",
+    ),
     "overrides": CommandEntry(
         "Operate",
         "app.cli.operate",

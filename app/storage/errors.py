@@ -48,6 +48,13 @@ class CorruptVersion(StorageError):
         super().__init__(f"version {version!r} is damaged: {reason}")
 
 
+class VersionChanged(StorageError):
+    """An operator has rolled back or frozen maps since what is to be published was begun."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"{version!r} is not published: maps were rolled back or frozen meanwhile")
+
+
 class QueueFull(StorageError):
     """Too many jobs are waiting."""
 

@@ -34,6 +34,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:sequence               counter of versions
     sirocco:{maps}:version:<version>      hash: manifest, report, chunks of atlases
     sirocco:{maps}:held                   which version waits for approval, and why; lives for a day
+    sirocco:{maps}:frozen                 hash: target -> sealed time since which no refit replaces
+                                          its maps
     sirocco:{maps}:published              channel: notice of each new version
     sirocco:{maps}:lease:<name>           the token of who holds the lease
     sirocco:{maps}:fence:<name>           counter of leases granted
@@ -73,6 +75,7 @@ CURRENT = "sirocco:{maps}:current"
 HISTORY = "sirocco:{maps}:history"
 SEQUENCE = "sirocco:{maps}:sequence"
 HELD = "sirocco:{maps}:held"
+FROZEN = "sirocco:{maps}:frozen"
 PUBLISHED = "sirocco:{maps}:published"
 JOBS_QUEUED = "sirocco:{maps}:jobs:queued"
 JOBS_RUNNING = "sirocco:{maps}:jobs:running"

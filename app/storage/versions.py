@@ -16,8 +16,8 @@ an operator approves or rejects them, or a later refit takes their place. There 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
 from typing import Any, Final
@@ -28,7 +28,13 @@ from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from app.storage import keys
-from app.storage.errors import CorruptVersion, LeaseLost, StorageUnavailable, UnknownVersion
+from app.storage.errors import (
+    CorruptVersion,
+    LeaseLost,
+    StorageUnavailable,
+    UnknownVersion,
+    VersionChanged,
+)
 from app.storage.lease import LeaseToken
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 
@@ -36,7 +42,7 @@ STAGED_SECONDS = 900
 HELD_SECONDS = 24 * 3600
 _SEAL_BYTES = 32
 HELD = "held"
-_LEASE_LOST, _STAGING_EXPIRED = 1, 2
+_LEASE_LOST, _STAGING_EXPIRED, _CHANGED = 1, 2, 3
 
 
 def pack_manifest(manifest: dict[str, Any]) -> bytes:
@@ -88,12 +94,14 @@ def stage(client: redis.Redis, key: str, fields: Mapping[str, bytes]) -> None:
 
 
 def check_published(status: int, lease: str, what: str) -> None:
-    """Raises what the script that publishes says: LeaseLost, or StorageUnavailable where the hash
-    has expired meanwhile."""
+    """Raises what the script that publishes says: LeaseLost, StorageUnavailable where the hash has
+    expired meanwhile, VersionChanged."""
     if status == _LEASE_LOST:
         raise LeaseLost(lease)
     if status == _STAGING_EXPIRED:
         raise StorageUnavailable(f"{what} expired before it was published")
+    if status == _CHANGED:
+        raise VersionChanged(what)
 
 
 SCHEMA_VERSION = 1
@@ -173,18 +181,24 @@ class Versions:
         published_at: float,
         atlases: Mapping[str, bytes],
         report: dict[str, Any],
+        replaced: Collection[str] | None = None,
+        expected: str | None = None,
     ) -> str:
         """Bring a new version into force and drop what is beyond `kept`, by
         `beyond_retention` first and then the oldest; returns its id.
 
-        Times are epoch seconds. Raises LeaseLost, and changes nothing, when the token's lease is
-        not held any more.
+        Times are epoch seconds. `replaced` are the targets whose maps are new, all by default;
+        `expected` is the version that must be in force still. Changes nothing when it raises:
+        LeaseLost when the token's lease is not held any more, VersionChanged when another version
+        is in force or a target that is replaced was frozen.
         """
         history = self.history()
         number = self._next_number(history)
         manifest = self._staged(number, as_of, published_at, atlases, report)
         dropped_first = beyond_retention([manifest, *history])
-        self._bring_into_force(lease_token, manifest["version"], dropped_first)
+        targets = list(atlases if replaced is None else replaced)
+        conditions: list[str | int] = [expected or "", len(targets), *targets]
+        self._bring_into_force(lease_token, manifest["version"], conditions, dropped_first)
         return str(manifest["version"])
 
     @reaching_the_store()
@@ -230,11 +244,21 @@ class Versions:
         """Bring back into force what a store that was emptied has lost, under the next number, its
         report marked with `restored_at`. `found` is what the store has in force; returns None, and
         changes nothing, where that is not so any more."""
+        report = published.report | {"restored_at": now}
+        return self._replace(found, replace(published, report=report))
+
+    @reaching_the_store()
+    def put_in_force(self, published: Published) -> str | None:
+        """Bring maps into force, under the next number, in the place of the version that they say
+        they are (`published.version`); returns None, and changes nothing, where that is not in
+        force any more."""
+        return self._replace(published.version, published)
+
+    def _replace(self, found: str | None, published: Published) -> str | None:
         sequence = as_text(self._client.get(keys.SEQUENCE) or "")
         number = max(number_of(sequence), number_of(published.version)) + 1
-        report = {**published.report, "restored_at": now}
         times = published.as_of, published.published_at
-        manifest = self._staged(number, *times, published.atlases, report)
+        manifest = self._staged(number, *times, published.atlases, published.report)
         version = str(manifest["version"])
         names = [keys.CURRENT, keys.SEQUENCE, keys.HISTORY, keys.version(version)]
         arguments: list[str | int] = [
@@ -244,6 +268,7 @@ class Versions:
             version,
             self._kept,
             keys.PUBLISHED,
+            keys.version(""),
         ]
         return version if self._restore(keys=names, args=arguments) else None
 
@@ -351,17 +376,22 @@ class Versions:
         return None if value is None else as_bytes(value)
 
     def _bring_into_force(
-        self, lease_token: LeaseToken, version: str, dropped_first: Sequence[str]
+        self,
+        lease_token: LeaseToken,
+        version: str,
+        conditions: Sequence[str | int],
+        dropped_first: Sequence[str],
     ) -> None:
         names = [
             keys.lease(lease_token.name),
             keys.version(version),
             keys.CURRENT,
             keys.HISTORY,
+            keys.FROZEN,
         ]
         prefix = keys.version("")
         arguments: list[str | int] = [lease_token.value, version, self._kept, prefix]
-        arguments += [keys.PUBLISHED, *dropped_first]
+        arguments += [keys.PUBLISHED, *conditions, *dropped_first]
         status = self._publish(keys=names, args=arguments)
         check_published(status, lease_token.name, f"version {version!r}")
 

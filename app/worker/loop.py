@@ -21,7 +21,7 @@ from app.storage.integrity.damage import Damage, Damaged, is_damage
 from app.storage.integrity.inspection import Inspection
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
-from app.storage.overrides import Overrides
+from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import drop_connections, open_redis
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
@@ -115,6 +115,7 @@ class Worker:
         versions = self._versions = Versions(client, settings.versions_kept)
         overrides = Overrides(client)
         refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
+        refitter.frozen = FrozenTargets(client)
         self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
         refitter.advance = self._advance

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from app.settings import Settings
 from app.storage.bins import BinsStore, HourBlocks
-from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
+from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, VersionChanged
 from app.storage.lease import LeaseToken
-from app.storage.overrides import Overrides
+from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.delayed_targets import DelayedTargets
@@ -50,6 +50,7 @@ class _Present:
     in_force: CachedVersion
     compared: CachedVersion
     own: Mapping[str, Mapping[str, str]]
+    frozen: Collection[str]
 
     def order(self, request: Request, target: str) -> RefitTask:
         """What is asked of one target."""
@@ -120,6 +121,8 @@ class StoredHistory(History):
 
 STORE_EMPTIED: Final = "store-emptied"
 OF_THE_PAST: Final = "of-the-past"
+FROZEN: Final = "frozen"
+"""In the report of a target: its maps were not refitted."""
 
 
 @dataclass(slots=True)
@@ -171,6 +174,7 @@ class Refitter:
     versions: Versions
     overrides: Overrides | None = None
     delayed: DelayedTargets | None = None
+    frozen: FrozenTargets | None = None
     left_alone: int = 0
     held: Counter[str] = field(default_factory=Counter)
     advance: Callable[[str], None] = _nothing
@@ -188,21 +192,31 @@ class Refitter:
         """Publish the maps as of a moment; returns the report, with the version.
 
         What waits for approval instead is in "held": its version, and "reasons" by target; the
-        version is None where that is everything. Evaluation comes before fitting, so every number
-        of the report is out of sample. Raises LeaseLost when another worker has taken over: nothing
-        is published then.
+        version is None where that is everything. Frozen targets are evaluated and keep their maps.
+        Evaluation comes before fitting, so every number of the report is out of sample. Raises
+        LeaseLost when another worker has taken over: nothing is published then.
         """
+        try:
+            return self._run(request, lease_token, now)
+        except VersionChanged as error:
+            _log.warning("%s; refitting as of %s again", error, request.as_of)
+            return self._run(request, lease_token, now)
+
+    def _run(
+        self, request: Request, lease_token: LeaseToken, now: Callable[[], float]
+    ) -> dict[str, Any]:
         started = perf_counter()
         self.advance("folding events")
         self.bins.fold()
         self.advance("evaluating hours")
         self._evaluate(request)
-        in_force = self._in_force()
+        expected, in_force = self.versions.current(), self._in_force()
         present = self._present(request, in_force or CachedVersion())
-        request, carried = self._carried_over(request, in_force)
+        request, carried = self._carried_over(request, in_force, present.frozen)
         refitted = RefittedTargets()
         for target in _chosen(request, self.settings.targets):
-            self._refit(request, present.order(request, target), refitted)
+            step = self._report_frozen if target in present.frozen else self._refit
+            step(request, present.order(request, target), refitted)
         self._refit_delayed(request, now(), present, refitted)
         self._hold_all_where(request, in_force, refitted)
         ready, held = refitted.split()
@@ -211,13 +225,14 @@ class Refitter:
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None
         if ready.atlases or not held.held:
-            version = self._publish(report, carried, ready, lease_token, now())
+            version = self._publish(report, carried, ready, lease_token, now(), expected)
         return {**report, "version": version, "held": self._hold(request, ready, held, now())}
 
     def approve(self, version: str, lease_token: LeaseToken, now: float) -> dict[str, Any]:
         """Publish the maps that are held, beside what is in force of other targets; returns the
-        report. Raises UnknownVersion unless it is this version that is held, CorruptVersion."""
-        held = self.versions.held()
+        report. Raises UnknownVersion unless it is this version that is held, CorruptVersion, and
+        VersionChanged where a target of it is frozen."""
+        held, expected = self.versions.held(), self.versions.current()
         if held is None or held["version"] != version:
             raise UnknownVersion(version)
         found = self.cache.load(version)
@@ -225,7 +240,7 @@ class Refitter:
         chosen = RefittedTargets(dict(found.atlases), dict(found.targets))
         request = Request(found.as_of)
         report = self._report(request, in_force, chosen, 0.0) | {"approved": version}
-        published = self._publish(report, in_force, chosen, lease_token, now)
+        published = self._publish(report, in_force, chosen, lease_token, now, expected)
         self.versions.reject()
         return {**report, "version": published, "held": None}
 
@@ -279,11 +294,14 @@ class Refitter:
         ready: RefittedTargets,
         lease_token: LeaseToken,
         now: float,
+        expected: str | None,
     ) -> str:
         atlases = {**carried.atlases, **ready.atlases}
         packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
-        as_of = report["as_of"]
-        version = self.versions.publish(lease_token, as_of, now, packed, dict(report))
+        as_of, replaced = report["as_of"], list(ready.atlases)
+        version = self.versions.publish(
+            lease_token, as_of, now, packed, dict(report), replaced, expected
+        )
         self.cache.put(version, CachedVersion(as_of, atlases, report["targets"]))
         self._any_in_force = True
         return version
@@ -307,6 +325,13 @@ class Refitter:
         self.held.update(outcome.held)
         refitted.add(order.target, outcome.atlas, report, outcome.held_because)
 
+    def _report_frozen(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
+        """How the maps do that stay."""
+        closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
+        known = carried_over(order.before, closed) if request.between_hours else None
+        quality = known or target_report.of(order.target, closed, target_report.window(closed))
+        refitted.add(order.target, None, {**order.before, **quality, FROZEN: True}, None)
+
     def _history(self, request: Request, order: RefitTask, window: RawWindow) -> History:
         behind = begun_hours(request.as_of)
         first = behind - self._fitting.hours(order.target, order.own)
@@ -325,7 +350,8 @@ class Refitter:
         refitted: RefittedTargets,
     ) -> None:
         """Replace what delayed targets have in force where that works; it never stops the rest."""
-        chosen = _chosen(request, self.settings.delayed_targets)
+        every = _chosen(request, self.settings.delayed_targets)
+        chosen = [target for target in every if target not in present.frozen]
         if self.delayed is None or not chosen or request.between_hours:
             return
         as_of, prepared = request.as_of, False
@@ -371,7 +397,8 @@ class Refitter:
         began = (begun_hours(request.as_of) - 1) * SECONDS
         kept = self.settings.versions_kept
         compared = self.cache.before(began, self.versions.history(), kept)
-        return _Present(in_force, compared or in_force, self._own_calibrators())
+        frozen = {} if self.frozen is None else self.frozen.read()
+        return _Present(in_force, compared or in_force, self._own_calibrators(), frozen)
 
     def _own_calibrators(self) -> Mapping[str, Mapping[str, str]]:
         """Those that there are: one that was stored may have had another name once."""
@@ -382,14 +409,14 @@ class Refitter:
         }
 
     def _carried_over(
-        self, request: Request, in_force: CachedVersion | None
+        self, request: Request, in_force: CachedVersion | None, frozen: Collection[str]
     ) -> tuple[Request, CachedVersion]:
         """What stays of the version in force; with nothing to stay, everything is fitted."""
         if in_force is None:
             return replace(request, target=None, campaigns=None), CachedVersion()
         if request.campaigns is None and request.target is None:
             # Delayed targets may have nothing to be fitted on yet, or any more.
-            return request, in_force.only(self.settings.delayed_targets)
+            return request, in_force.only([*self.settings.delayed_targets, *frozen])
         return request, in_force
 
 

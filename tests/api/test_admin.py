@@ -232,7 +232,14 @@ def test_before_the_first_version_the_list_is_empty(service):
     content = service.http.get("/v1/admin/versions").json()
 
     none = {"click": None, "conversion": None}
-    assert content == {"serving": "none", "calibrators": none, "versions": [], "held": None}
+    assert content == {
+        "serving": "none",
+        "calibrators": none,
+        "versions": [],
+        "rolled_back": None,
+        "held": None,
+        "frozen": {},
+    }
 
 
 def test_the_calibrators_of_the_version_that_serves_are_told(service, atlas):

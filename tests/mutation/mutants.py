@@ -668,8 +668,8 @@ _STORAGE = (
     ),
     Mutant(
         "version-one-more-kept",
-        "prefix .. dropped)\nend\nredis.call('LTRIM', history, 0, kept - 1)",
-        "prefix .. dropped)\nend\nredis.call('LTRIM', history, 0, kept)",
+        "kept - 1)\nredis.pcall('PUBLISH', channel, version)\nreturn 0",
+        "kept)\nredis.pcall('PUBLISH', channel, version)\nreturn 0",
         "storage/**/test_versions.py",
     ),
     Mutant(

@@ -32,6 +32,7 @@ from app.storage import (
 from app.storage.batch import Cell
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick
+from app.storage.overrides import FrozenTargets
 from app.storage.redis.server import find_redis_binary
 from app.worker.loop import Worker
 from tests.storage.contents import contents
@@ -122,6 +123,7 @@ def _ask(client: redis.Redis, worker: Worker, clock: TrafficClock) -> None:
     """What operators leave behind: jobs of every status, calibrators of campaigns, a held refit."""
     jobs, versions = Jobs(client), Versions(client, 8)
     Overrides(client).put("click", "big", "isotonic")
+    FrozenTargets(client).freeze(["view"], 1.0)
     jobs.submit("refit", {"as_of": AS_OF, "target": "click"}, clock())
     jobs.submit("approve", {"version": "000000-none"}, clock())
     while worker.step():

@@ -18,6 +18,7 @@ from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
 from app.storage.keys import TargetHour
 from app.storage.models import Models
+from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
@@ -205,6 +206,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "models:": lambda client, _: Models(client).history("conversion"),
     "model:": _model,
     "heartbeat": lambda client, _: Heartbeat(client, 60).read(),
+    "frozen": lambda client, _: FrozenTargets(client).read(),
     "overrides": lambda client, _: Overrides(client).read(),
     "job:": lambda client, key: Jobs(client).get(key.decode().rpartition(":")[2]),
     "jobs:queued": _taken,

@@ -70,12 +70,25 @@ class ServiceClient:
 
     def held(self) -> dict[str, Any] | None:
         """The version that waits for approval, and why; None where none does."""
-        found: dict[str, Any] | None = self._call("GET", "/v1/admin/versions").get("held")
+        found: dict[str, Any] | None = self.versions().get("held")
         return found
 
     def decide(self, version: str, decision: str) -> dict[str, Any]:
         """Approve or reject ("approve", "reject") the version that is held, and get the job."""
         return self._call("POST", f"/v1/admin/versions/{quote(version, safe='')}/{decision}")
+
+    def versions(self) -> dict[str, Any]:
+        """The versions kept, newest first, the one that serves, and what is held or frozen."""
+        return self._call("GET", "/v1/admin/versions")
+
+    def diff(self, version: str, **wanted: Any) -> dict[str, Any]:
+        """What would move if this version served in place of another."""
+        path = f"/v1/admin/versions/{quote(version, safe='')}/diff"
+        return self._call("GET", f"{path}?{urlencode(wanted)}")
+
+    def change_versions(self, change: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Roll back, freeze or let go ("rollback", "freeze", "unfreeze")."""
+        return self._call("POST", f"/v1/admin/{change}", request)
 
     def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a training of post-click models and get its job."""

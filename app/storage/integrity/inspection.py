@@ -34,6 +34,7 @@ _HASHES_TOO: Final = {
     "ids_packed:",
     "ids_staged:",
     "api_keys",
+    "frozen",
 }
 _TEXTS: Final = {"judged:", "request:", "current", "sequence", "held", "lease:", "fence:"}
 _TEXTS_TOO: Final = {"heartbeat", "audit:head", "probe", "models", "training:", "jobs:sequence"}

@@ -1,15 +1,18 @@
 -- Brings a staged version into force: all of it, or nothing.
 --
--- KEYS: lease, the staged version, pointer to the version in force, history.
+-- KEYS: lease, the staged version, pointer to the version in force, history, frozen targets.
 -- ARGV: token of the lease, version, number of versions to keep, prefix of the keys of versions,
---       channel of the notice, versions that are dropped before others while there are too many.
--- Returns 0 published | 1 the lease is lost | 2 the staged version expired.
+--       channel of the notice, the version that must be in force ('' for any), number of targets that
+--       get new maps, these targets, versions that are dropped before others while there are too many.
+-- Returns 0 published | 1 the lease is lost | 2 the staged version expired | 3 another version is in
+--   force by now, or a target is frozen.
 --
 -- SET comes first: out of memory, Redis refuses the first write of a script and never a later one.
 -- The notice is a hint, and all is done when it goes out: a user who may not send it still publishes.
 
-local lease, staged, current, history = unpack(KEYS)
-local token, version, kept, prefix, channel = unpack(ARGV, 1, 5)
+local lease, staged, current, history, frozen = unpack(KEYS)
+local token, version, kept, prefix, channel, expected = unpack(ARGV, 1, 6)
+local last_target = 7 + tonumber(ARGV[7])
 
 if redis.call('GET', lease) ~= token then
   return 1
@@ -17,11 +20,19 @@ end
 if redis.call('EXISTS', staged) == 0 then
   return 2
 end
+if expected ~= '' and redis.call('GET', current) ~= expected then
+  return 3
+end
+for argument = 8, last_target do
+  if redis.call('HEXISTS', frozen, ARGV[argument]) == 1 then
+    return 3
+  end
+end
 
 redis.call('SET', current, version)
 redis.call('PERSIST', staged)
 redis.call('LPUSH', history, version)
-for argument = 6, #ARGV do
+for argument = last_target + 1, #ARGV do
   if redis.call('LLEN', history) <= tonumber(kept) then
     break
   end

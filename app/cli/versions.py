@@ -1,0 +1,175 @@
+"""`sirocco versions` and `sirocco rollback`: which maps serve, and the way back to older ones."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from app.cli import options
+from app.cli.console import note, print_json, print_line
+from app.cli.operate import service_at
+
+versions = typer.Typer(no_args_is_help=True)
+
+_Version = Annotated[
+    str, typer.Argument(help="A version, as `sirocco versions list` has it.", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """Which service is asked, and how its answer is shown."""
+
+    url: options.RunningUrl = options.LOCAL_URL
+    api_key: options.ApiKeyOption = None
+    json: options.Json = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """Of which target something is changed, and whether it is."""
+
+    target: str | None = options.option(None, "Only this target.", show_default="every target")
+    dry_run: bool = options.option(False, "Only tell what would change.")
+
+
+@versions.callback()
+def _about() -> None:
+    """List published versions, compare them, and keep refits from replacing maps.
+
+    [bold]Examples[/bold]
+
+      sirocco versions list
+      sirocco versions diff 000041-1c8f3a20
+      sirocco rollback 000041-1c8f3a20
+      sirocco versions freeze --target click
+      sirocco versions unfreeze
+    """
+
+
+@versions.command("list")
+@options.grouped
+def _list(*, service: RunningService) -> None:
+    """List the versions that are kept, newest first."""
+    with service_at(service.url, service.api_key) as client:
+        found = client.versions()
+    if service.json:
+        print_json(found)
+        return
+    for entry in found["versions"]:
+        mark = "serves" if entry["version"] == found["serving"] else ""
+        targets = ", ".join(sorted(entry["atlases"]))
+        as_of, published = _time(entry["as_of"]), _time(entry["published_at"])
+        line = f"{entry['version']}  {published}  as of {as_of}  {targets}  {mark}"
+        print_line(line.rstrip())
+    if back := found["rolled_back"]:
+        note(f"rolled back to {back['to']}: {', '.join(back['targets'])}")
+    if held := found["held"]:
+        note(f"{held['version']} waits for approval")
+    _note_frozen(list(found["frozen"]))
+
+
+@versions.command("diff")
+@options.grouped
+def _diff(
+    version: _Version,
+    against: Annotated[
+        str | None, typer.Option(help="Compare with this.", show_default="what is in force")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="Most campaigns of a target.")] = 20,
+    *,
+    service: RunningService,
+) -> None:
+    """Show what would move if this version served: campaigns whose odds change most."""
+    wanted = {"limit": limit, **({"against": against} if against else {})}
+    with service_at(service.url, service.api_key) as client:
+        found = client.diff(version, **wanted)
+    if service.json:
+        print_json(found)
+        return
+    for target, moved in found["targets"].items():
+        print_line(f"{target}: {moved['moved']:,} of {moved['campaigns']:,} campaigns move")
+        everybody = {"campaign": "everybody else", **moved["everybody_else"]}
+        for row in [everybody, *moved["largest"]]:
+            print_line(
+                f"  {row['campaign']:<30} score {row['score']:<8.4g}"
+                f" {row['before']:.6g} -> {row['after']:.6g}"
+            )
+
+
+@versions.command("freeze")
+@options.grouped
+def _freeze(*, change: ChangeOptions, service: RunningService) -> None:
+    """Let no refit replace the maps that serve, until you let go of them."""
+    _changed("freeze", change, service)
+
+
+@versions.command("unfreeze")
+@options.grouped
+def _unfreeze(*, change: ChangeOptions, service: RunningService) -> None:
+    """Let refits replace the maps again, from the next one on."""
+    _changed("unfreeze", change, service)
+
+
+@options.grouped
+def rollback(
+    version: Annotated[str, typer.Argument(help="A version that is kept; none for raw scores.")],
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Let the next refit replace the maps.")
+    ] = False,
+    *,
+    change: ChangeOptions,
+    service: RunningService,
+) -> None:
+    """Bring the maps of an older version into force again, everywhere within seconds.
+
+    No refit replaces them until `sirocco versions unfreeze`. With the version none
+    scores come back as they are.
+
+    [bold]Examples[/bold]
+
+      sirocco versions list
+      sirocco rollback 000041-1c8f3a20 --dry-run
+      sirocco rollback 000041-1c8f3a20
+      sirocco rollback none --target click
+    """
+    request = {"version": version, "freeze": not refit, **_of(change)}
+    with service_at(service.url, service.api_key) as client:
+        found = client.change_versions("rollback", request)
+    if service.json:
+        print_json(found)
+        return
+    targets = ", ".join(found["targets"])
+    if not found["changed"]:
+        print_line(f"the maps of {version} serve already: {targets}")
+    elif change.dry_run:
+        print_line(f"the maps of {version} would serve: {targets}")
+    else:
+        print_line(f"{found['version']} serves, with the maps of {version}: {targets}")
+    _note_frozen(found["targets"] if found["frozen"] and not change.dry_run else [])
+
+
+def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
+    with service_at(service.url, service.api_key) as client:
+        found = client.change_versions(what, _of(change))
+    if service.json:
+        print_json(found)
+        return
+    done = f"would {what}" if change.dry_run else f"{what}: done"
+    print_line(f"{done}: {', '.join(found['changed']) or 'nothing'}")
+    _note_frozen(found["frozen"])
+
+
+def _of(change: ChangeOptions) -> dict[str, Any]:
+    target = {} if change.target is None else {"target": change.target}
+    return {"dry_run": change.dry_run, **target}
+
+
+def _note_frozen(targets: list[str]) -> None:
+    if targets:
+        note(f"frozen, until `sirocco versions unfreeze`: {', '.join(targets)}")
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,194 @@
+"""The way back to older maps, what moved between versions, and maps that no refit replaces."""
+
+import pytest
+
+from app.storage import Lease, Versions
+from app.storage.errors import VersionChanged
+from app.storage.overrides import FrozenTargets
+from calibrators import Atlas, CalibrationMap
+from tests.api.running_service import eventually
+
+ADMIN = "/v1/admin"
+
+
+def atlas_of(**factors):
+    maps = {name: CalibrationMap.proportional(factor) for name, factor in factors.items()}
+    return Atlas.build(maps, CalibrationMap.proportional(0.9))
+
+
+@pytest.fixture
+def old(service):
+    return service.publish(
+        {"click": atlas_of(hats=0.5, shoes=0.5), "conversion": atlas_of()}, REPORT
+    )
+
+
+@pytest.fixture
+def new(service, old):
+    return service.publish({"click": atlas_of(hats=0.5, shoes=0.25), "conversion": atlas_of(a=0.1)})
+
+
+REPORT = {"targets": {"click": {"calibrator": "pooled"}}}
+
+
+def calibrated(service, campaign, target="click"):
+    body = {"target": target, "campaign": campaign, "scores": [0.4]}
+    return service.http.post("/v1/calibrate", json=body).json()["probabilities"][0]
+
+
+def post(service, change, **body):
+    return service.http.post(f"{ADMIN}/{change}", json=body)
+
+
+def test_the_maps_of_an_older_version_serve_again(service, old, new):
+    assert calibrated(service, "shoes") == 0.1
+
+    answer = post(service, "rollback", version=old).json()
+
+    eventually(lambda: service.serving == answer["version"])
+    assert calibrated(service, "shoes") == 0.2
+    assert answer["version"] > new
+    assert answer | {"version": None} == {
+        "rolled_back_to": old,
+        "targets": ["click", "conversion"],
+        "frozen": True,
+        "dry_run": False,
+        "changed": True,
+        "version": None,
+    }
+    listed = service.http.get(f"{ADMIN}/versions").json()
+    assert listed["rolled_back"] == {"to": old, "targets": ["click", "conversion"]}
+    assert (listed["calibrators"]["click"], set(listed["frozen"])) == (
+        "pooled",
+        {"click", "conversion"},
+    )
+    entry = service.http.get(f"{ADMIN}/audit").json()["entries"][0]
+    assert (entry["what"], entry["before"]["version"], entry["after"]["version"]) == (
+        "rollback",
+        new,
+        old,
+    )
+
+
+def test_of_one_target_alone(service, old, new):
+    post(service, "rollback", version=old, target="conversion", freeze=False)
+
+    eventually(lambda: calibrated(service, "a", "conversion") == 0.4 * 0.9)
+    assert calibrated(service, "shoes") == 0.1
+    assert FrozenTargets(service.store).read() == {}
+
+
+def test_once_more_changes_nothing(service, old, new):
+    first = post(service, "rollback", version=old).json()
+    again = post(service, "rollback", version=old).json()
+
+    assert again == first | {"changed": False}
+    assert Versions(service.store, 8).current() == first["version"]
+
+
+def test_a_dry_run_tells_and_changes_nothing(service, old, new):
+    answer = post(service, "rollback", version=old, dry_run=True).json()
+
+    assert (answer["changed"], answer["version"]) == (True, new)
+    assert Versions(service.store, 8).current() == new
+    assert FrozenTargets(service.store).read() == {}
+    assert service.http.get(f"{ADMIN}/audit").json()["entries"] == []
+
+
+def test_none_is_the_way_to_raw_scores(service, new):
+    answer = post(service, "rollback", version="none", target="click").json()
+
+    eventually(lambda: service.serving == answer["version"])
+    assert calibrated(service, "shoes") == 0.4
+    assert calibrated(service, "a", "conversion") == pytest.approx(0.04)
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing(service, new):
+    refused = [
+        post(service, "rollback", version="000099-ab"),
+        post(service, "rollback", version=new, target="view"),
+        post(service, "rollback"),
+        post(service, "freeze", dry_run=1),
+    ]
+    assert [answer.status_code for answer in refused] == [404, 404, 422, 422]
+    assert [answer.json().get("field") for answer in refused] == [None, None, "version", "dry_run"]
+    service.store.hset(f"sirocco:{{maps}}:version:{new}", "click:0", b"junk")
+    damaged = post(service, "rollback", version=new)
+    assert damaged.status_code == 409
+    assert damaged.json()["type"] == "urn:sirocco:problem:damaged-version"
+    assert FrozenTargets(service.store).read() == {}
+
+
+def test_before_the_first_version_there_is_no_way_back(service):
+    answer = post(service, "rollback", version="none")
+
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:sirocco:problem:no-version")
+
+
+def test_frozen_maps_are_not_replaced_by_a_refit_that_began_before(service, new):
+    lease = Lease(service.store, "worker", "test", 60)
+    assert lease.acquire()
+    versions = Versions(service.store, 8)
+    packed = {"click": atlas_of().to_bytes()}
+
+    assert post(service, "freeze", target="click").json()["frozen"] == ["click"]
+
+    with pytest.raises(VersionChanged):
+        versions.publish(lease.token, 1.0, 2.0, packed, {})
+    assert versions.publish(lease.token, 1.0, 2.0, packed, {}, replaced=["conversion"])
+    with pytest.raises(VersionChanged):
+        versions.publish(lease.token, 1.0, 2.0, packed, {}, replaced=[], expected=new)
+    assert post(service, "unfreeze").json() == {
+        "changed": ["click"],
+        "frozen": [],
+        "dry_run": False,
+    }
+    assert versions.publish(lease.token, 1.0, 2.0, packed, {})
+
+
+def test_a_freeze_is_idempotent_and_has_a_dry_run(service):
+    assert post(service, "freeze", dry_run=True).json()["frozen"] == ["click", "conversion"]
+    assert FrozenTargets(service.store).read() == {}
+    post(service, "freeze", target="click")
+    since = FrozenTargets(service.store).read()
+
+    assert post(service, "freeze", target="click").json()["changed"] == []
+    assert FrozenTargets(service.store).read() == since
+
+
+def test_damage_thaws_nothing(service):
+    post(service, "freeze", target="click")
+    service.store.hset("sirocco:{maps}:frozen", "click", b"2:junk")
+
+    assert FrozenTargets(service.store).read() == {"click": 0.0}
+
+
+def test_versions_that_are_dropped_leave_nothing_behind(service, new):
+    """However often one goes back and forth."""
+    for factor in range(1, service.settings.versions_kept + 3):
+        Versions(service.store, service.settings.versions_kept)
+        answer = post(service, "rollback", version="none" if factor % 2 else new)
+        assert answer.status_code in (200, 404)
+
+    kept = {
+        key.decode().rpartition(":")[2] for key in service.store.keys("sirocco:{maps}:version:*")
+    }
+    listed = {entry["version"] for entry in Versions(service.store, 1).history()}
+    assert kept == listed
+
+
+def test_a_diff_names_what_moves_most(service, old, new):
+    found = service.http.get(f"{ADMIN}/versions/{old}/diff").json()
+
+    assert (found["version"], found["against"]) == (old, new)
+    click = found["targets"]["click"]
+    assert (click["campaigns"], click["moved"]) == (2, 1)
+    (shoes,) = click["largest"]
+    assert shoes["campaign"] == "shoes"
+    assert (shoes["before"], shoes["after"]) == pytest.approx(
+        (shoes["score"] / 4, shoes["score"] / 2)
+    )
+    assert click["everybody_else"] == {"score": 0.0, "before": 0.0, "after": 0.0}
+    assert found["targets"]["conversion"]["moved"] == 1
+    reverse = service.http.get(f"{ADMIN}/versions/{new}/diff", params={"against": old, "limit": 0})
+    assert reverse.json()["targets"]["click"]["largest"] == []

@@ -1,0 +1,54 @@
+"""Refits of frozen targets: they are evaluated, and keep their maps."""
+
+import pytest
+
+from app.storage import Versions
+from app.storage.overrides import FrozenTargets
+from app.worker.hours import SECONDS
+from app.worker.loop import Worker
+from app.worker.refit import Request
+from tests.worker.conftest import HOUR
+
+
+@pytest.fixture
+def worker(redis_client, settings, clock, append_log, outcomes):
+    append_log(outcomes(hours=4))
+    started = Worker(settings, redis_client, clock, "test")
+    assert started._lease.acquire()
+    return started
+
+
+def refit(worker, hour):
+    return worker._refitter.run(Request((HOUR + hour) * SECONDS), worker._lease.token, worker._now)
+
+
+def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
+    versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
+    first = versions.load(refit(worker, 2)["version"])
+    frozen.freeze(["click"], 1.0)
+
+    report = refit(worker, 4)
+
+    second = versions.load(report["version"])
+    assert second.atlases == first.atlases
+    assert report["targets"]["click"]["frozen"]
+    assert report["targets"]["click"]["judged_until"] == (HOUR + 4) * SECONDS
+    assert report["targets"]["click"]["fitted_as_of"] == (HOUR + 2) * SECONDS
+    frozen.release(["click"])
+    third = refit(worker, 4)
+    assert versions.load(third["version"]).atlases != first.atlases
+    assert "frozen" not in third["targets"]["click"]
+
+
+def test_who_freezes_amid_a_refit_keeps_what_served(worker, redis_client):
+    """The refit is done once more, without the target."""
+    versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
+    first = versions.load(refit(worker, 2)["version"])
+    worker._refitter.advance = lambda phase: (
+        frozen.freeze(["click"], 1.0) if phase == "publishing" else None
+    )
+
+    report = refit(worker, 4)
+
+    assert versions.load(report["version"]).atlases == first.atlases
+    assert report["targets"]["click"]["frozen"]
