@@ -30,10 +30,12 @@ NEEDED = {
     # It is installed where nothing of the service is.
     "sirocco_client": {"httpx", "numpy", "sirocco_client"},
 }
-BASE = {"errors", "settings", "strict_json", "whole_files"}
+BASE = {"errors", "log_lines", "settings", "strict_json", "tracing", "whole_files"}
 ROOMS = {
     "app": {
         "errors": set(),
+        "log_lines": {"settings"},
+        "tracing": {"settings"},
         "settings": set(),
         "strict_json": set(),
         "whole_files": {"errors"},

@@ -120,13 +120,15 @@ class QueuedJob(Struct):
     id: str
     kind: str
     request: dict[str, Any]
-    status: Literal["queued", "running", "done", "failed"]
+    status: Literal["queued", "running", "done", "failed", "cancelled"]
     created_at: float
     started_at: float | None
     finished_at: float | None
     result: dict[str, Any] | None
     error: str | None
     progress: str | None
+    fraction: float | None
+    cancel_requested_at: float | None
 
 
 class VersionList(Struct):
@@ -272,6 +274,11 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
+    ("post", "/v1/admin/jobs/{job_id}/cancel"): (
+        200,
+        QueuedJob,
+        (_UNKNOWN, _STORE, _CHANGE, _SHED),
+    ),
     ("get", "/v1/admin/versions"): (200, VersionList, (_STORE, _SHED)),
     ("post", "/v1/admin/versions/{version}/approve"): (
         202,
