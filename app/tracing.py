@@ -5,6 +5,7 @@ Spans wait in a queue of bounded length and go out in batches, from a thread of 
 collector is away, or slow, they are dropped.
 """
 
+import logging
 import re
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ _MOST_SPANS: Final = 2048
 _MOST_AT_ONCE: Final = 512
 _PAUSE_MILLISECONDS: Final = 1000
 _EXPORT_SECONDS: Final = 2
+_SILENT_SECONDS: Final = 60.0
 _PATH: Final = "/v1/traces"
 
 
@@ -75,6 +77,20 @@ class Tracer:
 NO_TRACER: Final = Tracer()
 
 
+class _Seldom(logging.Filter):
+    """Lets one record pass a minute: a collector that is away is an error with every batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed_at = -_SILENT_SECONDS
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is logged."""
+        is_due = record.created - self._passed_at >= _SILENT_SECONDS
+        self._passed_at = record.created if is_due else self._passed_at
+        return is_due
+
+
 class OtlpTracer(Tracer):
     """Sends spans of one process; `ratio` is the share of requests without a parent that are
     traced."""
@@ -102,6 +118,7 @@ class OtlpTracer(Tracer):
             max_export_batch_size=_MOST_AT_ONCE,
         )
         self._provider.add_span_processor(processor)
+        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_Seldom())
         self._tracer = self._provider.get_tracer("sirocco")
 
     is_on = True

@@ -260,7 +260,10 @@ _CONFLICT: Final[Problems] = {409: ("key-conflict",)}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
-_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+_TEXT: Final = {
+    media_type: {"schema": {"type": "string"}}
+    for media_type in ("text/plain", "application/openmetrics-text")
+}
 _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {

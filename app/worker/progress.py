@@ -79,6 +79,8 @@ class Progress:
             step = max(before, step, key=lambda each: each.done)
         else:
             self._begun(step.phase)
+        if before is _NOTHING:
+            self._logged_at = now
         self._step = step
         # Before anything is published it is known whether it is still wanted.
         if step.phase == PUBLISHING or now - self._reported_at >= _REPORT_SECONDS:

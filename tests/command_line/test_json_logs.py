@@ -21,7 +21,11 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 def test_every_line_of_a_service_with_traffic_is_json(
     started, environment, redis_url, tmp_path
 ) -> None:
-    environment |= {"SIROCCO_LOG_FORMAT": "json", "SIROCCO_REDIS_URL": redis_url}
+    environment |= {
+        "SIROCCO_LOG_FORMAT": "json",
+        "SIROCCO_REDIS_URL": redis_url,
+        "SIROCCO_DELAYED_TARGETS": "",
+    }
     process, url = up(started, tmp_path / "data")
     score = {"target": "click", "campaign": "a", "scores": [SCORE]}
     post_outcomes(url)

@@ -17,7 +17,7 @@ from app.cli.serving.store import embedded_store, external_store, opened_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.log_lines import log_to_stderr
-from app.settings import Settings
+from app.settings import BadConfiguration, Settings
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def run_worker_process(given: Mapping[str, Any]) -> None:
 
     settings = settings_with(given)
     log_to_stderr(settings)
-    with opened_store(settings) as store_url:
+    with _ended_in_order(), opened_store(settings) as store_url:
         run_worker(settings, store_url)
 
 
@@ -84,7 +84,7 @@ def _ended_in_order() -> Iterator[None]:
     """Ctrl-C and SIGTERM end the command well, once everything has been answered."""
     try:
         yield
-    except PublicAddressRefused as error:
+    except (BadConfiguration, PublicAddressRefused) as error:
         raise CommandError(str(error)) from None
     except KeyboardInterrupt:
         return
