@@ -1,5 +1,6 @@
 """Traces of requests, refits and trainings, sent by OTLP over HTTP to the collector that
-`SIROCCO_OTLP_ENDPOINT` names. Without it nothing of OpenTelemetry is imported.
+`SIROCCO_OTLP_ENDPOINT` names. Without it neither the SDK of OpenTelemetry nor its exporter
+is imported.
 
 Spans wait in a queue of bounded length and go out in batches, from a thread of their own: where the
 collector is away, or slow, they are dropped.
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import random
+from threading import Timer
 from typing import Any, Final, NamedTuple
 
 from app.settings import BadConfiguration, Settings, variable_of
@@ -111,8 +113,9 @@ class OtlpTracer(Tracer):
             resource=Resource({"service.name": "sirocco", "service.component": service}),
             shutdown_on_exit=False,
         )
+        self._exporter = OTLPSpanExporter(endpoint.rstrip("/") + _PATH, timeout=_EXPORT_SECONDS)
         processor = BatchSpanProcessor(
-            OTLPSpanExporter(endpoint.rstrip("/") + _PATH, timeout=_EXPORT_SECONDS),
+            self._exporter,
             max_queue_size=_MOST_SPANS,
             schedule_delay_millis=_PAUSE_MILLISECONDS,
             max_export_batch_size=_MOST_AT_ONCE,
@@ -167,7 +170,11 @@ class OtlpTracer(Tracer):
 
     def close(self) -> None:
         """See `Tracer`."""
+        # A batch may take its whole time-out, and there may be several.
+        given_up = Timer(_EXPORT_SECONDS, self._exporter.shutdown)
+        given_up.start()
         self._provider.shutdown()
+        given_up.cancel()
 
 
 def open_tracer(settings: Settings, service: str) -> Tracer:
