@@ -73,6 +73,8 @@ GroupExpression = Annotated[
 ]
 MaybeSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
 MaybePath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
+HttpUrl = Annotated[str, Field(pattern="^https?://")]
+MaybeUrl = Annotated[HttpUrl | None, BeforeValidator(lambda value: value or None)]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
@@ -196,6 +198,24 @@ class Settings(BaseSettings):
     )
     audit_log: MaybePath = Field(
         None, description="File that gets a line of JSON for every change by an admin."
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="How a line of the log is written: for people, or for machines."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least of what is logged."
+    )
+    otlp_endpoint: MaybeUrl = Field(
+        None,
+        description="Base URL of an OpenTelemetry collector that takes OTLP over HTTP, such as"
+        " `http://127.0.0.1:4318`; unset sends no traces. Needs the extra `tracing`.",
+    )
+    trace_ratio: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Share of the requests without a `traceparent` that are traced; those with one"
+        " are as it says, refits and trainings always.",
     )
     targets: SomeNames = Field(
         ("click",), description="Immediate targets, comma-separated; their outcomes come at once."

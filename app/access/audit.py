@@ -33,8 +33,9 @@ class AuditUnwritable(Exception):
     """The entry could not be written, so the change was not made."""
 
 
-class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who changed what of which target, when (epoch seconds), and from what to what."""
+class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who changed what of which target, when (epoch seconds), and from what to what; the trace id
+    is there if the request named one."""
 
     seq: int
     at: float
@@ -45,12 +46,13 @@ class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: Any
     request_id: str
     previous: str
+    trace_id: str = ""
     hash: str = ""
 
     def hashed(self) -> str:
         """The digest of all but the digest."""
         content = msgspec.to_builtins(self)
-        del content["hash"]
+        content.pop("hash", None)
         return sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
@@ -97,7 +99,8 @@ class AuditLog:
 
     @contextmanager
     def change(self, who: str, request_id: str, what: str, **about: Any) -> Iterator[None]:
-        """Record a change, with `target`, `before` and `after`, then make it inside the block.
+        """Record a change, with `target`, `before`, `after` and `trace_id`, then make it inside the
+        block.
 
         Raises StorageUnavailable or AuditUnwritable, and does not enter, where it cannot be
         recorded.
@@ -120,15 +123,16 @@ class AuditLog:
         target: str,
         before: Any = None,
         after: Any = None,
+        trace_id: str = "",
     ) -> AuditEntry:
         """Write an entry behind the last; raises as `change` does."""
-        about = {"before": _bounded(before), "after": _bounded(after), "request_id": request_id}
+        about = {"before": _bounded(before), "after": _bounded(after), "trace_id": trace_id}
         for _ in range(_MOST_TRIES):
             stored = as_text(self._client.get(keys.AUDIT_HEAD) or "")
             head = Head.read(stored)
             entry = _sealed(
                 seq=head.seq + 1, at=self._clock(), who=who, what=what, target=target,
-                previous=head.hash, **about,
+                previous=head.hash, request_id=request_id, **about,
             )  # fmt: skip
             line = msgspec.json.encode(entry)
             arguments: list[str | bytes | int] = [

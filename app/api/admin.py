@@ -4,7 +4,7 @@ calibrators of single campaigns.
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from math import floor
 from typing import Annotated, Any, Final, TypeVar
@@ -100,11 +100,35 @@ async def train(request: Request, given: Given, by: By) -> JSONResponse:
 
 @router.get("/jobs/{job_id}")
 def show_job(given: Given, job_id: str) -> dict[str, Any]:
-    """How a job is going: queued, running, done or failed."""
-    job = given.jobs.get(job_id)
+    """How a job is going: queued, running, done, failed or cancelled. While it is queued,
+    `progress` is what the worker is at, if one gives signs of life."""
+    job = _known_job(given.jobs.get(job_id), job_id)
+    if job.status == "queued" and (
+        phase := given.refresher.worker_phase(given.settings.lease_seconds)
+    ):
+        job = replace(job, progress=f"waits for the worker: {phase}")
+    return asdict(job)
+
+
+@router.post("/jobs/{job_id}/cancel")
+async def cancel_job(given: Given, by: By, job_id: str) -> dict[str, Any]:
+    """Cancel a job: one that waits at once, one that runs at its next step, before it publishes.
+    One that has finished stays as it is."""
+    job = _known_job(await run_in_threadpool(given.jobs.get, job_id), job_id)
+    cancelled = await by.changes(
+        given.audit,
+        "cancel-job",
+        lambda: given.jobs.cancel(job_id, time.time()),
+        target=f"job {job_id}",
+        before={"kind": job.kind, "status": job.status},
+    )
+    return asdict(_known_job(cancelled, job_id))
+
+
+def _known_job(job: Job | None, job_id: str) -> Job:
     if job is None:
         raise not_found(f"job = {show(job_id)}: there is no such job, or it is over a day old")
-    return asdict(job)
+    return job
 
 
 async def given_body(request: Request, given: Given) -> bytes:

@@ -75,7 +75,7 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     app.add_middleware(
         Authorized, authorization=resources.authorization, admin_port=settings.admin_port
     )
-    app.add_middleware(Measured, metrics=resources.metrics)
+    app.add_middleware(Measured, metrics=resources.metrics, traces=resources.traces)
     return HotPath(app, _HOT, resources, _PROMPT)
 
 

@@ -5,12 +5,11 @@ Where no key is known, only this machine reaches the service, and everything is 
 first key on every route but health asks for one.
 """
 
-import re
+import logging
 import time
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from secrets import token_hex
 from time import perf_counter
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -23,6 +22,8 @@ from app.access.key_watch import KeyWatch
 from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
 from app.access.keys import Scope as KeyScope
 from app.api.problems import Problem, not_found
+from app.log_lines import set_log_fields
+from app.tracing import REQUEST_ID_HEADER, log_fields_of, parent_of, request_id_of
 
 Headers = Iterable[tuple[bytes, bytes]]
 Result = TypeVar("Result")
@@ -170,23 +171,13 @@ def _too_many(limit: RateLimit) -> Problem:
 
 CALLER: Final = "sirocco.caller"
 _REQUEST_ID: Final = "sirocco.request_id"
-_REQUEST_ID_HEADER: Final = b"x-request-id"
-_SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_log = logging.getLogger(__name__)
 
 
 def caller_of(scope: MutableMapping[str, Any]) -> Caller:
     """Who was admitted with this request."""
     found: Caller = scope.get(CALLER, ANYBODY)
     return found
-
-
-def _request_id(scope: Scope) -> str:
-    """The one that the caller gave, if it is sane; else one of ours for what may be recorded, and
-    none for the rest."""
-    for name, value in scope["headers"]:
-        if name == _REQUEST_ID_HEADER and _SANE_ID.fullmatch(value):
-            return str(value.decode())
-    return token_hex(8) if scope["path"].startswith(ADMIN_PATH) else ""
 
 
 class Authorized:
@@ -204,8 +195,10 @@ class Authorized:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = scope[_REQUEST_ID] = _request_id(scope)
-        extra = [(_REQUEST_ID_HEADER, request_id.encode())] if request_id else []
+        for_record = scope["path"].startswith(ADMIN_PATH)
+        request_id = scope[_REQUEST_ID] = request_id_of(scope, always=for_record)
+        set_log_fields(**log_fields_of(scope) | ({"request_id": request_id} if request_id else {}))
+        extra = [(REQUEST_ID_HEADER, request_id.encode())] if request_id else []
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -239,25 +232,30 @@ def _check_port(server: tuple[str, int | None] | None, admin_port: int) -> None:
 
 
 class Requester(NamedTuple):
-    """Who asks for a change, and the id of the request."""
+    """Who asks for a change, and the ids of the request."""
 
     caller: Caller
     request_id: str
+    trace_id: str
 
     async def changes(
         self, audit: AuditLog, what: str, change: Callable[[], Result], **about: Any
     ) -> Result:
         """Make the change in a thread, once it is recorded with `target`, `before` and `after`."""
+        about |= {"trace_id": self.trace_id}
 
         def work() -> Result:
             with audit.change(self.caller.id, self.request_id, what, **about):
+                _log.info("%s of %s by %s", what, about.get("target"), self.caller.id)
                 return change()
 
         return await run_in_threadpool(work)
 
 
 async def _requester(request: Request) -> Requester:
-    return Requester(caller_of(request.scope), request.scope[_REQUEST_ID])
+    parent = parent_of(request.scope)
+    trace_id = parent.trace_id if parent else ""
+    return Requester(caller_of(request.scope), request.scope[_REQUEST_ID], trace_id)
 
 
 By = Annotated[Requester, Depends(_requester)]

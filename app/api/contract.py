@@ -120,13 +120,15 @@ class QueuedJob(Struct):
     id: str
     kind: str
     request: dict[str, Any]
-    status: Literal["queued", "running", "done", "failed"]
+    status: Literal["queued", "running", "done", "failed", "cancelled"]
     created_at: float
     started_at: float | None
     finished_at: float | None
     result: dict[str, Any] | None
     error: str | None
     progress: str | None
+    fraction: float | None
+    cancel_requested_at: float | None
 
 
 class VersionList(Struct):
@@ -312,7 +314,10 @@ _OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
-_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+_TEXT: Final = {
+    media_type: {"schema": {"type": "string"}}
+    for media_type in ("text/plain", "application/openmetrics-text")
+}
 _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
@@ -326,6 +331,11 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
+    ("post", "/v1/admin/jobs/{job_id}/cancel"): (
+        200,
+        QueuedJob,
+        (_UNKNOWN, _STORE, _CHANGE, _SHED),
+    ),
     ("get", "/v1/admin/versions"): (200, VersionList, (_STORE, _SHED)),
     ("get", "/v1/admin/versions/{version}/diff"): (
         200,

@@ -3,9 +3,10 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from app.api.resources import Given, Resources
 
@@ -16,6 +17,7 @@ _READY: Final = "ready"
 _DEGRADED: Final = "degraded"
 _DRAINING: Final = "draining"
 _NOT_READY: Final = "not-ready"
+_OPEN_METRICS: Final = "application/openmetrics-text"
 _NO_TRAFFIC: Final = {_STARTING, _NOT_READY, _DRAINING}
 
 
@@ -45,9 +47,14 @@ async def readyz(given: Given) -> JSONResponse:
 
 
 @router.get("/metrics", response_class=Response)
-def metrics(given: Given) -> Response:
-    """Metrics in Prometheus's text format."""
-    return Response(generate_latest(given.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+def metrics(given: Given, request: Request) -> Response:
+    """Metrics in Prometheus's text format, or in OpenMetrics to who accepts that: with exemplars,
+    where requests are traced."""
+    registry = given.metrics.registry
+    if _OPEN_METRICS in request.headers.get("accept", ""):
+        text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+        return Response(text, media_type=openmetrics.CONTENT_TYPE_LATEST)
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/", include_in_schema=False)

@@ -27,7 +27,9 @@ from app.api.authorization import CALLER, Caller, scope_of
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
+from app.log_lines import set_log_fields
 from app.strict_json import show
+from app.tracing import REQUEST_ID_HEADER, RequestAbout, log_fields_of, request_id_of
 
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
@@ -262,7 +264,7 @@ class HotPath:
         self._resources, self._metrics = resources, resources.metrics
         self._authorization = resources.authorization
         self._scopes = {path: scope_of(path) or KeyScope.ADMIN for path in endpoints}
-        self._shedder = resources.shedder
+        self._shedder, self._traces = resources.shedder, resources.traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in NEVER_SHED:
@@ -284,13 +286,16 @@ class HotPath:
             answer, fault = await self._answer(endpoint, scope, receive, started)
         headers = [
             *answer.headers,
-            *_of_limit(scope),
+            *_of_request(scope),
             (b"content-length", b"%d" % len(answer.body)),
         ]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
         self._metrics.count_request(path, answer.status, perf_counter() - started)
+        if self._traces is not None:
+            self._traces.add(scope, RequestAbout(path, answer.status, perf_counter() - started))
         if fault is not None:
+            set_log_fields(**log_fields_of(scope))
             # The server logs it, and drops the connection.
             raise fault
 
@@ -322,8 +327,11 @@ class HotPath:
             # A fault of ours: met once more on the way where the server logs it.
             return None
         if answer is not None:
-            answer.headers.extend(_of_limit(scope))
+            answer.headers.extend(_of_request(scope))
             self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
+            if self._traces is not None:
+                about = RequestAbout(scope["path"], answer.status, perf_counter() - started)
+                self._traces.add(scope, about)
         return answer
 
     def _is_shed(self, path: str, now: float) -> bool:
@@ -344,9 +352,15 @@ class HotPath:
         return self.framework.state
 
 
-def _of_limit(scope: Scope) -> list[tuple[bytes, bytes]]:
+def _of_request(scope: Scope) -> list[tuple[bytes, bytes]]:
+    """The header fields that tell what is left of the caller's limit, and the caller's own id of
+    the request; most callers have neither."""
     caller: Caller | None = scope.get(CALLER)
-    return [] if caller is None or caller.limit is None else caller.headers()
+    headers = [] if caller is None or caller.limit is None else caller.headers()
+    for name, _ in scope["headers"]:
+        if name == REQUEST_ID_HEADER:
+            return [*headers, (name, request_id_of(scope).encode())]
+    return headers
 
 
 def declare(router: APIRouter, path: str, endpoint: Endpoint, extra: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from app.access.key_watch import KeyWatch
 from app.api.authorization import Authorization
 from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
+from app.api.metrics.progress import ProgressCollector
 from app.api.metrics.reports import ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.shedding import LoadShedder
@@ -35,6 +36,7 @@ from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
+from app.tracing import RequestTraces, Tracer, open_tracer
 
 _COLLECTED_AT: Final = 20_000
 """So many objects more than at the last collection bring on the next."""
@@ -62,6 +64,9 @@ class Resources:
     authorization: Authorization
     audit: AuditLog
     shedder: LoadShedder
+    tracer: Tracer
+    traces: RequestTraces | None
+    """None where nothing is traced: the hot path asks no further."""
     large_bodies: Lock = field(default_factory=Lock)
     """Held while a large body is worked on: they wait for each other, and small ones for one step
     of one of them."""
@@ -94,6 +99,8 @@ class Resources:
         status = WorkerStatus(slot, refresher, layout, counters.row(slot.row))
         metrics = Metrics(layout, counters, slot.row, status)
         metrics.registry.register(_reports(refresher, heartbeat, settings))
+        metrics.registry.register(ProgressCollector(refresher, settings.known_targets))
+        tracer = open_tracer(settings, "api")
         key_watch = KeyWatch.of(settings, client, redis_url, always=settings.is_public)
         return cls(
             settings,
@@ -114,6 +121,8 @@ class Resources:
             Authorization(key_watch),
             AuditLog(client, settings.audit_log),
             LoadShedder(settings, metrics),
+            tracer,
+            RequestTraces(tracer, metrics.keep_exemplar) if tracer.is_on else None,
         )
 
     @asynccontextmanager
@@ -129,6 +138,7 @@ class Resources:
             self.shedder.stop()
             await run_in_threadpool(self.refresher.stop)
             await run_in_threadpool(self.key_watch.stop)
+            await run_in_threadpool(self.tracer.close)
             await self.async_client.aclose()
             self.client.close()
 

@@ -192,6 +192,7 @@ class Refresher:
         self.refused_versions = 0
         self.failed_refits = 0
         self.held = False
+        self.worker: Mapping[str, Any] = {}
         self._damaged_at = -math.inf
         self.last_good = last_good
         self._versions = versions
@@ -210,6 +211,11 @@ class Refresher:
     def may_serve(self) -> bool:
         """Whether there are maps to serve, or there never were any."""
         return self.current.version != NO_VERSION or (self.store_seen and not self._fallback)
+
+    def worker_phase(self, lease_seconds: float) -> str | None:
+        """What the worker is at; None where none has given a sign of life for a whole lease."""
+        silent = time.time() - self.worker.get("at", -math.inf)
+        return None if silent > lease_seconds else self.worker.get("phase")
 
     @property
     def reasons(self) -> list[str]:
@@ -310,7 +316,7 @@ class Refresher:
     def _serve(self, published: Published, snapshot: Snapshot) -> None:
         # In this order: a request in between must not see the new version with the old reason.
         self._fallback, self._published, self.current = None, published, snapshot
-        logger.info("serving version %s", snapshot.version)
+        logger.info("serving version %s", snapshot.version, extra={"version": snapshot.version})
 
     def _fall_back(self, reason: str) -> None:
         """Serve the newest whole version of the store, if what is served is older."""
@@ -373,10 +379,11 @@ class Refresher:
         except StorageUnavailable:
             # Whether the store is away is for the look at the versions to say.
             state = None
-        failed = (state or {}).get("consecutive_failures")
+        self.worker = state or {}
+        failed = self.worker.get("consecutive_failures")
         self.failed_refits = failed if isinstance(failed, int) else 0
-        self._damaged_at = (state or {}).get("damaged", {}).get("at", -math.inf)
-        self.held = bool((state or {}).get("held"))
+        self._damaged_at = self.worker.get("damaged", {}).get("at", -math.inf)
+        self.held = bool(self.worker.get("held"))
 
     def _found_store(self, up: bool, reason: str = "") -> None:
         if not up and (self.store_up or not self.store_seen):

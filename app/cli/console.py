@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from app.errors import Advance
+from app.log_lines import LoggedOutput, is_json
 
-Reached = Callable[[float], None]
+Reached = Callable[..., None]
 
 
 def results() -> Console:
@@ -23,7 +24,9 @@ def results() -> Console:
 
 
 def messages() -> Console:
-    """The console of progress, notes and errors."""
+    """The console of progress, notes and errors: stderr, or the log where that is of JSON."""
+    if is_json():
+        return Console(file=LoggedOutput(), highlight=False)  # type: ignore[arg-type]
     return Console(stderr=True, highlight=False)
 
 
@@ -81,14 +84,15 @@ def progress(what: str, total: int, unit: str, *, shown: bool) -> Iterator[Advan
 
 @contextmanager
 def percent_bar(what: str, *, shown: bool) -> Iterator[Reached]:
-    """A bar from 0 to 100 %; call what it gives with the share that is done."""
+    """A bar from 0 to 100 %; call what it gives with the share that is done, and maybe with how
+    things stand."""
     percent = 0
     with progress(what, 100, "%", shown=shown) as advance:
 
-        def reached(share: float) -> None:
+        def reached(share: float, standing: str = "") -> None:
             nonlocal percent
             for _ in range(int(100 * share) - percent):
-                advance("")
+                advance(standing)
             percent = max(percent, int(100 * share))
 
         yield reached

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import options
-from app.cli.console import note, print_json, print_line
+from app.cli.console import messages, note, percent_bar, print_json, print_line
 from app.errors import FAILED, CommandError
 
 if TYPE_CHECKING:
@@ -149,6 +149,9 @@ class RetrainOptions:
     pccem: bool = options.option(False, "Train the post-click models of delayed targets instead.")
     approve: bool = options.option(False, "Bring maps that wait for approval into force.")
     reject: bool = options.option(False, "Drop maps that wait for approval.")
+    cancel: str | None = options.option(
+        None, "Cancel this job instead: its number.", metavar="JOB", show_default="none"
+    )
     timeout: float = options.option(300.0, "Seconds to wait for it; 0 does not wait.", min=0)
     json: options.Json = False
 
@@ -167,9 +170,14 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
       sirocco retrain --approve
       sirocco retrain --target click --as-of 2026-03-01T12:00:00Z
       sirocco retrain --pccem --target conversion
+      sirocco retrain --cancel 000004
     """
     if given.pccem and given.campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
+    if given.cancel is not None:
+        with service_at(given.url, given.api_key) as client:
+            _show_job(client.cancel(given.cancel), as_json=given.json)
+        return
     decided = given.approve or given.reject
     if (given.approve and given.reject) or (version is not None and not decided):
         raise CommandError("give --approve or --reject, and a version only with one of them")
@@ -186,10 +194,25 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
         else:
             job = client.train(request) if given.pccem else client.retrain(request)
         if given.timeout:
-            job = client.finished(
-                job, given.timeout, lambda progress: note(f"the worker: {progress}")
-            )
+            job = _finished(client, job, given)
     _show_job(job, as_json=given.json)
+
+
+def _finished(
+    client: "ServiceClient", job: dict[str, Any], given: RetrainOptions
+) -> dict[str, Any]:
+    """The job once it is done; a bar on a terminal, and lines elsewhere, say how far it is."""
+    on_terminal = messages().is_terminal and not given.json
+    seen: set[str] = set()
+    with percent_bar(f"job {job['id']}", shown=on_terminal) as reached:
+
+        def show(phase: str, share: float) -> None:
+            if not on_terminal and phase not in seen:
+                note(f"the worker: {phase}")
+            seen.add(phase)
+            reached(share, phase)
+
+        return client.finished(job, given.timeout, show)
 
 
 def _held(client: "ServiceClient") -> str:
@@ -210,6 +233,8 @@ def _time(text: str | None) -> float | str | None:
 def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(job)
+    elif job["status"] == "running" and job["cancel_requested_at"] is not None:
+        note(f"job {job['id']} ends at its next step, before it publishes")
     elif job["status"] != "done":
         note(f"job {job['id']} is {job['status']}")
     elif job["kind"] == "train":

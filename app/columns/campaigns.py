@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from app.columns.layout import ONE_CAMPAIGN, U4, Header, Sections
 from app.strict_json import ValidationError
 from calibrators import Atlas
-from calibrators.bins.names import pack_names
+from calibrators.bins.codecs import pack_names
 
 Ids = NDArray[np.uint32]
 

@@ -12,7 +12,7 @@ nor lose events. Memory is bounded, however long the log is.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,8 +24,8 @@ from app.storage.blocks import Block, decode_block, decode_blocks
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
+from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
-from calibrators.bins.names import even_spans
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable
 
@@ -294,10 +294,17 @@ class BinsStore:
             hours = range(hour, hour + 1)
             yield BinsTable.merge_packed(self._tables(shard, target, hours, calibrated=False))
 
-    def history(self, target: str, first_hour: int, last_hour_exclusive: int) -> "HourBlocks":
+    def history(
+        self,
+        target: str,
+        first_hour: int,
+        last_hour_exclusive: int,
+        reached: Callable[[float], None] = lambda _: None,
+    ) -> "HourBlocks":
         """The folded bins by hour of first_hour <= hour < last_hour_exclusive, in blocks of
-        campaigns; a shard is read when its first block is asked for, each time anew."""
-        return HourBlocks(self, target, range(first_hour, last_hour_exclusive))
+        campaigns; a shard is read when its first block is asked for, each time anew, and before it
+        `reached` is called with the share of shards that have gone by."""
+        return HourBlocks(self, target, range(first_hour, last_hour_exclusive), reached)
 
     @reaching_the_store()
     def hour_tables(self, shard: int, target: str, hours: range) -> dict[int, PackedTable]:
@@ -432,20 +439,26 @@ class HourBlocks:
     store: BinsStore
     target: str
     hours: range
+    reached: Callable[[float], None]
 
     def __iter__(self) -> Iterator[HourTables]:
-        for shard in range(keys.SHARDS):
+        for shard in self._shards():
             yield from hour_blocks(self.store.hour_tables(shard, self.target, self.hours))
 
     def between(self, first: int, behind: int) -> "HourBlocks":
         """Those of first <= hour < behind; no others are read."""
         hours = range(max(first, self.hours.start), min(behind, self.hours.stop))
-        return HourBlocks(self.store, self.target, hours)
+        return HourBlocks(self.store, self.target, hours, self.reached)
 
     def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
         """The sums over spans of hours, all of a block at once."""
-        for shard in range(keys.SHARDS):
+        for shard in self._shards():
             tables = self.store.hour_tables(shard, self.target, self.hours)
             found = sums_of_packed(tables, spans)
             blocks = (sums_of_block(block, spans) for block in hour_blocks(tables))
             yield from blocks if found is None else found
+
+    def _shards(self) -> Iterator[int]:
+        for shard in range(keys.SHARDS):
+            self.reached(shard / keys.SHARDS)
+            yield shard

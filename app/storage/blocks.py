@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.names import numbered, pack_names, unpack_names
+from calibrators.bins.codecs import numbered, pack_names, unpack_names
 from calibrators.samples import Floats, Integers
 
 _HEADER = struct.Struct("<4sHII")

@@ -19,7 +19,7 @@ from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import seal, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
 
-Status = Literal["queued", "running", "done", "failed"]
+Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
 QUEUE_LIMIT = 64
 LIFE_SECONDS = 24 * 3600
@@ -28,7 +28,8 @@ LIFE_SECONDS = 24 * 3600
 @dataclass(frozen=True, slots=True)
 class Job:
     """One job; times are epoch seconds, `result` or `error` is set once it has finished, and
-    `progress` says what is being done until then."""
+    `progress` and `fraction`, in [0, 1], say what is being done and how far it is until then. One
+    whose cancellation was requested while it ran ends at its next step."""
 
     id: str
     kind: str
@@ -40,6 +41,8 @@ class Job:
     result: dict[str, Any] | None = None
     error: str | None = None
     progress: str | None = None
+    fraction: float | None = None
+    cancel_requested_at: float | None = None
 
 
 class Jobs:
@@ -51,6 +54,8 @@ class Jobs:
         self._damage = Damage(client)
         self._submit = client.register_script(lua("submit_job"))
         self._take = client.register_script(lua("take_job"))
+        self._advance = client.register_script(lua("advance_job"))
+        self._cancel = client.register_script(lua("cancel_job"))
         self._finish = client.register_script(lua("finish_job"))
         self._requeue = client.register_script(lua("requeue_jobs"))
 
@@ -104,10 +109,19 @@ class Jobs:
                 return job
 
     @reaching_the_store()
-    def advance(self, job_id: str, progress: str) -> None:
-        """Say what a running job is at."""
-        if self._client.exists(keys.job(job_id)):
-            self._client.hset(keys.job(job_id), "progress", seal(progress, "progress"))
+    def advance(self, job_id: str, progress: str, fraction: float) -> bool:
+        """Say what a running job is at, and how far; tells whether it is to be cancelled."""
+        fields = {"progress": progress, "fraction": str(fraction)}
+        sealed = [seal(text, name) for name, text in fields.items()]
+        return bool(self._advance(keys=[keys.job(job_id)], args=sealed))
+
+    @reaching_the_store()
+    def cancel(self, job_id: str, now: float) -> Job | None:
+        """Cancel a job: at once while it waits, at its next step while it runs; the job then."""
+        names = [keys.job(job_id), keys.JOBS_QUEUED, keys.JOBS_SAME]
+        ends = [seal(str(now), name) for name in ("finished_at", "cancel_requested_at")]
+        self._cancel(keys=names, args=[job_id, *ends])
+        return self.get(job_id)
 
     @reaching_the_store()
     def finish(
@@ -117,9 +131,11 @@ class Jobs:
         *,
         result: dict[str, Any] | None = None,
         error: str | None = None,
+        cancelled: bool = False,
     ) -> bool:
-        """End a running job: failed with an error, done without; False if it is not running."""
-        outcome = _outcome(result, error)
+        """End a running job: cancelled, failed with an error, or else done; False if it is not
+        running."""
+        outcome = ("cancelled", *_outcome(None, None)[1:]) if cancelled else _outcome(result, error)
         names = [keys.job(job_id), keys.JOBS_RUNNING]
         finished_at = seal(str(now), "finished_at")
         return bool(self._finish(keys=names, args=[job_id, finished_at, *outcome]))
@@ -150,16 +166,17 @@ _JSON, _NONE = re.compile(r"\{.*|null", re.DOTALL), re.compile(r"(?!)")
 _FORMER = {
     "kind": _WORD,
     "request": _JSON,
-    "status": re.compile("queued|running|done|failed"),
+    "status": re.compile("queued|running|done|failed|cancelled"),
     "result": _JSON,
     **dict.fromkeys(("created_at", "started_at", "finished_at"), _TIME),
 }
+_NEWER = {"error", "progress", "fraction", "cancel_requested_at"}
 _log = logging.getLogger(__name__)
 
 
 def _job(job_id: str, stored: Mapping[bytes | str, bytes | str]) -> Job:
     fields = {as_text(name): value for name, value in stored.items()}
-    if unknown := fields.keys() - _FORMER.keys() - {"error", "progress"}:
+    if unknown := fields.keys() - _FORMER.keys() - _NEWER:
         raise ValueError(f"unknown fields {sorted(unknown)}")
     # Of a job whose kind is bare, version 1 may have written any text.
     written = re.compile(".*", re.DOTALL) if _WORD.fullmatch(as_text(fields["kind"])) else _NONE
@@ -170,13 +187,15 @@ def _job(job_id: str, stored: Mapping[bytes | str, bytes | str]) -> Job:
         orjson.loads(text["request"]),
         cast(Status, text["status"]),
         float(text["created_at"]),
-        _time(text.get("started_at")),
-        _time(text.get("finished_at")),
+        _number(text.get("started_at")),
+        _number(text.get("finished_at")),
         orjson.loads(text.get("result", "null")),
         text.get("error"),
         None if "finished_at" in text else text.get("progress"),
+        None if "finished_at" in text else _number(text.get("fraction")),
+        _number(text.get("cancel_requested_at")),
     )
 
 
-def _time(text: str | None) -> float | None:
+def _number(text: str | None) -> float | None:
     return None if text is None else float(text)

@@ -207,15 +207,21 @@ class DelayedTargets:
         return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
 
     def train(
-        self, target: str, as_of: float, lease_token: LeaseToken, now: Callable[[], float]
+        self,
+        target: str,
+        as_of: float,
+        lease_token: LeaseToken,
+        now: Callable[[], float],
+        advance: Callable[[str, float], None] = lambda *_: None,
     ) -> Report:
         """Publish what the click log teaches as of a moment; returns its report, with the version.
 
-        Raises NothingToTrain while that is nothing.
+        `advance` is called with each phase and the share that is done. Raises NothingToTrain while
+        that is nothing.
         """
         window = self._settings.attribution_seconds(target)
         order = TrainingOrder(target, window, as_of, self._expected(target))
-        return self._trainer.run(self._log, order, lease_token, now)
+        return self._trainer.run(self._log, order, lease_token, now, advance)
 
     def finalise(self, as_of: float) -> None:
         """Write conversions into the rows of mature clicks, and let those go that are too old."""

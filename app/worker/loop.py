@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import redis
 
+from app.log_lines import set_log_fields
 from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
@@ -25,8 +26,10 @@ from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import drop_connections, open_redis
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
+from app.tracing import NO_TRACER, Tracer, open_tracer
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.hours import SECONDS
+from app.worker.progress import JobCancelled, Progress, Step
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.training import NothingToTrain
@@ -76,7 +79,6 @@ _log = logging.getLogger(__name__)
 
 LEASE = "worker"
 TRAIN, APPROVE, REJECT = "train", "approve", "reject"
-IDLE = "idle"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS
@@ -91,14 +93,23 @@ def run_worker(settings: Settings, redis_url: str) -> None:
             signal.signal(number, lambda *_: stop.set())
     client = open_redis(redis_url, settings.redis_timeout_seconds)
     holder = f"{socket.gethostname()}-{os.getpid()}"
-    Worker(settings, client, time.time, holder).run(stop)
+    tracer = open_tracer(settings, "worker")
+    try:
+        Worker(settings, client, time.time, holder, tracer).run(stop)
+    finally:
+        tracer.close()
 
 
 class Worker:
     """One worker; `now` is its only clock."""
 
     def __init__(
-        self, settings: Settings, client: redis.Redis, now: Callable[[], float], holder: str
+        self,
+        settings: Settings,
+        client: redis.Redis,
+        now: Callable[[], float],
+        holder: str,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         self._settings = settings
         self._client = client
@@ -118,7 +129,11 @@ class Worker:
         refitter.frozen = FrozenTargets(client)
         self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
-        refitter.advance = self._advance
+        self._tracer = tracer
+        self._progress = Progress(
+            self._jobs, settings.known_targets, self._beat_again, tracer.phase
+        )
+        refitter.advance = self._progress
         self._schedule = Schedule(settings, versions, refitter.cache, now)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
         self._folded_at = self._packed_at = 0.0
@@ -133,9 +148,7 @@ class Worker:
             "trainings": 0,
             "training_failures": 0,
             "closing_failures": 0,
-            "phase": IDLE,
         }
-        self._job: str | None = None
         self._beats = Lock()
 
     def run(self, stop: Event) -> None:
@@ -190,18 +203,24 @@ class Worker:
         return bool(job or due)
 
     def _run_job(self, job: Job) -> None:
-        self._job = job.id
+        self._progress.job, result, error, cancelled = job.id, None, None, False
+        set_log_fields(job=job.id)
         try:
-            result, error = self._done(job), None
+            result = self._done(job)
+        except JobCancelled:
+            cancelled = True
+            _log.warning("job %s was cancelled", job.id)
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception as failure:
             # Whatever a job breaks on must reach who asked, and must not end the worker.
             _log.exception("job %s failed", job.id)
-            result, error = None, f"{type(failure).__name__}: {failure}"
+            error = f"{type(failure).__name__}: {failure}"
         finally:
-            self._job = None
-        self._jobs.finish(job.id, self._now(), result=result, error=error)
+            self._progress.job = None
+            set_log_fields(job=None)
+            self._progress.rest()
+        self._jobs.finish(job.id, self._now(), result=result, error=error, cancelled=cancelled)
 
     def _done(self, job: Job) -> dict[str, Any]:
         """What came of a job, whatever it is for."""
@@ -224,12 +243,6 @@ class Worker:
         self._beat()
         _log.warning("%s of %s: %s is in force", decision, version, result["version"])
         return result
-
-    def _advance(self, progress: str) -> None:
-        """Tell whoever asks about the worker, or about its job, what is being done."""
-        self._state["phase"] = progress
-        if self._job is not None:
-            self._jobs.advance(self._job, progress)
 
     def _run_scheduled(self, as_of: float) -> bool:
         try:
@@ -257,16 +270,27 @@ class Worker:
 
     def _train_all(self, request: Request) -> dict[str, Any]:
         chosen = [request.target] if request.target else self._settings.delayed_targets
-        trained = {target: self._train(target, request.as_of) for target in chosen}
+        trained = {
+            target: self._train(target, request.as_of, place / len(chosen), 1 / len(chosen))
+            for place, target in enumerate(chosen)
+        }
         self._delayed.finalise(request.as_of)
         return {"as_of": request.as_of, "targets": trained}
 
-    def _train(self, target: str, as_of: float) -> dict[str, Any]:
-        """What came of it; that there is too little to learn from is no failure."""
-        self._advance(f"training {target}")
+    def _train(
+        self, target: str, as_of: float, done: float = 0.0, share: float = 1.0
+    ) -> dict[str, Any]:
+        """What came of it; that there is too little to learn from is no failure. So much of all was
+        `done` before, and this is so large a `share` of it."""
+
+        def advance(phase: str, of_target: float) -> None:
+            self._progress(Step(phase, done + share * of_target))
+
         try:
-            self._delayed.prepare(self._now(), as_of)
-            report = self._delayed.train(target, as_of, self._lease.token, self._now)
+            with self._tracer.operation("training", target=target, as_of=as_of):
+                advance("closing clicks", 0.0)
+                self._delayed.prepare(self._now(), as_of)
+                report = self._delayed.train(target, as_of, self._lease.token, self._now, advance)
         except NothingToTrain as reason:
             _log.info("no model of %s: %s", target, reason)
             return {"version": None, "source": None, "refused": str(reason)}
@@ -277,7 +301,8 @@ class Worker:
         self._state["trainings"] += 1
         self._beat()
         summary = training_summary(report)
-        _log.info("trained %s as of %s: %s", target, as_of, summary)
+        about = {"target": target, "version": report["version"], "seconds": report["seconds"]}
+        _log.info("trained %s as of %s: %s", target, as_of, summary, extra=about)
         return summary
 
     def _request(self, job: Job) -> Request:
@@ -297,7 +322,8 @@ class Worker:
 
     def _refit(self, request: Request) -> dict[str, Any]:
         try:
-            report = self._refitter.run(request, self._lease.token, self._now)
+            with self._tracer.operation("refit", as_of=request.as_of):
+                report = self._refitter.run(request, self._lease.token, self._now)
         except Exception:
             self._state["failures"] += 1
             self._state["consecutive_failures"] += 1
@@ -308,7 +334,12 @@ class Worker:
         self._state["last_refit_seconds"] = report["refit_seconds"]
         self._beat()
         result = summary(report)
-        _log.info("published %s as of %s: %s", report["version"], request.as_of, result["targets"])
+        about = {"version": report["version"], "seconds": report["refit_seconds"]}
+        _log.info(
+            "published %s as of %s: %s",
+            *(report["version"], request.as_of, result["targets"]),
+            extra=about,
+        )
         return result
 
     def _fold_now_and_then(self) -> None:
@@ -347,7 +378,7 @@ class Worker:
     def _beat(self) -> None:
         self._state["left_alone"] = self._refitter.left_alone
         self._state["guard"] = dict(self._refitter.held)
-        self._state["phase"] = IDLE
+        self._progress.rest()
         self._state["held"] = self._versions.held()
         self._state["damaged"] = self._damage.counts()
         self._state |= self._delayed.state()
@@ -356,7 +387,7 @@ class Worker:
     def _beat_again(self) -> None:
         """From any thread: alive, and at what; all else as it was last time."""
         with self._beats:
-            self._heartbeat.write({"at": self._now(), **self._state})
+            self._heartbeat.write({"at": self._now(), **self._state, **self._progress.state})
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:

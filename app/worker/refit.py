@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import PrequentialEvaluation, RawWindow, TargetReport, carried_over
+from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History, HourTables, sums_of_block
 from calibrators.registry import METHODS
@@ -156,8 +158,8 @@ class RefittedTargets:
         return self.atlases, self.reports, self.held
 
 
-def _nothing(_: str) -> None:
-    """Where nobody listens."""
+# Shares of a refit that are done before the first target is fitted, and after the last.
+_BEFORE, _AFTER = 0.1, 0.95
 
 
 @dataclass(slots=True)
@@ -166,7 +168,7 @@ class Refitter:
 
     `left_alone` counts refits of delayed targets that failed: their maps stayed in force, and the
     other targets' new ones were published. `held` counts what the guard held back, by decision.
-    `advance` is called with what a refit is at.
+    `advance` is called with every step of a refit.
     """
 
     settings: Settings
@@ -177,7 +179,7 @@ class Refitter:
     frozen: FrozenTargets | None = None
     left_alone: int = 0
     held: Counter[str] = field(default_factory=Counter)
-    advance: Callable[[str], None] = _nothing
+    advance: Advance = unheard
     cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
     _any_in_force: bool = field(init=False, default=False)
@@ -206,9 +208,9 @@ class Refitter:
         self, request: Request, lease_token: LeaseToken, now: Callable[[], float]
     ) -> dict[str, Any]:
         started = perf_counter()
-        self.advance("folding events")
+        self.advance(Step("folding events", 0.0))
         self.bins.fold()
-        self.advance("evaluating hours")
+        self.advance(Step("evaluating hours", _BEFORE / 2))
         self._evaluate(request)
         expected, in_force = self.versions.current(), self._in_force()
         present = self._present(request, in_force or CachedVersion())
@@ -221,7 +223,7 @@ class Refitter:
         self._hold_all_where(request, in_force, refitted)
         ready, held = refitted.split()
         carried = carried.beside((in_force or CachedVersion()).only(held.held))
-        self.advance("publishing")
+        self.advance(Step(PUBLISHING, _AFTER))
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None
         if ready.atlases or not held.held:
@@ -307,7 +309,7 @@ class Refitter:
         return version
 
     def _refit(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
-        self.advance(f"fitting {order.target}")
+        self._fits(request, order.target, 0.0)
         closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
         known = carried_over(order.before, closed) if request.between_hours else None
         window = target_report.window(closed) if known is None else RawWindow.none()
@@ -332,10 +334,18 @@ class Refitter:
         quality = known or target_report.of(order.target, closed, target_report.window(closed))
         refitted.add(order.target, None, {**order.before, **quality, FROZEN: True}, None)
 
+    def _fits(self, request: Request, target: str, share: float) -> None:
+        """So large a share of the target is fitted."""
+        targets = _chosen(request, self.settings.known_targets)
+        fitted = (targets.index(target) + share) / len(targets)
+        done = _BEFORE + (_AFTER - _BEFORE) * fitted
+        self.advance(Step(f"fitting {target}", done, target, share))
+
     def _history(self, request: Request, order: RefitTask, window: RawWindow) -> History:
         behind = begun_hours(request.as_of)
         first = behind - self._fitting.hours(order.target, order.own)
-        blocks = self.bins.history(order.target, first, behind)
+        reached = partial(self._fits, request, order.target)
+        blocks = self.bins.history(order.target, first, behind, reached)
         return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window))
 
     @property
@@ -360,7 +370,7 @@ class Refitter:
             prepared = True
         for target in chosen if prepared else ():
             with self._leaving_alone(target, as_of):
-                self.advance(f"fitting {target}")
+                self._fits(request, target, 0.0)
                 order = present.order(request, target)
                 found = self.delayed.refit(self._fitting, order, as_of)
                 refitted.add(target, found.atlas, found.report, found.held_because)
@@ -373,7 +383,8 @@ class Refitter:
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception:
-            _log.exception("%s as of %s: the maps in force stay", name, as_of)
+            about = {"target": name}
+            _log.exception("%s as of %s: the maps in force stay", name, as_of, extra=about)
             self.left_alone += 1
 
     def _moments_of(self, atlases: Mapping[str, Atlas], targets: Mapping[str, Any]) -> list[float]:

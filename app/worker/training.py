@@ -19,6 +19,7 @@ from app.storage.lease import LeaseToken
 from app.storage.models import Models, Trained
 from app.worker.model_cache import CachedModel, ModelCache
 from app.worker.monitoring import Row, quality
+from app.worker.progress import PUBLISHING
 from app.worker.relabelling import DAYS_SHOWN, DayRecord, Span, observed_days, score
 from calibrators import BinsTable
 from calibrators.samples import Floats
@@ -204,16 +205,24 @@ class Trainer:
     key: Callable[[], bytes]
 
     def run(
-        self, log: ClickLog, task: TrainingTask, lease_token: LeaseToken, now: Callable[[], float]
+        self,
+        log: ClickLog,
+        task: TrainingTask,
+        lease_token: LeaseToken,
+        now: Callable[[], float],
+        advance: Callable[[str, float], None] = lambda *_: None,
     ) -> Report:
         """Publish what was learnt; returns its report, with the version.
 
-        Raises NothingToTrain with too few clicks or conversions for anything, and LeaseLost when
-        another worker has taken over: nothing is published then.
+        `advance` is called with each phase and the share that is done. Raises NothingToTrain with
+        too few clicks or conversions for anything, and LeaseLost when another worker has taken
+        over: nothing is published then.
         """
         started = perf_counter()
+        advance(f"reading the clicks of {task.target}", 0.1)
         before = self.cache.newest(task.target, task.window, task.as_of)
         past = self._past(log, task)
+        advance(f"training {task.target}", 0.3)
         training = self._train(past, task, before)
         report: Report = {
             "training": {**training.report, "refused": training.refused},
@@ -222,6 +231,7 @@ class Trainer:
         converted = ConvertedClicks.of(past.clicks.clicks, past.attribution)
         # By far the largest part, and more is read below.
         del past
+        advance(f"fitting the delays of {task.target}", 0.7)
         delays = fitted_delays(
             log,
             converted,
@@ -235,6 +245,7 @@ class Trainer:
         report["strays"] = self._unattributed(log, task, before)
         report["seconds"] = perf_counter() - started
         trained = self._trained(task, training, delays, before, report, now())
+        advance(PUBLISHING, 0.95)
         version = self.models.publish(lease_token, trained)
         return {**trained.report, "version": version, "source": trained.source}
 

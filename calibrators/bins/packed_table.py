@@ -11,10 +11,16 @@ from zlib import crc32
 import numpy as np
 
 from calibrators.bins.bins import check_grid
-from calibrators.bins.codecs import PackedColumn, pack_column, unpack_column
+from calibrators.bins.codecs import (
+    PackedColumn,
+    merged_rows,
+    pack_column,
+    pack_names,
+    unpack_column,
+    unpack_names,
+)
 from calibrators.bins.fixed_point import LIMIT, Part, sum_parts
 from calibrators.bins.grid import GRID
-from calibrators.bins.names import merged_rows, pack_names, unpack_names
 from calibrators.samples import Integers
 
 SCHEMA_VERSION = 2

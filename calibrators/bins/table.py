@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import Bins, GridSums, cell_means, fixed_sums
-from calibrators.bins.codecs import PackedColumn
+from calibrators.bins.codecs import PackedColumn, sorted_rows
 from calibrators.bins.fixed_point import group_totals, sum_by_key
 from calibrators.bins.grid import GRID
-from calibrators.bins.names import sorted_rows
 from calibrators.bins.packed_table import (
     PackedTable,
     fit_in_place,

@@ -9,7 +9,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrators.bins.names import pack_names, unpack_names
+from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import GroupMaps, GroupRows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from calibrators.bins.names import pack_names, unpack_names
+from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.maps.calibration_map import MapColumns
 
 GroupOf = Callable[[str], str | None]

@@ -13,8 +13,8 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import History, HourTables
-from calibrators.bins.names import even_spans
 from calibrators.bins.table import BinsTable
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import CampaignGroups, GroupMaps, GroupOf

@@ -36,6 +36,8 @@ def test_a_refit_is_queued_as_a_job(service):
         "result": None,
         "error": None,
         "progress": None,
+        "fraction": None,
+        "cancel_requested_at": None,
     }
 
 
@@ -248,3 +250,16 @@ def test_the_calibrators_of_the_version_that_serves_are_told(service, atlas):
     content = service.http.get("/v1/admin/versions").json()
 
     assert content["calibrators"] == {"click": "pooled", "conversion": None}
+
+
+def test_a_job_is_cancelled_again_and_again_and_the_audit_log_says_by_whom(service):
+    job = service.http.post(PATH, json={"target": "click"}).json()
+    path = f"/v1/admin/jobs/{job['id']}/cancel"
+
+    answers = [service.http.post(path) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert {answer.json()["status"] for answer in answers} == {"cancelled"}
+    entry = service.http.get("/v1/admin/audit").json()["entries"][0]
+    assert (entry["what"], entry["target"]) == ("cancel-job", f"job {job['id']}")
+    assert problem(service.http.post("/v1/admin/jobs/999999/cancel"))["status"] == 404

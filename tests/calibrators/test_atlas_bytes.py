@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.bins.names import pack_names
+from calibrators.bins.codecs import pack_names
 from tests.calibrators.damage import assert_refused_or_sound
 from tests.calibrators.strategies import maps, names
 

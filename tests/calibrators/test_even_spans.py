@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.bins.names import even_spans
+from calibrators.bins.codecs import even_spans
 
 
 @given(names=st.sets(st.text(max_size=3)).map(sorted), most=st.integers(1, 5))

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.bins.codecs import pack_column
-from calibrators.bins.names import numbered, pack_names, unpack_names
+from calibrators.bins.codecs import numbered, pack_column, pack_names, unpack_names
 from tests.calibrators.strategies import names
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +15,8 @@ from app.cli.serving import client
 from app.cli.serving.client import ServiceClient
 from app.errors import CommandError
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Jobs, Versions
-from tests.api.running_service import RunningService, serving
+from app.storage import EmbeddedRedis, Heartbeat, Jobs, Versions
+from tests.api.running_service import RunningService, eventually, serving
 
 TRAINED = {"version": "000001-ab", "source": "model", "seconds": 1.5, "refused": None}
 REFUSED = {"version": "000002-cd", "source": "model", "seconds": 1.5, "refused": "log loss .3"}
@@ -187,7 +187,7 @@ def test_what_the_worker_is_at_is_told_while_it_lasts(called, service):
     jobs = Jobs(service.store)
     queued = jobs.submit("retrain", {}, 1.0)
     assert jobs.take(2.0) == jobs.get(queued.id)
-    jobs.advance(queued.id, "fitting click")
+    jobs.advance(queued.id, "fitting click", 0.5)
     with ServiceClient(service.url) as client, pytest.raises(CommandError) as late:
         client.finished({"id": queued.id}, 0.01)
 
@@ -210,3 +210,36 @@ def test_an_overloaded_service_is_asked_again_when_it_says(service, monkeypatch)
         assert asking.held() is None
 
     assert pauses == [1.0]
+
+
+def test_a_busy_worker_is_not_asked_for(service):
+    """What waits says what the worker is at, whose sign of life every API process reads."""
+    jobs, heartbeat = Jobs(service.store), Heartbeat(service.store, 60)
+    queued = jobs.submit("retrain", {"target": "click"}, 1.0)
+    heartbeat.write({"at": time(), "phase": "fitting install", "progress": {"click": 0.25}})
+    eventually(lambda: service.metric("sirocco_refit_progress_ratio", target="click") == 0.25)
+    with ServiceClient(service.url) as client, pytest.raises(CommandError) as late:
+        client.finished({"id": queued.id}, 0.01)
+
+    assert "is still queued after 0.01 s: waits for the worker: fitting install" in str(late.value)
+    assert jobs.cancel(queued.id, 2.0).status == "cancelled"
+
+
+def test_a_job_is_cancelled(called, service):
+    jobs = Jobs(service.store)
+    queued = jobs.submit("retrain", {}, 1.0)
+
+    run = called("retrain", "--cancel", queued.id, "--url", service.url)
+    again = called("retrain", "--cancel", queued.id, "--json", "--url", service.url)
+
+    assert (run.returncode, run.stderr) == (0, f"job {queued.id} is cancelled\n")
+    assert (again.returncode, orjson.loads(again.stdout)["status"]) == (0, "cancelled")
+    assert jobs.take(2.0) is None
+
+
+def test_a_cancelled_refit_is_an_error_for_who_waits(called, service, worked):
+    worked(cancelled=True)
+
+    run = called("retrain", "--url", service.url)
+
+    assert (run.returncode, "the refit was cancelled" in run.stderr) == (1, True)

@@ -761,8 +761,8 @@ _WORKER = (
     ),
     Mutant(
         "refit-without-folding",
-        'self.bins.fold()\n        self.advance("evaluating hours")',
-        'self.advance("evaluating hours")',
+        'self.bins.fold()\n        self.advance(Step("evaluating',
+        'self.advance(Step("evaluating',
         "worker/**/test_refitting.py worker/**/test_judging.py",
     ),
     Mutant(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.blocks import LARGEST_WEIGHT, SCHEMA_VERSION, Block, decode_block
-from calibrators.bins.names import pack_names
+from calibrators.bins.codecs import pack_names
 from tests.storage.packing import encoded, marked
 
 HEADER = struct.Struct("<4sHII")

@@ -200,3 +200,50 @@ def test_jobs_that_expired_while_they_ran_are_over(jobs: Jobs, redis_client: red
     assert jobs.requeue_running() == 0
 
     assert not redis_client.exists(JOBS_QUEUED, JOBS_RUNNING, key_of(ended.id))
+
+
+def test_a_job_that_waits_is_cancelled_at_once(jobs: Jobs, redis_client: redis.Redis) -> None:
+    job = jobs.submit("retrain", REQUEST, 10.0)
+
+    cancelled, again = jobs.cancel(job.id, 20.0), jobs.cancel(job.id, 30.0)
+
+    assert cancelled == again == Job(job.id, "retrain", REQUEST, "cancelled", 10.0, None, 20.0)
+    assert jobs.take(40.0) is None
+    assert not redis_client.exists(JOBS_QUEUED, JOBS_SAME)
+    assert jobs.submit("retrain", REQUEST, 50.0).id != job.id
+
+
+def test_a_job_that_runs_is_told_at_its_next_step(jobs: Jobs) -> None:
+    job = jobs.submit("retrain", REQUEST, 10.0)
+    take(jobs)
+
+    before = jobs.advance(job.id, "fitting click", 0.25)
+    running, _ = jobs.cancel(job.id, 30.0), jobs.cancel(job.id, 31.0)
+
+    assert (before, jobs.advance(job.id, "fitting click", 0.5)) == (False, True)
+    assert running is not None
+    assert (running.status, running.fraction) == ("running", 0.25)
+    assert running.cancel_requested_at == 30.0
+    assert jobs.finish(job.id, 40.0, cancelled=True)
+    ended = jobs.get(job.id)
+    assert ended is not None
+    assert (ended.status, ended.finished_at, ended.progress) == ("cancelled", 40.0, None)
+
+
+def test_what_has_finished_or_is_unknown_is_not_cancelled(jobs: Jobs) -> None:
+    job = jobs.submit("retrain", REQUEST, 10.0)
+    take(jobs)
+    jobs.finish(job.id, 30.0)
+
+    assert jobs.cancel(job.id, 40.0) == jobs.get(job.id)
+    assert jobs.cancel("999999", 40.0) is None
+
+
+def test_a_cancelled_job_whose_worker_died_is_still_cancelled(jobs: Jobs) -> None:
+    job = jobs.submit("retrain", REQUEST, 10.0)
+    take(jobs)
+    jobs.cancel(job.id, 20.0)
+    jobs.requeue_running()
+    take(jobs)
+
+    assert jobs.advance(job.id, "folding events", 0.0)

@@ -6,6 +6,7 @@ from app.storage import Versions
 from app.storage.overrides import FrozenTargets
 from app.worker.hours import SECONDS
 from app.worker.loop import Worker
+from app.worker.progress import PUBLISHING
 from app.worker.refit import Request
 from tests.worker.conftest import HOUR
 
@@ -44,8 +45,8 @@ def test_who_freezes_amid_a_refit_keeps_what_served(worker, redis_client):
     """The refit is done once more, without the target."""
     versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
     first = versions.load(refit(worker, 2)["version"])
-    worker._refitter.advance = lambda phase: (
-        frozen.freeze(["click"], 1.0) if phase == "publishing" else None
+    worker._refitter.advance = lambda step: (
+        frozen.freeze(["click"], 1.0) if step.phase == PUBLISHING else None
     )
 
     report = refit(worker, 4)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import count, product
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Final, Self
 
 import numpy as np
@@ -28,11 +28,13 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.events.rejections import INVALID, UNKNOWN_TYPE
 from app.events.schema import TYPE_NAMES
+from app.tracing import RequestAbout, RequestTraces
 from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 
@@ -82,6 +84,8 @@ COLLECTED: Final = {
 }
 
 Pairs = dict[tuple[str, str], int]
+Exemplars = dict[tuple[str, int], Exemplar]
+"""By route and bucket."""
 Samples = Iterable[tuple[Sequence[str], float | None]]
 
 
@@ -237,6 +241,7 @@ class Metrics(Collector):
         self._counters = counters
         self._routes, self._other = layout.routes, layout.routes[OTHER]
         self._scores, self._events = layout.scores, layout.events
+        self._exemplars: Exemplars = {}
         if first is not None:
             self.registry.register(first)
         PlatformCollector(registry=self.registry)
@@ -248,6 +253,12 @@ class Metrics(Collector):
         block = self._routes.get(route, self._other)
         row[block + CODES.get(code, _OTHER_CODE) + bisect_left(SECONDS, seconds)] += 1.0
         row[block + _SUM] += seconds
+
+    def keep_exemplar(self, route: str, seconds: float, trace_id: str) -> None:
+        """A request of the route took so long, and this is its trace: the last of each bucket."""
+        known = route if route in self._routes else OTHER
+        exemplar = Exemplar({"trace_id": trace_id}, seconds, time())
+        self._exemplars[known, bisect_left(SECONDS, seconds)] = exemplar
 
     def count_scores(self, target: str, level: str, number: int) -> None:
         """So many scores were served by a map of the level."""
@@ -276,7 +287,7 @@ class Metrics(Collector):
         for kind, (name, text) in COLLECTED.items():
             places = {(of,): layout.garbage[kind, of] for of in GENERATIONS}
             yield _family(f"python_gc_{name}", text, ["generation"], places, total)
-        yield from _request_families(layout, total)
+        yield from _request_families(layout, total, self._exemplars)
         text = "Scores calibrated, by the level of map that served them."
         yield _family("sirocco_scores", text, ["target", "level"], layout.scores, total, empty=None)
         text = "Events received: accepted (stored, now or before), invalid, late, future or full."
@@ -309,8 +320,11 @@ def _family(
     return counter(name, text, labels, samples)
 
 
-def _request_families(layout: MetricLayout, total: NDArray[np.float64]) -> Iterator[Metric]:
-    """Requests by route and code, and the histogram of their durations by route."""
+def _request_families(
+    layout: MetricLayout, total: NDArray[np.float64], exemplars: Exemplars
+) -> Iterator[Metric]:
+    """Requests by route and code, and the histogram of their durations by route, with exemplars
+    among those that this process has answered."""
     codes = [*map(str, CODES), OTHER]
     requests = CounterMetricFamily(
         "sirocco_requests", "Requests answered.", labels=["route", "code"]
@@ -324,7 +338,11 @@ def _request_families(layout: MetricLayout, total: NDArray[np.float64]) -> Itera
                 requests.add_metric([route, code], number)
         counts = block.sum(axis=0).cumsum().tolist()
         if counts[-1]:
-            buckets = list(zip(_BOUNDS, counts, strict=True))
+            traced = (exemplars.get((route, place)) for place in range(_BUCKETS))
+            buckets = [
+                (bound, number) if exemplar is None else (bound, number, exemplar)
+                for bound, number, exemplar in zip(_BOUNDS, counts, traced, strict=True)
+            ]
             seconds.add_metric([route], buckets, float(total[first + _SUM]))
     yield from (requests, seconds)
 
@@ -333,9 +351,10 @@ class Measured:
     """Wraps an ASGI application: counts and times every request by `scope["route"]`, which routing
     leaves behind; a path without a route is `other`, so that it makes no label."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, traces: RequestTraces | None = None) -> None:
         self._app = app
         self._metrics = metrics
+        self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -354,4 +373,7 @@ class Measured:
             await self._app(scope, receive, send_and_look)
         finally:
             route = getattr(scope.get("route"), "path", OTHER)
-            self._metrics.count_request(route, code, perf_counter() - started)
+            about = RequestAbout(route, code, perf_counter() - started)
+            self._metrics.count_request(*about)
+            if self._traces is not None:
+                self._traces.add(scope, about)

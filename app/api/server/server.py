@@ -180,6 +180,8 @@ def server_of(
         ws="none",
         lifespan="on",
         access_log=False,
+        # Its loggers write as ours do.
+        log_config=None,
         log_level="warning",
         server_header=False,
         date_header=False,

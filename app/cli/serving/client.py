@@ -90,6 +90,10 @@ class ServiceClient:
         """Roll back, freeze or let go ("rollback", "freeze", "unfreeze")."""
         return self._call("POST", f"/v1/admin/{change}", request)
 
+    def cancel(self, job_id: str) -> dict[str, Any]:
+        """Cancel a job; the job as it is then."""
+        return self._call("POST", f"/v1/admin/jobs/{quote(job_id, safe='')}/cancel")
+
     def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a training of post-click models and get its job."""
         return self._call("POST", "/v1/admin/pccem/train", request)
@@ -137,22 +141,24 @@ class ServiceClient:
         self,
         job: Mapping[str, Any],
         seconds: float,
-        on_progress: Callable[[str], None] = lambda _: None,
+        on_progress: Callable[[str, float], None] = lambda *_: None,
     ) -> dict[str, Any]:
-        """The job once it is done; waits `seconds` at most, and tells when it gets further."""
-        progress = None
+        """The job once it is done; waits `seconds` at most, and tells what it is at, and the share
+        that is done, when it gets further."""
+        further: tuple[Any, Any] = (None, None)
         for _ in _polls(seconds):
             current = self._call("GET", f"/v1/admin/jobs/{job['id']}")
-            if current.get("progress") not in (None, progress):
-                progress = current["progress"]
-                on_progress(progress)
+            known, further = further, (current.get("progress"), current.get("fraction"))
+            if further[0] is not None and further != known:
+                on_progress(further[0], further[1] or 0.0)
             if current["status"] == "done":
                 return current
-            if current["status"] == "failed":
-                raise CommandError(f"{_name(job)} failed: {current['error']}", FAILED)
+            if current["status"] in ("failed", "cancelled"):
+                reason = f"failed: {current['error']}" if current["error"] else "was cancelled"
+                raise CommandError(f"{_name(job)} {reason}", FAILED)
         raise CommandError(
             f"{_name(job)} (job {job['id']}) is still {current['status']} after {seconds:g} s: "
-            + (progress or "is a worker running?"),
+            + (further[0] or "is a worker running?"),
             FAILED,
         )
 

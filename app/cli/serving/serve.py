@@ -16,8 +16,8 @@ from app.cli.serving.settings import environment_of, listener, settings_with
 from app.cli.serving.store import embedded_store, external_store, opened_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
-from app.settings import Settings
-from app.storage.redis.server import PRIVATE
+from app.log_lines import log_to_stderr
+from app.settings import BadConfiguration, Settings
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def run_api(given: Mapping[str, Any], as_worker: str | None) -> None:
     """Serve until Ctrl-C or SIGTERM with the settings that were given, in one process or, for more
     `workers`, as the parent of several; `as_worker` is what such a parent passes on."""
     settings = settings_with(given)
-    _log_to_stderr()
+    log_to_stderr(settings)
     with _ended_in_order():
         if as_worker is not None:
             _serve_as_worker(settings, *map(int, as_worker.split(",")))
@@ -41,17 +41,9 @@ def run_worker_process(given: Mapping[str, Any]) -> None:
     from app.worker.loop import run_worker
 
     settings = settings_with(given)
-    _log_to_stderr()
-    with opened_store(settings) as store_url:
+    log_to_stderr(settings)
+    with _ended_in_order(), opened_store(settings) as store_url:
         run_worker(settings, store_url)
-
-
-def _log_to_stderr() -> None:
-    """One line for every event worth knowing, refits among them; files are for our user alone."""
-    os.umask(PRIVATE)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
 
 
 def _serve_alone(settings: Settings) -> None:
@@ -92,7 +84,7 @@ def _ended_in_order() -> Iterator[None]:
     """Ctrl-C and SIGTERM end the command well, once everything has been answered."""
     try:
         yield
-    except PublicAddressRefused as error:
+    except (BadConfiguration, PublicAddressRefused) as error:
         raise CommandError(str(error)) from None
     except KeyboardInterrupt:
         return

@@ -23,6 +23,7 @@ from app.cli.serving.settings import (
 from app.cli.serving.store import EmbeddedStore, embedded_store, external_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
+from app.log_lines import log_to_stderr
 from app.storage.redis.server import Standing, standing
 
 _READY_SECONDS = 60.0
@@ -102,6 +103,9 @@ def _await_ready(url: str, supervision: Supervision, waits: Callable[[], bool]) 
 def run_until_ctrl_c(given: Mapping[str, Any], *, as_json: bool) -> None:
     """Run everything with the settings that were given; SIGHUP reloads, Ctrl-C and SIGTERM end."""
     reload = Reload()
+    settings = settings_with(given)
+    if settings.log_format == "json":
+        log_to_stderr(settings)
     try:
         with reloaded_by_sighup(reload.request), whole_service(given) as service:
             _announce(service.url, as_json=as_json)

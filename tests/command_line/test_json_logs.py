@@ -1,0 +1,60 @@
+"""A log for machines: every line that a whole service writes is JSON, and none shows too much."""
+
+import os
+import re
+import signal
+
+import httpx
+import orjson
+
+from app.log_lines import FIELDS
+from tests.command_line.conftest import SECONDS
+from tests.command_line.test_up import children, post_outcomes, up, wait_until
+
+KEY = "a-bootstrap-key-of-the-test-0123456789"
+HEADERS = {"authorization": f"Bearer {KEY}", "x-request-id": "deploy-7"}
+TRACE = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-00"}
+SCORE = 0.123456789012
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def test_every_line_of_a_service_with_traffic_is_json(
+    started, environment, redis_url, tmp_path
+) -> None:
+    environment |= {
+        "SIROCCO_LOG_FORMAT": "json",
+        "SIROCCO_REDIS_URL": redis_url,
+        "SIROCCO_DELAYED_TARGETS": "",
+    }
+    process, url = up(started, tmp_path / "data")
+    score = {"target": "click", "campaign": "a", "scores": [SCORE]}
+    post_outcomes(url)
+    with httpx.Client(base_url=url, headers=HEADERS | TRACE, trust_env=False) as http:
+        assert http.post("/v1/calibrate", json=score).status_code == 200
+        http.post("/v1/calibrate", content=b"no JSON")
+        job = http.post("/v1/admin/retrain").json()["id"]
+        wait_until(
+            lambda: http.get(f"/v1/admin/jobs/{job}").json()["status"] == "done", "no refit ended"
+        )
+    kill_the_worker(process)
+    process.send_signal(signal.SIGTERM)
+    written = process.communicate(timeout=SECONDS)[1]
+
+    lines = [orjson.loads(line) for line in written.splitlines()]
+    wanted = {"time", "level", "logger", "message"}
+    assert all(wanted <= line.keys() <= wanted | {*FIELDS, "exception"} for line in lines)
+    assert all(TIME.fullmatch(line["time"]) for line in lines)
+    assert any("it starts again" in line["message"] for line in lines)
+    published = next(line for line in lines if line["message"].startswith("published"))
+    assert (published["job"], published["seconds"] > 0) == (job, True)
+    asked = next(line for line in lines if line.get("request_id"))
+    assert (asked["request_id"], asked["trace_id"]) == ("deploy-7", "ab" * 16)
+    assert str(SCORE) not in written
+    assert KEY not in written
+
+
+def kill_the_worker(process) -> None:
+    """The parent says so, and starts another."""
+    worker = children(process)["worker"]
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: children(process).get("worker") not in (None, worker), "it stays away")
