@@ -272,7 +272,7 @@ class Container:
         """The command as process 1 of its own, as the image's user and nobody else."""
         root = self._image.root
         isolated = ["setpriv", "--no-new-privs", "unshare", "--mount", "--pid", "--fork"]
-        inside = [f"--mount-proc={root}/proc", f"--root={root}", f"--wd={self._image.folder}"]
+        inside = ["--mount-proc=/proc", f"--root={root}", f"--wd={self._image.folder}"]
         user = [f"--setgid={self._group}", f"--setuid={self._user}", "--kill-child"]
         return subprocess.Popen([*isolated, *inside, *user, *command], env=self.environment)
 
