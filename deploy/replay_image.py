@@ -226,7 +226,7 @@ def unpack(name: str, folder: Path) -> None:
 
 def _bind(source: Path, target: Path, mode: str = "ro") -> None:
     target.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "--bind", source, target], check=True)
+    subprocess.run(["mount", "--rbind", source, target], check=True)
     subprocess.run(["mount", "-o", f"remount,{mode},bind", target], check=True)
 
 
@@ -331,6 +331,11 @@ def started_redis(binary: str, folder: Path) -> "tuple[subprocess.Popen[bytes], 
     return server, f"redis://:{password}@127.0.0.1:{port}/0"
 
 
+def _runs(process: "subprocess.Popen[bytes]") -> bool:
+    assert process.poll() is None, f"it ended with {process.returncode}"
+    return True
+
+
 def _first_process(of: "subprocess.Popen[bytes]") -> int:
     return int(Path(f"/proc/{of.pid}/task/{of.pid}/children").read_text().split()[0])
 
@@ -339,7 +344,7 @@ def check(container: Container) -> None:
     """The API is ready and healthy, the worker works, and both end well when they are told to."""
     api, worker = container.start(container.entry()), container.start(container.entry("worker"))
     try:
-        await_(lambda: container.status("/readyz")[0] == 200, "/readyz answers 200")
+        await_(lambda: _runs(api) and container.status("/readyz")[0] == 200, "/readyz answers 200")
         await_(lambda: container.start(container.healthcheck).wait() == 0, "HEALTHCHECK passes")
         alive = ["python", "-m", "app.worker.liveness"]
         await_(lambda: container.start(alive).wait() == 0, "the worker gives signs of life")

@@ -1,0 +1,66 @@
+"""The Dockerfile: hadolint's rules, and those of ours that it does not know."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from deploy.replay_image import context, instructions
+from deploy.sbom import bill_of_materials
+from tests.deploy.files import ROOT, tool
+
+TEXT = (ROOT / "Dockerfile").read_text()
+STEPS = instructions(TEXT)
+
+
+def test_hadolint_finds_nothing() -> None:
+    hadolint = [tool("hadolint"), "-"]
+    assert subprocess.run(hadolint, input=TEXT.encode(), check=False).returncode == 0
+
+    for worse in (TEXT.replace(" --no-cache-dir", ""), TEXT.replace("COPY . .", "ADD . .")):
+        found = subprocess.run(hadolint, input=worse.encode(), capture_output=True, check=False)
+        assert found.returncode == 1, found.stdout
+
+
+def test_it_runs_as_nobody_from_what_the_lock_names() -> None:
+    last = max(place for place, step in enumerate(STEPS) if step.name == "FROM")
+    final = dict(STEPS[last:])
+    installs = [rest for name, rest in STEPS if name == "RUN" and "pip " in rest]
+
+    assert final["USER"] == "10001:10001"
+    assert json.loads(final["ENTRYPOINT"]) == ["sirocco"]
+    assert json.loads(final["CMD"]) == ["serve"]
+    assert "HEALTHCHECK" in final
+    assert "io.cyclonedx.sbom" in final["LABEL"]
+    assert all("--require-hashes" in rest or "--no-index" in rest for rest in installs)
+    # It may be pinned: --build-arg BASE=...@sha256:...
+    assert {rest.split()[0] for name, rest in STEPS if name == "FROM"} == {"${BASE}"}
+
+
+def test_the_lock_of_the_image_is_a_part_of_the_whole_lock() -> None:
+    whole = set((ROOT / "requirements.lock").read_text().splitlines())
+    runtime = (ROOT / "requirements-runtime.lock").read_text()
+
+    assert set(runtime.splitlines()[2:]) <= whole | {line + " \\" for line in whole}
+    assert "pytest" not in runtime
+    assert "lightgbm==" in runtime
+
+
+def test_the_build_is_given_the_product_alone() -> None:
+    given = {path.parts[0] for path in context()}
+
+    assert {"app", "calibrators", "evaluation", "pccem", "pyproject.toml", "deploy"} <= given
+    assert not {"tests", "research", "benchmarks", ".git", ".venv"} & given
+    assert not [path for path in context() if "__pycache__" in path.parts]
+
+
+@pytest.mark.parametrize("name", ["numpy", "redis"])
+def test_the_bill_of_materials_has_what_is_installed(name: str) -> None:
+    bill = bill_of_materials()
+    found = {each["purl"] for each in bill["components"]}
+
+    assert f"pkg:pypi/{name}@{version(name)}" in found
+    printed = subprocess.check_output([sys.executable, ROOT / "deploy/sbom.py"], text=True)
+    assert json.loads(printed) == bill
