@@ -35,6 +35,7 @@ from urllib.request import Request, urlopen
 
 PROJECT = Path(__file__).resolve().parents[1]
 TOOLS = ("sh", "install", "mkdir", "chown", "rm", "cp", "apt-get")
+PACKAGES = ("libc6", "libgcc-s1", "libstdc++6")
 PATIENCE_SECONDS = 60
 DRAIN_SECONDS = 2
 UNPACK = """#!/bin/sh
@@ -158,6 +159,7 @@ class Replay:
             check=True,
         )
         subprocess.run(["umount", root / "wheels"], check=True)
+        (root / "wheels").rmdir()
         shutil.rmtree(root / "packages", ignore_errors=True)
 
 
@@ -201,7 +203,7 @@ def make_base(root: Path) -> None:
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     tools = [Path(str(shutil.which(name))) for name in TOOLS]
     dynamic = [prefix / "bin/python3", *prefix.glob("lib/python3*/lib-dynload/*.so")]
-    for path in {*tools, *libraries([*tools, *dynamic])}:
+    for path in {*tools, *libraries([*tools, *dynamic]), *of_packages()}:
         copied = root / path.relative_to("/")
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copied)
@@ -213,6 +215,13 @@ def libraries(programs: list[Path]) -> set[Path]:
     said = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
     found = {Path(name) for name in re.findall(r"(/\S+) \(0x", said)}
     return {path for path in found if not path.is_relative_to(sys.base_prefix)}
+
+
+def of_packages() -> set[Path]:
+    """The libraries of the packages without which there is no Debian."""
+    listed = subprocess.run(["dpkg", "-L", *PACKAGES], capture_output=True, text=True, check=True)
+    found = map(Path, listed.stdout.splitlines())
+    return {path for path in found if ".so" in path.name and path.is_file()}
 
 
 def unpack(name: str, folder: Path) -> None:
@@ -273,7 +282,7 @@ class Container:
         root = self._image.root
         isolated = ["setpriv", "--no-new-privs", "unshare", "--mount", "--pid", "--fork"]
         inside = ["--mount-proc=/proc", f"--root={root}", f"--wd={self._image.folder}"]
-        user = [f"--setgid={self._group}", f"--setuid={self._user}", "--kill-child"]
+        user = [f"--setgid={self._group}", f"--setuid={self._user}"]
         return subprocess.Popen([*isolated, *inside, *user, *command], env=self.environment)
 
     def entry(self, *arguments: str) -> list[str]:
@@ -356,7 +365,9 @@ def check(container: Container) -> None:
         assert worker.wait(PATIENCE_SECONDS) == 0, f"worker ended with {worker.returncode}"
     finally:
         for process in (api, worker):
-            process.kill()
+            if process.poll() is None:
+                # Its end is that of all the others in its namespace.
+                os.kill(_first_process(process), signal.SIGKILL)
 
 
 def replay(folder: Path, wheels: Path, redis_server: str) -> None:
