@@ -36,7 +36,7 @@ from urllib.request import Request, urlopen
 PROJECT = Path(__file__).resolve().parents[1]
 TOOLS = ("sh", "install", "mkdir", "chown", "rm", "cp", "apt-get")
 PACKAGES = ("libc6", "libgcc-s1", "libstdc++6")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 DRAIN_SECONDS = 2
 UNPACK = """#!/bin/sh
 [ "$1" = install ] || exit 0
@@ -320,10 +320,10 @@ def _free_port() -> int:
 
 
 def await_(condition: Callable[[], bool], what: str) -> None:
-    """Returns once it holds; AssertionError after a minute."""
+    """Returns once it holds; AssertionError after three minutes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"not within a minute: {what}"
+        assert time.monotonic() < deadline, f"not within three minutes: {what}"
         time.sleep(0.05)
     say(f"ok: {what}")
 

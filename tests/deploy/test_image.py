@@ -14,6 +14,7 @@ if sys.platform != "linux" or os.geteuid() != 0:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_what_the_dockerfile_makes_serves_and_drains(
     pytestconfig: pytest.Config, redis_binary: Path
 ) -> None:
