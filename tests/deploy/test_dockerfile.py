@@ -5,10 +5,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-import pytest
-
 from deploy.replay_image import context, instructions
-from deploy.sbom import bill_of_materials
 from tests.deploy.files import ROOT, tool
 
 TEXT = (ROOT / "Dockerfile").read_text()
@@ -56,11 +53,8 @@ def test_the_build_is_given_the_product_alone() -> None:
     assert not [path for path in context() if "__pycache__" in path.parts]
 
 
-@pytest.mark.parametrize("name", ["numpy", "redis"])
-def test_the_bill_of_materials_has_what_is_installed(name: str) -> None:
-    bill = bill_of_materials()
-    found = {each["purl"] for each in bill["components"]}
-
-    assert f"pkg:pypi/{name}@{version(name)}" in found
+def test_the_bill_of_materials_has_what_is_installed() -> None:
     printed = subprocess.check_output([sys.executable, ROOT / "deploy/sbom.py"], text=True)
-    assert json.loads(printed) == bill
+    found = {each["purl"] for each in json.loads(printed)["components"]}
+
+    assert f"pkg:pypi/numpy@{version('numpy')}" in found
