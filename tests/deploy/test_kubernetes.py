@@ -118,8 +118,8 @@ def test_settings_and_scale_reach_the_pods() -> None:
 @pytest.mark.parametrize(
     ("values", "field"),
     [
-        ({"settings": {"SIROCCO_SIGNING_KEY": "in the clear"}}, "settings"),
-        ({"settings": {"siroco_targets": "click"}}, "settings"),
+        ({"settings": {"SIROCCO_SIGNING_KEY": "in the clear"}}, "SIROCCO_SIGNING_KEY"),
+        ({"settings": {"siroco_targets": "click"}}, "siroco_targets"),
         ({"api": {"drainSeconds": 5}}, "drainSeconds"),
         ({"image": {"tag": "latest"}}, "tag"),
         ({"worker": {"replicas": 2}}, "worker.replicas"),
