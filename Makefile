@@ -43,11 +43,16 @@ fix: $(READY)  ## what ruff can mend by itself
 bench: $(READY)  ## every benchmark; an hour, on an idle machine
 	$(BIN)/python -m benchmarks
 
+LOCK := $(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 \
+    --no-annotate --custom-compile-command "make lock" -q
+
 lock: $(READY)  ## pin every dependency again, with hashes, for every platform
 	$(BIN)/python -m pip install -q uv
-	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 \
-	    --extra embedded --extra pictures --extra tracing --group dev pyproject.toml \
-	    --no-annotate --custom-compile-command "make lock" -q -o requirements.lock
+	$(LOCK) pyproject.toml --extra embedded --extra pictures --extra tracing --group dev \
+	    -o requirements.lock
+	$(LOCK) pyproject.toml --extra tracing --group build -c requirements.lock \
+	    -o requirements-runtime.lock
+	$(LOCK) --group pyproject.toml:deploy -c requirements.lock -o requirements-deploy.lock
 
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

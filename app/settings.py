@@ -101,7 +101,7 @@ _OF_COMMANDS = {"api_key", "api_key_file"}
 _log = logging.getLogger(__name__)
 
 
-_OF_OTHERS = 0o077
+_OF_GROUP_AND_OTHERS, _OF_OTHERS = 0o077, 0o007
 
 
 class BadConfiguration(ValueError):
@@ -473,12 +473,18 @@ def secret_in_file(variable: str) -> str | None:
         raise BadConfiguration(f"{variable}, {variable}{_OF_FILE}: both are given; give one")
     try:
         with open(named, encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_mode & _OF_OTHERS:
+            if _is_open_to_others(os.fstat(file.fileno())):
                 _log.warning("%s: others than its owner may read it: chmod 600", named)
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise BadConfiguration(f"{variable}{_OF_FILE} = {named}: {reason}") from None
+
+
+def _is_open_to_others(status: os.stat_result) -> bool:
+    # One that containers mount belongs to root: we read it by its group.
+    is_ours = status.st_uid == os.geteuid()
+    return bool(status.st_mode & (_OF_GROUP_AND_OTHERS if is_ours else _OF_OTHERS))
 
 
 def environment_of(field: str, value: str) -> dict[str, str]:

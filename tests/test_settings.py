@@ -231,6 +231,21 @@ def test_a_secret_may_stand_in_a_file(environment, tmp_path, caplog):
     assert "others than its owner may read it: chmod 600" in caplog.text
 
 
+def test_a_mounted_secret_belongs_to_root_and_is_read_by_our_group(
+    environment, tmp_path, caplog, monkeypatch
+):
+    file = tmp_path / "secret"
+    file.touch(0o440)
+    environment(SIROCCO_BOOTSTRAP_ADMIN_KEY_FILE=str(file))
+
+    assert load_settings().bootstrap_admin_key is None, "an empty file is no key"
+    assert "chmod 600" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr("os.geteuid", lambda: file.stat().st_uid + 1)
+    load_settings()
+    assert caplog.text == ""
+
+
 def test_a_secret_that_is_no_file_or_stands_twice_is_refused(environment, tmp_path):
     environment(
         SIROCCO_SIGNING_KEY_FILE=str(tmp_path / "none"),

@@ -1,0 +1,31 @@
+"""The image's steps replayed, and what they make run as deployments run it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.files import DEPLOY
+
+if sys.platform != "linux" or os.geteuid() != 0:
+    pytest.skip("needs root on Linux, for chroot and namespaces", allow_module_level=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_the_dockerfile_makes_serves_and_drains(
+    pytestconfig: pytest.Config, redis_binary: Path
+) -> None:
+    wheels = pytestconfig.cache.mkdir("wheels")
+    command = [sys.executable, DEPLOY / "replay_image.py", "--wheels", wheels]
+    run = subprocess.run(
+        [*command, "--redis-server", redis_binary], capture_output=True, text=True, check=False
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    said = run.stdout.splitlines()
+    assert "ok: /readyz answers 200" in said
+    assert "ok: it drains on SIGTERM" in said
+    assert said[-1] == "the image serves"

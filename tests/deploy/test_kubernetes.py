@@ -1,0 +1,131 @@
+"""The chart as Helm renders it, against Kubernetes' own schemas and the restricted profile."""
+
+from typing import Any
+
+import pytest
+
+from tests.deploy.files import CHART, MISSING, objects, pods
+
+helm = pytest.importorskip("helm_python", reason=f"helm-python-sdk is {MISSING}")
+schemas = pytest.importorskip("kubernetes_validate", reason=f"kubernetes-validate is {MISSING}")
+
+EVERYTHING: dict[str, Any] = {
+    "serviceMonitor": {"enabled": True},
+    "api": {"autoscaling": {"enabled": True}},
+    "settings": {"SIROCCO_TARGETS": "click,install", "SIROCCO_WINDOW_HOURS": 48},
+    "networkPolicy": {"egress": [{"ports": [{"port": 443}]}]},
+}
+OWN_SERVERS: dict[str, Any] = {
+    "redis": {"enabled": False, "port": 6380},
+    "worker": {"replicas": 2},
+    "settings": {"SIROCCO_CLICK_LOG_URL": "s3://clicks/sirocco"},
+    "image": {"digest": "sha256:" + "0" * 64},
+}
+VERSIONS = ("1.27", "1.31", schemas.latest_version())
+
+
+def one(made: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = (e for e in made if e["kind"] == kind and e["metadata"]["name"] == name)
+    return found
+
+
+def test_helm_finds_no_fault() -> None:
+    found = helm.lint(str(CHART))
+
+    assert found["errors"] == []
+    assert [each["error"] for each in found["messages"]] == ["icon is recommended"]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, OWN_SERVERS], ids=["plain", "all", "own"])
+def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
+    made = objects(**values)
+    for each in made:
+        if each["kind"] != "ServiceMonitor":
+            for version in VERSIONS:
+                schemas.validate(each, version, strict=True)
+    names = [(each["kind"], each["metadata"]["name"]) for each in made]
+    assert len(set(names)) == len(names)
+    made[0]["spec" if "spec" in made[0] else "data"] = 1
+    with pytest.raises(schemas.ValidationError):
+        schemas.validate(made[0], VERSIONS[0], strict=True)
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, OWN_SERVERS], ids=["plain", "all", "own"])
+def test_every_container_is_restricted(values: dict[str, Any]) -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted and more."""
+    for pod in pods(objects(**values)).values():
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        kinds = {"name", "configMap", "emptyDir", "persistentVolumeClaim", "secret"}
+        assert all(volume.keys() <= kinds for volume in pod["volumes"])
+        containers = [*pod["containers"], *pod.get("initContainers", [])]
+        for container in containers:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert "memory" in container["resources"]["limits"]
+            assert "livenessProbe" in container
+            assert not container["image"].endswith(":latest")
+
+
+def test_secrets_come_as_files_that_each_pod_needs() -> None:
+    made = objects(**EVERYTHING)
+    wanted = {
+        "api": {"redis.url", "admin.key"},
+        "worker": {"redis.url", "signing.key"},
+        "redis": {"redis.auth"},
+    }
+    for component, pod in pods(made).items():
+        (secret,) = (volume["secret"] for volume in pod["volumes"] if "secret" in volume)
+        assert {item["key"] for item in secret["items"]} == wanted[component]
+        assert secret["defaultMode"] == 0o440
+        assert "secretKeyRef" not in str(pod)
+    assert not [each for each in made if each["kind"] == "Secret"]
+
+
+def test_policies_let_in_and_out_what_is_needed() -> None:
+    plain, own = objects(), objects(**OWN_SERVERS)
+    redis = one(plain, "NetworkPolicy", "sirocco-redis")["spec"]
+    who = [peer["podSelector"]["matchLabels"] for peer in redis["ingress"][0]["from"]]
+
+    assert [each["app.kubernetes.io/component"] for each in who] == ["api", "worker"]
+    assert "egress" not in redis
+    assert "ingress" not in one(plain, "NetworkPolicy", "sirocco-worker")["spec"]
+    out = one(own, "NetworkPolicy", "sirocco-api")["spec"]["egress"]
+    assert out[1] == {"ports": [{"port": 6380}]}
+    assert not [each for each in own if each["metadata"]["name"] == "sirocco-redis"]
+
+
+def test_settings_and_scale_reach_the_pods() -> None:
+    made = objects(**EVERYTHING)
+    given = {
+        each["name"]: each.get("value") for each in pods(made)["worker"]["containers"][0]["env"]
+    }
+
+    assert given["SIROCCO_TARGETS"] == "click,install"
+    assert given["SIROCCO_WINDOW_HOURS"] == "48"
+    assert "replicas" not in one(made, "Deployment", "sirocco-api")["spec"]
+    assert one(objects(), "Deployment", "sirocco-api")["spec"]["replicas"] == 2
+    assert one(objects(), "PersistentVolumeClaim", "sirocco-worker")
+    assert "@sha256:" in pods(objects(**OWN_SERVERS))["api"]["containers"][0]["image"]
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"settings": {"SIROCCO_SIGNING_KEY": "in the clear"}}, "SIROCCO_SIGNING_KEY"),
+        ({"settings": {"siroco_targets": "click"}}, "siroco_targets"),
+        ({"api": {"drainSeconds": 5}}, "drainSeconds"),
+        ({"image": {"tag": "latest"}}, "tag"),
+        ({"worker": {"replicas": 2}}, "worker.replicas"),
+        ({"replicas": 3}, "replicas"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(values: dict[str, Any], field: str) -> None:
+    with pytest.raises(helm.HelmError, match=field):
+        objects(**values)
