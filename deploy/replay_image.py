@@ -6,9 +6,11 @@ read-only, as process 1 of its own, as the image's user, without privileges, on 
 the configuration of the deployments. It must be ready, healthy, and drain when told to end.
 
 What differs from a real build: the base is made of this machine's Python and libraries; `apt-get`
-unpacks packages of this machine's Debian; wheels are fetched beforehand, and pip has no network.
+unpacks packages of this machine's Debian; they and the wheels are fetched beforehand, and the steps
+have no network.
 
-    python deploy/replay_image.py --redis-server redis-server --wheels FOLDER      (as root, Linux)
+    python deploy/replay_image.py --fetch PARTS
+    python deploy/replay_image.py --redis-server redis-server PARTS                (as root, Linux)
 """
 
 import argparse
@@ -86,9 +88,9 @@ class Stage:
 class Replay:
     """Runs the instructions of a Dockerfile into roots below `folder`."""
 
-    def __init__(self, folder: Path, wheels: Path) -> None:
+    def __init__(self, folder: Path, parts: Path) -> None:
         self._folder = folder
-        self._wheels = wheels
+        self._parts = parts
         self._globals: dict[str, str] = {}
         self._stages: dict[str, Stage] = {}
         self.stage = Stage(folder)
@@ -148,10 +150,11 @@ class Replay:
 
     def _run(self, rest: str) -> None:
         root = self.stage.root
-        for found in re.finditer(r"apt-get install ((?:[\w.+-]+ ?)+)", rest):
-            for name in _parted(found[1].split())[1]:
-                unpack(name, root / "packages" / name)
-        _bind(self._wheels, root / "wheels")
+        for name in packages(rest):
+            (root / "packages" / name).mkdir(parents=True)
+            (package,) = self._parts.glob(f"{name}_*.deb")
+            subprocess.run(["dpkg-deb", "-x", package, root / "packages" / name], check=True)
+        _bind(self._parts, root / "wheels")
         offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
         subprocess.run(
             ["unshare", f"--root={root}", f"--wd={self.stage.folder}", "sh", "-ec", rest],
@@ -224,13 +227,10 @@ def of_packages() -> set[Path]:
     return {path for path in found if ".so" in path.name and path.is_file()}
 
 
-def unpack(name: str, folder: Path) -> None:
-    """The files of a Debian package, as this machine's release has it."""
-    folder.mkdir(parents=True)
-    with TemporaryDirectory() as fetched:
-        subprocess.run(["apt-get", "download", "-q", name], cwd=fetched, check=True)
-        (package,) = Path(fetched).iterdir()
-        subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
+def packages(step: str) -> list[str]:
+    """The Debian packages that a step installs."""
+    installed = re.finditer(r"apt-get install ((?:[\w.+-]+ ?)+)", step)
+    return [name for found in installed for name in _parted(found[1].split())[1]]
 
 
 def _bind(source: Path, target: Path, mode: str = "ro") -> None:
@@ -239,8 +239,13 @@ def _bind(source: Path, target: Path, mode: str = "ro") -> None:
     subprocess.run(["mount", "-o", f"remount,{mode},bind", target], check=True)
 
 
-def fetch_wheels(folder: Path) -> None:
-    """Have every wheel of the image's lock in the folder, each with the hash that stands there."""
+def fetch(folder: Path) -> None:
+    """Have in the folder what the steps install: every wheel of the image's lock, each with the
+    hash that stands there, and Debian packages, as this machine's release has them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for step in instructions((PROJECT / "Dockerfile").read_text()):
+        for name in packages(step.rest):
+            subprocess.run(["apt-get", "download", "-q", name], cwd=folder, check=True)
     lock = PROJECT / "requirements-runtime.lock"
     options = ["--require-hashes", "--only-binary", ":all:", "-r", str(lock), "-d", str(folder)]
     pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
@@ -370,11 +375,10 @@ def check(container: Container) -> None:
                 os.kill(_first_process(process), signal.SIGKILL)
 
 
-def replay(folder: Path, wheels: Path, redis_server: str) -> None:
+def replay(folder: Path, parts: Path, redis_server: str) -> None:
     """The whole of it, in a mount namespace that ends with this process."""
-    fetch_wheels(wheels)
     steps = instructions((PROJECT / "Dockerfile").read_text())
-    image = Replay(folder, wheels).run(steps)
+    image = Replay(folder, parts).run(steps)
     server, url = started_redis(redis_server, folder)
     try:
         check(Container(image, url, folder))
@@ -388,11 +392,15 @@ def main() -> None:
     """Have it replayed by a process that takes its mounts along, and only then clear the folder."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--redis-server", default="redis-server")
-    options.add_argument("--wheels", type=Path, required=True, help="kept for the next time")
+    options.add_argument("--fetch", action="store_true", help="only fetch the parts")
+    options.add_argument("parts", type=Path, help="folder of wheels and packages")
     options.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.fetch:
+        fetch(given.parts)
+        return
     if given.inside is not None:
-        replay(given.inside, given.wheels.resolve(), given.redis_server)
+        replay(given.inside, given.parts.resolve(), given.redis_server)
         return
     with TemporaryDirectory(prefix="sirocco-image-") as folder:
         inside = [sys.executable, *sys.argv, "--inside", folder]
