@@ -1,6 +1,6 @@
 """Traces of requests, refits and trainings, sent by OTLP over HTTP to the collector that
-`SIROCCO_OTLP_ENDPOINT` names. Without it neither the SDK of OpenTelemetry nor its exporter
-is imported.
+`SIROCCO_OTLP_ENDPOINT` names. Without it nothing of OpenTelemetry is imported but what the
+framework and the client of Redis import by themselves.
 
 Spans wait in a queue of bounded length and go out in batches, from a thread of their own: where the
 collector is away, or slow, they are dropped.
