@@ -207,7 +207,7 @@ class Settings(BaseSettings):
     )
     otlp_endpoint: MaybeUrl = Field(
         None,
-        description="OpenTelemetry collector, such as `http://127.0.0.1:4318`; unset traces nothing.",
+        description="OpenTelemetry collector, such as `http://127.0.0.1:4318`; unset for none.",
     )
     trace_ratio: float = Field(
         0.01, ge=0, le=1, description="Share of requests without a `traceparent` that are traced."
