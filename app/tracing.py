@@ -79,7 +79,7 @@ class Tracer:
 NO_TRACER: Final = Tracer()
 
 
-class _Seldom(logging.Filter):
+class _OncePerMinute(logging.Filter):
     """Lets one record pass a minute: a collector that is away is an error with every batch."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class OtlpTracer(Tracer):
             max_export_batch_size=_MOST_AT_ONCE,
         )
         self._provider.add_span_processor(processor)
-        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_Seldom())
+        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_OncePerMinute())
         self._tracer = self._provider.get_tracer("sirocco")
 
     is_on = True
