@@ -207,15 +207,10 @@ class Settings(BaseSettings):
     )
     otlp_endpoint: MaybeUrl = Field(
         None,
-        description="Base URL of an OpenTelemetry collector that takes OTLP over HTTP, such as"
-        " `http://127.0.0.1:4318`; unset sends no traces. Needs the extra `tracing`.",
+        description="OpenTelemetry collector, such as `http://127.0.0.1:4318`; unset for none.",
     )
     trace_ratio: float = Field(
-        0.01,
-        ge=0,
-        le=1,
-        description="Share of the requests without a `traceparent` that are traced; those with one"
-        " are as it says, refits and trainings always.",
+        0.01, ge=0, le=1, description="Share of requests without a `traceparent` that are traced."
     )
     targets: SomeNames = Field(
         ("click",), description="Immediate targets, comma-separated; their outcomes come at once."
