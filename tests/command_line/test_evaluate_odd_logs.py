@@ -91,7 +91,10 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
         (f"{HEAD}{ROW}1767225600,a,0.5,1,-3\n", "log.csv, row 2: bid = -3.0; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,,0.5,1,2\n", "log.csv, row 2: campaign = ''; a campaign must"),
-        (f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n", "milliseconds: divide them by 1000"),
+        (
+            f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n",
+            "look like milliseconds: give --time-unit ms",
+        ),
     ],
 )
 def test_a_broken_text_file_is_one_line(
