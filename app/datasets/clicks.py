@@ -77,7 +77,7 @@ def _known_until(where: Where) -> float | None:
     found = []
     for part in parts_of(where):
         if part.format.kind == "parquet":
-            with errors_named(part.name), part.opened() as (raw, _):
+            with errors_named(part.path), part.opened() as (raw, _):
                 metadata = pyarrow.parquet.read_schema(raw).metadata or {}
             found += [float(metadata[_KNOWN_UNTIL])] if _KNOWN_UNTIL in metadata else []
     return max(found, default=None)

@@ -85,7 +85,7 @@ class LogReader:
         total = max(1, sum(part.size for part in parts))
         chosen: Sequence[str] | None = None
         for part in parts:
-            with errors_named(part.name):
+            with errors_named(part.path):
                 names = names_of(part)
                 keys = {name: value for name, value in part.keys.items() if name not in names}
                 chosen = self._chosen(part, parts[0], [*names, *keys], chosen)

@@ -263,7 +263,6 @@ def test_every_command_reads_a_folder(tmp_path: Path, answer: Callable[..., Any]
     assert found["rows"]["raw"]["n"] > 0
     found = answer("compare", f"{log}/*", f"{log}/*", "--draws", "0")
     assert found["rows_in_log"] == len(table)
-    found = answer(
-        "readout", log, "--arm", "campaign", "--cost", "score", "--control", "campaign-1"
-    )
+    arms = ("--arm", "campaign", "--cost", "score", "--control", "campaign-1")
+    found = answer("readout", log, *arms)
     assert sum(row["n"] for row in found["rows"].values()) == len(table)
