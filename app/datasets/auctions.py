@@ -80,14 +80,14 @@ def positions(column: LogColumn, mainline: int, sidebar: int) -> NDArray[np.int3
         f"a position is a whole number from 1 to {last} (--mainline {mainline}, --sidebar"
         f" {sidebar}), empty or 0 where the ad was not shown"
     )
-    numbers = column.where_known(lambda known: known.whole(0, last, rule), 0.0)
+    numbers = column.where_known(lambda known: known.whole(0, last, rule), 0.0, nan=False)
     return numbers.astype(np.int32)
 
 
 def clicks(column: LogColumn, shown: NDArray[np.bool_]) -> NDArray[np.float64]:
     """0 or 1 for every row, (n,)."""
-    column.refuse_where(column.plain().missing() & shown, _NOT_SHOWN)
-    return column.where_known(lambda known: known.truths().whole(0, 1, _NOT_SHOWN), 0.0)
+    column.refuse_where(column.plain().missing(nan=False) & shown, _NOT_SHOWN)
+    return column.where_known(lambda k: k.truths().whole(0, 1, _NOT_SHOWN), 0.0, nan=False)
 
 
 _BID = "a bid is a number from 0 up"

@@ -14,7 +14,7 @@ _MOST_EXAMPLES = 5
 
 
 class SkippedRows:
-    """How many rows were skipped, why, and the first of them."""
+    """How many rows were skipped, why, and some of them."""
 
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
@@ -32,7 +32,7 @@ class SkippedRows:
             return []
         counts = "; ".join(f"{count:,} where {why}" for why, count in self.reasons.most_common())
         skipped = f"{rows:,} {'rows were' if rows > 1 else 'row was'} skipped: {counts}."
-        return [f"{skipped} The first: {'; '.join(self.examples)}."]
+        return [f"{skipped} Among them: {'; '.join(self.examples)}."]
 
 
 @dataclass(frozen=True, slots=True)

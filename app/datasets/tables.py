@@ -172,11 +172,15 @@ class LogColumn:
             self.refuse_where(self.missing(nan=False), rule)
 
     def where_known(
-        self, read: Callable[["LogColumn"], NDArray[np.float64]], otherwise: float
+        self,
+        read: Callable[["LogColumn"], NDArray[np.float64]],
+        otherwise: float,
+        *,
+        nan: bool = True,
     ) -> NDArray[np.float64]:
-        """What `read` makes of the values that are neither empty nor nan, (n,)."""
+        """What `read` makes of the values that are not empty, nor nan if so wanted, (n,)."""
         column = self.plain()
-        known = ~column.missing()
+        known = ~column.missing(nan=nan)
         numbers = np.full(len(known), otherwise)
         if known.any():
             values = column.values.filter(pa.array(known))
@@ -232,7 +236,7 @@ class LogColumn:
         numbers = self.numbers(_SCORE_RULE)
         broken = ~((numbers >= 0) & (numbers <= 1))
         first = numbers[np.argmax(broken)] if broken.any() else 0.0
-        hint = "; --percent reads scores from 0 to 100" if 1 < first <= 100 else ""
+        hint = "; --percent reads 0 to 100" if 1 < first <= 100 else ""
         self.refuse_where(broken, f"{_SCORE_RULE}{hint}")
         return numbers
 

@@ -177,7 +177,7 @@ def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1] == (
         "sirocco: log.parquet, row 287655: score = 1.25; a score must be a number in [0, 1];"
-        " --percent reads scores from 0 to 100"
+        " --percent reads 0 to 100"
     )
 
 

@@ -120,12 +120,11 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
         "campaign is empty": 1,
         "score is empty": 1,
         "score is wrong: a score must be a number in [0, 1]": 1,
-        "score is wrong: a score must be a number in [0, 1]; --percent reads scores from 0 to"
-        " 100": 2,
+        "score is wrong: a score must be a number in [0, 1]; --percent reads 0 to 100": 2,
         "time is wrong: a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds"
         " since 1970": 1,
     }
-    assert "log.csv, row 2: score = '7'" in str(reading.skipped.notes())
+    assert "log.csv, row 3: campaign = ''" in reading.skipped.notes()[0]
 
 
 def test_a_log_of_bad_rows_says_why_none_is_left(tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ def assert_close(found: Any, expected: Any, without: str = "") -> None:
     for name, value in expected.items():
         if without and without in name:
             continue
-        assert found[name] == pytest.approx(value, rel=1e-8, nan_ok=True), name
+        assert found[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
 
 
 def test_a_weight_is_that_many_rows(tmp_path: Path, answer: Callable[..., Any]) -> None:
