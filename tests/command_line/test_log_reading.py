@@ -96,7 +96,7 @@ def test_percent(tmp_path: Path) -> None:
     path = csv(tmp_path, "1767225600,a,12.5,1\n1767225600,a,100,1\n")
 
     assert read_log(path, LogColumns(), Reading(percent=True)).scores.tolist() == [0.125, 1.0]
-    with pytest.raises(CommandError, match=r"row 1: score = 12.5; .* --percent reads scores from"):
+    with pytest.raises(CommandError, match=r"row 1: score = 12.5; .* --percent reads 0 to 100"):
         read_log(path, LogColumns())
     path.write_text(f"{HEAD}1767225600,a,101,1\n")
     with pytest.raises(CommandError, match=r"with --percent a score must be a number in"):
