@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from app.datasets.parts import Part
+from app.datasets.parts import LogPart
 from app.errors import CommandError
 
 BATCH_ROWS = 1 << 19
@@ -45,7 +45,7 @@ class Wanted:
     block_bytes: int | None = BLOCK_BYTES
 
 
-def names_of(part: Part) -> list[str]:
+def names_of(part: LogPart) -> list[str]:
     """The columns of a file."""
     if part.format.kind == "parquet":
         with part.opened() as (raw, _):
@@ -53,13 +53,13 @@ def names_of(part: Part) -> list[str]:
     return _text_names(part) if part.format.kind == "text" else _json_names(part)
 
 
-def batches_of(part: Part, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
+def batches_of(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     """The chosen columns in batches, and the share of the file that has been read."""
     readers = {"parquet": _parquet, "text": _text, "json": _json}
     return readers[part.format.kind](part, wanted)
 
 
-def _parquet(part: Part, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
+def _parquet(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     with part.opened() as (raw, _):
         schema = pyarrow.parquet.read_schema(raw)
         words = [n for n in wanted.words if n in wanted.chosen and is_text(schema.field(n).type)]
@@ -82,7 +82,7 @@ def _columns(batch: Any) -> Columns:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def _text_names(part: Part) -> list[str]:
+def _text_names(part: LogPart) -> list[str]:
     """The names in the first line."""
     # One thread knows which row is wrong.
     read = pyarrow.csv.ReadOptions(use_threads=False)
@@ -94,7 +94,7 @@ def _text_names(part: Part) -> list[str]:
         return [*reader.schema.names]
 
 
-def _text(part: Part, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
+def _text(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     rows = 0
     lines = _BadLines(part.name, wanted.bad_line)
     try:
@@ -127,7 +127,12 @@ class _BadLines:
 
 
 def _stream(
-    part: Part, wanted: Wanted, lines: _BadLines, types: Mapping[str, Any], *, threads: bool = True
+    part: LogPart,
+    wanted: Wanted,
+    lines: _BadLines,
+    types: Mapping[str, Any],
+    *,
+    threads: bool = True,
 ) -> Iterator[tuple[Columns, float]]:
     parse = pyarrow.csv.ParseOptions(delimiter=part.format.delimiter)
     if lines.told is not None:
@@ -160,7 +165,7 @@ def _length(columns: Columns) -> int:
     return len(next(iter(columns.values())))
 
 
-def _json_names(part: Part) -> list[str]:
+def _json_names(part: LogPart) -> list[str]:
     """The names in the first lines, in the order in which they come up."""
     lines = (line for line, _ in islice(_lines(part, BLOCK_BYTES), _NAMING_LINES))
     names: dict[str, None] = {}
@@ -173,7 +178,7 @@ def _json_names(part: Part) -> list[str]:
     return [*names]
 
 
-def _json(part: Part, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
+def _json(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     """Typed decoding skips what is not read."""
     fields = [(f"c{place}", _JSON_VALUE, None) for place in range(len(wanted.chosen))]
     named = {f"c{place}": name for place, name in enumerate(wanted.chosen)}
@@ -200,7 +205,7 @@ def _json(part: Part, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
 _JSON_VALUE = int | float | str | bool | None
 
 
-def _refuse_line(part: Part, wanted: Wanted, number: int, error: Exception) -> None:
+def _refuse_line(part: LogPart, wanted: Wanted, number: int, error: Exception) -> None:
     where = f"{part.name}, line {number}: {error}"
     if wanted.bad_line is None:
         raise CommandError(f"{where}; {_JSON_RULE}") from error
@@ -218,7 +223,7 @@ def _array(values: list[Any]) -> Any:
         return pa.array([None if value is None else str(value) for value in values])
 
 
-def _lines(part: Part, size: int) -> Iterator[tuple[bytes, float]]:
+def _lines(part: LogPart, size: int) -> Iterator[tuple[bytes, float]]:
     """The lines of a file, and the share of it that has been read."""
     with part.opened() as (raw, text):
         rest = b""

@@ -133,7 +133,7 @@ class SideFile:
 
 def _hashed(ids: LogColumn) -> Hashes:
     ids.require_all(ID_RULE)
-    return hash_ids(pc.cast(ids.values, pa.large_string()))
+    return hash_ids(pa.chunked_array([pc.cast(ids.values, pa.large_string())]))
 
 
 def _joined(parts: Sequence[Campaigns | None]) -> Campaigns | None:

@@ -65,7 +65,7 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogPart:
     """One file of a log.
 
     name : how messages call it.
@@ -117,7 +117,7 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def parts_of(where: Where, delimiter: str | None = None) -> list[Part]:
+def parts_of(where: Where, delimiter: str | None = None) -> list[LogPart]:
     """The files of a log, by name; a `CommandError` where there is none, or of several formats.
 
     Files and folders whose names begin with `.` or `_` are no part of a folder.
@@ -133,7 +133,7 @@ def parts_of(where: Where, delimiter: str | None = None) -> list[Part]:
     for info in sorted(found, key=lambda info: str(info.path)):
         called = info.path.removeprefix(above)
         form = Format.of(called, delimiter)
-        parts.append(Part(filesystem, info.path, called, info.size, form, _keys(info.path)))
+        parts.append(LogPart(filesystem, info.path, called, info.size, form, _keys(info.path)))
     _check_alike(parts)
     return parts
 
@@ -164,7 +164,7 @@ def _files(filesystem: Any, path: str, name: str) -> list[Any]:
     matches = _pattern(path).fullmatch
     found = [file for file in _below(filesystem, _base(path)) if matches(file.path)]
     if not found:
-        raise CommandError(f"{name}: no file matches")
+        raise CommandError(f"{name}: there is no such file, and none that matches")
     return found
 
 
@@ -211,7 +211,7 @@ def _keys(path: str) -> dict[str, str | None]:
     }
 
 
-def _check_alike(parts: list[Part]) -> None:
+def _check_alike(parts: list[LogPart]) -> None:
     first = parts[0]
     for part in parts:
         if (part.format.kind, part.format.delimiter) != (first.format.kind, first.format.delimiter):

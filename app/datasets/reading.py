@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from app.datasets.formats import BATCH_ROWS, BLOCK_BYTES, Wanted, batches_of, names_of
 from app.datasets.options import Reading
-from app.datasets.parts import Part, Where, errors_named, parts_of, shown
+from app.datasets.parts import LogPart, Where, errors_named, parts_of, shown
 from app.datasets.tables import BadRows, LogRows, PartRows
 from app.errors import CommandError
 
@@ -98,7 +98,7 @@ class LogReader:
             before += part.size
 
     def _chosen(
-        self, part: Part, first: Part, names: Sequence[str], chosen: Sequence[str] | None
+        self, part: LogPart, first: LogPart, names: Sequence[str], chosen: Sequence[str] | None
     ) -> Sequence[str]:
         if chosen is None:
             _check_delimiter(part, names)
@@ -114,7 +114,7 @@ class LogReader:
 
     def _rows(
         self,
-        part: Part,
+        part: LogPart,
         chosen: Sequence[str],
         keys: Mapping[str, str | None],
         rows: int,
@@ -157,7 +157,7 @@ def require_parquet(path: Path, what: str) -> None:
         raise CommandError(f"{path}: {what} is Parquet, its name ends in {_WRITTEN}")
 
 
-def _check_delimiter(part: Part, names: Sequence[str]) -> None:
+def _check_delimiter(part: LogPart, names: Sequence[str]) -> None:
     if part.format.kind == "text" and len(names) == 1:
         found = [mark for mark in _OTHER_DELIMITERS if mark in names[0]]
         if found:

@@ -209,7 +209,9 @@ def test_a_part_that_is_wrong_is_named(
 
 
 def test_nothing_there_is_said(tmp_path: Path) -> None:
-    assert error_of(tmp_path / "log*.csv").endswith("log*.csv: no file matches")
+    assert error_of(tmp_path / "log*.csv").endswith(
+        "log*.csv: there is no such file, and none that matches"
+    )
     assert "nope://x: Unrecognized filesystem" in error_of("nope://x")
 
 
