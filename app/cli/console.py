@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from app.datasets.options import Reading
 from app.errors import Advance
 from app.log_lines import LoggedOutput, is_json
 
@@ -66,6 +67,12 @@ def note_files(**files: Path | None) -> None:
     for what, path in files.items():
         if path is not None:
             note(f"{what.capitalize()}: {path}")
+
+
+def note_skipped(reading: Reading) -> None:
+    """Say which rows of a log were skipped."""
+    for text in reading.skipped.notes():
+        note(text)
 
 
 @contextmanager

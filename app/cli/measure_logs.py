@@ -40,7 +40,12 @@ class EvaluateOptions:
 
 
 @options.grouped
-def evaluate(log: options.Log, given: EvaluateOptions, columns: options.LogColumnOptions) -> None:
+def evaluate(
+    log: options.Log,
+    given: EvaluateOptions,
+    columns: options.LogColumnOptions,
+    reading: options.ReadingOptions,
+) -> None:
     """Measure the scores of a log as they are: how far off are they, and where?
 
     Prints every metric of calibration, loss, ranking and revenue: of all rows,
@@ -53,10 +58,12 @@ def evaluate(log: options.Log, given: EvaluateOptions, columns: options.LogColum
       sirocco evaluate log.parquet --by device --by country --report log.html
       sirocco evaluate log.parquet --group user --placement slot --mainline top
       sirocco evaluate clicks.csv.gz --score pctr --json
+      sirocco evaluate 's3://bucket/log/date=2026-01-*' --time-unit ms --skip-bad
+      sirocco evaluate counts.csv --delimiter ';' --impressions shown --clicks clicked
     """
     from app.cli.measure.evaluate import run_evaluate
 
-    run_evaluate(log, given, columns)
+    run_evaluate(log, given, columns, reading)
 
 
 _column = partial(options.option, rich_help_panel="Columns of the logs", show_default="--score")
@@ -65,8 +72,8 @@ _column = partial(options.option, rich_help_panel="Columns of the logs", show_de
 def _log(which: str) -> Any:
     return typer.Argument(
         metavar=f"LOG_{which}",
-        help=f"Impressions scored by model {which}: .parquet, .csv or .tsv; .gz, .bz2 or .zst may"
-        " follow. Or a folder of such logs, one for each training run.",
+        help=f"Impressions scored by model {which}: as for `sirocco evaluate`; but a folder holds"
+        " one log for each training run.",
         show_default=False,
     )
 
@@ -107,10 +114,11 @@ class PairedColumnOptions(options.LogColumnOptions):
 
 @options.grouped
 def compare(
-    log_a: Annotated[Path, _log("A")],
-    log_b: Annotated[Path, _log("B")],
+    log_a: Annotated[str, _log("A")],
+    log_b: Annotated[str, _log("B")],
     given: CompareOptions,
     columns: PairedColumnOptions,
+    reading: options.ReadingOptions,
 ) -> None:
     """Which of two models is better, on the same impressions?
 
@@ -131,7 +139,7 @@ def compare(
     """
     from app.cli.measure.compare import run_compare
 
-    run_compare(log_a, log_b, given, columns)
+    run_compare(log_a, log_b, given, columns, reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,7 @@ class ArmColumnOptions:
     )
 
 
-_Log = Annotated[Path, options.log_argument("One row for each impression, of all arms")]
+_Log = Annotated[str, options.log_argument("One row for each impression, of all arms")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,9 @@ class AbTestOptions:
 
 
 @options.grouped
-def analyse_ab_test(log: _Log, given: AbTestOptions, columns: ArmColumnOptions) -> None:
+def analyse_ab_test(
+    log: _Log, given: AbTestOptions, columns: ArmColumnOptions, reading: options.ReadingOptions
+) -> None:
     """Analyse an A/B test: did the new arm earn more, and is that more than luck?
 
     Prints RPM (what the platform earns with 1,000 impressions), CTR (clicks for
@@ -194,7 +204,7 @@ def analyse_ab_test(log: _Log, given: AbTestOptions, columns: ArmColumnOptions) 
     """
     from app.cli.measure.ab_test import run_ab_test
 
-    run_ab_test(log, given, columns)
+    run_ab_test(log, given, columns, reading)
 
 
 readout = analyse_ab_test
@@ -236,7 +246,9 @@ class BehaviourOptions:
 
 @options.grouped
 def behaviours(
-    log: Annotated[Path, options.log_argument("One row for each click")], given: BehaviourOptions
+    log: Annotated[str, options.log_argument("One row for each click")],
+    given: BehaviourOptions,
+    reading: options.ReadingOptions,
 ) -> None:
     """Does behaviour after the click foretell conversions? Ask your own log.
 
@@ -251,4 +263,4 @@ def behaviours(
     """
     from app.cli.measure.behaviours import run_behaviours
 
-    run_behaviours(log, given)
+    run_behaviours(log, given, reading)

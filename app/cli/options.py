@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from app.datasets.epoch_times import EARLIEST, LATEST, epoch_seconds_of, out_of_range
+from app.datasets.options import Reading
 from app.errors import CommandError
 
 WEEK_HOURS = 7 * 24
@@ -123,17 +124,21 @@ def moment(text: str, option: str) -> float:
             f"{option} {text!r}: give RFC 3339, such as 2026-03-01T12:00:00Z, or seconds since 1970"
         ) from None
     if not EARLIEST <= seconds < LATEST:
-        raise CommandError(f"{option} {text!r}: {out_of_range(seconds)}")
+        rule = out_of_range(seconds, hint="give seconds")
+        raise CommandError(f"{option} {text!r}: {rule}")
     return seconds
 
 
 def log_argument(what: str, metavar: str = "LOG") -> Any:
     """The argument that names a log, or several."""
-    about = f"{what}: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow."
-    return typer.Argument(metavar=metavar, help=about, show_default=False)
+    return typer.Argument(metavar=metavar, help=f"{what}: {LOG_FORMS}", show_default=False)
 
 
-Log = Annotated[Path, log_argument("Scored impressions")]
+LOG_FORMS = (
+    ".parquet, .csv, .tsv or .jsonl (.gz, .bz2 or .zst may follow a text); or a folder of such"
+    " parts, a quoted pattern such as 'log/*/*.parquet', or a URL of an object store (s3://, gs://)."
+)
+Log = Annotated[str, log_argument("Scored impressions")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and notes.")]
 _picture = partial(typer.Option, "--picture", metavar="PATH")
 Picture = Annotated[Path, _picture(help="Where the reliability picture is saved.")]
@@ -167,6 +172,49 @@ class LogColumnOptions:
     campaign: str = column("campaign", "Campaign of the impression.")
     time: str = column("time", "Timestamp, RFC 3339 or seconds since 1970.")
     bid: str = column("bid", "Bid, where the log has one.")
+
+
+_read = partial(option, rich_help_panel="How the log is read", show_default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """How the values of a log are read, and what its rows stand for."""
+
+    delimiter: str | None = _read(
+        None, "What separates the columns of a text, such as ';' or tab.", metavar="CHARACTER"
+    )
+    time_unit: str = _read(
+        "s", "Of times that are numbers.", metavar="s|ms|us|ns", show_default=True
+    )
+    time_zone: str | None = _read(
+        None, "Of times without a zone, such as Europe/Vienna.", metavar="NAME", show_default="UTC"
+    )
+    percent: bool = _read(False, "Scores are from 0 to 100.")
+    skip_bad: bool = _read(False, "Skip rows that break a rule, and say how many and why.")
+    weights: str | None = _read(
+        None, "As how many rows each counts, such as 10 where 1 of 10 was kept.", metavar="COLUMN"
+    )
+    impressions: str | None = _read(
+        None,
+        "With --clicks: a row stands for so many impressions of one score.",
+        metavar="COLUMN",
+    )
+    clicks: str | None = _read(
+        None, "With --impressions: how many of them were clicked.", metavar="COLUMN"
+    )
+
+    def reading(self, unweighted: str | None = None) -> Reading:
+        """How values are read; a `CommandError` for what does not go together, and for weights
+        where `unweighted` says why rows cannot have any."""
+        if (self.impressions is None) != (self.clicks is None):
+            raise CommandError("--impressions and --clicks go together: a column each")
+        if self.impressions is not None:
+            refuse({"--weights": self.weights}, "does not go with --impressions, which are weights")
+        if unweighted is not None:
+            given = {"--weights": self.weights, "--impressions": self.impressions}
+            refuse(given, unweighted)
+        return Reading(self.delimiter, self.time_unit, self.time_zone, self.percent, self.skip_bad)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,10 @@ _compared = partial(
 _delayed = partial(options.option, rich_help_panel=options.DELAYED)
 
 _Logs = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="LOG",
-        help="Scored impressions: .parquet, .csv or .tsv; .gz, .bz2 or .zst may follow. With"
-        " --delayed, click logs: .parquet, one or several.",
+        help=f"Scored impressions: {options.LOG_FORMS} With --delayed, click logs, one or several.",
         show_default=False,
     ),
 ]
@@ -102,6 +101,13 @@ class BacktestOptions:
         show_default="1000; 300 for GC-3 and AUC",
     )
     seed: int | None = options.option(None, "Of the resamples.", min=0, show_default="0")
+    output: Path | None = options.option(
+        None,
+        "Write each row's probability by each method there, a .parquet.",
+        metavar="PATH",
+        show_default=False,
+    )
+    force: bool = options.option(False, "With --output: replace a file that is there.")
     report: options.Report = None
     picture: options.OptionalPicture = None
     json: options.Json = False
@@ -114,6 +120,7 @@ def backtest(
     given: BacktestOptions,
     fit: options.FitOptions,
     columns: options.AnyLogColumnOptions,
+    reading: options.ReadingOptions,
 ) -> None:
     """Compare calibrators on a log, without a service.
 
@@ -139,6 +146,7 @@ def backtest(
       sirocco backtest log.parquet --window 6h
       sirocco backtest log.parquet --calibrators pooled,sir --bin-size 200
       sirocco backtest log.parquet --against beta --report backtest.html
+      sirocco backtest log/ --calibrators pooled --output predictions.parquet
       sirocco backtest clicks.parquet --delayed
       sirocco backtest --delayed --seeds 5 --calibrator pooled
       sirocco backtest --compare --regimes mixed,sparse --judged 6h
@@ -148,7 +156,7 @@ def backtest(
     """
     from app.cli.measure.backtest import run_backtest
 
-    run_backtest(logs or [], given, fit, columns)
+    run_backtest(logs or [], given, fit, columns, reading)
 
 
 _column = options.column
@@ -245,7 +253,7 @@ class SyntheticAuctionOptions:
 
 @options.grouped
 def auction(
-    log: Annotated[Path | None, options.log_argument("Auctions")] = None,
+    log: Annotated[str | None, options.log_argument("Auctions")] = None,
     sweep: _Sweep = False,
     report: options.Report = None,
     json: options.Json = False,
@@ -253,6 +261,7 @@ def auction(
     columns: AuctionColumnOptions,
     how: AuctionOptions,
     synthetic: SyntheticAuctionOptions,
+    reading: options.ReadingOptions,
 ) -> None:
     """Hold a log's ad auctions again with a new model: what would it earn?
 
@@ -278,7 +287,7 @@ def auction(
     """
     from app.cli.measure.auction import run_auction
 
-    run_auction(log, columns, how, synthetic, sweep=sweep, report=report, as_json=json)
+    run_auction(log, columns, how, synthetic, reading, sweep=sweep, report=report, as_json=json)
 
 
 HOURS_PER_DAY = 24

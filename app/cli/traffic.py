@@ -74,6 +74,7 @@ def replay(
     given: ReplayOptions,
     fit: options.FitOptions,
     columns: options.AnyLogColumnOptions,
+    reading: options.ReadingOptions,
 ) -> None:
     """Play a real log through the real service, hour by hour, and print before and after.
 
@@ -96,4 +97,4 @@ def replay(
     """
     from app.cli.serving.replay import run_replay
 
-    run_replay(log, given, fit, columns)
+    run_replay(log, given, fit, columns, reading)

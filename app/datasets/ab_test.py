@@ -2,14 +2,16 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.datasets.tables import LogColumn, read_table, require_columns
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of
+from app.datasets.reading import LogReader
+from app.datasets.tables import LogColumn, LogRows, require_columns
 from app.errors import CommandError
 from evaluation import AbAnalysis, ab_analysis
 
@@ -93,25 +95,29 @@ class AbTestLog:
             )
 
 
-def read_ab_test(path: Path, columns: AbColumns) -> AbTestLog:
+def read_ab_test(where: Where, columns: AbColumns, reading: Reading | None = None) -> AbTestLog:
     """The impressions of a test; a `CommandError` names file, row, column, value and rule."""
 
-    def choose(names: Sequence[str]) -> list[str]:
+    def choose(file: str, names: Sequence[str]) -> list[str]:
         wanted = columns.in_log(names)
-        require_columns(path.name, names, wanted)
+        require_columns(file, names, wanted)
         return [*dict.fromkeys(wanted.values())]
 
-    table = read_table(path, choose, _types(columns))
-    found = {
-        what: LogColumn(path.name, name, table.column(name))
-        for what, name in columns.in_log(table.column_names).items()
-    }
-    arms, rows = found["arm"].categories("an arm must have a name")
+    def parse(rows: LogRows) -> AbTestLog:
+        return _log(name_of(where), rows, columns)
+
+    return LogReader(where, choose, _types(columns), (), reading or Reading()).whole(parse)
+
+
+def _log(file: str, rows: LogRows, columns: AbColumns) -> AbTestLog:
+    in_log = columns.in_log([*rows.columns])
+    found = {what: rows.column(name) for what, name in in_log.items()}
+    arms, codes = found["arm"].categories("an arm must have a name")
     unit = found.get("unit")
     return AbTestLog(
-        file=path.name,
+        file=file,
         arms=arms,
-        rows=rows,
+        rows=codes,
         costs=found["cost"].within(0, _LARGEST, "a cost is a number from 0 up"),
         values=_within(
             found.get(_VALUE), _LARGEST, "a value is a number from 0 up, 0 where nothing came back"

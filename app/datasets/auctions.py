@@ -1,18 +1,20 @@
 """Logs of auctions in files, read and synthetic: a row for each candidate of each page."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from app.datasets.tables import LogColumn, is_text, read_table, require_once
+from app.datasets.options import Reading
+from app.datasets.parts import Where
+from app.datasets.reading import LogReader
+from app.datasets.tables import BadRows, LogColumn, LogRows, require_once
 from app.errors import FAILED, CommandError
 from calibrators.samples import Floats
 from evaluation.auction import BadRow, DrawnSearchLog, SearchLog, SearchPlatform, SlotLayout
@@ -71,28 +73,6 @@ class AuctionColumns:
             require_once(file, names, name)
 
 
-def codes(column: LogColumn) -> NDArray[np.int32]:
-    """Every value's place among the distinct ones in the order of their names, (n,)."""
-    column.require_all(_EMPTY)
-    values = column.plain().values
-    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-        column.refuse(int(np.argmax(np.asarray(pc.is_nan(values)))), "nan", _EMPTY)
-    try:
-        encoded = values.combine_chunks().dictionary_encode()
-        names = pc.cast(encoded.dictionary, pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CommandError(
-            f"{column.file}: column {column.name!r} holds {values.type}; {_EMPTY}"
-        ) from error
-    order = np.asarray(pc.sort_indices(names))
-    ranks = np.empty(len(order), np.int32)
-    ranks[order] = np.arange(len(order))
-    rows: NDArray[np.int32] = ranks[np.asarray(encoded.indices)]
-    if names[int(order[0])].as_py() == "":
-        column.refuse(int(np.argmin(rows)), "", _EMPTY)
-    return rows
-
-
 def positions(column: LogColumn, mainline: int, sidebar: int) -> NDArray[np.int32]:
     """The slot of every row, (n,); 0 where it was not shown."""
     last = mainline + sidebar
@@ -100,47 +80,18 @@ def positions(column: LogColumn, mainline: int, sidebar: int) -> NDArray[np.int3
         f"a position is a whole number from 1 to {last} (--mainline {mainline}, --sidebar"
         f" {sidebar}), empty or 0 where the ad was not shown"
     )
-    numbers = _with_zeros(column).within(0, last, rule)
-    broken = numbers % 1 != 0.0
-    if broken.any():
-        row = int(np.argmax(broken))
-        column.refuse(row, column.values[row].as_py(), rule)
+    numbers = column.where_known(lambda known: known.whole(0, last, rule), 0.0, nan=False)
     return numbers.astype(np.int32)
 
 
 def clicks(column: LogColumn, shown: NDArray[np.bool_]) -> NDArray[np.float64]:
     """0 or 1 for every row, (n,)."""
-    missing = np.asarray(pc.is_null(_with_nulls(column))) & shown
-    if missing.any():
-        column.refuse(int(np.argmax(missing)), "", _NOT_SHOWN)
-    numbers = _with_zeros(column.truths()).within(0, 1, _NOT_SHOWN)
-    between = numbers % 1 != 0.0
-    if between.any():
-        row = int(np.argmax(between))
-        column.refuse(row, column.values[row].as_py(), _NOT_SHOWN)
-    return numbers
+    column.refuse_where(column.plain().missing(nan=False) & shown, _NOT_SHOWN)
+    return column.where_known(lambda k: k.truths().whole(0, 1, _NOT_SHOWN), 0.0, nan=False)
 
 
-def _with_zeros(column: LogColumn) -> LogColumn:
-    """The column with 0 in place of every empty value."""
-    values = _with_nulls(column)
-    zero = pa.scalar("0") if is_text(values.type) else pa.scalar(0)
-    return replace(column, values=pc.fill_null(values, pc.cast(zero, values.type)))
-
-
-def _with_nulls(column: LogColumn) -> Any:
-    """The column's values, with null in place of empty text."""
-    values = column.plain().values
-    if pa.types.is_null(values.type):
-        return pc.cast(values, pa.float64())
-    if not is_text(values.type):
-        return values
-    nothing = pc.equal(values, pa.scalar("", values.type))
-    return pc.if_else(nothing, pa.scalar(None, values.type), values)
-
-
-_SCORE = "a score must be a number in [0, 1]"
 _BID = "a bid is a number from 0 up"
+_LARGEST_BID = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,46 +105,36 @@ class AuctionLog:
     models: dict[str, Floats]
 
 
-def read_auction_log(path: Path, columns: AuctionColumns, layout: SlotLayout) -> AuctionLog:
+def read_auction_log(
+    where: Where, columns: AuctionColumns, layout: SlotLayout, reading: Reading | None = None
+) -> AuctionLog:
     """The candidates of a log, rows in any order; a `CommandError` names file, row, column, value
     and rule."""
-    read = _read(path, columns, layout)
+
+    def parse(rows: LogRows) -> AuctionLog:
+        candidate = columns.candidate or CANDIDATE
+        names = {"baseline": columns.score}
+        if candidate in rows.columns:
+            names["candidate"] = candidate
+        models = {model: rows.column(name).scores() for model, name in names.items()}
+        return AuctionLog(_log(rows, columns, layout), models)
+
+    reader = LogReader(where, columns.choose, columns.types(), (), reading or Reading())
+    read = reader.whole(parse)
     # The table is gone, but its memory would stay with Arrow, and the auctions need it.
     pa.default_memory_pool().release_unused()
     return read
 
 
-def _read(path: Path, columns: AuctionColumns, layout: SlotLayout) -> AuctionLog:
-    def choose(names: Sequence[str]) -> list[str]:
-        return columns.choose(path.name, names)
-
-    table = read_table(path, choose, columns.types())
-
-    def column(name: str) -> LogColumn:
-        return LogColumn(path.name, name, table.column(name))
-
-    candidate = columns.candidate or CANDIDATE
-    names = {"baseline": columns.score}
-    if candidate in table.column_names:
-        names["candidate"] = candidate
-    models = {model: column(name).within(0, 1, _SCORE) for model, name in names.items()}
-    return AuctionLog(_log(column, columns, layout), models)
-
-
-def _log(
-    column: Callable[[str], LogColumn], columns: AuctionColumns, layout: SlotLayout
-) -> SearchLog:
-    position = positions(column(columns.position), layout.mainline, layout.sidebar)
-    bids = column(columns.bid).within(0, np.inf, _BID)
-    if np.isinf(bids).any():
-        column(columns.bid).refuse(int(np.argmax(np.isinf(bids))), float("inf"), _BID)
+def _log(rows: LogRows, columns: AuctionColumns, layout: SlotLayout) -> SearchLog:
+    position = positions(rows.column(columns.position), layout.mainline, layout.sidebar)
     arrays: dict[str, Any] = {
-        "pages": codes(column(columns.page)),
-        "queries": codes(column(columns.query)),
-        "ads": codes(column(columns.ad)),
+        "pages": rows.column(columns.page).codes(_EMPTY)[1],
+        "queries": rows.column(columns.query).codes(_EMPTY)[1],
+        "ads": rows.column(columns.ad).codes(_EMPTY)[1],
         "positions": position,
-        "clicks": clicks(column(columns.clicked), position > 0),
-        "bids": bids,
+        "clicks": clicks(rows.column(columns.clicked), position > 0),
+        "bids": rows.column(columns.bid).within(0, _LARGEST_BID, _BID),
     }
     try:
         return SearchLog.of(**arrays, layout=layout)
@@ -204,8 +145,11 @@ def _log(
             "positions": columns.position,
             "clicks": columns.clicked,
         }
-        broken = column(named[bad.column])
-        broken.refuse(bad.row, broken.values[bad.row].as_py(), bad.rule)
+        try:
+            rows.column(named[bad.column]).refuse(bad.row, bad.rule)
+        except BadRows as error:
+            # A page is wrong, not a row: leaving the row out would not mend it.
+            raise CommandError(str(error)) from bad
 
 
 PAGES_PER_QUERY = 100

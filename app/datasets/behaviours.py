@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.datasets.tables import LogColumn, read_table
+from app.datasets.formats import is_text
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of
+from app.datasets.reading import LogReader
+from app.datasets.tables import LogColumn, LogRows, in_one, require_columns
 from app.errors import CommandError
 from calibrators.samples import Floats
 from evaluation import BehaviourStudy, QuantileRates, behaviour_study, quantile_rates
@@ -45,9 +48,9 @@ class FeatureColumn:
             )
         return cls(name, tuple(columns))
 
-    def read(self, file: str, table: Any) -> Column:
+    def read(self, rows: LogRows) -> Column:
         """The feature's value in every row, (n,)."""
-        columns = [LogColumn(file, name, table.column(name)) for name in self.columns]
+        columns = [rows.column(name) for name in self.columns]
         if len(columns) == 1 and _is_text(columns[0]):
             return _categories(columns[0])
         total: NDArray[np.float64] = np.sum([_numbers(column) for column in columns], axis=0)
@@ -67,11 +70,11 @@ def _is_text(column: LogColumn) -> bool:
     kind = column.values.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return is_text(kind)
 
 
 def _categories(column: LogColumn) -> Categorical:
-    texts = pc.cast(column.values, pa.string()).combine_chunks()
+    texts = in_one(pc.cast(column.values, pa.string()))
     known = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     encoded = known.dictionary_encode()
     codes = pc.fill_null(encoded.indices, -1)
@@ -89,9 +92,7 @@ def _numbers(column: LogColumn) -> NDArray[np.float64]:
     ):
         raise CommandError(f"{column.file}: column {column.name!r} holds {kind}, not numbers")
     numbers = np.asarray(pc.fill_null(pc.cast(column.values, pa.float64()), np.nan))
-    if np.isinf(numbers).any():
-        row = int(np.argmax(np.isinf(numbers)))
-        column.refuse(row, numbers[row], _NUMBER_RULE)
+    column.refuse_where(np.isinf(numbers), _NUMBER_RULE)
     return numbers
 
 
@@ -145,42 +146,39 @@ class BehaviourLog:
 
 
 def read_behaviour_log(
-    path: Path, conversion: str, behaviours: Sequence[str], features: Sequence[str]
+    where: Where,
+    conversion: str,
+    behaviours: Sequence[str],
+    features: Sequence[str],
+    reading: Reading | None = None,
 ) -> BehaviourLog:
-    """The log at `path`; `conversion` is a column, the others are `NAME` or `NAME=COLUMN+COLUMN`.
+    """The log; `conversion` is a column, the others are `NAME` or `NAME=COLUMN+COLUMN`.
 
     A `CommandError` names the file, and option or row, column, value and rule.
     """
 
-    def wanted(option: str, texts: Sequence[str], names: Sequence[str]) -> list[FeatureColumn]:
-        return distinct(option, [FeatureColumn.parse(option, t, names, path.name) for t in texts])
+    def wanted(
+        option: str, texts: Sequence[str], file: str, names: Sequence[str]
+    ) -> list[FeatureColumn]:
+        return distinct(option, [FeatureColumn.parse(option, t, names, file) for t in texts])
 
-    def choose(names: Sequence[str]) -> list[str]:
-        if conversion not in names:
-            raise CommandError(
-                f"{path.name} has no column {conversion!r}: name it with --conversion."
-                f" It has: {', '.join(names)}"
-            )
-        chosen = [*wanted("behaviour", behaviours, names), *wanted("feature", features, names)]
+    def choose(file: str, names: Sequence[str]) -> list[str]:
+        require_columns(file, names, {"conversion": conversion})
+        chosen = [
+            *wanted("behaviour", behaviours, file, names),
+            *wanted("feature", features, file, names),
+        ]
         return [*dict.fromkeys((conversion, *(name for one in chosen for name in one.columns)))]
 
-    table = read_table(path, choose, {})
-    names = table.column_names
-    measured = wanted("behaviour", behaviours, names)
-    known = wanted("feature", features, names)
-    conversions = _conversions(LogColumn(path.name, conversion, table.column(conversion)))
-    return BehaviourLog(
-        path.name,
-        conversions,
-        {column.name: column.read(path.name, table) for column in measured},
-        {column.name: column.read(path.name, table) for column in known},
-    )
+    def parse(rows: LogRows) -> BehaviourLog:
+        names = [*rows.columns]
+        measured = wanted("behaviour", behaviours, rows.file, names)
+        known = wanted("feature", features, rows.file, names)
+        return BehaviourLog(
+            name_of(where),
+            rows.column(conversion).whole(0, 1, _CONVERSION_RULE),
+            {column.name: column.read(rows) for column in measured},
+            {column.name: column.read(rows) for column in known},
+        )
 
-
-def _conversions(column: LogColumn) -> Floats:
-    values = column.within(0, 1, _CONVERSION_RULE)
-    between = (values > 0) & (values < 1)
-    if between.any():
-        row = int(between.argmax())
-        column.refuse(row, values[row], _CONVERSION_RULE)
-    return values
+    return LogReader(where, choose, {}, (), reading or Reading()).whole(parse)

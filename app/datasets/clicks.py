@@ -1,6 +1,6 @@
 """Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from app.datasets.behaviours import FeatureColumn
-from app.datasets.tables import (
-    LogColumn,
-    epoch_seconds,
-    read_table,
-    require_columns,
-    require_once,
-    require_parquet,
-)
+from app.datasets.options import Reading
+from app.datasets.parts import Where, errors_named, parts_of
+from app.datasets.reading import LogReader, require_parquet
+from app.datasets.tables import LogColumn, LogRows, require_columns, require_once
 from app.errors import CommandError
 from app.whole_files import whole_file
 from calibrators.samples import Floats
@@ -52,25 +48,39 @@ class ClickFile:
     known_until: float
 
 
-def read_click_log(path: Path, columns: ClickColumns | None = None) -> ClickFile:
+def read_click_log(
+    where: Where, columns: ClickColumns | None = None, reading: Reading | None = None
+) -> ClickFile:
     """The clicks of a log in any order; a `CommandError` names file, row, column, value and rule.
 
     A log that does not say until when its conversions are known ends with its last time.
     """
     named = columns or ClickColumns()
-    require_parquet(path, _WHAT)
 
-    def choose(names: Sequence[str]) -> list[str]:
-        require_columns(path.name, names, named.required)
+    def choose(file: str, names: Sequence[str]) -> list[str]:
+        require_columns(file, names, named.required)
         for name in names:
-            require_once(path.name, names, name)
+            require_once(file, names, name)
         read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))
         return [*dict.fromkeys((*named.required.values(), *read))]
 
-    table = read_table(path, choose, {})
-    stream = _stream(path.name, table, named)
-    known_until = (table.schema.metadata or {}).get(_KNOWN_UNTIL)
-    return ClickFile(stream, _last_time(stream) if known_until is None else float(known_until))
+    def parse(rows: LogRows) -> ClickStream:
+        return _stream(rows, named)
+
+    stream = LogReader(where, choose, {}, (), reading or Reading()).whole(parse)
+    known_until = _known_until(where)
+    return ClickFile(stream, _last_time(stream) if known_until is None else known_until)
+
+
+def _known_until(where: Where) -> float | None:
+    """The latest moment that a part names."""
+    found = []
+    for part in parts_of(where):
+        if part.format.kind == "parquet":
+            with errors_named(part.path), part.opened() as (raw, _):
+                metadata = pyarrow.parquet.read_schema(raw).metadata or {}
+            found += [float(metadata[_KNOWN_UNTIL])] if _KNOWN_UNTIL in metadata else []
+    return max(found, default=None)
 
 
 def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:
@@ -86,46 +96,34 @@ def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: flo
     return clicks
 
 
-def _stream(file: str, table: Any, columns: ClickColumns) -> ClickStream:
-    def column(name: str) -> LogColumn:
-        return LogColumn(file, name, table.column(name))
-
-    times = epoch_seconds(column(columns.time))
-    delay = _delays(column(columns.converted), times)
-    campaigns, rows = column(columns.campaign).categories("a campaign must have a name")
-    scores = column(columns.score).within(0, 1, "a score must be a number in [0, 1]")
-    behaviours = [name for name in table.column_names if name.startswith(_BEHAVIOUR)]
-    features: dict[str, Column] = {name: _behaviour(column(name)) for name in behaviours}
-    for name in table.column_names:
+def _stream(table: LogRows, columns: ClickColumns) -> ClickStream:
+    times = table.column(columns.time).times()
+    delay = _delays(table.column(columns.converted), times)
+    campaigns, rows = table.column(columns.campaign).categories("a campaign must have a name")
+    scores = table.column(columns.score).scores()
+    behaviours = [name for name in table.columns if name.startswith(_BEHAVIOUR)]
+    features: dict[str, Column] = {name: _behaviour(table.column(name)) for name in behaviours}
+    for name in table.columns:
         if name.startswith(_FEATURE):
-            features[name] = FeatureColumn(name, (name,)).read(file, table)
+            features[name] = FeatureColumn(name, (name,)).read(table)
     order = np.argsort(times, kind="stable")
     clicks = Clicks(times, campaigns, rows, scores, Features(features, len(times)))
     return ClickStream(clicks.select(order), delay[order])
 
 
 def _delays(column: LogColumn, times: Floats) -> Floats:
-    converted_at = _where_known(column, epoch_seconds)
-    delay = converted_at - times
-    if (delay < 0).any():
-        row = int(np.argmax(delay < 0))
-        column.refuse(
-            row, column.values[row].as_py(), f"a conversion comes after its click at {times[row]}"
-        )
+    delay = column.where_known(LogColumn.times, np.nan) - times
+    early = delay < 0
+    if early.any():
+        click = times[np.argmax(early)]
+        column.refuse_where(early, f"a conversion comes after its click at {click}")
     return delay
 
 
 def _behaviour(column: LogColumn) -> Floats:
     rule = "a behaviour is a number from 0 up, or empty where there was none"
-    return _where_known(column, lambda known: known.within(0, np.finfo(np.float64).max, rule))
-
-
-def _where_known(column: LogColumn, read: Callable[[LogColumn], Floats]) -> Floats:
-    """What `read` makes of the values; nan where one is missing."""
-    known, numbers = column.known(), np.full(len(column.values), np.nan)
-    if len(known.values):
-        numbers[known.places] = read(known)
-    return numbers
+    largest = np.finfo(np.float64).max
+    return column.where_known(lambda known: known.within(0, largest, rule), np.nan)
 
 
 def _last_time(stream: ClickStream) -> float:

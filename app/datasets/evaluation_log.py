@@ -11,16 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.datasets.impressions import (
-    BID_RULE,
-    CAMPAIGN_RULE,
-    LARGEST_BID,
-    OUTCOME_RULE,
-    SCORE_RULE,
-    LogColumns,
-    RawBatch,
-)
-from app.datasets.tables import LogColumn, epoch_seconds, require_columns
+from app.datasets.impressions import BID_RULE, CAMPAIGN_RULE, LARGEST_BID, LogColumns
+from app.datasets.tables import LogColumn, LogRows, in_one, require_columns
 from app.errors import CommandError
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from evaluation.streaming import OVERALL, Groupings, LogBatch
@@ -63,8 +55,7 @@ class EvaluateColumns:
     @property
     def types(self) -> dict[str, Any]:
         """Arrow types of the columns of text files."""
-        numbers = dict.fromkeys((self.log.score, self.log.outcome, self.log.bid), pa.float64())
-        return {**dict.fromkeys((self.log.time, *self.words), pa.string()), **numbers}
+        return {**dict.fromkeys(self.words, pa.string()), **self.log.types}
 
     @property
     def _optional(self) -> dict[str, str]:
@@ -72,7 +63,7 @@ class EvaluateColumns:
 
     @property
     def _needed(self) -> dict[str, str]:
-        needed = {"score": self.log.score, "outcome": self.log.outcome}
+        needed = {"score": self.log.score, **self.log.counted}
         named = {"group": self.group, "placement": self.placement}
         for what, name in self._optional.items():
             named[what] = name if name != getattr(_DEFAULTS, what) else None
@@ -93,8 +84,8 @@ class PresentColumns:
         """The columns to read."""
         wanted = self.columns
         names = (
-            wanted.log.score, wanted.log.outcome, self.campaign, self.time, self.bid, *wanted.by,
-            wanted.group, wanted.placement,
+            wanted.log.score, *wanted.log.counted.values(), self.campaign, self.time, self.bid,
+            *wanted.by, wanted.group, wanted.placement,
         )  # fmt: skip
         return [*dict.fromkeys(name for name in names if name is not None)]
 
@@ -171,7 +162,7 @@ class SliceNames:
         held = np.flatnonzero(np.bincount(indices, minlength=len(values)))
         if self._refused and any(not values[place] for place in held.tolist()):
             empty = [place for place, value in enumerate(values) if not value]
-            column.refuse(int(np.argmax(np.isin(indices, empty))), "", self._refused)
+            column.refuse_where(np.isin(indices, empty), self._refused)
         numbers = np.full(len(values), LEFT_OUT, np.int32)
         numbers[held] = [self._number(values[place]) for place in held.tolist()]
         if len(self._numbers) > self._most:
@@ -188,7 +179,7 @@ def _encoded(column: LogColumn) -> tuple[list[str], NDArray[np.int64]]:
     """The values that a batch may hold, the last of which stands for null, and which each row has,
     (n,)."""
     try:
-        encoded = column.values.dictionary_encode()
+        encoded = in_one(column.values).dictionary_encode()
         values = pc.cast(encoded.dictionary, pa.string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         kind = column.values.type
@@ -230,16 +221,20 @@ class BatchReader:
             cuts.append(HOURS)
         return [*cuts, MAINLINE] if self.present.columns.placement is not None else cuts
 
-    def batch(self, raw: RawBatch) -> LogBatch:
-        """The values of some rows; a `CommandError` names file, row, column, value and rule."""
+    def batch(self, rows: LogRows) -> LogBatch | None:
+        """The values of the rows that count; a `CommandError` names file, row, column, value and
+        rule."""
         log = self.present.columns.log
+        rows, weights = log.weighted(rows)
+        if not len(rows):
+            return None
         bids = None
         if self.present.bid is not None:
-            bids = self._column(raw, self.present.bid).within(0, LARGEST_BID, BID_RULE)
+            bids = rows.column(self.present.bid).within(0, LARGEST_BID, BID_RULE)
         # Adding 0 makes -0 a 0.
-        scores = self._column(raw, log.score).within(0, 1, SCORE_RULE) + 0.0
-        outcomes = self._column(raw, log.outcome).truths().within(0, 1, OUTCOME_RULE)
-        return LogBatch(scores, outcomes, bids, self._slices(raw))
+        scores = rows.column(log.score).scores() + 0.0
+        outcomes = log.outcomes(rows, weights)
+        return LogBatch(scores, outcomes, bids, self._slices(rows), weights)
 
     def names(self, column: str) -> list[str]:
         """The values of a column that the log is cut by, as they are numbered."""
@@ -261,14 +256,16 @@ class BatchReader:
             mainline=MAINLINE if MAINLINE in sizes else None,
         )
 
-    def _slices(self, raw: RawBatch) -> dict[str, SliceCodes | None]:
+    def _slices(self, rows: LogRows) -> dict[str, SliceCodes | None]:
+        # Names and hours are numbered when no row is refused any more.
+        times = None if self.present.time is None else rows.column(self.present.time).times()
         slices: dict[str, SliceCodes | None] = {OVERALL: None}
         for name, found in self._values.items():
-            slices[column_cut(name)] = found.codes(self._column(raw, name))
-        if self.present.time is not None:
-            slices[HOURS] = self.hours.codes(epoch_seconds(self._column(raw, self.present.time)))
+            slices[column_cut(name)] = found.codes(rows.column(name))
+        if times is not None:
+            slices[HOURS] = self.hours.codes(times)
         if self.present.columns.placement is not None:
-            slices[MAINLINE] = self._mainline(self._column(raw, self.present.columns.placement))
+            slices[MAINLINE] = self._mainline(rows.column(self.present.columns.placement))
         return slices
 
     def _mainline(self, placements: LogColumn) -> SliceCodes:
@@ -286,9 +283,6 @@ class BatchReader:
                 f"{self._file}: no row has {wanted.placement} = {wanted.mainline!r}, so there is no"
                 f" mainline. {wanted.placement} is one of: {shown}"
             )
-
-    def _column(self, raw: RawBatch, name: str) -> LogColumn:
-        return LogColumn(self._file, name, raw.columns[name], first=raw.first)
 
     def _empty_names(self, name: str) -> SliceNames:
         if name == self.present.campaign:

@@ -6,273 +6,196 @@ together.
 The impression log of a synthetic platform: something to try the measuring commands on.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from app.datasets.tables import (
-    Choose,
-    LogColumn,
-    compression_of,
-    delimiter_of,
-    epoch_seconds,
-    errors_named,
-    is_text,
-    no_rows,
-    read_table,
-    require_columns,
-    require_parquet,
-    text_columns,
-    text_conversion,
-)
+from app.datasets.options import Reading
+from app.datasets.parts import Where
+from app.datasets.reading import LogReader, require_parquet
+from app.datasets.tables import LogRows, require_columns
 from app.errors import Advance, CommandError
 from app.whole_files import whole_file
+from calibrators.samples import Floats
 from evaluation import EventTable, Platform, PlatformHour
 from evaluation.backtest.event_table import EventCells
 
-SCORE_RULE = "a score must be a number in [0, 1]"
 OUTCOME_RULE = "an outcome must be a number in [0, 1]"
 CAMPAIGN_RULE = "a campaign must have a name"
 BID_RULE = "a bid is a number from 0 up"
 LARGEST_BID = float(np.finfo(np.float64).max)
+_WEIGHT_RULE = "a weight is a number from 0 up"
+_COUNT_RULE = "a count is a whole number from 0 up"
+_CLICKS_RULE = "clicks are a whole number from 0 up, and no more than the impressions"
+_MOST = 1e12
 
 
 @dataclass(frozen=True, slots=True)
 class LogColumns:
-    """Which column of the log holds what; `bid` is read where the log has one."""
+    """Which column of the log holds what; `bid` is read where the log has one.
+
+    weights : where a row counts as so many; None where each is one.
+    impressions, clicks : where a row stands for so many impressions of one score and so many
+        clicks, instead of an outcome; None where it does not.
+    """
 
     score: str = "score"
     outcome: str = "outcome"
     campaign: str = "campaign"
     time: str = "time"
     bid: str = "bid"
+    weights: str | None = None
+    impressions: str | None = None
+    clicks: str | None = None
+
+    @classmethod
+    def of(cls, *options: Any) -> "LogColumns":
+        """The names that some options of a command have, by what they are called."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{n: getattr(each, n) for each in options for n in names if hasattr(each, n)})
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """What -> the column that outcomes and weights are made of."""
+        found = {"outcome": self.outcome, "weights": self.weights}
+        if self.impressions is not None:
+            found = {"impressions": self.impressions, "clicks": self.clicks}
+        return {what: name for what, name in found.items() if name is not None}
 
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return {what: name for what, name in asdict(self).items() if what != "bid"}
+        others = {"score": self.score, "campaign": self.campaign, "time": self.time}
+        return {**others, **self.counted}
 
-    def present(self, names: Sequence[str]) -> list[str]:
-        """The columns to read from a log with columns `names`."""
-        return [
-            *dict.fromkeys(name for name in (*self.required.values(), self.bid) if name in names)
-        ]
-
-    def chooser(self, path: Path) -> Choose:
-        """What says which columns of the log at `path` to read, and refuses it when one is
-        missing."""
-
-        def choose(names: Sequence[str]) -> list[str]:
-            require_columns(path.name, names, self.required)
-            return self.present(names)
-
-        return choose
+    def choose(self, file: str, names: Sequence[str]) -> list[str]:
+        """The columns to read from a file with columns `names`, or a `CommandError`."""
+        require_columns(file, names, self.required)
+        present = (name for name in (*self.required.values(), self.bid) if name in names)
+        return [*dict.fromkeys(present)]
 
     @property
     def types(self) -> dict[str, Any]:
         """Arrow types of the columns of text files."""
+        numbers = (self.score, self.bid, *self.counted.values())
         return {
-            self.time: pa.string(),
-            self.campaign: pa.string(),
-            self.score: pa.float64(),
-            self.outcome: pa.float64(),
-            self.bid: pa.float64(),
+            **dict.fromkeys(numbers, pa.float64()),
+            **dict.fromkeys((self.time, self.campaign), pa.string()),
         }
 
+    def weighted(self, rows: LogRows) -> tuple[LogRows, Floats | None]:
+        """The rows that count, and as how many each of them does; None where each is one."""
+        name = self.impressions or self.weights
+        if name is None:
+            return rows, None
+        column = rows.column(name)
+        if self.impressions is None:
+            weights = column.within(0, _MOST, _WEIGHT_RULE)
+        else:
+            weights = column.whole(0, _MOST, _COUNT_RULE)
+        held = weights > 0
+        return rows.only(held), weights[held]
 
-def read_log(path: Path, columns: LogColumns) -> EventTable:
+    def outcomes(self, rows: LogRows, weights: Floats | None) -> Floats:
+        """The outcome of each row, (n,)."""
+        if self.clicks is None or weights is None:
+            return rows.column(self.outcome).truths().within(0, 1, OUTCOME_RULE)
+        column = rows.column(self.clicks)
+        clicks = column.whole(0, _MOST, _CLICKS_RULE)
+        column.refuse_where(clicks > weights, _CLICKS_RULE)
+        return clicks / weights
+
+
+def read_log(where: Where, columns: LogColumns, reading: Reading | None = None) -> EventTable:
     """The events of a log; a `CommandError` names file, row, column, value and rule."""
-    table = read_table(path, columns.chooser(path), columns.types)
-    return events_of(path.name, table, columns)
+    batches = event_batches(where, columns, reading or Reading())
+    return EventTable.concatenate([events for events, _ in batches])
 
 
-def events_of(file: str, table: Any, columns: LogColumns, first: int = 0) -> EventTable:
-    """The events of an Arrow table, which begins with row `first` of the file."""
-
-    def column(name: str) -> LogColumn:
-        return LogColumn(file, name, table.column(name), first=first)
-
-    campaigns, rows = column(columns.campaign).categories(CAMPAIGN_RULE)
-    has_bids = columns.bid in table.column_names
-    bids = column(columns.bid).within(0, LARGEST_BID, BID_RULE) if has_bids else None
-    return EventTable(
-        times=epoch_seconds(column(columns.time)),
+def _events_of(rows: LogRows, columns: LogColumns) -> tuple[EventTable, LogRows] | None:
+    """The events of the rows that count, and these rows."""
+    rows, weights = columns.weighted(rows)
+    if not len(rows):
+        return None
+    campaigns, codes = rows.column(columns.campaign).categories(CAMPAIGN_RULE)
+    has_bids = columns.bid in rows.columns
+    bids = rows.column(columns.bid).within(0, LARGEST_BID, BID_RULE) if has_bids else None
+    events = EventTable(
+        times=rows.column(columns.time).times(),
         campaigns=campaigns,
-        rows=rows,
-        scores=column(columns.score).within(0, 1, SCORE_RULE),
-        outcomes=column(columns.outcome).truths().within(0, 1, OUTCOME_RULE),
+        rows=codes,
+        scores=rows.column(columns.score).scores(),
+        outcomes=columns.outcomes(rows, weights),
         bids=bids,
+        weights=weights,
     )
-
-
-BATCH_ROWS = 1 << 19
-BLOCK_BYTES = 1 << 23
-
-
-@dataclass(frozen=True, slots=True)
-class RawBatch:
-    """Some rows of a file.
-
-    first : rows of the file before them.
-    rows : how many they are, at least 1.
-    columns : the chosen columns as Arrow read them, by name.
-    done : share of the file that has been read, from 0 to 1.
-    """
-
-    first: int
-    rows: int
-    columns: Mapping[str, Any]
-    done: float
-
-    @classmethod
-    def of(cls, first: int, batch: Any, done: float) -> Self:
-        """A batch of Arrow."""
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        return cls(first, len(batch), columns, min(done, 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A log and how its columns are to be read.
-
-    path : Parquet, CSV or TSV; .gz, .bz2 or .zst may follow the latter.
-    choose : the columns to read.
-    types : Arrow types of columns of text files; the others are guessed.
-    words : columns whose values repeat: Parquet keeps them as a dictionary.
-    """
-
-    path: Path
-    choose: Choose
-    types: Mapping[str, Any]
-    words: Sequence[str] = ()
-
-    def batches(self, rows: int = BATCH_ROWS, block_bytes: int = BLOCK_BYTES) -> Iterator[RawBatch]:
-        """All rows in order; a `CommandError` names the file when it cannot be read.
-
-        Batches of Parquet have up to `rows` rows, those of text files about `block_bytes` bytes.
-        """
-        with errors_named(self.path):
-            delimiter = delimiter_of(self.path)
-            if delimiter is None:
-                yield from self._parquet(rows)
-            else:
-                yield from self._text(delimiter, block_bytes)
-
-    def _parquet(self, rows: int) -> Iterator[RawBatch]:
-        schema = pyarrow.parquet.read_schema(self.path)
-        chosen = [*self.choose(schema.names)]
-        words = [name for name in self.words if name in chosen and is_text(schema.field(name).type)]
-        # Without a buffer for whole row groups: a file may be one row group.
-        with pyarrow.parquet.ParquetFile(
-            self.path, read_dictionary=words, pre_buffer=False
-        ) as file:
-            total, first = file.metadata.num_rows, 0
-            for batch in file.iter_batches(rows, columns=chosen):
-                yield RawBatch.of(first, batch, (first + len(batch)) / total)
-                first += len(batch)
-
-    def _text(self, delimiter: str, block_bytes: int) -> Iterator[RawBatch]:
-        parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
-        names = text_columns(self.path, parse)
-        chosen = self.choose(names)
-        first = 0
-        try:
-            for batch in self._stream(parse, chosen, self.types, block_bytes):
-                yield batch
-                first = batch.first + batch.rows
-        except pa.ArrowInvalid:
-            # As text from here on, so that an error can name the row and the value.
-            words = dict.fromkeys(names, pa.string())
-            yield from _after(first, self._stream(parse, chosen, words, block_bytes, threads=False))
-
-    def _stream(
-        self,
-        parse: Any,
-        chosen: Sequence[str],
-        types: Mapping[str, Any],
-        block_bytes: int,
-        *,
-        threads: bool = True,
-    ) -> Iterator[RawBatch]:
-        read = pyarrow.csv.ReadOptions(block_size=block_bytes, use_threads=threads)
-        conversion = text_conversion(chosen, types)
-        size = max(1, self.path.stat().st_size)
-        first = 0
-        with (
-            _opened(self.path) as (raw, unpacked),
-            pyarrow.csv.open_csv(unpacked, read, parse, conversion) as reader,
-        ):
-            for batch in reader:
-                yield RawBatch.of(first, batch, raw.tell() / size)
-                first += len(batch)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
-    """The bytes of a file as they are, and what they unpack to."""
-    packed = compression_of(path)
-    with pa.OSFile(str(path)) as raw:
-        yield raw, raw if packed is None else pa.CompressedInputStream(raw, packed)
-
-
-def _after(first: int, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
-    """The rows of the batches from row `first` on."""
-    for batch in batches:
-        skipped = min(max(first - batch.first, 0), batch.rows)
-        if skipped < batch.rows:
-            columns = {name: column.slice(skipped) for name, column in batch.columns.items()}
-            yield RawBatch(batch.first + skipped, batch.rows - skipped, columns, batch.done)
+    return events, rows
 
 
 MOST_ROWS: Final = 10_000_000
 """Rows that are held one by one."""
 
 
-def event_batches(path: Path, columns: LogColumns) -> Iterator[tuple[EventTable, float]]:
-    """The events of a log in order, and the share of the file that has been read.
+def event_batches(
+    where: Where, columns: LogColumns, reading: Reading
+) -> Iterator[tuple[EventTable, LogRows]]:
+    """The events of a log in order, and their rows; errors as above."""
+    reader = LogReader(where, columns.choose, columns.types, (columns.campaign,), reading)
+    for found, _ in reader.parsed(partial(_events_of, columns=columns)):
+        yield found
 
-    A `CommandError` names file, row, column, value and rule, or a file without rows.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadEvents:
+    """All events of a log, or its cells.
+
+    rows : how many rows count.
+    numbers : which of the log's rows each event is, (n,), counted from 0; None of cells.
     """
-    file = LogFile(path, columns.chooser(path), columns.types, words=(columns.campaign,))
-    empty = True
-    for batch in file.batches():
-        empty = False
-        yield events_of(path.name, pa.table(dict(batch.columns)), columns, batch.first), batch.done
-    if empty:
-        raise no_rows(path)
+
+    events: EventTable
+    rows: int
+    numbers: NDArray[np.int64] | None
 
 
 def read_events(
-    path: Path,
+    where: Where,
     columns: LogColumns,
     reached: Callable[[float], None],
     most_rows: int = MOST_ROWS,
-) -> EventTable:
+    reading: Reading | None = None,
+) -> ReadEvents:
     """All events of a log; of one with more than `most_rows` rows, its cells.
 
     See `EventCells`: each of its rows then stands for several events. `reached` is called with the
-    share of the file that has been read.
+    share of the log that has been read.
     """
     held: list[EventTable] = []
+    numbers: list[NDArray[np.int64]] = []
     cells: EventCells | None = None
-    rows = 0
-    for events, done in event_batches(path, columns):
-        rows += len(events)
+    read = 0
+    for events, rows in event_batches(where, columns, reading or Reading()):
+        read += len(events)
         held.append(events)
-        if cells is None and rows > most_rows:
+        if cells is None and read > most_rows:
             cells = EventCells()
-        if cells is not None:
+        if cells is None:
+            numbers.append(rows.row_numbers())
+        else:
+            numbers.clear()
             _move(held, cells)
-        reached(done)
-    return EventTable.concatenate(held) if cells is None else cells.table()
+        reached(rows.done)
+    if cells is not None:
+        return ReadEvents(cells.table(), read, None)
+    return ReadEvents(EventTable.concatenate(held), read, np.concatenate(numbers))
 
 
 def _move(held: list[EventTable], cells: EventCells) -> None:

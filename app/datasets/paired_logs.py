@@ -1,9 +1,8 @@
 """Two logs of the same impressions, read batch by batch: row beside row, or joined by an id."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -17,12 +16,12 @@ from app.datasets.impressions import (
     CAMPAIGN_RULE,
     LARGEST_BID,
     OUTCOME_RULE,
-    SCORE_RULE,
     LogColumns,
-    LogFile,
-    RawBatch,
 )
-from app.datasets.tables import LogColumn, epoch_seconds, no_rows, require_columns
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of, shown
+from app.datasets.reading import LogReader
+from app.datasets.tables import LogColumn, LogRows, require_columns
 from app.errors import CommandError
 from calibrators.samples import Floats
 from evaluation import EventTable
@@ -88,78 +87,53 @@ class SideBatch:
 class SideFile:
     """A log that is compared, and its columns; `side` is what its score option ends in."""
 
-    path: Path
+    path: Where
     columns: LogColumns
     side: str
     id: str | None = None
+    reading: Reading = field(default_factory=Reading)
 
     def batches(self) -> Iterator[SideBatch]:
         """All rows in order; a `CommandError` names file, row, column, value and rule."""
-        file = LogFile(self.path, self._choose, self.columns.types, (self.columns.campaign,))
-        empty = True
-        for batch in file.batches():
-            empty = False
-            yield self._batch(batch)
-        if empty:
-            raise no_rows(self.path)
+        words = (self.columns.campaign,)
+        reader = LogReader(self.path, self._choose, self.columns.types, words, self.reading)
+        for batch, _ in reader.parsed(self._batch):
+            yield batch
 
-    def _choose(self, names: Sequence[str]) -> list[str]:
+    def _choose(self, file: str, names: Sequence[str]) -> list[str]:
         required = {f"score-{self.side}": self.columns.score}
         if self.id is not None:
             required["id"] = self.id
-        require_columns(self.path.name, names, required)
+        require_columns(file, names, required)
         columns = self.columns
         others = (columns.campaign, columns.time, columns.outcome, columns.bid)
         present = {name: name for name in others if name in names}
-        require_columns(self.path.name, names, present)
+        require_columns(file, names, present)
         return [*dict.fromkeys([*required.values(), *present])]
 
-    def _batch(self, batch: RawBatch) -> SideBatch:
+    def _batch(self, rows: LogRows) -> SideBatch:
         columns = self.columns
-        chunked = {name: pa.chunked_array([column]) for name, column in batch.columns.items()}
-        read = _Reader(self.path.name, batch.first, chunked)
+
+        def within(name: str, high: float, rule: str) -> Floats | None:
+            return rows.column(name).within(0, high, rule) if name in rows.columns else None
+
+        named, timed = columns.campaign in rows.columns, columns.time in rows.columns
         return SideBatch(
-            self.path.name,
-            batch.first,
-            batch.done,
-            read.numbers(columns.score, 1.0, SCORE_RULE),
-            read.campaigns(columns.campaign),
-            read.times(columns.time),
-            read.optional(columns.outcome, 1.0, OUTCOME_RULE),
-            read.optional(columns.bid, LARGEST_BID, BID_RULE),
-            None if self.id is None else read.ids(self.id),
+            name_of(self.path),
+            rows.first,
+            rows.done,
+            rows.column(columns.score).scores(),
+            Campaigns(*rows.column(columns.campaign).categories(CAMPAIGN_RULE)) if named else None,
+            rows.column(columns.time).times() if timed else None,
+            within(columns.outcome, 1.0, OUTCOME_RULE),
+            within(columns.bid, LARGEST_BID, BID_RULE),
+            None if self.id is None else _hashed(rows.column(self.id).plain()),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Columns of a batch as arrays; None for a column that is not there."""
-
-    file: str
-    first: int
-    columns: Mapping[str, Any]
-
-    def numbers(self, name: str, high: float, rule: str) -> Floats:
-        return self._column(name).within(0, high, rule)
-
-    def optional(self, name: str, high: float, rule: str) -> Floats | None:
-        return self.numbers(name, high, rule) if name in self.columns else None
-
-    def times(self, name: str) -> Floats | None:
-        return epoch_seconds(self._column(name)) if name in self.columns else None
-
-    def campaigns(self, name: str) -> Campaigns | None:
-        if name not in self.columns:
-            return None
-        return Campaigns(*self._column(name).categories(CAMPAIGN_RULE))
-
-    def ids(self, name: str) -> Hashes:
-        column = self._column(name).plain()
-        column.require_all(ID_RULE)
-        return hash_ids(pc.cast(column.values, pa.large_string()))
-
-    def _column(self, name: str) -> LogColumn:
-        return LogColumn(self.file, name, self.columns[name], first=self.first)
+def _hashed(ids: LogColumn) -> Hashes:
+    ids.require_all(ID_RULE)
+    return hash_ids(pa.chunked_array([pc.cast(ids.values, pa.large_string())]))
 
 
 def _joined(parts: Sequence[Campaigns | None]) -> Campaigns | None:
@@ -309,16 +283,16 @@ def _ids(batch: SideBatch) -> Hashes:
 def _check_distinct(file: SideFile, twice: int) -> None:
     if twice:
         raise CommandError(
-            f"{file.path}: {twice:,} {'rows have' if twice > 1 else 'row has'} an id that stands"
-            f" in a row before; column {file.id!r} must hold every id once"
+            f"{shown(file.path)}: {twice:,} {'rows have' if twice > 1 else 'row has'} an id that"
+            f" stands in a row before; column {file.id!r} must hold every id once"
         )
 
 
-def _check_matched(a: Path, b: Path, only_a: int, only_b: int) -> None:
+def _check_matched(a: Where, b: Where, only_a: int, only_b: int) -> None:
     if only_a or only_b:
         raise CommandError(
-            f"{only_a:,} ids of {a} are not in {b}, {only_b:,} of {b} are not in {a}: both must"
-            " hold the same impressions"
+            f"{only_a:,} ids of {shown(a)} are not in {shown(b)}, {only_b:,} of {shown(b)} are not"
+            f" in {shown(a)}: both must hold the same impressions"
         )
 
 
@@ -338,8 +312,8 @@ def paired_batches(a: SideFile, b: SideFile) -> Iterator[PairedBatch]:
     if ours is not None or theirs is not None:
         rows_a, rows_b = paired + _left(ours, rest_a), paired + _left(theirs, rest_b)
         raise CommandError(
-            f"{a.path} has {rows_a:,} rows, {b.path} has {rows_b:,}: both must hold the same"
-            " impressions in the same order, or name an id to join them by with --id"
+            f"{shown(a.path)} has {rows_a:,} rows, {shown(b.path)} has {rows_b:,}: both must hold"
+            " the same impressions in the same order, or name an id to join them by with --id"
         )
 
 

@@ -1,61 +1,111 @@
-"""Tables in files (Parquet, CSV and TSV, plain or compressed), and their columns as numbers, names
-and times; every error names file, row, column, value and rule.
+"""Rows of a log and their columns as numbers, names and times; every error names file, row, column,
+value and rule.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
-from app.datasets.epoch_times import EARLIEST, LATEST, epoch_seconds_of, out_of_range
+from app.datasets.epoch_times import EARLIEST, LATEST, UNITS, epoch_seconds_of, out_of_range
+from app.datasets.formats import is_text
+from app.datasets.options import Reading
 from app.errors import CommandError
 
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = {".parquet", ".pq"}
-_WRITTEN = ".parquet"
+_SCORE_RULE = "a score must be a number in [0, 1]"
+_PERCENT_RULE = "with --percent a score must be a number in [0, 100]"
+_TIME_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
+_SHOWN, _EXAMPLES = 64, 3
 
-Choose = Callable[[Sequence[str]], Sequence[str]]
-"""The columns to read from a file with columns so named; raises `CommandError` when one is
-missing."""
+Numbers = NDArray[np.int64]
 
 
-def read_table(path: Path, choose: Choose, types: Mapping[str, Any]) -> Any:
-    """The chosen columns as an Arrow table of at least one row; a `CommandError` names the file.
+class BadRows(CommandError):
+    """Rows that break a rule.
 
-    `types` are the Arrow types of columns of text files; the others are guessed.
+    numbers : which, (k,), in the log.
+    why : the column and what is wrong in it.
+    examples : the first of them, as a user is told of them.
     """
-    with errors_named(path):
-        table = _read(path, choose, types)
-    if not table.num_rows:
-        raise no_rows(path)
-    return table
+
+    def __init__(self, numbers: Numbers, why: str, rule: str, examples: Sequence[str]) -> None:
+        super().__init__(f"{examples[0]}; {rule}")
+        self.numbers, self.why, self.examples = numbers, why, examples
 
 
-@contextmanager
-def errors_named(path: Path) -> Iterator[None]:
-    """Inside, a file that is not there or cannot be read is a `CommandError` that names it."""
-    if not path.is_file():
-        raise CommandError(f"{path}: there is no such file")
-    try:
-        yield
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or first_line(error)}") from error
-    except pa.ArrowInvalid as error:
-        raise CommandError(f"{path}: {first_line(error)}") from error
+class PartRows:
+    """Of which part every row of a log is; rows are counted from 0 here, from 1 for users."""
+
+    def __init__(self, name: str = "") -> None:
+        self._starts, self._names = ([0], [name]) if name else ([], [])
+
+    def begin(self, name: str, row: int) -> None:
+        """The part `name` begins with this row."""
+        self._starts.append(row)
+        self._names.append(name)
+
+    def name(self, row: int) -> str:
+        """The part of a row."""
+        return self._names[bisect_right(self._starts, row) - 1]
+
+    def place(self, row: int) -> str:
+        """What a user is told of a row."""
+        part = bisect_right(self._starts, row) - 1
+        return f"{self._names[part]}, row {row - self._starts[part] + 1}"
 
 
-def no_rows(path: Path) -> CommandError:
-    """The error of a log without a row."""
-    return CommandError(f"{path}: the log has no rows")
+@dataclass(frozen=True, slots=True)
+class LogRows:
+    """Some rows of a log.
+
+    parts : of which part they are.
+    columns : the chosen columns as Arrow read them, by name.
+    first : rows of the log before them; `numbers` are theirs where they are not all that follow.
+    done : share of the log that has been read, from 0 to 1.
+    reading : how their values are to be read.
+    """
+
+    parts: PartRows
+    columns: Mapping[str, Any]
+    first: int = 0
+    done: float = 1.0
+    reading: Reading = field(default_factory=Reading)
+    numbers: Numbers | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def file(self) -> str:
+        """The part of the first row."""
+        return self.parts.name(self.first)
+
+    def row_numbers(self) -> Numbers:
+        """Which rows of the log they are, (n,)."""
+        if self.numbers is not None:
+            return self.numbers
+        return np.arange(self.first, self.first + len(self), dtype=np.int64)
+
+    def column(self, name: str) -> "LogColumn":
+        """The values of one column."""
+        return LogColumn(self, name, self.columns[name])
+
+    def only(self, kept: NDArray[np.bool_]) -> "LogRows":
+        """The rows of a mask, (n,)."""
+        if kept.all():
+            return self
+        mask = pa.array(kept)
+        columns = {name: column.filter(mask) for name, column in self.columns.items()}
+        return replace(self, columns=columns, numbers=self.row_numbers()[kept])
+
+    def without(self, numbers: Numbers) -> "LogRows":
+        """All but these rows of the log."""
+        return self.only(~np.isin(self.row_numbers(), numbers))
 
 
 def require_columns(file: str, names: Sequence[str], required: Mapping[str, str]) -> None:
@@ -78,114 +128,71 @@ def require_once(file: str, names: Sequence[str], name: str) -> None:
         raise CommandError(f"{file} has {names.count(name)} columns named {name!r}")
 
 
-def require_parquet(path: Path, what: str) -> None:
-    """A `CommandError` unless the name of the file is one of Parquet."""
-    if path.suffix.lower() != _WRITTEN:
-        raise CommandError(f"{path}: {what} is Parquet, its name ends in {_WRITTEN}")
-
-
-def delimiter_of(path: Path) -> str | None:
-    """What separates the columns of a text file; None for Parquet. Its name tells."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _PARQUET:
-        return None
-    kind = suffixes[-2:-1] if suffixes and suffixes[-1] in _COMPRESSED else suffixes[-1:]
-    if not kind or kind[0] not in _DELIMITERS:
-        raise CommandError(
-            f"{path}: a log's name ends in .parquet, .csv or .tsv"
-            " (.gz, .bz2 or .zst may follow .csv and .tsv)"
-        )
-    return _DELIMITERS[kind[0]]
-
-
-def compression_of(path: Path) -> str | None:
-    """How a text file is packed; its name tells."""
-    return _COMPRESSED.get(path.suffix.lower())
-
-
-def text_columns(path: Path, parse: Any) -> list[str]:
-    """The names in the first line of a text file."""
-    # One thread knows which row is wrong.
-    read = pyarrow.csv.ReadOptions(use_threads=False)
-    with pyarrow.csv.open_csv(path, read_options=read, parse_options=parse) as reader:
-        return [*reader.schema.names]
-
-
-def text_conversion(chosen: Sequence[str], types: Mapping[str, Any]) -> Any:
-    """How the chosen columns of a text file are converted; an empty number is null."""
-    return pyarrow.csv.ConvertOptions(
-        include_columns=[*chosen], column_types=dict(types), null_values=[""]
-    )
-
-
-def _read(path: Path, choose: Choose, types: Mapping[str, Any]) -> Any:
-    delimiter = delimiter_of(path)
-    if delimiter is None:
-        return _read_parquet(path, choose)
-    return _read_text(path, delimiter, choose, types)
-
-
-def _read_parquet(path: Path, choose: Choose) -> Any:
-    with pyarrow.parquet.ParquetFile(path) as file:
-        return file.read([*choose(file.schema_arrow.names)])
-
-
-def _read_text(path: Path, delimiter: str, choose: Choose, types: Mapping[str, Any]) -> Any:
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
-    names = text_columns(path, parse)
-    chosen = choose(names)
-    try:
-        return _parse(path, parse, chosen, types)
-    except pa.ArrowInvalid:
-        # As text, so that the error can name the row and the value.
-        return _parse(path, parse, chosen, dict.fromkeys(names, pa.string()))
-
-
-def _parse(path: Path, parse: Any, chosen: Sequence[str], types: Mapping[str, Any]) -> Any:
-    conversion = text_conversion(chosen, types)
-    return pyarrow.csv.read_csv(path, parse_options=parse, convert_options=conversion)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of what an error says."""
-    return str(error).partition("\n")[0]
-
-
-_SHOWN = 64
-
-
 @dataclass(frozen=True, slots=True)
 class LogColumn:
-    """The values of column `name` of the log `file`, as Arrow read them.
+    """The values of column `name` of some rows, as Arrow read them.
 
-    `places` are the rows they stand in, (n,); None where they follow one another from row `first`.
+    `positions` are the rows they stand in, (n,); None where every row has one.
     """
 
-    file: str
+    rows: LogRows
     name: str
     values: Any
-    places: NDArray[np.int64] | None = None
-    first: int = 0
+    positions: Numbers | None = None
 
-    def refuse(self, row: int, value: object, rule: str) -> NoReturn:
-        """Raise the error of one row (counted from 0 here, from 1 for the reader)."""
-        shown = repr(value) if isinstance(value, str) else str(value)
-        if len(shown) > _SHOWN:
-            shown = f"{shown[: _SHOWN - 1]}…"
-        place = self.first + row if self.places is None else int(self.places[row])
-        raise CommandError(f"{self.file}, row {place + 1}: {self.name} = {shown}; {rule}")
+    @property
+    def file(self) -> str:
+        """The part of the first row."""
+        return self.rows.file
+
+    def refuse(self, row: int, rule: str) -> NoReturn:
+        """Raise the error of one row (counted from 0)."""
+        self.refuse_where(np.arange(len(self.values)) == row, rule)
+        raise AssertionError(row)
+
+    def refuse_where(self, broken: NDArray[np.bool_], rule: str) -> None:
+        """Raise the error of the rows of a mask, (n,), if there are any."""
+        if not broken.any():
+            return
+        rows = np.flatnonzero(broken)
+        numbers = self.rows.row_numbers()
+        numbers = (numbers if self.positions is None else numbers[self.positions])[rows]
+        empty = self.values[int(rows[0])].as_py() in (None, "")
+        why = f"{self.name} is empty" if empty else f"{self.name} is wrong: {rule}"
+        told = zip(rows[:_EXAMPLES].tolist(), numbers[:_EXAMPLES].tolist(), strict=True)
+        examples = [
+            f"{self.rows.parts.place(number)}: {self.name} = {self._shown(row)}"
+            for row, number in told
+        ]
+        raise BadRows(numbers, why, rule, examples)
 
     def require_all(self, rule: str) -> None:
-        """Refuse the first empty value."""
-        if self.values.null_count:
-            empty = np.asarray(pc.is_null(self.values, nan_is_null=False))
-            self.refuse(int(np.argmax(empty)), "", rule)
+        """Refuse empty values."""
+        if self.values.null_count or is_text(self.values.type):
+            self.refuse_where(self.missing(nan=False), rule)
 
-    def known(self) -> "LogColumn":
-        """The values that are neither empty nor nan."""
-        known = pc.invert(pc.is_null(self.values, nan_is_null=True))
-        places = self.first + np.flatnonzero(np.asarray(known))
-        return LogColumn(self.file, self.name, self.values.filter(known), places)
+    def where_known(
+        self,
+        read: Callable[["LogColumn"], NDArray[np.float64]],
+        otherwise: float,
+        *,
+        nan: bool = True,
+    ) -> NDArray[np.float64]:
+        """What `read` makes of the values that are not empty, nor nan if so wanted, (n,)."""
+        column = self.plain()
+        known = ~column.missing(nan=nan)
+        numbers = np.full(len(known), otherwise)
+        if known.any():
+            values = column.values.filter(pa.array(known))
+            numbers[known] = read(replace(column, values=values, positions=np.flatnonzero(known)))
+        return numbers
+
+    def missing(self, *, nan: bool = True) -> NDArray[np.bool_]:
+        """Which values are empty, or nan, (n,)."""
+        missing = np.asarray(pc.is_null(self.values, nan_is_null=nan))
+        if is_text(self.values.type):
+            missing = missing | np.asarray(pc.fill_null(pc.equal(self.values, ""), True))
+        return missing
 
     def plain(self) -> "LogColumn":
         """The same values, each of them written out where the file has a dictionary."""
@@ -208,97 +215,127 @@ class LogColumn:
         try:
             return np.asarray(pc.cast(self.values, pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return np.array([self._number(row, rule) for row in range(len(self.values))])
+            return self._each(float, rule)
 
     def within(self, low: float, high: float, rule: str) -> NDArray[np.float64]:
         """Every value as float64 in [low, high], (n,); NaN is refused too."""
         numbers = self.numbers(rule)
-        outside = ~((numbers >= low) & (numbers <= high))
-        if outside.any():
-            row = int(np.argmax(outside))
-            self.refuse(row, self.values[row].as_py(), rule)
+        self.refuse_where(~((numbers >= low) & (numbers <= high)), rule)
+        return numbers
+
+    def whole(self, low: float, high: float, rule: str) -> NDArray[np.float64]:
+        """Every value as a whole number in [low, high], (n,)."""
+        numbers = self.within(low, high, rule)
+        self.refuse_where(numbers % 1 != 0.0, rule)
+        return numbers
+
+    def scores(self) -> NDArray[np.float64]:
+        """Every value as a probability, (n,)."""
+        if self.rows.reading.percent:
+            return self.within(0, 100, _PERCENT_RULE) / 100
+        numbers = self.numbers(_SCORE_RULE)
+        broken = ~((numbers >= 0) & (numbers <= 1))
+        first = numbers[np.argmax(broken)] if broken.any() else 0.0
+        hint = "; --percent reads 0 to 100" if 1 < first <= 100 else ""
+        self.refuse_where(broken, f"{_SCORE_RULE}{hint}")
         return numbers
 
     def categories(self, rule: str) -> tuple[tuple[str, ...], NDArray[np.int32]]:
         """The distinct values as sorted names (c,) and, for every row (n,), which one it holds."""
-        self.require_all(rule)
-        encoded = pc.cast(self.values, pa.string()).combine_chunks().dictionary_encode()
-        found = encoded.dictionary.to_pylist()
-        names = sorted(found)
-        ranks = {name: rank for rank, name in enumerate(names)}
-        rows = np.array([ranks[name] for name in found], dtype=np.int32)[
-            np.asarray(encoded.indices)
-        ]
-        if "" in ranks:
-            self.refuse(int(np.argmin(rows)), "", rule)
-        return tuple(names), rows
+        names, rows = self.codes(rule)
+        return tuple(names.to_pylist()), rows
 
-    def _number(self, row: int, rule: str) -> float:
-        value = self.values[row].as_py()
+    def codes(self, rule: str) -> tuple[Any, NDArray[np.int32]]:
+        """The same with the names in an Arrow array, of millions too."""
+        self.refuse_where(np.asarray(pc.is_null(self.values, nan_is_null=True)), rule)
         try:
-            return float(value)
-        except (TypeError, ValueError):
-            self.refuse(row, value, rule)
+            encoded = in_one(self.plain().values).dictionary_encode()
+            names = pc.cast(encoded.dictionary, pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            kind = self.values.type
+            raise CommandError(f"{self.file}: column {self.name!r} holds {kind}; {rule}") from error
+        order = np.asarray(pc.sort_indices(names))
+        ranks = np.empty(len(order), np.int32)
+        ranks[order] = np.arange(len(order))
+        rows: NDArray[np.int32] = ranks[np.asarray(encoded.indices)]
+        names = names.take(order)
+        if len(names) and names[0].as_py() == "":
+            self.refuse_where(rows == 0, rule)
+        return names, rows
 
+    def times(self) -> NDArray[np.float64]:
+        """Every value as seconds since 1970, (n,), from the year 2000 to 2100."""
+        column = self.plain()
+        column.require_all(_TIME_RULE)
+        times = column._seconds()
+        outside = ~((times >= EARLIEST) & (times < LATEST))
+        if outside.any():
+            unit = self.rows.reading.time_unit
+            column.refuse_where(outside, out_of_range(float(times[np.argmax(outside)]), unit))
+        return times
 
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of text."""
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    def _seconds(self) -> NDArray[np.float64]:
+        kind, per_second = self.values.type, UNITS[self.rows.reading.time_unit]
+        if pa.types.is_temporal(kind):
+            return self._from_timestamps()
+        if is_text(kind):
+            return self._from_text()
+        return self.numbers(_TIME_RULE) / per_second
 
-
-_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
-
-
-def epoch_seconds(column: LogColumn) -> NDArray[np.float64]:
-    """Seconds since 1970, (n,), from the year 2000 to 2100."""
-    column = column.plain()
-    column.require_all(_RULE)
-    times = _times(column)
-    outside = ~((times >= EARLIEST) & (times < LATEST))
-    if outside.any():
-        row = int(np.argmax(outside))
-        column.refuse(row, column.values[row].as_py(), out_of_range(float(times[row])))
-    return times
-
-
-def _times(column: LogColumn) -> NDArray[np.float64]:
-    if pa.types.is_temporal(column.values.type):
-        return _from_timestamps(column)
-    return _from_text(column) if is_text(column.values.type) else column.numbers(_RULE)
-
-
-def _from_timestamps(column: LogColumn) -> NDArray[np.float64]:
-    try:
-        return _seconds(pc.cast(column.values, pa.timestamp("us"), safe=False))
-    except pa.ArrowNotImplementedError as error:
-        raise CommandError(
-            f"{column.file}: column {column.name!r} holds {column.values.type}; {_RULE}"
-        ) from error
-
-
-def _from_text(column: LogColumn) -> NDArray[np.float64]:
-    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+    def _from_timestamps(self) -> NDArray[np.float64]:
+        zone = getattr(self.values.type, "tz", None)
         try:
-            return _seconds(pc.cast(column.values, kind))
+            moments = pc.cast(self.values, pa.timestamp("us", zone), safe=False)
+        except pa.ArrowNotImplementedError as error:
+            raise CommandError(
+                f"{self.file}: column {self.name!r} holds {self.values.type}; {_TIME_RULE}"
+            ) from error
+        return self._of_moments(moments)
+
+    def _from_text(self) -> NDArray[np.float64]:
+        for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+            try:
+                return self._of_moments(pc.cast(self.values, kind))
+            except pa.ArrowInvalid:
+                continue
+        reading = self.rows.reading
+        try:
+            return np.asarray(pc.cast(self.values, pa.float64())) / UNITS[reading.time_unit]
         except pa.ArrowInvalid:
-            continue
-    try:
-        return np.asarray(pc.cast(column.values, pa.float64()))
-    except pa.ArrowInvalid:
-        # Of several forms, or with blanks around.
-        return np.array([_one(column, row) for row in range(len(column.values))])
+            # Of several forms, or with blanks around.
+            return self._each(
+                lambda text: epoch_seconds_of(text, reading.zone, UNITS[reading.time_unit]),
+                _TIME_RULE,
+            )
+
+    def _of_moments(self, moments: Any) -> NDArray[np.float64]:
+        zone = self.rows.reading.time_zone
+        if moments.type.tz is None and zone is not None:
+            # Of an hour that a clock shows twice it is the first, of one that it skips the end.
+            moments = pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="latest")
+        seconds: NDArray[np.float64] = np.asarray(pc.cast(moments, pa.int64())) / 1e6
+        return seconds
+
+    def _each(self, read: Any, rule: str) -> NDArray[np.float64]:
+        """What `read` makes of the values one by one; values it cannot read are refused."""
+        numbers = np.zeros(len(self.values))
+        broken = np.zeros(len(self.values), bool)
+        for row, value in enumerate(self.values.to_pylist()):
+            try:
+                numbers[row] = read(value)
+            except (TypeError, ValueError):
+                broken[row] = True
+        self.refuse_where(broken, rule)
+        return numbers
+
+    def _shown(self, row: int) -> str:
+        value = self.values[row].as_py()
+        if value is None:
+            return "''"
+        shown = repr(value) if isinstance(value, str) else str(value)
+        return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
 
 
-def _one(column: LogColumn, row: int) -> float:
-    text = column.values[row].as_py().strip()
-    try:
-        return epoch_seconds_of(text)
-    except ValueError:
-        column.refuse(row, text, _RULE)
-
-
-def _seconds(timestamps: Any) -> NDArray[np.float64]:
-    seconds: NDArray[np.float64] = np.asarray(pc.cast(timestamps, pa.int64())) / 1e6
-    return seconds
+def in_one(values: Any) -> Any:
+    """An Arrow column as one array."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -17,6 +17,7 @@ RAW = "raw"
 """Name under which the scores themselves are evaluated."""
 
 Progress = Callable[[int, int], None]
+Scored = Callable[[Integers, Mapping[str, Floats]], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +43,7 @@ def backtest(
     raw_samples: bool = False,
     guarded: bool = False,
     progress: Progress | None = None,
+    scored: Scored | None = None,
 ) -> Backtest:
     """Fit on the hours [t - window, t), evaluate on hour t, for every t from the first + window.
 
@@ -62,6 +64,8 @@ def backtest(
         maps are then refitted from the log's second hour on, because each refit is compared with
         what the one before has brought into force.
     progress : called with (hours done, hours in all) after each evaluated hour.
+    scored : called with the rows of each evaluated hour, (k,), and by name the probabilities that
+        they were given, (k,), the scores as "raw".
 
     Raises ValueError when the log is no longer than the window, a calibrator is called "raw", or
     raw samples are asked for with a method or with the guard, which work on bins.
@@ -94,8 +98,11 @@ def backtest(
         if hour < evaluated[0]:
             continue
         rows = hours.rows(hour, hour + 1)
-        for name, atlas in atlases.items():
-            served[name].append(_probabilities(atlas, table, rows))
+        found = {name: _probabilities(atlas, table, rows) for name, atlas in atlases.items()}
+        for name, probabilities in found.items():
+            served[name].append(probabilities)
+        if scored is not None:
+            scored(rows, {RAW: table.scores[rows], **found})
         if progress is not None:
             progress(evaluated.index(hour) + 1, len(evaluated))
     rows = np.concatenate([hours.rows(hour, hour + 1) for hour in evaluated])

@@ -182,7 +182,7 @@ class RevenueRows:
 
 
 Column = NDArray[Any]
-_SCORES, _OUTCOMES, _BIDS = "scores", "outcomes", "bids"
+_SCORES, _OUTCOMES, _BIDS, _WEIGHTS = "scores", "outcomes", "bids", "weights"
 _FEW_SLICES = np.iinfo(np.int16).max
 
 
@@ -205,6 +205,8 @@ class RowsInMemory:
         }
         if batch.bids is not None:
             columns[_BIDS] = batch.bids
+        if batch.weights is not None:
+            columns[_WEIGHTS] = batch.weights
         for grouping, slices in batch.slices.items():
             if slices is not None:
                 columns[_name(grouping)] = _short(slices)
@@ -222,9 +224,9 @@ class RowsInMemory:
     def cells(self, grouping: str, dropped: int) -> CellRows:
         """The cells of one grouping, with so many digits dropped; of rows sorted by score."""
         rows, slices = slice_order(self.slices(grouping))
-        positives = self.outcomes[rows].astype(np.float64)
-        scores, ones = self.scores[rows], np.ones(len(positives))
-        return CellRows.of_sorted(slices, scores, positives, ones, dropped)
+        weights = self.weights(rows, len(slices))
+        positives = self.outcomes[rows] * weights
+        return CellRows.of_sorted(slices, self.scores[rows], positives, weights, dropped)
 
     def by_revenue(self) -> "RankedRows":
         """The rows sorted by probability times bid; for outcomes of 0 and 1 with bids."""
@@ -246,6 +248,10 @@ class RowsInMemory:
     def bids(self) -> Floats:
         """Bids, (n,)."""
         return self._column(_BIDS)
+
+    def weights(self, rows: Integers | slice, n: int) -> Floats:
+        """The weights of some n rows, (n,)."""
+        return self._column(_WEIGHTS)[rows] if _WEIGHTS in self._pieces else np.ones(n)
 
     def slices(self, grouping: str) -> SliceCodes:
         """Slices of the rows, (n,)."""
@@ -276,16 +282,16 @@ class RankedRows:
         clicked = np.flatnonzero(positive)
         places = clicked if isinstance(rows, slice) else rows[clicked]
         bids[clicked] = self.rows.bids[self.order[places]]
-        ones = np.ones(len(positive))
-        return RevenueRows(slices, self.revenues[rows], bids, positive, ones).squeezed()
+        weights = self.rows.weights(self.order[rows], len(positive))
+        return RevenueRows(slices, self.revenues[rows], bids, positive, weights).squeezed()
 
     def negatives(self, grouping: str, dropped: int) -> CellRows:
         """The negatives of one grouping, with so many digits of the revenue dropped."""
         slices = self.rows.slices(grouping)[self.order]
         rows, slices = slice_order(np.where(self.positive, LEFT_OUT, slices))
         revenues = self.revenues[rows]
-        zeros, ones = np.zeros(len(revenues)), np.ones(len(revenues))
-        return CellRows.of_sorted(slices, revenues, zeros, ones, dropped)
+        weights = self.rows.weights(self.order[rows], len(revenues))
+        return CellRows.of_sorted(slices, revenues, np.zeros(len(revenues)), weights, dropped)
 
     def paid(self, grouping: str, dropped: int) -> PositivesByRevenue:
         """The positives of one grouping, with so many digits of revenue and bid dropped."""
@@ -294,7 +300,8 @@ class RankedRows:
         slices = self.rows.slices(grouping)[held]
         kept = slices != LEFT_OUT
         revenues, bids = self.revenues[clicked[kept]], self.rows.bids[held[kept]]
-        return PositivesByRevenue.of(slices[kept], revenues, bids, np.ones(len(bids)), dropped)
+        weights = self.rows.weights(held[kept], len(bids))
+        return PositivesByRevenue.of(slices[kept], revenues, bids, weights, dropped)
 
 
 def _name(grouping: str) -> str:

@@ -47,9 +47,17 @@ def _drawn(
     """Weight and positives of each row that are drawn."""
     if np.equal(positives, np.floor(positives)).all():
         clicks = rng.binomial(positives.astype(np.int64), share).astype(np.float64)
-        return clicks + rng.binomial((weights - positives).astype(np.int64), share), clicks
-    drawn = rng.binomial(weights.astype(np.int64), share).astype(np.float64)
+        return clicks + _chosen(weights - positives, share, rng), clicks
+    drawn = _chosen(weights, share, rng)
     return drawn, positives * (drawn / weights)
+
+
+def _chosen(weights: Floats, share: float, rng: np.random.Generator) -> Floats:
+    """How much of each weight is drawn; what is less than a sample by itself."""
+    whole = np.floor(weights)
+    drawn = rng.binomial(whole.astype(np.int64), share).astype(np.float64)
+    rest = weights - whole
+    return drawn + rest * (rng.random(len(rest)) < share) if rest.any() else drawn
 
 
 _ENOUGH_ROWS = 250_000

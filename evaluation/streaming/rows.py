@@ -227,12 +227,14 @@ class LogBatch:
     bids : finite and at least 0, or None where the log has none.
     slices : for each grouping, the code of the slice that a row belongs to, or -1 for none; None
         where all rows are slice 0.
+    weights : above 0, as how many samples each row counts; None where each is one.
     """
 
     scores: Floats
     outcomes: Floats
     bids: Floats | None
     slices: Mapping[str, SliceCodes | None]
+    weights: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -311,4 +313,6 @@ def terms(batch: LogBatch) -> Floats:
     sums.bids[:] = 0.0 if batch.bids is None else batch.bids
     sums.revenue[:] = sums.bids * y
     sums.expected_revenue[:] = sums.bids * p
+    if batch.weights is not None:
+        rows *= batch.weights
     return rows

@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from app.cli.console import percent_bar
+from app.cli.console import note_skipped, percent_bar
 from app.cli.options import refuse
 from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of
 from app.errors import CommandError, typed_command
 from app.results.scored_events import first_evaluated_hour
 from research.leaderboard import METHODS, REGIMES, Distortions, DriftingPlatform, prequential
@@ -137,15 +139,19 @@ class LeaderboardRun:
         ]
         return Leaderboard(found, [_origin()], _curves(jumps, done[len(runs) :]))
 
-    def of_log(self, log: Path, columns: LogColumns, window: WindowOptions) -> Leaderboard:
+    def of_log(
+        self, log: Where, columns: LogColumns, reading: Reading, window: WindowOptions
+    ) -> Leaderboard:
         """The hours of a log that have a whole window before them."""
-        with percent_bar(f"reading {log.name}", shown=not self.quiet) as reached:
-            events = read_events(log, columns, reached, most_rows=MOST_ROWS)
+        name = name_of(log)
+        with percent_bar(f"reading {name}", shown=not self.quiet) as reached:
+            events = read_events(log, columns, reached, MOST_ROWS, reading).events
+        note_skipped(reading)
         first_evaluated_hour(events, window.hours)
-        task = LogTask(log.name, events, self.methods, window)
+        task = LogTask(name, events, self.methods, window)
         done = run_tasks([task], 1, shown=not self.quiet)
         about = f"windows of {window.hours} h, bins of {window.bin_size:,}"
-        found = traffic_result(log.name, about, len(events.campaigns), done, self.draws)
+        found = traffic_result(name, about, len(events.campaigns), done, self.draws)
         return Leaderboard([found], [_origin()])
 
     def _regime(self, name: str, done: Sequence[TaskResult]) -> TrafficResult:
@@ -168,7 +174,7 @@ _USUAL: Final = WindowOptions()
 class CompareOptions:
     """The options as they were given; None where one was not."""
 
-    logs: Sequence[Path]
+    logs: Sequence[Where]
     regimes: str | None
     seeds: int | None
     methods: str | None
@@ -181,7 +187,9 @@ class CompareOptions:
     draws: int | None
 
 
-def run_leaderboard(options: CompareOptions, columns: LogColumns, outputs: Outputs) -> None:
+def run_leaderboard(
+    options: CompareOptions, columns: LogColumns, reading: Reading, outputs: Outputs
+) -> None:
     """Run or read, then show; a `CommandError` for what does not go together."""
     if options.draws == 0:
         raise CommandError("--draws 0: must be at least 1 with --compare")
@@ -194,7 +202,7 @@ def run_leaderboard(options: CompareOptions, columns: LogColumns, outputs: Outpu
         outputs.as_json,
     )  # fmt: skip
     found = (
-        _of_log(leaderboard, options, columns)
+        _of_log(leaderboard, options, columns, reading)
         if options.logs
         else _of_regimes(leaderboard, options)
     )
@@ -219,7 +227,7 @@ def _kept(options: CompareOptions) -> Leaderboard:
 
 
 def _of_log(
-    leaderboard: LeaderboardRun, options: CompareOptions, columns: LogColumns
+    leaderboard: LeaderboardRun, options: CompareOptions, columns: LogColumns, reading: Reading
 ) -> Leaderboard:
     given = {
         "--regimes": options.regimes,
@@ -232,7 +240,7 @@ def _of_log(
     if len(options.logs) != 1:
         raise CommandError(f"{len(options.logs)} logs are given: --compare takes one, or none")
     window = WindowOptions(options.window or _USUAL.hours, options.bin_size or _USUAL.bin_size)
-    return leaderboard.of_log(options.logs[0], columns, window)
+    return leaderboard.of_log(options.logs[0], columns, reading, window)
 
 
 def _of_regimes(leaderboard: LeaderboardRun, options: CompareOptions) -> Leaderboard:

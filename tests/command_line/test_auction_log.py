@@ -91,7 +91,10 @@ def test_pages_are_names_so_leading_zeros_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("p3,q,a,1,0,2.0,1.7,0.2", "score = 1.7; a score must be a number in [0, 1]"),
+        (
+            "p3,q,a,1,0,2.0,1.7,0.2",
+            "score = 1.7; a score must be a number in [0, 1]; --percent reads 0 to 100",
+        ),
         ("p3,q,a,1,0,2.0,nan,0.2", "score = nan; a score must be a number in [0, 1]"),
         ("p3,q,a,1,0,2.0,,0.2", "score = ''; a score must be a number in [0, 1]"),
         ("p3,q,a,1,0,2.0,0.2,-1", "candidate = -1.0; a score must be a number in [0, 1]"),

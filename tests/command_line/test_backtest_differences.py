@@ -208,7 +208,8 @@ def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
     log = write_log(tmp_path / "log.parquet", days)
 
     whole, together = (
-        read_events(log, LogColumns(), lambda done: None, most_rows=most) for most in (10**6, 1_000)
+        read_events(log, LogColumns(), lambda done: None, most_rows=most).events
+        for most in (10**6, 1_000)
     )
 
     assert whole.weights is None
@@ -252,7 +253,7 @@ def test_hours_of_a_log_are_in_any_order(tmp_path: Path, days: EventTable) -> No
     """Times of cells are those of their hours."""
     log = write_log(tmp_path / "log.parquet", days)
 
-    table = read_events(log, LogColumns(), lambda done: None, most_rows=10)
+    table = read_events(log, LogColumns(), lambda done: None, most_rows=10).events
 
     assert set(table.hours.tolist()) == set(days.hours.tolist())
     assert np.all(table.times % 3600 == 0)

@@ -44,7 +44,7 @@ def test_a_moment_is_rfc_3339_or_seconds(text: str) -> None:
     [
         ("noon", "give RFC 3339, such as 2026-03-01T12:00:00Z, or seconds since 1970"),
         ("nan", "the year must be from 2000 to 2099"),
-        ("1772366400000", "look like milliseconds: divide them by 1000"),
+        ("1772366400000", "look like milliseconds: give seconds"),
     ],
 )
 def test_another_moment_is_refused_with_the_options_name(text: str, rule: str) -> None:

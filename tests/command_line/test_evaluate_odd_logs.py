@@ -91,7 +91,10 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
         (f"{HEAD}{ROW}1767225600,a,0.5,1,-3\n", "log.csv, row 2: bid = -3.0; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,,0.5,1,2\n", "log.csv, row 2: campaign = ''; a campaign must"),
-        (f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n", "milliseconds: divide them by 1000"),
+        (
+            f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n",
+            "look like milliseconds: give --time-unit ms",
+        ),
     ],
 )
 def test_a_broken_text_file_is_one_line(
@@ -173,7 +176,8 @@ def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
 
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1] == (
-        "sirocco: log.parquet, row 287655: score = 1.25; a score must be a number in [0, 1]"
+        "sirocco: log.parquet, row 287655: score = 1.25; a score must be a number in [0, 1];"
+        " --percent reads 0 to 100"
     )
 
 

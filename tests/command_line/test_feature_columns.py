@@ -3,6 +3,7 @@ import pyarrow as pa
 import pytest
 
 from app.datasets.behaviours import FeatureColumn, distinct
+from app.datasets.tables import LogRows, PartRows
 from app.errors import CommandError
 from pccem import Categorical
 
@@ -45,7 +46,9 @@ def test_a_name_stands_once() -> None:
 
 
 def read(feature: FeatureColumn, **columns: object) -> object:
-    return feature.read("log.csv", pa.table(columns))
+    table = pa.table(columns)
+    rows = LogRows(PartRows("log.csv"), {name: table.column(name) for name in table.column_names})
+    return feature.read(rows)
 
 
 def test_a_sum_lacks_what_one_of_its_columns_lacks() -> None:

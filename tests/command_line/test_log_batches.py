@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.datasets.impressions import LogFile, RawBatch
+from app.datasets.reading import LogReader
+from app.datasets.tables import LogRows
 from app.errors import CommandError
 
 ROWS = 5_000
@@ -36,12 +37,12 @@ def write(path: Path, **extra: list[Any]) -> Path:
     return path
 
 
-def read(path: Path, types: Any = None) -> list[RawBatch]:
-    file = LogFile(path, lambda names: ["score", "campaign"], types or TYPES, ("campaign",))
+def read(path: Path, types: Any = None) -> list[LogRows]:
+    file = LogReader(path, lambda *_: ["score", "campaign"], types or TYPES, ("campaign",))
     return list(file.batches(1_000, 20_000))
 
 
-def values(batches: list[RawBatch], name: str) -> list[Any]:
+def values(batches: list[LogRows], name: str) -> list[Any]:
     return [value for batch in batches for value in batch.columns[name].to_pylist()]
 
 
@@ -54,7 +55,7 @@ def test_every_row_comes_once_and_in_order(tmp_path: Path, name: str) -> None:
     assert all(set(batch.columns) == {"score", "campaign"} for batch in batches)
     starts = [batch.first for batch in batches]
     assert len(starts) > 2
-    assert starts == [sum(batch.rows for batch in batches[:i]) for i in range(len(batches))]
+    assert starts == [sum(len(batch) for batch in batches[:i]) for i in range(len(batches))]
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.csv", "log.csv.gz"])
@@ -96,7 +97,7 @@ def test_a_row_of_another_length_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_is_closed_when_no_one_reads_on(tmp_path: Path) -> None:
-    file = LogFile(write(tmp_path / "log.csv"), lambda names: ["score"], TYPES)
+    file = LogReader(write(tmp_path / "log.csv"), lambda *_: ["score"], TYPES)
     batches = file.batches(100, 5_000)
     assert next(batches).first == 0
     batches.close()  # type: ignore[attr-defined]

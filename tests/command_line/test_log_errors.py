@@ -50,7 +50,7 @@ def test_milliseconds_are_recognised(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(f"{HEAD}1767225600000,a,0.5,1,2\n")
 
-    assert "milliseconds: divide them by 1000" in error_of(path)
+    assert "(these look like milliseconds: give --time-unit ms)" in error_of(path)
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from app.datasets.evaluation_log import NAMELESS, HourNumbers, SliceNames
-from app.datasets.tables import LogColumn
+from app.datasets.tables import LogColumn, LogRows, PartRows
 from app.errors import CommandError
 
 
 def column(values: Any, first: int = 0) -> LogColumn:
-    return LogColumn("log", "device", pa.array(values), first=first)
+    return LogRows(PartRows("log"), {"device": pa.array(values)}, first).column("device")
 
 
 def test_numbers_stay_from_batch_to_batch() -> None:

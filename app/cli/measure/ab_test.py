@@ -3,14 +3,14 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.console import note, numbers_table, print_json, print_line, print_table
+from app.cli.console import note, note_skipped, numbers_table, print_json, print_line, print_table
 from app.cli.measure_logs import AbTestOptions, ArmColumnOptions
+from app.cli.options import ReadingOptions
 from app.datasets.ab_test import AbColumns, AbTestLog, read_ab_test
 from app.errors import CommandError
 from app.results.formatting import shown
@@ -37,18 +37,25 @@ _METRICS = {
 }
 
 
-def run_ab_test(path: Path, given: AbTestOptions, columns: ArmColumnOptions) -> None:
+_UNWEIGHTED = "does not go with a readout: its intervals are over units, a row for each impression"
+
+
+def run_ab_test(
+    log: str, given: AbTestOptions, columns: ArmColumnOptions, reading: ReadingOptions
+) -> None:
     """Analyse the log of a test, and print what came of it."""
     shares = _shares(given.split or ())
-    log = read_ab_test(path, AbColumns(**asdict(columns)))
-    found = log.analysed(given.control, shares)
-    names: dict[Hashable, str] = dict(enumerate(log.arms))
+    how = reading.reading(_UNWEIGHTED)
+    test = read_ab_test(log, AbColumns(**asdict(columns)), how)
+    note_skipped(how)
+    found = test.analysed(given.control, shares)
+    names: dict[Hashable, str] = dict(enumerate(test.arms))
     if given.json:
         print_json(_document(found, names))
         return
-    _show(found, names, f"{path.name}: arms against {given.control}")
+    _show(found, names, f"{test.file}: arms against {given.control}")
     note(f"\n{HOW_TO_READ}")
-    _note_what_is_missing(log)
+    _note_what_is_missing(test)
 
 
 def _show(analysis: AbAnalysis, names: Names, title: str) -> None:

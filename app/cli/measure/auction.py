@@ -8,12 +8,14 @@ from typing import Any
 from app.cli.console import (
     note,
     note_files,
+    note_skipped,
     numbers_table,
     print_json,
     print_line,
     print_table,
     progress,
 )
+from app.cli.options import ReadingOptions
 from app.cli.simulations import AuctionColumnOptions, AuctionOptions, SyntheticAuctionOptions
 from app.datasets.auctions import (
     AuctionColumns,
@@ -24,6 +26,7 @@ from app.datasets.auctions import (
     read_auction_log,
     write_log,
 )
+from app.datasets.parts import name_of
 from app.errors import Advance, CommandError
 from app.reports.auction import auction_page
 from app.reports.page import check_report, write_page
@@ -52,10 +55,11 @@ from evaluation.auction.simulation import METRICS, Simulator
 
 
 def run_auction(
-    path: Path | None,
+    path: str | None,
     columns: AuctionColumnOptions,
     how: AuctionOptions,
     synthetic: SyntheticAuctionOptions,
+    given: ReadingOptions,
     *,
     sweep: bool,
     report: Path | None,
@@ -69,8 +73,10 @@ def run_auction(
     if path is None:
         findings = _demo(run, synthetic, quiet=as_json)
     else:
-        log = read_auction_log(path, AuctionColumns(**asdict(columns)), _layout(how))
-        findings = run.run(log, path.name, None, quiet=as_json)
+        reading = given.reading("does not go with auctions: a row is one candidate of one page")
+        log = read_auction_log(path, AuctionColumns(**asdict(columns)), _layout(how), reading)
+        note_skipped(reading)
+        findings = run.run(log, name_of(path), None, quiet=as_json)
     if report is not None:
         write_page(auction_page(findings), report)
     if as_json:
@@ -80,7 +86,7 @@ def run_auction(
     note_files(report=report)
 
 
-def _check(path: Path | None, how: AuctionOptions, synthetic: SyntheticAuctionOptions) -> None:
+def _check(path: str | None, how: AuctionOptions, synthetic: SyntheticAuctionOptions) -> None:
     if how.curve not in METHODS:
         raise CommandError(f"--curve {how.curve!r}: must be one of {', '.join(METHODS)}")
     if synthetic.demo == (path is not None):

@@ -1,22 +1,31 @@
 """`sirocco backtest`: which backtest the options ask for, and the one of a log of impressions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
 import evaluation
 from app.cli.checkout import research
-from app.cli.console import percent_bar, progress
+from app.cli.console import note_files, note_skipped, percent_bar, progress
 from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, simulated
 from app.cli.measure.methods import Methods, chosen_methods
 from app.cli.measure.scorecards import report_backtest
-from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, refuse
+from app.cli.options import (
+    WEEK_HOURS,
+    AnyLogColumnOptions,
+    FitOptions,
+    ReadingOptions,
+    refuse,
+)
 from app.cli.serving.settings import settings_with
 from app.cli.simulations import BacktestOptions
 from app.datasets.clicks import ClickColumns
-from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
+from app.datasets.impressions import MOST_ROWS, LogColumns, ReadEvents, read_events
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of
+from app.datasets.predictions import check_output, prediction_file
 from app.errors import CommandError
 from app.reports.page import check_report
 from app.reports.pictures import check_picture
@@ -25,7 +34,7 @@ from app.results.formatting import Rows
 from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour
 from app.settings import Settings
 from calibrators import Sufficiency
-from evaluation import EventTable
+from evaluation.backtest.backtest import Scored
 from evaluation.comparison.significance import Significance, significance
 
 _DRAWS = 1000
@@ -33,48 +42,72 @@ _PUBLISHED = "sir"
 
 
 def run_backtest(
-    logs: Sequence[Path], given: BacktestOptions, fit: FitOptions, columns: AnyLogColumnOptions
+    logs: Sequence[str],
+    given: BacktestOptions,
+    fit: FitOptions,
+    columns: AnyLogColumnOptions,
+    reading: ReadingOptions,
 ) -> None:
     """Run the backtest of the options, and print, draw and write what came of it."""
     if given.compare:
-        _run_leaderboard(logs, given, fit, _log_columns(columns))
+        refuse({"--output": given.output}, "does not go with --compare")
+        _run_leaderboard(logs, given, fit, LogColumns.of(columns, reading), reading.reading())
         return
     refuse(_of_leaderboard(given), "goes with --compare only")
     settings = settings_with(asdict(fit))
     check_picture(given.picture)
     check_report(given.report)
+    if given.output is not None:
+        check_output(given.output, force=given.force)
     if given.delayed:
-        _run_delayed(logs, given, settings, columns)
+        how = reading.reading("does not go with --delayed: a row is one click")
+        _run_delayed(logs, given, settings, columns, how)
         return
     refuse(
         {"--seeds": given.seeds, "--judged": given.scored_hours},
         "goes with --delayed or --compare only",
     )
     refuse({"--calibrator": fit.calibrator}, "goes with --delayed only: give --calibrators")
-    _run_log(_one_log(logs), given, settings, _log_columns(columns))
+    _run_log(_one_log(logs), given, settings, LogColumns.of(columns, reading), reading.reading())
 
 
-def _run_log(log: Path, given: BacktestOptions, settings: Settings, columns: LogColumns) -> None:
+def _run_log(
+    log: str, given: BacktestOptions, settings: Settings, columns: LogColumns, reading: Reading
+) -> None:
     methods = chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
     _check_reference(given.against, methods)
-    found = LogBacktest(settings, methods, given).run(log, columns)
+    found = LogBacktest(settings, methods, given).run(log, columns, reading)
     report_backtest(found, picture=given.picture, page=given.report, as_json=given.json)
+    if not given.json:
+        note_files(predictions=given.output)
 
 
 def _run_delayed(
-    logs: Sequence[Path], given: BacktestOptions, settings: Settings, columns: AnyLogColumnOptions
+    logs: Sequence[str],
+    given: BacktestOptions,
+    settings: Settings,
+    columns: AnyLogColumnOptions,
+    reading: Reading,
 ) -> None:
     labels = {"--raw-samples": given.raw_samples or None, "--calibrators": given.calibrators}
     refuse(labels, "does not go with --delayed: its rows differ in their labels")
     plain = {"--against": given.against, "--seed": given.seed, "--draws": given.draws}
-    refuse(plain | {"--report": given.report}, "does not go with --delayed")
+    refuse(
+        plain | {"--report": given.report, "--output": given.output}, "does not go with --delayed"
+    )
     names = ClickColumns(columns.time, columns.campaign, columns.score, columns.converted)
     run = DelayedRun(settings, given.scored_hours or WEEK_HOURS)
-    run.run(_clicks(logs, given.seeds, names), picture=given.picture, as_json=given.json)
+    clicks = _clicks(logs, given.seeds, names, reading)
+    run.run(clicks, picture=given.picture, as_json=given.json)
+    note_skipped(reading)
 
 
 def _run_leaderboard(
-    logs: Sequence[Path], given: BacktestOptions, fit: FitOptions, columns: LogColumns
+    logs: Sequence[str],
+    given: BacktestOptions,
+    fit: FitOptions,
+    columns: LogColumns,
+    reading: Reading,
 ) -> None:
     others = {
         "--delayed": given.delayed or None, "--raw-samples": given.raw_samples or None,
@@ -90,6 +123,7 @@ def _run_leaderboard(
             given.processes, given.saved or [], fit.window_hours, fit.bin_size, given.draws,
         ),
         columns,
+        reading,
         leaderboard.Outputs(given.picture, given.report, given.write, given.json),
     )  # fmt: skip
 
@@ -101,29 +135,30 @@ def _of_leaderboard(given: BacktestOptions) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _log_columns(given: AnyLogColumnOptions) -> LogColumns:
-    return LogColumns(given.score, given.outcome, given.campaign, given.time, given.bid)
-
-
 def _check_reference(against: str | None, chosen: Methods) -> None:
     if against not in (None, RAW, *chosen):
         raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
 
 
-def _one_log(logs: Sequence[Path]) -> Path:
+def _one_log(logs: Sequence[str]) -> str:
     if len(logs) != 1:
-        raise CommandError(f"{len(logs)} logs are given: give one (several go with --delayed)")
+        raise CommandError(
+            f"{len(logs)} logs are given: give one, parts by their folder or a pattern in quotes"
+            " (several go with --delayed)"
+        )
     return logs[0]
 
 
-def _clicks(logs: Sequence[Path], seeds: int | None, columns: ClickColumns) -> dict[str, Read]:
+def _clicks(
+    logs: Sequence[str], seeds: int | None, columns: ClickColumns, reading: Reading
+) -> dict[str, Read]:
     if logs and seeds is not None:
         raise CommandError("--delayed: give click logs, or --seeds, not both")
     if not logs and seeds is None:
         raise CommandError(
             "--delayed: no click log is given: name one, or give --seeds for synthetic ones"
         )
-    return files_of(logs, columns) if seeds is None else simulated(seeds)
+    return files_of(logs, columns, reading) if seeds is None else simulated(seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,29 +170,36 @@ class LogBacktest:
     calibrators: Methods
     given: BacktestOptions
 
-    def run(self, log: Path, columns: LogColumns) -> Backtested:
+    def run(self, log: Where, columns: LogColumns, reading: Reading | None = None) -> Backtested:
         """Read, evaluate hour by hour, compare."""
-        with percent_bar(f"reading {log.name}", shown=not self.given.json) as reached:
-            events = read_events(log, columns, reached, most_rows=MOST_ROWS)
-        notes = _notes(events)
-        if notes and self.given.raw_samples:
-            raise CommandError(f"--raw-samples: the {notes[0].removeprefix('The ')}")
-        scored, cards = self._evaluate(events)
+        reading = reading or Reading()
+        with percent_bar(f"reading {name_of(log)}", shown=not self.given.json) as reached:
+            read = read_events(log, columns, reached, most_rows=MOST_ROWS, reading=reading)
+        notes = _notes(read)
+        for option in ("raw_samples", "output"):
+            if notes and getattr(self.given, option):
+                name = option.replace("_", "-")
+                raise CommandError(f"--{name}: the {notes[0].removeprefix('The ')}")
+        notes += reading.skipped.notes()
+        scored, cards = self._evaluate(read)
         # The hours of the first window are needed no more.
-        del events
+        del read
         against = self._against(cards)
         draws = _DRAWS if self.given.draws is None else self.given.draws
         found = self._compare(scored, cards, against, draws) if draws else None
         return Backtested(
-            log.name, after(self.settings.window_hours), scored, cards, found, against,
+            name_of(log), after(self.settings.window_hours), scored, cards, found, against,
             notes,
         )  # fmt: skip
 
-    def _evaluate(self, events: EventTable) -> tuple[ScoredEvents, Rows]:
-        settings, given = self.settings, self.given
+    def _evaluate(self, read: ReadEvents) -> tuple[ScoredEvents, Rows]:
+        settings, given, events = self.settings, self.given, read.events
         first = first_evaluated_hour(events, settings.window_hours)
         total = len(np.unique(events.hours[events.hours >= first]))
-        with progress("fitting and judging", total, "hours", shown=not given.json) as advance:
+        with (
+            progress("fitting and judging", total, "hours", shown=not given.json) as advance,
+            self._output(read) as scored,
+        ):
             found = evaluation.backtest(
                 events,
                 self.calibrators,
@@ -166,8 +208,18 @@ class LogBacktest:
                 raw_samples=given.raw_samples,
                 guarded=settings.guard and not given.raw_samples,
                 progress=lambda done, of: advance(""),
+                scored=scored,
             )
         return ScoredEvents(events.select(found.rows), found.probabilities), found.scorecards
+
+    @contextmanager
+    def _output(self, read: ReadEvents) -> Iterator[Scored | None]:
+        """What writes the probabilities of each hour, if they are wanted."""
+        if self.given.output is None or read.numbers is None:
+            yield None
+            return
+        with prediction_file(self.given.output, read.numbers) as file:
+            yield file.add
 
     def _against(self, cards: Rows) -> str:
         """The one asked for, else the method of the settings, else sir, else the best."""
@@ -193,11 +245,11 @@ class LogBacktest:
             )
 
 
-def _notes(events: EventTable) -> list[str]:
-    if events.weights is None:
+def _notes(read: ReadEvents) -> list[str]:
+    if read.numbers is not None:
         return []
     return [
-        f"The log has {events.counts.sum():,.0f} rows, more than {MOST_ROWS:,}: rows of one hour,"
+        f"The log has {read.rows:,} rows, more than {MOST_ROWS:,}: rows of one hour,"
         " campaign and cell of scores (0.8 % wide) were taken together and judged at their mean"
         " score."
     ]

@@ -2,11 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
+from app.cli.console import (
+    note,
+    note_files,
+    note_skipped,
+    numbers_table,
+    print_json,
+    print_line,
+    print_table,
+)
 from app.cli.measure_logs import BehaviourOptions
+from app.cli.options import ReadingOptions
 from app.datasets.behaviours import read_behaviour_log
 from app.reports.pictures import check_picture, draw_rates
 from app.results.formatting import records
@@ -22,14 +30,16 @@ HOW_TO_READ = (
 _METRICS = {"auc": ("AUC", ".4f"), "log_loss": ("log loss", ".5f"), "pcoc": ("PCOC", ".3f")}
 
 
-def run_behaviours(log: Path, given: BehaviourOptions) -> None:
+def run_behaviours(log: str, given: BehaviourOptions, reading: ReadingOptions) -> None:
     """Study the log, and print and draw what came of it."""
     check_picture(given.picture)
-    clicks = read_behaviour_log(log, given.conversion, given.behaviour, given.feature or [])
+    how = reading.reading("does not go with behaviours: the models are fitted on single clicks")
+    clicks = read_behaviour_log(log, given.conversion, given.behaviour, given.feature or [], how)
+    note_skipped(how)
     rates = clicks.rates(given.quintiles or clicks.numeric)
     study = clicks.study(given.folds, given.seed)
     if given.picture is not None:
-        title = f"{log.name}: conversions by behaviour after the click"
+        title = f"{clicks.file}: conversions by behaviour after the click"
         draw_rates(rates, title, given.picture)
     if given.json:
         print_json(_document(rates, study.summary()))

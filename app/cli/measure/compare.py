@@ -1,7 +1,7 @@
 """What `sirocco compare` reads and prints: two models, or training runs of two models."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sized
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,12 @@ from app.cli.console import (
     results,
 )
 from app.cli.measure_logs import CompareOptions, PairedColumnOptions
+from app.cli.options import ReadingOptions, refuse
 from app.datasets.impressions import LogColumns
+from app.datasets.options import Reading
 from app.datasets.paired_logs import SideFile, joined_batches, paired_batches
-from app.datasets.tables import delimiter_of
+from app.datasets.parts import Format, Where, name_of
+from app.datasets.parts import shown as shown_place
 from app.errors import CommandError
 from app.reports.comparison import compare_page, runs_page
 from app.reports.page import check_report, write_page
@@ -41,16 +44,24 @@ from app.results.comparison import (
 from evaluation.comparison.models import A, B, ComparedModel, compare_models, compared_models
 from evaluation.comparison.paired_log import MOST_ROWS, PairedLog, PairedRows
 
+_UNWEIGHTED = "does not go with compare: its bootstrap counts every row once"
+_UNSKIPPED = "does not go with compare: the row of the other log would have no partner"
+
 
 def run_compare(
-    log_a: Path, log_b: Path, given: CompareOptions, columns: PairedColumnOptions
+    log_a: str,
+    log_b: str,
+    given: CompareOptions,
+    columns: PairedColumnOptions,
+    reading: ReadingOptions,
 ) -> None:
     """Compare two logs, or two folders of logs, and print what came of it."""
     check_report(given.report)
     if not 0.0 < given.bias_share < 1.0:
         raise CommandError(f"--bias-share {given.bias_share:g}: must be above 0 and below 1")
-    run = CompareRun(given, columns)
-    if log_a.is_dir() or log_b.is_dir():
+    refuse({"--skip-bad": reading.skip_bad or None}, _UNSKIPPED)
+    run = CompareRun(given, columns, reading.reading(_UNWEIGHTED))
+    if Path(log_a).is_dir() or Path(log_b).is_dir():
         _report_runs(compare_runs(run, log_a, log_b), given)
     else:
         _report(run.compare(log_a, log_b), given)
@@ -159,9 +170,10 @@ class CompareRun:
 
     given: CompareOptions
     columns: PairedColumnOptions
+    reading: Reading = field(default_factory=Reading)
     most_rows: int = MOST_ROWS
 
-    def compare(self, a: Path, b: Path) -> Compared:
+    def compare(self, a: Where, b: Where) -> Compared:
         """Two logs, one of each model."""
         ours, theirs = self.file(a, A), self.file(b, B)
         log, given = self.read(ours, theirs), self.given
@@ -180,19 +192,19 @@ class CompareRun:
         """Both models on the rows of a log."""
         return compared_models(log, bias_share=self.given.bias_share, seed=self.given.seed)
 
-    def file(self, path: Path, side: str) -> SideFile:
+    def file(self, path: Where, side: str) -> SideFile:
         """A log of one side."""
         named = self.columns
         score = (named.score_a if side == A else named.score_b) or named.score
-        columns = LogColumns(score, named.outcome, named.campaign, named.time, named.bid)
-        return SideFile(path, columns, side.lower(), named.row_id)
+        columns = replace(LogColumns.of(named), score=score)
+        return SideFile(path, columns, side.lower(), named.row_id, self.reading)
 
     def read(self, a: SideFile, b: SideFile) -> PairedLog:
         """The rows of both logs; a `CommandError` where they are not the same impressions."""
         rows = PairedRows(self.most_rows, self.given.seed)
         batches = paired_batches(a, b) if a.id is None else joined_batches(a, b)
         shown = not self.given.json
-        with percent_bar(f"reading {a.path.name}, {b.path.name}", shown=shown) as reached:
+        with percent_bar(f"reading {name_of(a.path)}, {name_of(b.path)}", shown=shown) as reached:
             for batch in batches:
                 rows.add(batch.events, batch.scores_b)
                 reached(batch.done)
@@ -202,51 +214,52 @@ class CompareRun:
 
 
 def _named(file: SideFile) -> str:
-    return f"{file.path}, {file.columns.score}"
+    return f"{shown_place(file.path)}, {file.columns.score}"
 
 
-def _check_classes(log: PairedLog, path: Path) -> None:
+def _check_classes(log: PairedLog, path: Where) -> None:
     positives, weight = log.sums_a.positives.sum(), log.sums_a.weights.sum()
     if positives in (0.0, weight):
         outcome = int(positives == weight)
         raise CommandError(
-            f"{path}: the outcomes of all {log.rows:,} rows are {outcome}: nothing can be ranked or"
-            " calibrated with one outcome only"
+            f"{shown_place(path)}: the outcomes of all {log.rows:,} rows are {outcome}: nothing can"
+            " be ranked or calibrated with one outcome only"
         )
 
 
-def runs_of(path: Path) -> list[Path]:
+def runs_of(where: Where) -> dict[str, Where]:
     """The logs of a folder by name, or the one log; a `CommandError` for a folder without any."""
+    path = Path(where)
     if not path.is_dir():
-        return [path]
+        return {name_of(where): where}
     logs = [file for file in sorted(path.iterdir()) if file.is_file() and _is_log(file)]
     if not logs:
-        raise CommandError(f"{path}: the folder holds no log (.parquet, .csv or .tsv)")
-    return logs
+        raise CommandError(f"{path}: the folder holds no log (.parquet, .csv, .tsv or .jsonl)")
+    return {file.name: file for file in logs}
 
 
-def compare_runs(run: CompareRun, a: Path, b: Path) -> ComparedRuns:
+def compare_runs(run: CompareRun, a: Where, b: Where) -> ComparedRuns:
     """Every run of both models, each on the rows of the first run of A."""
     paths = {A: runs_of(a), B: runs_of(b)}
-    reference = paths[A][0]
+    reference = next(iter(paths[A].values()))
     warnings: list[str] = []
     metrics: dict[str, dict[str, Mapping[str, float]]] = {A: {}, B: {}}
     for side, files in paths.items():
-        for file in files:
+        for name, file in files.items():
             log = run.read(run.file(reference, A), run.file(file, side))
-            metrics[side][file.name] = run.models(log)[B].metrics
+            metrics[side][name] = run.models(log)[B].metrics
             warnings = sample_notes(log, "logs have")
     names = {A: _run_name(a, paths[A]), B: _run_name(b, paths[B])}
     return ComparedRuns(names, metrics, run.given.seed, run.given.bias_share, warnings)
 
 
-def _run_name(path: Path, runs: Sequence[Path]) -> str:
-    return f"{path}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+def _run_name(path: Where, runs: Sized) -> str:
+    return f"{shown_place(path)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
 
 
 def _is_log(path: Path) -> bool:
     try:
-        delimiter_of(path)
+        Format.of(path.name)
     except CommandError:
         return False
     return not path.name.startswith(".")

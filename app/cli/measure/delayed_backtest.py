@@ -13,6 +13,9 @@ from app.cli.measure.methods import method_of
 from app.cli.measure.scorecards import print_rows
 from app.cli.serving.playback import SECONDS_PER_HOUR
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
+from app.datasets.options import Reading
+from app.datasets.parts import name_of
+from app.datasets.parts import shown as shown_place
 from app.errors import CommandError
 from app.reports.pictures import draw, draw_delayed
 from app.results.formatting import Rows, shown
@@ -207,14 +210,13 @@ def training_rules(settings: Settings) -> TrainingRules:
     )
 
 
-def files_of(paths: Sequence[Path], columns: ClickColumns) -> dict[str, Read]:
+def files_of(logs: Sequence[str], columns: ClickColumns, reading: Reading) -> dict[str, Read]:
     """Logs in files, by name."""
-    names = [path.name for path in paths]
-    distinct = len({*names}) == len(names)
-    return {
-        path.name if distinct else str(path): partial(read_click_log, path, columns)
-        for path in paths
-    }
+    names = [name_of(log) for log in logs]
+    if len({*names}) < len(names):
+        names = [shown_place(log) for log in logs]
+    reads = (partial(read_click_log, log, columns, reading) for log in logs)
+    return dict(zip(names, reads, strict=True))
 
 
 def simulated(seeds: int) -> dict[str, Read]:

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.table import Table
@@ -24,10 +23,12 @@ from app.cli.console import (
     results,
 )
 from app.cli.measure_logs import EvaluateOptions
-from app.cli.options import LogColumnOptions
+from app.cli.options import LogColumnOptions, ReadingOptions
 from app.datasets.evaluation_log import HOURS, MAINLINE, BatchReader, EvaluateColumns, column_cut
-from app.datasets.impressions import LogColumns, LogFile, RawBatch
-from app.datasets.tables import no_rows
+from app.datasets.impressions import LogColumns
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of
+from app.datasets.reading import LogReader
 from app.errors import CommandError
 from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
@@ -37,21 +38,26 @@ from app.results.formatting import records, shortened, shown
 from app.results.scored_events import RAW
 from evaluation.streaming import OVERALL, LogMetrics, RowLimits, StreamedLog, log_metrics
 
+T = TypeVar("T")
 
-def run_evaluate(path: Path, given: EvaluateOptions, columns: LogColumnOptions) -> None:
+
+def run_evaluate(
+    where: str, given: EvaluateOptions, columns: LogColumnOptions, reading: ReadingOptions
+) -> None:
     """Measure the log, and print, draw and write what came of it."""
     check_picture(given.picture)
     check_report(given.report)
     if (given.placement is None) != (given.mainline is None):
         raise CommandError("--placement and --mainline go together: a column and one of its values")
+    how = reading.reading()
     wanted = EvaluateColumns(
-        LogColumns(**asdict(columns)),
+        LogColumns.of(columns, reading),
         tuple(dict.fromkeys(given.by or ())),
         given.group,
         given.placement,
         given.mainline,
     )
-    log = evaluate_log(path, wanted, quiet=given.json)
+    log = evaluate_log(where, wanted, how, quiet=given.json)
     if given.picture is not None:
         draw_evaluated(log, given.picture)
     if given.report is not None:
@@ -267,11 +273,13 @@ _WORKERS = 2
 """Cuts measured at a time; each takes some 35 bytes a row."""
 
 
-def evaluate_log(path: Path, columns: EvaluateColumns, *, quiet: bool) -> EvaluatedLog:
+def evaluate_log(
+    where: Where, columns: EvaluateColumns, reading: Reading | None = None, *, quiet: bool
+) -> EvaluatedLog:
     """Every metric of a log of any length; a `CommandError` says what is wrong with it."""
-    run = LogRun(path, columns)
+    run = LogRun(where, columns, reading or Reading())
     shown = not quiet and messages().is_terminal
-    with percent_bar(f"reading {path.name}", shown=shown) as reached:
+    with percent_bar(f"reading {name_of(where)}", shown=shown) as reached:
         for done in run.read():
             reached(done)
     steps = len(run.log.groupings) + len(run.log.ranked_groupings)
@@ -288,17 +296,18 @@ class LogRun:
     reader: BatchReader
     log: StreamedLog
 
-    def __init__(self, path: Path, columns: EvaluateColumns) -> None:
-        self._path, self._columns = path, columns
+    def __init__(self, where: Where, columns: EvaluateColumns, reading: Reading) -> None:
+        self._where, self._columns, self._reading = where, columns, reading
+        self._name = name_of(where)
 
     def read(self) -> Iterator[float]:
         """Read all rows; gives the share that is done."""
-        file = LogFile(self._path, self._choose, self._columns.types, self._columns.words)
-        for raw in _read_ahead(file.batches(BATCH_ROWS, BLOCK_BYTES)):
-            self.log.add(self.reader.batch(raw))
-            yield raw.done
-        if not len(self.log):
-            raise no_rows(self._path)
+        columns = self._columns
+        log = LogReader(self._where, self._choose, columns.types, columns.words, self._reading)
+        batches = log.parsed(lambda rows: self.reader.batch(rows), BATCH_ROWS, BLOCK_BYTES)
+        for batch, rows in _read_ahead(batches):
+            self.log.add(batch)
+            yield rows.done
 
     def evaluated(self, metrics: LogMetrics) -> EvaluatedLog:
         """What has been measured, with the names of the slices."""
@@ -306,7 +315,7 @@ class LogRun:
         by = {name: self._values(metrics, name) for name in present.columns.by}
         campaign = present.campaign
         return EvaluatedLog(
-            name=self._path.name,
+            name=self._name,
             metrics=metrics,
             campaigns=None if campaign is None else self._values(metrics, campaign),
             hours=None if present.time is None else self._hours(metrics),
@@ -314,12 +323,16 @@ class LogRun:
             campaign_numbers=("",) if campaign is None else self.reader.names(campaign),
             epoch_hours=sorted(self.reader.hours.hours),
             group=present.group,
-            notes=[*present.notes(self._path.name), *notes(self.log, metrics)],
+            notes=[
+                *self._reading.skipped.notes(),
+                *present.notes(self._name),
+                *notes(self.log, metrics),
+            ],
         )
 
-    def _choose(self, names: Sequence[str]) -> list[str]:
-        present = self._columns.present(self._path.name, names)
-        self.reader = BatchReader(self._path.name, present)
+    def _choose(self, file: str, names: Sequence[str]) -> list[str]:
+        present = self._columns.present(file, names)
+        self.reader = BatchReader(self._name, present)
         cuts = self.reader.cuts
         ranked = [cut for cut in cuts if cut != MAINLINE]
         tables = len(cuts) + len(ranked)
@@ -336,7 +349,7 @@ class LogRun:
         return SliceTable.of(names, metrics.groupings[HOURS])
 
 
-def _read_ahead(batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+def _read_ahead(batches: Iterator[T]) -> Iterator[T]:
     """The batches, the next of which is read while one is worked on."""
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, batches, None)

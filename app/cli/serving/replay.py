@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.console import progress
+from app.cli.console import note_skipped, progress
 from app.cli.measure.delayed_backtest import DelayedRun, report_delayed
 from app.cli.measure.scorecards import report_scorecards
-from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, refuse
+from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, ReadingOptions, refuse
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.playback import (
     SECONDS_PER_HOUR,
@@ -32,6 +32,8 @@ from app.cli.serving.settings import settings_with
 from app.cli.traffic import ReplayOptions
 from app.datasets.clicks import ClickColumns, read_click_log
 from app.datasets.impressions import LogColumns, read_log
+from app.datasets.options import Reading
+from app.datasets.parts import Where, name_of
 from app.errors import Advance, CommandError
 from app.reports.pictures import check_picture
 from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
@@ -219,13 +221,17 @@ class DelayedReplay:
     scored_hours: int
     url: str | None = None
 
-    def run(self, path: Path, columns: ClickColumns, *, quiet: bool) -> ScoredEvents:
+    def run(
+        self, log: Where, columns: ClickColumns, reading: Reading | None = None, *, quiet: bool
+    ) -> ScoredEvents:
         """Play the log; gives the raw scores and the probabilities of the service, under the
         backtest's name for them where the service is our own, beside the final conversions."""
-        file = read_click_log(path, columns)
+        reading = reading or Reading()
+        file = read_click_log(log, columns, reading)
+        note_skipped(reading)
         options, settings = self._settings(file.stream)
         target = settings.delayed_targets[0]
-        first, until = DelayedRun(settings, self.scored_hours).evaluated_span(path.name, file)
+        first, until = DelayedRun(settings, self.scored_hours).evaluated_span(name_of(log), file)
         start = file.stream.clicks.clicked_at[0] // SECONDS_PER_HOUR
         total = int(until // SECONDS_PER_HOUR - start)
         with (
@@ -288,40 +294,46 @@ _CALIBRATED, _CLICK = "calibrated", "click"
 
 
 def run_replay(
-    log: Path, given: ReplayOptions, fit: FitOptions, columns: AnyLogColumnOptions
+    log: str,
+    given: ReplayOptions,
+    fit: FitOptions,
+    columns: AnyLogColumnOptions,
+    reading: ReadingOptions,
 ) -> None:
     """Replay the log through a service, and print and draw what came of it."""
     fitted = asdict(fit)
+    how = reading.reading("does not go with a replay: every impression is an event by itself")
     settings = settings_with(fitted)
     picture = None if given.no_picture else given.picture
     check_picture(picture)
     if given.url is not None:
         _refuse_foreign(given.url, fitted)
     if given.delayed:
-        _replay_delayed(log, given, fitted, columns, picture)
+        _replay_delayed(log, given, fitted, columns, how, picture)
         return
     refuse({"--judged": given.scored_hours}, "goes with --delayed only")
-    names = LogColumns(columns.score, columns.outcome, columns.campaign, columns.time, columns.bid)
-    events = read_log(log, names)
+    events = read_log(log, LogColumns.of(columns, reading), how)
+    note_skipped(how)
     first = first_evaluated_hour(events, settings.window_hours)
     target = given.target or _CLICK
     fitted["calibrator"] = name = fit.calibrator or settings.calibrator_of(target)
     scored = _replay(events, first, target, given.url, fitted, quiet=given.json)
     own = learnt_hours(settings, name) if given.url is None else settings.window_hours
-    report_scorecards(scored, log.name, after(own), picture=picture, as_json=given.json)
+    report_scorecards(scored, name_of(log), after(own), picture=picture, as_json=given.json)
 
 
 def _replay_delayed(
-    log: Path,
+    log: str,
     given: ReplayOptions,
     fit: Mapping[str, Any],
     columns: AnyLogColumnOptions,
+    reading: Reading,
     picture: Path | None,
 ) -> None:
     run = DelayedReplay(given.target, fit, given.scored_hours or WEEK_HOURS, given.url)
     names = ClickColumns(columns.time, columns.campaign, columns.score, columns.converted)
-    scored = run.run(log, names, quiet=given.json)
-    report_delayed(scored, log.name, picture=picture, as_json=given.json)
+    scored = run.run(log, names, reading, quiet=given.json)
+    report_delayed(scored, name_of(log), picture=picture, as_json=given.json)
 
 
 def _replay(

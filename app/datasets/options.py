@@ -1,0 +1,77 @@
+"""How a user wants the values of a log to be read, and which rows were left out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from app.datasets.epoch_times import UNITS
+from app.errors import CommandError
+
+_TAB: Final = {"tab": "\t", "\\t": "\t"}
+_MOST_EXAMPLES = 5
+
+
+class SkippedRows:
+    """How many rows were skipped, why, and some of them."""
+
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+        self.examples: list[str] = []
+
+    def add(self, rows: int, why: str, examples: Sequence[str]) -> None:
+        """So many rows for one reason."""
+        self.reasons[why] += rows
+        self.examples += examples[: _MOST_EXAMPLES - len(self.examples)]
+
+    def notes(self) -> list[str]:
+        """One sentence, or none where no row was skipped."""
+        rows = self.reasons.total()
+        if not rows:
+            return []
+        counts = "; ".join(f"{count:,} where {why}" for why, count in self.reasons.most_common())
+        skipped = f"{rows:,} {'rows were' if rows > 1 else 'row was'} skipped: {counts}."
+        return [f"{skipped} Among them: {'; '.join(self.examples)}."]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the values of a log are read.
+
+    delimiter : what separates the columns of a text file; None is told by its name.
+    time_unit : of times that are numbers: s, ms, us or ns since 1970.
+    time_zone : of times without a zone, as in Europe/Vienna; None is UTC.
+    percent : scores are from 0 to 100.
+    skip_bad : rows that break a rule are counted in `skipped`, and left out.
+
+    Raises `CommandError` where one of them is not possible.
+    """
+
+    delimiter: str | None = None
+    time_unit: str = "s"
+    time_zone: str | None = None
+    percent: bool = False
+    skip_bad: bool = False
+    skipped: SkippedRows = field(default_factory=SkippedRows, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None:
+            object.__setattr__(self, "delimiter", _TAB.get(self.delimiter, self.delimiter))
+            if len(str(self.delimiter).encode()) != 1 or str(self.delimiter) in '"\r\n':
+                raise CommandError(
+                    f"--delimiter {self.delimiter!r}: give one character, such as ';', or tab"
+                )
+        if self.time_unit not in UNITS:
+            raise CommandError(f"--time-unit {self.time_unit!r}: must be one of {', '.join(UNITS)}")
+        _ = self.zone
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The zone of times without one; None is UTC."""
+        try:
+            return None if self.time_zone is None else ZoneInfo(self.time_zone)
+        except (OSError, ValueError, KeyError) as error:
+            raise CommandError(
+                f"--time-zone {self.time_zone!r}: give a name such as Europe/Vienna or UTC"
+            ) from error

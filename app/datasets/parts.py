@@ -1,0 +1,226 @@
+"""The files that a log is made of: one, a folder of them, or what a pattern matches; here or in an
+object store.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs
+
+from app.errors import CommandError
+
+Where = str | Path
+"""A file, a folder, a pattern or a URL."""
+
+Kind = Literal["parquet", "text", "json"]
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_KINDS: dict[str, tuple[Kind, str]] = {
+    ".parquet": ("parquet", ""),
+    ".pq": ("parquet", ""),
+    ".csv": ("text", ","),
+    ".tsv": ("text", "\t"),
+    ".jsonl": ("json", ""),
+    ".ndjson": ("json", ""),
+}
+_RULE = (
+    "a log's name ends in .parquet, .csv or .tsv, or .jsonl"
+    " (.gz, .bz2 or .zst may follow a text); --delimiter reads any other name as text"
+)
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://")
+_TOKEN = re.compile(r"\[[^\]]+\]|.", re.DOTALL)
+_WILD = re.compile(r"[*?\[]")
+_HIDDEN = (".", "_")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the rows of a file are written; `delimiter` is what separates the columns of a text."""
+
+    kind: Kind
+    delimiter: str
+    compression: str | None
+
+    @classmethod
+    def of(cls, name: str, delimiter: str | None = None) -> "Format":
+        """What a file's name tells; a `CommandError` where it tells nothing."""
+        suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+        packed = _COMPRESSED.get(suffixes[-1]) if suffixes else None
+        suffix = "".join(suffixes[-2:-1] if packed else suffixes[-1:])
+        if suffix not in _KINDS and delimiter is None:
+            raise CommandError(f"{name}: {_RULE}")
+        kind, usual = _KINDS.get(suffix, ("text", ","))
+        if kind == "parquet" and packed is not None:
+            raise CommandError(f"{name}: Parquet is compressed inside: unpack the file")
+        if kind != "text" and delimiter is not None:
+            raise CommandError(f"{name}: --delimiter goes with CSV and TSV only")
+        return cls(kind, delimiter or usual, packed)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """One file of a log.
+
+    name : how messages call it.
+    size : bytes, as they are stored.
+    keys : columns that the folders around it name, as in `date=2026-01-01/`; None is empty.
+    """
+
+    filesystem: Any
+    path: str
+    name: str
+    size: int
+    format: Format
+    keys: Mapping[str, str | None]
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Any, Any]]:
+        """The bytes of the file as they are, and what they unpack to."""
+        with self.filesystem.open_input_file(self.path) as raw:
+            packed = self.format.compression
+            yield raw, raw if packed is None else pa.CompressedInputStream(raw, packed)
+
+
+def shown(where: Where) -> str:
+    """The place without the keys and passwords that a URL may hold."""
+    if not _URL.match(str(where)):
+        return str(where)
+    url = urlsplit(str(where))
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+
+
+def name_of(where: Where) -> str:
+    """What titles call a log."""
+    return PurePosixPath(shown(where)).name or shown(where)
+
+
+@contextmanager
+def errors_named(name: str) -> Iterator[None]:
+    """Inside, a file that cannot be read is a `CommandError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or first_line(error)}") from error
+    except pa.ArrowInvalid as error:
+        raise CommandError(f"{name}: {first_line(error)}") from error
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return str(error).partition("\n")[0]
+
+
+def parts_of(where: Where, delimiter: str | None = None) -> list[LogPart]:
+    """The files of a log, by name; a `CommandError` where there is none, or of several formats.
+
+    Files and folders whose names begin with `.` or `_` are no part of a folder.
+    """
+    name = shown(where)
+    with errors_named(name):
+        filesystem, path = _located(where)
+        found = _files(filesystem, path, name)
+    # A file and a folder are called by their names, what a pattern matches by what it matched.
+    base = _base(path)
+    above = (base if base != path else path.rpartition("/")[0]) + "/"
+    parts = []
+    for info in sorted(found, key=lambda info: str(info.path)):
+        called = info.path.removeprefix(above)
+        form = Format.of(called, delimiter)
+        parts.append(LogPart(filesystem, info.path, called, info.size, form, _keys(info.path)))
+    _check_alike(parts)
+    return parts
+
+
+def _located(where: Where) -> tuple[Any, str]:
+    if not _URL.match(str(where)):
+        return pyarrow.fs.LocalFileSystem(), os.path.abspath(where)
+    try:
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(str(where))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise CommandError(f"{shown(where)}: {first_line(error)}") from error
+    return filesystem, path.rstrip("/")
+
+
+def _files(filesystem: Any, path: str, name: str) -> list[Any]:
+    info = filesystem.get_file_info(path)
+    if info.type == pyarrow.fs.FileType.File:
+        return [info]
+    if info.type == pyarrow.fs.FileType.Directory:
+        found = _below(filesystem, path)
+        if not found:
+            raise CommandError(f"{name}: the folder holds no log; {_RULE}")
+        return found
+    if info.type == pyarrow.fs.FileType.Unknown:
+        raise CommandError(f"{name}: this is neither a file nor a folder")
+    if not _WILD.search(path):
+        raise CommandError(f"{name}: there is no such file")
+    matches = _pattern(path).fullmatch
+    found = [file for file in _below(filesystem, _base(path)) if matches(file.path)]
+    if not found:
+        raise CommandError(f"{name}: there is no such file, and none that matches")
+    return found
+
+
+def _below(filesystem: Any, folder: str) -> list[Any]:
+    selector = pyarrow.fs.FileSelector(folder or "/", recursive=True, allow_not_found=True)
+    return [
+        info
+        for info in filesystem.get_file_info(selector)
+        if info.type == pyarrow.fs.FileType.File
+        and not any(
+            part.startswith(_HIDDEN)
+            for part in info.path.removeprefix(folder).strip("/").split("/")
+        )
+    ]
+
+
+def _base(path: str) -> str:
+    """The folder above the first wildcard."""
+    folders = path.split("/")
+    wild = [place for place, part in enumerate(folders) if _WILD.search(part)]
+    return "/".join(folders[: wild[0]] if wild else folders)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """Paths that `path` matches, or that lie in a folder that it matches; ** is any folders."""
+    parts = path.split("/")
+    pieces = ["(?:.*/)?" if part == "**" else _TOKEN.sub(_matching, part) + "/" for part in parts]
+    return re.compile("".join(pieces).removesuffix("/") + "(?:/.*)?", re.DOTALL)
+
+
+def _matching(token: re.Match[str]) -> str:
+    text = token[0]
+    if len(text) > 1:
+        return text.replace("[!", "[^", 1)
+    return {"*": "[^/]*", "?": "[^/]"}.get(text, re.escape(text))
+
+
+def _keys(path: str) -> dict[str, str | None]:
+    pairs = [part.partition("=") for part in path.split("/")[:-1] if "=" in part]
+    return {
+        unquote(key): None if value == _NO_VALUE else unquote(value)
+        for key, _, value in pairs
+        if key
+    }
+
+
+def _check_alike(parts: list[LogPart]) -> None:
+    first = parts[0]
+    for part in parts:
+        if (part.format.kind, part.format.delimiter) != (first.format.kind, first.format.delimiter):
+            raise CommandError(
+                f"{part.name} is of another format than {first.name}: all parts of a log must be"
+                " of one"
+            )
+        if part.keys.keys() != first.keys.keys():
+            named = [", ".join(one.keys) or "none" for one in (part, first)]
+            raise CommandError(
+                f"{part.name}: its folders name {named[0]}, those of {first.name} {named[1]}"
+            )
