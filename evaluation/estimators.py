@@ -48,10 +48,7 @@ _ONLY: Final = "all"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedCalibration:
-    """What `fit` found: the maps of all campaigns.
-
-    atlas : the maps, as the service publishes them.
-    """
+    """What `fit` found: the maps of all campaigns, as the service publishes them."""
 
     atlas: Atlas
 
@@ -240,7 +237,7 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=self._dtype)
         self.classes_, outcomes = _binary(y)
         scores = _numbers("scores", X[:, self._place(self.score_column)])
-        inside = bool(((scores >= 0.0) & (scores <= 1.0)).all())
+        inside = ((scores >= 0.0) & (scores <= 1.0)).all()
         found = "probability" if inside else "log_odds"
         self.scale_ = found if self.scale == "auto" else self.scale
         self.calibration_ = fit(

@@ -80,59 +80,48 @@ def test_columns_of_any_kind_give_the_same_bytes(frame):
     found = fit(made["score"], made["outcome"], made["campaign"], made["time"])
 
     assert found.to_bytes() == fitted().to_bytes()
-    assert np.array_equal(
-        found.predict(made["score"], made["campaign"]),
-        fitted().predict(columns()["score"], columns()["campaign"]),
-    )
+    again = FittedCalibration.from_bytes(found.to_bytes())
+    expected = fitted().predict(columns()["score"], columns()["campaign"])
+    assert np.array_equal(again.predict(made["score"], made["campaign"]), expected)
 
 
-def test_the_bytes_bring_the_maps_back():
-    again = FittedCalibration.from_bytes(fitted().to_bytes())
-
-    scores = np.linspace(0, 1, 50)
-    assert np.array_equal(again.predict(scores), fitted().predict(scores))
-    assert np.array_equal(
-        again.predict(scores, ["campaign-02"] * 50), fitted().predict(scores, ["campaign-02"] * 50)
-    )
+NINE = datetime(2026, 1, 5, 9, tzinfo=UTC)
+AT_TEN_IN_BERLIN = datetime(2026, 1, 5, 10, tzinfo=timezone(timedelta(hours=1)))
+PAIR = {"scores": [0.1, 0.2], "outcomes": [0, 1]}
+TIMED = {**PAIR, "as_of": NINE.timestamp() + 9}
+IN_THE_WINDOW = {"scores": [0.1] * 3, "outcomes": [0, 1, 0], "times": [50 * HOUR] * 3}
 
 
-def test_weights_are_repetitions_and_a_row_of_weight_0_is_not_there():
-    scores, outcomes = [0.1, 0.2, 0.3, 0.9], [0, 1, 1, 1]
-    weighted = fit(scores, outcomes, weights=[3, 2, 1, 0])
-
-    plain = fit([0.1] * 3 + [0.2] * 2 + [0.3], [0] * 3 + [1] * 3)
-
-    assert weighted.to_bytes() == plain.to_bytes()
-    assert weighted.to_bytes() != fit(scores, outcomes).to_bytes()
+def ago(moment):
+    return {**TIMED, "times": [moment, moment - timedelta(hours=2)]}
 
 
-def test_campaigns_are_names_or_whole_numbers():
-    by_number = fit([0.1, 0.2], [0, 1], [1.0, 2.0]).to_bytes()
-
-    assert by_number == fit([0.1, 0.2], [0, 1], ["1", "2"]).to_bytes()
-    assert by_number == fit([0.1, 0.2], [0, 1], np.array([1, 2])).to_bytes()
-
-
-def test_only_rows_of_the_window_count():
-    inside = fit([0.1] * 9, [0, 1, 0] * 3, times=[50 * HOUR] * 9).to_bytes()
-    times = [HOUR, *[50 * HOUR] * 9, 60 * HOUR]
-
-    found = fit([0.9, *[0.1] * 9, 0.9], [1, *[0, 1, 0] * 3, 1], times=times, as_of=51 * HOUR)
-
-    assert found.to_bytes() == inside
-
-
-def test_datetimes_are_utc_unless_they_name_a_zone():
-    berlin = timezone(timedelta(hours=1))
-    naive, utc = datetime(2026, 1, 5, 9), datetime(2026, 1, 5, 9, tzinfo=UTC)
-    elsewhere = datetime(2026, 1, 5, 10, tzinfo=berlin)
-    numbers = [utc.timestamp(), utc.timestamp() - 7200]
-
-    expected = fit([0.1, 0.2], [0, 1], times=numbers, as_of=utc.timestamp() + 9).to_bytes()
-    for moment in (naive, utc, elsewhere):
-        times = [moment, moment - timedelta(hours=2)]
-        found = fit([0.1, 0.2], [0, 1], times=times, as_of=utc.timestamp() + 9)
-        assert found.to_bytes() == expected
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            {"scores": [0.1, 0.2, 0.3, 0.9], "outcomes": [0, 1, 1, 1], "weights": [3, 2, 1, 0]},
+            {"scores": [0.1] * 3 + [0.2] * 2 + [0.3], "outcomes": [0] * 3 + [1] * 3},
+        ),
+        ({**PAIR, "campaigns": [1.0, 2.0]}, {**PAIR, "campaigns": ["1", "2"]}),
+        ({**PAIR, "campaigns": np.array([1, 2])}, {**PAIR, "campaigns": ["1", "2"]}),
+        (ago(NINE), {**TIMED, "times": [NINE.timestamp(), NINE.timestamp() - 7200]}),
+        (ago(NINE), ago(AT_TEN_IN_BERLIN)),
+        (ago(NINE), ago(NINE.replace(tzinfo=None))),
+        (
+            {
+                "scores": [0.9, *[0.1] * 3, 0.9],
+                "outcomes": [1, 0, 1, 0, 1],
+                "times": [HOUR, *[50 * HOUR] * 3, 60 * HOUR],
+                "as_of": 51 * HOUR,
+            },
+            IN_THE_WINDOW,
+        ),
+    ],
+)
+def test_rows_that_say_the_same_give_the_same_bytes(one, other):
+    """Weights and repetitions, names and numbers, datetimes and seconds, rows out of the window."""
+    assert fit(**one).to_bytes() == fit(**other).to_bytes() != fit(**PAIR).to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -151,17 +140,14 @@ def test_datetimes_are_utc_unless_they_name_a_zone():
         (([0.1, 0.2], [0, 1], None, [None, 1]), r"times\[0\] = None: must be epoch seconds or"),
         (([0.1], [0], None, np.array(["NaT"], "M8[s]")), r"times\[0\] = NaT: every row needs"),
         (([], []), "no row is left to fit on"),
+        (([0.1, 0.2], [0, 1], None, None, [-1, 1]), r"weights\[0\] = -1"),
+        (([0.1, 0.2], [0, 1], None, None, [0, 0]), "weights: all of them are zero"),
     ],
 )
 def test_bad_columns_are_named(given, message):
+    *given, weights = (*given, None) if len(given) < 5 else given
     with pytest.raises(ValueError, match=message):
-        fit(*given)
-
-
-def test_bad_weights_are_named():
-    for weights, message in (([-1, 1], r"weights\[0\] = -1"), ([0, 0], "all of them are zero")):
-        with pytest.raises(ValueError, match=message):
-            fit([0.1, 0.2], [0, 1], weights=weights)
+        fit(*given, weights=weights)
 
 
 @pytest.mark.parametrize("name", ["pooled", "sir", "platt"])
@@ -183,10 +169,8 @@ def test_the_estimator_reads_frames_and_is_the_fit(kind):
     assert estimator.calibration_.to_bytes() == fitted().to_bytes()
     expected = fitted().predict(columns()["score"], columns()["campaign"])
     assert np.array_equal(estimator.predict_proba(frame)[:, 1], expected)
-    out_of_fold = cross_val_predict(
-        estimator, frame, frame["outcome"], cv=3, method="predict_proba"
-    )
     y, score = columns()["outcome"], columns()["score"]
+    out_of_fold = cross_val_predict(estimator, frame, y, cv=3, method="predict_proba")
     assert log_loss(out_of_fold[:, 1], y) < log_loss(score, y)
 
 
@@ -208,26 +192,21 @@ def test_the_estimator_calibrates_a_stack_of_models():
     assert stack.final_estimator_.calibration_.atlas.campaigns == ("0", "1", "2")
 
 
-def test_decision_functions_are_log_odds():
-    scores = columns()["score"]
-    log_odds = np.log(scores / (1 - scores))[:, None]
+def test_decision_functions_are_log_odds_and_bad_settings_are_named():
+    y, scores = columns()["outcome"], columns()["score"][:, None]
+    log_odds = np.log(scores / (1 - scores))
 
-    found = CampaignCalibrator().fit(log_odds, columns()["outcome"])
+    found = CampaignCalibrator().fit(log_odds, y)
 
-    assert (found.scale_, found.classes_.tolist()) == ("log_odds", [0.0, 1.0])
-    by_scores = CampaignCalibrator(scale="probability").fit(scores[:, None], columns()["outcome"])
-    expected = by_scores.predict_proba(scores[:, None])
+    by_scores = CampaignCalibrator(scale="probability").fit(scores, y)
+    expected = by_scores.predict_proba(scores)
     assert np.allclose(found.predict_proba(log_odds), expected, rtol=0.02)
     with pytest.raises(ValueError, match=r"every value must be in \[0, 1\]"):
         by_scores.predict_proba(log_odds)
-
-
-def test_bad_settings_of_the_estimator_are_named():
-    X = pd.DataFrame({"score": [0.1, 0.2]})
     with pytest.raises(ValueError, match="scale = 'odds': must be one of auto"):
-        CampaignCalibrator(scale="odds").fit(X, [0, 1])
+        CampaignCalibrator(scale="odds").fit(scores, y)
     with pytest.raises(ValueError, match="column 'ctr' is not in X, which has score"):
-        CampaignCalibrator("ctr").fit(X, [0, 1])
+        CampaignCalibrator("ctr").fit(pd.DataFrame({"score": [0.1, 0.2]}), [0, 1])
 
 
 def test_without_scikit_learn_only_the_estimator_is_missing():

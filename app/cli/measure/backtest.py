@@ -157,7 +157,7 @@ class LogBacktest:
         settings, given = self.settings, self.given
         first = first_evaluated_hour(events, settings.window_hours)
         total = len(np.unique(events.hours[events.hours >= first]))
-        with progress("fitting and judging", total, "hours", shown=not given.json) as advance:
+        with progress("fitting and evaluating", total, "hours", shown=not given.json) as advance:
             found = evaluation.backtest(
                 events,
                 self.calibrators,
@@ -198,6 +198,6 @@ def _notes(events: EventTable) -> list[str]:
         return []
     return [
         f"The log has {events.counts.sum():,.0f} rows, more than {MOST_ROWS:,}: rows of one hour,"
-        " campaign and cell of scores (0.8 % wide) were taken together and judged at their mean"
+        " campaign and cell of scores (0.8 % wide) were taken together and evaluated at their mean"
         " score."
     ]
