@@ -62,6 +62,7 @@ ROOMS = {
         "auction": {"metrics"},
         "ab_test": {"metrics"},
         "backtest": {"metrics"},
+        "estimators": {"backtest"},
         "simulation": {"backtest", "metrics"},
         "comparison": {"backtest", "bootstrap", "metrics"},
     },

@@ -320,7 +320,7 @@ def simulate(path: _Log, given: SimulateOptions) -> None:
     """Write the log of a synthetic platform, to try the other commands on.
 
     By default the click log of a platform whose conversions come days late.
-    Scores promise several times too many conversions, in each campaign in its
+    Scores predict several times too many conversions, in each campaign in its
     own drifting way. Of the conversions 8 % come within an hour of the click,
     17 % after 100 hours, all within 7 days.
 

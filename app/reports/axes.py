@@ -14,9 +14,11 @@ from app.reports.drawing import (
     GRID,
     INK,
     MUTED,
+    POINTS,
     TEXT,
     WIDTH,
     SeriesStyle,
+    Value,
     new_axes,
     series_colour,
     series_style,
@@ -29,6 +31,8 @@ from calibrators.samples import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from app.reports.page import Table
 
 MARK: Final = 6.5
 LINE: Final = 1.8
@@ -189,6 +193,61 @@ def edge_note(scale: Scale, values: Iterable[Floats]) -> str:
     drawn = np.concatenate([np.empty(0), *(np.ravel(found) for found in values)])
     beyond = scale.below(drawn) | scale.above(drawn)
     return EDGE_NOTE if np.isfinite(drawn).any() and beyond.any() else ""
+
+
+# A page with more of them opens slowly.
+_MOST_VALUES: Final = 500
+_POINT: Final = 12.0
+
+
+def texts_of(table: "Table") -> list[str]:
+    """Each row of a table as one line."""
+    return [
+        f"{name}: " + ", ".join(map(" ".join, zip(table.columns[1:], cells, strict=True)))
+        for name, *cells in table.rows
+    ]
+
+
+def column_values(axes: "Axes", x: Floats, texts: Sequence[str]) -> list[Value]:
+    """One for each place on the horizontal axis, (n,) ascending, as high as the axes."""
+    if len(x) > _MOST_VALUES:
+        return []
+    box = axes.get_position()
+    at = _on_the_page(axes, x, np.full(len(x), float(axes.get_ylim()[0])))[:, 0]
+    edges = np.concatenate(([100 * box.x0], (at[1:] + at[:-1]) / 2, [100 * box.x1]))
+    top, height = 100 * (1 - box.y1), 100 * box.height
+    return [
+        Value(left, top, right - left, height, text)
+        for left, right, text in zip(edges[:-1].tolist(), edges[1:].tolist(), texts, strict=True)
+    ]
+
+
+def row_values(axes: "Axes", texts: Sequence[str], above: float = 0.5) -> list[Value]:
+    """One for each row of a vertical axis of names, from `above` over its place on, all across."""
+    edges: Floats = np.arange(len(texts) + 1.0) - above
+    tops = _on_the_page(axes, np.full(len(edges), float(axes.get_xlim()[0])), edges)[:, 1].tolist()
+    return [
+        Value(0.0, top, 100.0, bottom - top, text)
+        for top, bottom, text in zip(tops[:-1], tops[1:], texts, strict=True)
+    ]
+
+
+def point_values(axes: "Axes", x: Floats, y: Floats, texts: Sequence[str]) -> list[Value]:
+    """One around each point, (n,); what lies beyond the vertical axis is at its end."""
+    figure: Any = axes.figure
+    wide, high = (100 * _POINT / (size * POINTS) for size in figure.get_size_inches())
+    places = _on_the_page(axes, x, np.clip(np.nan_to_num(y), *axes.get_ylim())).tolist()
+    return [
+        Value(left - wide / 2, top - high / 2, wide, high, text)
+        for (left, top), text in zip(places, texts, strict=True)
+    ]
+
+
+def _on_the_page(axes: "Axes", x: Floats, y: Floats) -> Floats:
+    """Points in percent of the figure, (n, 2), from the left and from the top."""
+    pixels = axes.transData.transform(np.column_stack((x, y)))
+    shares: Floats = np.asarray(axes.figure.transFigure.inverted().transform(pixels))
+    return np.array([0.0, 100.0]) + shares * (100.0, -100.0)
 
 
 Hours = NDArray[np.int64]

@@ -44,7 +44,7 @@ def _subtitle(found: Backtested) -> str:
     hours = len(set(events.hours.tolist()))
     return (
         f"{found.how}: {card['n']:,.0f} impressions, {card['positives']:,.0f} clicks,"
-        f" {campaigns:,} {'campaign' if campaigns == 1 else 'campaigns'}, {hours:,} hours judged"
+        f" {campaigns:,} {'campaign' if campaigns == 1 else 'campaigns'}, {hours:,} hours evaluated"
     )
 
 

@@ -41,7 +41,7 @@ def compare_page(compared: Compared, conclusion: str) -> Page:
         verdict=conclusion,
         tiles=[_tile(found, name) for name in _TILES],
         sections=[
-            Section("By how much is A better?", about(compared), [_lifts(found)]),
+            Section("By how much do they differ?", about(compared), [_lifts(found)]),
             Section("All metrics", HOW_TO_READ, [_table(found)]),
             _reliability(scored),
             _by_hour_and_campaign(scored),
@@ -72,9 +72,9 @@ def _lifts(found: ModelComparison) -> Chart:
         [100.0 * lift.value for lift in lifts.values()],
         [100.0 * lift.lower for lift in lifts.values()],
         [100.0 * lift.upper for lift in lifts.values()],
-        title="Improvement of A on B",
-        caption="Right of the line A is better, by so many percent of B's metric: a lower loss, a"
-        " higher AUC. The bar is the 95 % interval; a filled mark is beyond chance.",
+        title="A against B",
+        caption="Right of the line A is better, left of it B, by so many percent of B's metric: a"
+        " lower loss, a higher AUC. The bar is the 95 % interval; a filled mark is beyond chance.",
         unit="%",
         heading="metric",
     )
@@ -87,7 +87,7 @@ def _table(found: ModelComparison) -> Table:
 
 def _reliability(scored: ScoredEvents) -> Section:
     return Section(
-        "Promised and actual",
+        "Predicted and actual",
         "A is the first model, B the second.",
         [reliability_of(scored, _SIDES), quantiles_of(scored, _SIDES)],
     )

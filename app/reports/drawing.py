@@ -7,10 +7,10 @@ dark and paper are decided where the page is read.
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -124,14 +124,30 @@ _COLOUR: Final = re.compile("|".join(VARIABLES))
 _FONT_FAMILY: Final = re.compile(r"\s*font-family:[^;]*;?")
 
 
+class Value(NamedTuple):
+    """What a part of a drawing says when it is pointed at, and where that is, in percent of the
+    drawing's width and height, from the left and from the top."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    text: str
+
+
+Drawing = tuple[str, Sequence[Value]]
+"""The SVG, and the values in it that can be pointed at."""
+
+
 def drawn(
     height: float,
     title: str,
     values: Iterable[Floats],
-    paint: Callable[["Figure"], None],
+    paint: Callable[["Figure"], Sequence[Value]],
     width: float = WIDTH,
-) -> str:
-    """The SVG of what `paint` paints on a figure of `width` by `height`, named `title`.
+) -> Drawing:
+    """What `paint` paints on a figure of `width` by `height`, named `title`; it returns the values
+    that can be pointed at.
 
     When none of `values` is a number, there is nothing to paint, and the drawing says so.
     """
@@ -143,10 +159,10 @@ def drawn(
 
         figure = Figure(figsize=(width / POINTS, height / POINTS), facecolor="none")
         canvas: Any = FigureCanvasSVG(figure)
-        paint(figure)
+        said = paint(figure)
         buffer = io.StringIO()
         canvas.print_svg(buffer, metadata=_NO_METADATA)
-    return _for_a_page(buffer.getvalue(), title)
+    return _for_a_page(buffer.getvalue(), title), said
 
 
 def new_axes(figure: "Figure", left: float, top: float, right: float, bottom: float) -> "Axes":
@@ -164,8 +180,9 @@ def new_axes(figure: "Figure", left: float, top: float, right: float, bottom: fl
     return axes
 
 
-def _say_empty(figure: "Figure") -> None:
+def _say_empty(figure: "Figure") -> Sequence[Value]:
     figure.text(0.5, 0.5, "no value to draw", color=MUTED, fontsize=TEXT, ha="center")
+    return ()
 
 
 @contextmanager

@@ -101,8 +101,8 @@ def _by_value(title: str, heading: str, table: SliceTable) -> Section:
         ratios_by_name_chart(
             [table.names[i] for i in worst[:_DRAWN]],
             {RAW: table.columns["pcoc"][worst[:_DRAWN]]},
-            title=f"Promised over actual, by {heading}",
-            caption="Right of 1 more was promised than came true, left of it less. Those that"
+            title=f"Predicted over actual, by {heading}",
+            caption="Right of 1 more was predicted than happened, left of it less. Those that"
             " chance explains least stand first.",
             heading=heading,
         ),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import FAILED, CommandError, typed_command
-from app.reports.drawing import series_style
+from app.reports.drawing import Value, series_style
 from app.results.formatting import clean
 from app.whole_files import whole_file
 
@@ -39,7 +39,7 @@ class Chart:
     """A drawing, a caption that says how to read it, and the same numbers as a table.
 
     `svg` is markup and trusted: `app.reports.charts` writes it. `keys` explain the series above
-    the drawing: name, and number of its style.
+    the drawing: name, and number of its style. `values` are shown below where they are pointed at.
     """
 
     title: str
@@ -47,6 +47,7 @@ class Chart:
     svg: str
     table: Table | None = None
     keys: Sequence[tuple[str, int]] = ()
+    values: Sequence[Value] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,9 +90,9 @@ def _draw_reliability(axes: "Axes", diagrams: Mapping[str, ReliabilityDiagram]) 
         ends += _draw_curve(axes, colour, name, diagram)
     if ends:
         _frame(axes, min(ends) / 1.6, min(1.0, max(ends) * 1.6))
-    axes.set_title("Reliability: on the diagonal, promises come true", **CAPTION)
-    axes.set_xlabel("promised: mean probability of the bin")
-    axes.set_ylabel("came true: share of positives in the bin")
+    axes.set_title("Reliability: on the diagonal, predictions are right", **CAPTION)
+    axes.set_xlabel("predicted: mean probability of the bin")
+    axes.set_ylabel("observed: share of positives in the bin")
     axes.legend(frameon=False, loc="upper left", fontsize=10)
 
 
@@ -129,7 +129,7 @@ def _draw_campaigns(axes: "Axes", campaigns: Sequence[str], ratios: Mapping[str,
     axes.set_yticks(places, [shortened(name, 18) for name in campaigns])
     axes.set_ylim(len(campaigns) - 0.4, -0.6)
     axes.set_title("PCOC of the largest campaigns: 1 is right", **CAPTION)
-    axes.set_xlabel("promised / actual positives")
+    axes.set_xlabel("predicted / actual positives")
     reach = max(1.5, 1.15 * float(np.exp(np.abs(np.log(np.concatenate(ends))).max())))
     axes.set(xscale="log", xlim=(1 / reach, reach))
     _ratio_ticks(axes.xaxis, 1 / reach, reach)

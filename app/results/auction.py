@@ -65,7 +65,7 @@ class AuctionFindings:
         if not (clicks.is_clear and signs == {-np.sign(clicks.value)}):
             return ""
         went = "rose" if clicks.value < 0.0 else "fell"
-        return f" AUC and RIG {went}: they judge only what the model in force chose to show."
+        return f" AUC and RIG {went}: they see only what the model in force chose to show."
 
     @property
     def warnings(self) -> list[str]:

@@ -280,15 +280,15 @@ def _ranking(found: ModelComparison) -> list[str]:
 def _calibration(found: ModelComparison) -> list[str]:
     """Calibrated losses do not see a model that is better calibrated, so PCOC stands beside."""
     better = found.better("cal_1")
-    nearer = f"; {better} promises nearer to what comes true" if better else ""
+    nearer = f"; {better} predicts nearer to what happens" if better else ""
     ratios = (f"{found.metrics[side]['pcoc']:.3f} of {side}" for side in (A, B))
     return [f"PCOC {' and '.join(ratios)}{nearer}."]
 
 
 HOW_TO_READ: Final = (
     "A calibrated loss is what is left once a model's overall bias is taken out: fitted on some"
-    " rows, judged on the others, beside the plain loss of the same rows. It does not see which"
-    " model is calibrated better; PCOC does: promised over actual clicks, 1 is right."
+    " rows, evaluated on the others, beside the plain loss of the same rows. It does not see which"
+    " model is calibrated better; PCOC does: predicted over actual clicks, 1 is right."
 )
 STARRED: Final = "* A less B of the distance from 1, max(PCOC, 1 / PCOC) - 1."
 RANKED: Final = "AUC, csAUC, GC-3 and calibrated log loss"

@@ -149,13 +149,14 @@ def _total(log: EvaluatedLog) -> Iterator[str]:
     lower, upper = numbers["pcoc_lower"], numbers["pcoc_upper"]
     interval = f"by chance {shown(lower, '.3f')} to {shown(upper, '.3f')}"
     if not numbers["positives"]:
-        promised = shown(numbers["expected"], ",.4g")
-        yield f"No positive came, and {promised} were promised."
+        expected = shown(numbers["expected"], ",.4g")
+        yield f"No positive came, and {expected} were predicted."
     elif lower <= 1.0 <= upper:
-        yield f"In total, promises come true within chance: PCOC {numbers['pcoc']:.3f}, {interval}."
+        ratio = f"{numbers['pcoc']:.3f}"
+        yield f"In total, predictions are right within chance: PCOC {ratio}, {interval}."
     else:
         yield (
-            f"In total, {off_by(numbers['pcoc'])} positives are promised:"
+            f"In total, {off_by(numbers['pcoc'])} positives are predicted:"
             f" PCOC {numbers['pcoc']:.3f}, {interval}."
         )
 
@@ -306,7 +307,7 @@ class MetricGroup:
 def overview(log: EvaluatedLog) -> list[MetricGroup]:
     """All metrics of a log that it has the columns for."""
     parts = [
-        MetricGroup("Calibration", "do promises come true?", _calibration(log)),
+        MetricGroup("Calibration", "are predictions right on average?", _calibration(log)),
         MetricGroup("Loss", "what do wrong probabilities cost?", _loss(log.overall)),
         MetricGroup("Ranking", "do positives come first?", _ranking_overview(log)),
         MetricGroup("Revenue", "and by what they pay?", _revenue(log)),
@@ -317,8 +318,8 @@ def overview(log: EvaluatedLog) -> list[MetricGroup]:
 def _calibration(log: EvaluatedLog) -> list[Line]:
     numbers = log.overall
     lines = [
-        Line("PCOC", _with_interval(numbers), "promised over actual: 1 is right"),
-        Line("COPC", shown(numbers["copc"], ".3f"), "actual over promised"),
+        Line("PCOC", _with_interval(numbers), "predicted over actual: 1 is right"),
+        Line("COPC", shown(numbers["copc"], ".3f"), "actual over predicted"),
         Line("prediction error", shown(numbers["prediction_error"], "+.1%"), "PCOC less 1"),
         Line("Cal-3, -4, -5", _triple(numbers, "cal_{}"), "error in score bins: 0.2 is 20 %"),
         Line("  truth would have", _triple(numbers, "cal_{}_floor"), _FLOOR),
@@ -339,7 +340,7 @@ def _loss(numbers: Numbers) -> list[Line]:
         Line("MSE", shown(numbers["mse"], ".6f"), "mean square error"),
         _calibrated(numbers, "calibrated_quadratic_loss", "mse_beside_calibrated", ".6f"),
         Line("NMSE", shown(numbers["nmse"], ".4f"), "1: no better than the mean rate"),
-        Line("MAE", shown(numbers["mae"], ".6f"), "no fair judge: promising 0 wins"),
+        Line("MAE", shown(numbers["mae"], ".6f"), "misleads: predicting 0 wins"),
     ]
 
 
@@ -361,7 +362,7 @@ def _revenue(log: EvaluatedLog) -> list[Line]:
     numbers = log.overall
     if not numbers["bids"]:
         return []
-    lines = [Line("ROPR", shown(numbers["ropr"], ".3f"), "actual over promised: 1 is right")]
+    lines = [Line("ROPR", shown(numbers["ropr"], ".3f"), "actual over predicted: 1 is right")]
     if "cs_auc" in numbers:
         random = shown((1.0 + numbers["cs_auc_worst"]) / 2.0, ".2f")
         reading = f"AUC in money: 1 is best, {random} random"

@@ -14,8 +14,8 @@ from evaluation.bootstrap.paired import Difference
 
 Rows = Mapping[str, Mapping[str, float]]
 HOW_TO_READ = (
-    "PCOC is promised over actual clicks: 1 is right, 1.2 promises 20 % too many."
-    " GC-N is how far off the promise is inside a campaign's N score bins: 0 is right."
+    "PCOC is predicted over actual clicks: 1 is right, 1.2 is 20 % too many."
+    " GC-N is how far off the prediction is inside a campaign's N score bins: 0 is right."
 )
 
 

@@ -47,14 +47,14 @@ def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
     if last < first + window_hours:
         raise CommandError(
             f"the log spans {last - first + 1} h, so a window of {window_hours} h leaves no hour to"
-            f" judge: give a shorter one, such as --window {max(1, (last - first + 1) // 3)}h"
+            f" evaluate: give a shorter one, such as --window {max(1, (last - first + 1) // 3)}h"
         )
     return first + window_hours
 
 
 def after(window_hours: int) -> str:
     """How hours are evaluated, for a table's title."""
-    return f"each hour judged by maps of the {window_hours} h before it"
+    return f"each hour evaluated with maps of the {window_hours} h before it"
 
 
 def learnt_hours(settings: Settings, calibrator: str) -> int:

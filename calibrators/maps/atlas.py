@@ -150,6 +150,10 @@ class Atlas:
     def __len__(self) -> int:
         return len(self.campaigns)
 
+    def __reduce__(self) -> tuple[Callable[[bytes], "Atlas"], tuple[bytes]]:
+        """By its bytes: what copies estimators, or sends them to processes, can take atlases."""
+        return Atlas.from_bytes, (self.to_bytes(),)
+
     def __call__(self, campaigns: Sequence[str], scores: ArrayLike) -> Floats:
         """Probabilities of a mixed batch, shape (n,); ValueError on a score outside [0, 1] or on
         unequal lengths."""

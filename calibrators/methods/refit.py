@@ -124,7 +124,7 @@ class Fitted:
 
     atlas : the maps to publish.
     trial : the same, as they would be if the newest hour of the history were not known: what the
-        guard judges on that hour. None where it was not asked for.
+        guard tests on that hour. None where it was not asked for.
     skipped : the campaigns of the window that got no map of their own, with the reason.
     memory : what the next refit of the same method may start from; it changes no result beyond the
         method's tolerance.

@@ -92,7 +92,7 @@ def backtest(
             name: Refits(method_of(each, enough, window_hours), guarded)
             for name, each in calibrators.items()
         }
-        maps = _refitted(table, hours, refits, hours.distinct()[1:] if guarded else evaluated)
+        maps = _refitted(table, refits, hours.distinct()[1:] if guarded else evaluated)
     served: dict[str, list[Floats]] = {name: [] for name in calibrators}
     for hour, atlases in maps:
         if hour < evaluated[0]:
@@ -214,15 +214,19 @@ class _LogHistory(History):
         yield from self.summed[spans]
 
 
-def _refitted(
-    table: EventTable, hours: _Hours, refits: Mapping[str, Refits], moments: Sequence[int]
-) -> Maps:
+def _refitted(table: EventTable, refits: Mapping[str, Refits], moments: Sequence[int]) -> Maps:
     """Refits on bins, one table for each hour, as the service keeps them."""
-    tables = {hour: _bins(table, hours.rows(hour, hour + 1)) for hour in hours.distinct()}
+    tables = bins_by_hour(table)
     for moment in moments:
         before = {hour: bins for hour, bins in tables.items() if hour < moment}
         history = _LogHistory(moment, [before])
         yield moment, {name: each.refit(history) for name, each in refits.items()}
+
+
+def bins_by_hour(table: EventTable) -> dict[int, BinsTable]:
+    """The bins of each hour that has impressions, as the service keeps them."""
+    hours = _Hours.of(table)
+    return {hour: _bins(table, hours.rows(hour, hour + 1)) for hour in hours.distinct()}
 
 
 def _bins(table: EventTable, rows: Integers) -> BinsTable:

@@ -101,9 +101,12 @@ class Drawing:
     def inline(self) -> str:
         """For a page of the reports, which has the colours and the card."""
         marks = [np.arange(len(self.marks), dtype=float)]
-        return drawn(
-            self.height, self.title, marks, lambda figure: self._paint(figure, RESERVED), self.width
-        )
+
+        def paint(figure: "Figure") -> tuple[()]:
+            self._paint(figure, RESERVED)
+            return ()
+
+        return drawn(self.height, self.title, marks, paint, self.width)[0]
 
     def figure(self) -> "Figure":
         """The same for a file of pixels, in light colours."""

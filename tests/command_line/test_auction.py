@@ -103,7 +103,7 @@ def test_the_table_sets_models_beside_each_other(tmp_path: Path, called: Sirocco
         "slots never",
         "clicks guessed",
     } <= headings
-    assert "AUC and RIG rose: they judge only what the model in force chose to show." in run.stdout
+    assert "AUC and RIG rose: they see only what the model in force chose to show." in run.stdout
     assert all(len(line) <= 80 for line in lines if not line.startswith("Fewer"))
     assert "Simulated: what the logged pages would have brought" in run.stderr
 

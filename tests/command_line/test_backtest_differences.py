@@ -179,7 +179,7 @@ def test_the_page_shows_before_and_after(tmp_path: Path, called: Sirocco, days: 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert found["differences"]["verdict"] in page
     for title in (
-        "What was promised, and what came true",
+        "Predicted and observed",
         "Error from low scores to high",
         "hour by hour",
         "by campaign",

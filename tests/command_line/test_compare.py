@@ -68,7 +68,7 @@ def test_a_model_that_needs_calibration_only(tmp_path: Path, called: Sirocco) ->
     assert verdict.startswith("B is better as it is: log loss")
     assert "Calibrate A, and it wins." in verdict
     assert "A ranks better" in verdict
-    assert "B promises nearer to what comes true" in verdict
+    assert "B predicts nearer to what happens" in verdict
 
 
 def test_a_model_that_is_off_in_level_only(tmp_path: Path, called: Sirocco) -> None:
@@ -383,6 +383,6 @@ def test_the_page_holds_the_verdict_and_the_charts(tmp_path: Path, called: Siroc
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert found["verdict"] in page
     assert page.count("<svg") >= 6
-    for title in ("Improvement of A on B", "hour by hour", "by campaign", "csAUC", "low scores"):
+    for title in ("A against B", "hour by hour", "by campaign", "csAUC", "low scores"):
         assert title in page
     assert "http://" not in page.replace("http://www.w3.org", "")

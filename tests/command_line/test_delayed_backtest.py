@@ -69,11 +69,11 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called:
 
     title, heading, _, *table = run.stdout.splitlines()
     assert title.startswith("clicks.parquet: ")
-    assert title.endswith("clicks judged by their final conversions")
+    assert title.endswith("clicks evaluated by their final conversions")
     assert heading.split() == ["PCOC", "GC-3", "GC-4", "GC-5"]
     assert [line.split()[0] for line in table if line.strip()] == ROWS
     assert "%" not in table[0]  # There is nothing to compare it with.
-    assert "PCOC is promised over actual conversions" in run.stderr
+    assert "PCOC is predicted over actual conversions" in run.stderr
     assert (tmp_path / "delayed.png").exists()
 
 

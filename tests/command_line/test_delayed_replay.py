@@ -131,12 +131,12 @@ def test_the_table_is_that_of_the_backtest(
 
     assert run.returncode == 0, run.stderr
     title, headings, _, *table = run.stdout.splitlines()
-    judged = f"{len(stream):,} clicks judged by their final conversions"
+    judged = f"{len(stream):,} clicks evaluated by their final conversions"
     assert title == f"clicks.parquet: {judged}"
     assert headings.split() == ["PCOC", "GC-3", "GC-4", "GC-5"]
     assert [line.split()[0] for line in table if line.strip()] == ["raw", "pccem_posterior"]
     assert max(map(len, run.stdout.splitlines())) <= 80
-    assert "promised over actual conversions" in run.stderr
+    assert "predicted over actual conversions" in run.stderr
     assert (tmp_path / "after.png").exists()
 
     printed = called("replay", "clicks.parquet", "--delayed", "--no-picture", "--json").stdout

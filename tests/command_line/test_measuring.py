@@ -52,7 +52,7 @@ def test_numbers_come_with_how_to_read_them_and_a_picture(tmp_path: Path, called
     run = called("evaluate", log, "--picture", "before.png")
 
     assert run.stdout.startswith("log.parquet: ")
-    assert "promised over actual: 1 is right" in run.stdout
+    assert "predicted over actual: 1 is right" in run.stdout
     assert "Picture: before.png" in run.stderr
 
 

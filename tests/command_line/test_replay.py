@@ -54,7 +54,7 @@ def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
 
     assert run.returncode == 2
     assert run.stderr == (
-        "sirocco: the log spans 6 h, so a window of 24 h leaves no hour to judge:"
+        "sirocco: the log spans 6 h, so a window of 24 h leaves no hour to evaluate:"
         " give a shorter one, such as --window 2h\n"
     )
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from tests.docs.pages import PAGES, ROOT, table_below, without_code
 
 CODE = ("app", "calibrators", "clients", "evaluation", "pccem", "research", "benchmarks")
+PRODUCT = CODE[:5]
 GLOSSARY = ROOT / "docs/glossary.md"
 HEADER = "| not | use instead | where |"
 KEPT: Final = {
@@ -20,6 +21,9 @@ KEPT: Final = {
     ("research/leaderboard", "contenders"): "the option `--contenders`",
 }
 """Names that stay, by folder, and why: commands, options and keys of JSON that users rely on."""
+
+STORED: Final = {("storage", "judged")}
+"""Parts of keys of Redis that stay, by folder."""
 
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -120,6 +124,29 @@ def test_pages_are_of_the_glossary() -> None:
     ]
 
     assert wrong == [], "\n" + "\n".join(wrong)
+
+
+def test_messages_are_of_the_glossary() -> None:
+    """What commands, reports and errors say, and docstrings, which are the help of commands."""
+    for_messages = [rule for rule in rules() if "messages" in rule.where]
+    wrong = [
+        f"{path}:{line}: ...{found}...: not {rule.word}, but {rule.instead}"
+        for path, line, text in messages()
+        for rule in for_messages
+        for found in _around(_prose(text), rule.word)
+        if (path.parts[1], rule.word) not in STORED
+    ]
+
+    assert len(for_messages) > 10
+    assert wrong == [], "\n" + "\n".join(wrong)
+
+
+def messages() -> Iterator[tuple[Path, int, str]]:
+    """Every text of the product: its file, its line, and itself."""
+    for path in (path for folder in PRODUCT for path in sorted((ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield path.relative_to(ROOT), node.lineno, node.value
 
 
 def _prose(text: str) -> str:

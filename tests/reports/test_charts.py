@@ -66,6 +66,37 @@ def test_a_drawing_has_no_ids_so_that_many_fit_in_a_page(chart: Callable[[], Cha
 
 
 @each_chart
+def test_a_drawing_has_values_inside_of_it(chart: Callable[[], Chart]) -> None:
+    """From the left and from the top, in percent, each with a name and numbers."""
+    values = chart().values
+
+    assert values
+    for value in values:
+        assert value.width > 0
+        assert value.height > 0
+        assert -5 < value.left <= value.left + value.width < 105
+        assert -5 < value.top <= value.top + value.height < 105
+        assert ": " in value.text
+
+
+def test_values_stand_where_they_are_drawn() -> None:
+    """Rows from the top, hours from the left, and every cell of the table in its text."""
+    by_name = bars_chart(["a", "b"], {"AUC": [0.7, 0.5]}, "", "")
+    over_time = ratios_over_time_chart([HOUR, HOUR + 1, HOUR + 3], {"raw": [1.0, 1.1, 0.9]})
+
+    assert [value.text for value in by_name.values] == ["a: AUC 0.7", "b: AUC 0.5"]
+    assert by_name.values[0].top < by_name.values[1].top
+    lefts = [value.left for value in over_time.values]
+    assert lefts == sorted(lefts)
+    assert len(lefts) == 3
+    assert [value.text[-9:] for value in over_time.values] == [
+        "raw 1.000",
+        "raw 1.100",
+        "raw 0.900",
+    ]
+
+
+@each_chart
 def test_a_drawing_leaves_colours_and_fonts_to_the_page(chart: Callable[[], Chart]) -> None:
     """Or it would be dark on dark at night."""
     styles = " ".join(found.get("style", "") for found in parsed(chart()).iter())
@@ -158,7 +189,7 @@ def test_bands_stand_in_the_table_beside_their_line() -> None:
     chart = ratios_over_time_chart([HOUR], {"raw": [1.5], "sir": [1]}, {"raw": [1]}, {"raw": [2]})
     assert chart.table is not None
 
-    assert list(chart.table.columns) == ["hour, UTC", "raw", "raw, from", "raw, to", "sir"]
+    assert list(chart.table.columns) == ["hour, UTC", "raw", "raw from", "raw to", "sir"]
     assert cells(chart) == [["2026-03-29 16:00", "1.500", "1.000", "2.000", "1.000"]]
     assert "band" in chart.caption
 

@@ -55,10 +55,10 @@ def test_a_page_has_charts_by_score_by_hour_and_by_value() -> None:
     titles = [section.title for section in page.sections]
     assert titles == ["By score", "By hour", "By campaign", "By device", "All metrics"]
     assert charts(page)[2:] == [
-        "Promised over actual, hour by hour",
-        "Promised over actual, by campaign",
+        "Predicted over actual, hour by hour",
+        "Predicted over actual, by campaign",
         "Ranking inside each campaign",
-        "Promised over actual, by device",
+        "Predicted over actual, by device",
         "Ranking inside each device",
     ]
     assert page.warnings == ["Something to know."]
@@ -97,7 +97,7 @@ def test_promises_that_come_true_are_said_to() -> None:
     right = log()
 
     said = conclusions(right)
-    assert said[0].startswith("In total, promises come true within chance: PCOC ")
+    assert said[0].startswith("In total, predictions are right within chance: PCOC ")
     assert said[1].startswith("By score, fifths of the rows show no more error than chance: ")
     assert said[2].startswith("The scores take away ")
     assert all("no more than would be if all were right" in text for text in said[3:])
@@ -109,7 +109,7 @@ def test_promises_that_do_not_come_true_are_said_not_to() -> None:
 
     said = conclusions(wrong)
     assert said[0].startswith("In total, ")
-    assert "too many positives are promised: PCOC 1." in said[0]
+    assert "too many positives are predicted: PCOC 1." in said[0]
     assert "chance explains" in said[1]
     assert said[3].startswith("1 of 5 campaigns are off by more than chance; c0 most: at least ")
     assert evaluate_page(wrong).tiles[0].good is False

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from app.reports.page import write_page
 from tests.reports.looked_at import Seen, looked_at
@@ -120,6 +120,56 @@ def test_the_numbers_unfold_by_keyboard(browser: Browser, report: Path) -> None:
 
         assert seen.page.locator("details").first.get_attribute("open") is not None
         assert seen.page.locator("details table").first.is_visible()
+
+
+def plot_of(page: Page, title: str) -> Locator:
+    """The drawing of this title, with its values."""
+    return page.locator(".plot", has=page.get_by_role("radiogroup", name=f"Values of: {title}"))
+
+
+SHOWN = "found => found.filter((span) => +getComputedStyle(span).opacity).map((s) => s.innerText)"
+
+
+def test_values_are_shown_where_a_drawing_is_pointed_at(browser: Browser, report: Path) -> None:
+    """And nothing else is: the page has no script."""
+    with looked_at(browser, report) as seen:
+        plot = plot_of(seen.page, "Bars")
+        before = plot.locator("span").evaluate_all(SHOWN)
+        plot.locator("input").nth(3).hover()
+
+        expected = plot.locator("span").nth(3).inner_text()
+        assert (before, plot.locator("span").evaluate_all(SHOWN)) == ([], [expected])
+        assert ": AUC " in expected
+        assert plot.locator("span").nth(3).is_visible()
+
+
+def test_values_are_reached_by_keyboard_with_one_stop_for_a_drawing(
+    browser: Browser, report: Path
+) -> None:
+    with looked_at(browser, report) as seen:
+        plot = plot_of(seen.page, "Bars")
+        texts = plot.locator("span").all_inner_texts()
+        plot.locator("input").nth(2).focus()
+        seen.page.keyboard.press("ArrowRight")
+
+        assert plot.locator("span").evaluate_all(SHOWN) == [texts[3]]
+        assert plot.get_by_role("radio").nth(3).is_checked()
+        assert len(texts) > 5
+
+        seen.page.keyboard.press("Tab")
+        assert plot.locator("input:focus").count() == 0
+
+
+def test_values_are_reached_by_touch(browser: Browser, report: Path) -> None:
+    with browser.new_context(has_touch=True, viewport={"width": PHONE, "height": 900}) as context:
+        page = context.new_page()
+        page.goto(report.as_uri())
+        plot = plot_of(page, "Bars")
+        plot.locator("input").nth(5).tap()
+
+        assert plot.locator("span").evaluate_all(SHOWN) == [
+            plot.locator("span").nth(5).inner_text()
+        ]
 
 
 def test_the_focus_is_visible(browser: Browser, report: Path) -> None:

@@ -1,5 +1,7 @@
 """One refit on real Redis: judged before fitted, one version, the same maps as offline."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given
@@ -7,9 +9,11 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from app.storage import BinsStore, EventBatch, Lease, LeaseLost, Versions
+from app.worker.fitting import Methods
 from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
+from evaluation.estimators import fit
 from tests.worker.conftest import HOUR
 
 
@@ -52,6 +56,37 @@ def test_published_maps_are_those_of_the_offline_refit(
     published = refitter.versions.load(report["version"])
     assert published.atlases["click"] == expected.atlas.to_bytes()
     assert report["targets"]["click"]["fitted"] == len(expected.atlas) > 0
+
+
+ONE_SHARD, SHARDS = ("c-15", "c-22", "c-43"), ("big", "medium", "thin")
+
+
+@pytest.mark.parametrize("guard", [False, True])
+@pytest.mark.parametrize(
+    ("name", "campaigns", "tolerance"),
+    # The pooled method adds up shard by shard, which moves last bits.
+    [("sir", SHARDS, 0), ("pooled", ONE_SHARD, 0), ("pooled", SHARDS, 1e-9)],
+)
+def test_published_maps_are_those_that_a_notebook_fits(
+    redis_client, settings, lease, append_log, outcomes, clock, name, campaigns, tolerance, guard
+):
+    log = replace(outcomes(hours=6), campaigns=campaigns)
+    append_log(log)
+    settings = settings.model_copy(update={"calibrator": name, "guard": guard})
+    store = BinsStore(redis_client, settings.ttl_seconds)
+    refitter = Refitter(settings, store, Versions(redis_client, 8))
+
+    report = refitter.run(Request((HOUR + 6) * SECONDS), lease.token, clock)
+
+    names, made = np.array(campaigns)[log.rows], Methods(settings).of(name)
+    found = fit(log.scores, log.outcomes, names, log.times, method=made, guarded=guard)
+    data = refitter.versions.load(report["version"]).atlases["click"]
+    published, scores = Atlas.from_bytes(data), np.linspace(0, 1, 99)
+    assert published.campaigns == found.atlas.campaigns != ()
+    for campaign in campaigns:
+        expected = [published.at(campaign, score) for score in scores]
+        assert found.predict(scores, [campaign] * 99) == pytest.approx(expected, tolerance, 0)
+    assert tolerance or found.to_bytes() == data
 
 
 def test_hours_are_judged_by_the_version_in_force_before_them(

@@ -197,7 +197,7 @@ class LogBacktest:
         first = first_evaluated_hour(events, settings.window_hours)
         total = len(np.unique(events.hours[events.hours >= first]))
         with (
-            progress("fitting and judging", total, "hours", shown=not given.json) as advance,
+            progress("fitting and evaluating", total, "hours", shown=not given.json) as advance,
             self._output(read) as scored,
         ):
             found = evaluation.backtest(
@@ -250,6 +250,6 @@ def _notes(read: ReadEvents) -> list[str]:
         return []
     return [
         f"The log has {read.rows:,} rows, more than {MOST_ROWS:,}: rows of one hour,"
-        " campaign and cell of scores (0.8 % wide) were taken together and judged at their mean"
+        " campaign and cell of scores (0.8 % wide) were taken together and evaluated at their mean"
         " score."
     ]

@@ -23,9 +23,9 @@ from evaluation import BehaviourStudy, QuantileRates
 Rates = Mapping[str, QuantileRates]
 Summary = Mapping[str, Mapping[str, float]]
 HOW_TO_READ = (
-    "A rate comes with Wilson's 95 % interval. Each model is judged on clicks it was not fitted"
+    "A rate comes with Wilson's 95 % interval. Each model is evaluated on clicks it was not fitted"
     " on, ± is the standard deviation over the folds; gain is all less pre_click, fold by fold."
-    " AUC: 1 ranks every conversion first, 0.5 is no ranking. PCOC: 1 promises what came."
+    " AUC: 1 ranks every conversion first, 0.5 is no ranking. PCOC: 1 predicts what came."
 )
 _METRICS = {"auc": ("AUC", ".4f"), "log_loss": ("log loss", ".5f"), "pcoc": ("PCOC", ".3f")}
 

@@ -30,7 +30,7 @@ from pccem import LabelRules, TrainingRules
 Card = dict[str, float]
 
 HOW_TO_READ = (
-    "PCOC is promised over actual conversions: 1 is right. GC-N is how far off the promise is"
+    "PCOC is predicted over actual conversions: 1 is right. GC-N is how far off the prediction is"
     " inside a campaign's N score bins: 0 is right; in brackets, how much lower (-) or higher (+)"
     " than without calibration."
 )
@@ -230,7 +230,7 @@ def _draw(seed: int) -> ClickFile:
 
 
 def _title(what: str, clicks: int) -> str:
-    return f"{what}: {clicks:,} clicks judged by their final conversions"
+    return f"{what}: {clicks:,} clicks evaluated by their final conversions"
 
 
 def _remarks(found: Mapping[str, DelayedBacktest]) -> Iterator[str]:

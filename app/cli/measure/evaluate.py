@@ -157,7 +157,7 @@ def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
 _HOURS_OF_A_DAY = 24
 _LONGEST_NAME = 18
 _QUANTILE_HEADINGS = (
-    "part", "positives", "promised", "came true", "by chance", "error", "of log loss"
+    "part", "positives", "predicted", "observed", "by chance", "error", "of log loss"
 )  # fmt: skip
 _OFF, _FAR_OFF = "yellow", "bold red"
 _FAR = 0.2

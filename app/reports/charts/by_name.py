@@ -21,13 +21,17 @@ from app.reports.axes import (
     paint_side_edges,
     places_of,
     reference_line,
+    row_values,
     set_x,
+    texts_of,
 )
 from app.reports.drawing import (
     CARD,
     INK,
     MUTED,
     TEXT,
+    Drawing,
+    Value,
     drawn,
     new_axes,
     series_colour,
@@ -74,27 +78,37 @@ def bars_chart(
     points = {name: found[:MOST_NAMES] for name, found in values.items()}
     bars = _are_bars(points)
     scale = _scale(points, unit, bars=bars)
-    svg = _drawn(points, names[:MOST_NAMES], title, unit, scale, bars=bars)
     rows = [
         (name, *(with_unit(number(float(found[row])), unit) for found in values.values()))
         for row, name in enumerate(names)
     ]
+    table = Table((heading, *values), rows)
+    row_texts = texts_of(table)[:MOST_NAMES]
+    svg, pointed_at = _drawn(points, names[:MOST_NAMES], title, unit, scale, row_texts, bars=bars)
     how = caption + left_out_note(len(names)) + _about_axis(points, scale)
     keys = list(style_numbers(points).items()) if len(points) > 1 else []
-    return Chart(title, how, svg, Table((heading, *values), rows), keys)
+    return Chart(title, how, svg, table, keys, pointed_at)
 
 
 def _drawn(
-    points: Points, names: Sequence[str], title: str, unit: str, scale: Scale, *, bars: bool
-) -> str:
+    points: Points,
+    names: Sequence[str],
+    title: str,
+    unit: str,
+    scale: Scale,
+    row_texts: Sequence[str],
+    *,
+    bars: bool,
+) -> Drawing:
     label = "" if has_room(unit) else unit
     texts = [] if bars else _texts_beside(points)
     row = _BETWEEN + _BAR * len(points) if bars else ROW
 
-    def paint(figure: "Figure") -> None:
+    def paint(figure: "Figure") -> Sequence[Value]:
         axes = named_axes(figure, names, scale, label=label, beside=texts)
         name_axes(axes, label)
         (_paint_bars if bars else paint_dumbbells)(axes, points, style_numbers(points), scale)
+        return row_values(axes, row_texts)
 
     return drawn(height_of(len(names), row=row, label=label), title, points.values(), paint)
 
@@ -168,6 +182,8 @@ _TOP, _BOTTOM, _LABEL, _SIDE = 4.0, 28.0, 18.0, 14.0
 _CELLS, _SHORTEST = 54, 8
 # Intervals outside of these are written with an exponent.
 _FINEST, _WIDEST, _DIGITS = 1e-7, 1e9, 3
+# Of a row, with its words, over its interval.
+_ABOVE: Final = 0.7
 _STYLE: Final = series_style(1)
 
 
@@ -188,39 +204,46 @@ def differences_chart(
     """
     columns = [np.asarray(found, float) for found in (middle, lower, upper)]
     ends = np.array(columns).reshape(3, len(names))
-    svg = _drawn_differences(names[:MOST_NAMES], ends[:, :MOST_NAMES], title, unit)
     rows = [
         (name, *(with_unit(number(value), unit) for value in ends[:, row].tolist()))
         for row, name in enumerate(names)
     ]
+    table = Table((heading, "difference", "from", "to"), rows)
+    row_texts = texts_of(table)[:MOST_NAMES]
+    svg, pointed_at = _drawn_differences(
+        names[:MOST_NAMES], ends[:, :MOST_NAMES], title, unit, row_texts
+    )
     how = caption + left_out_note(len(names)) + edge_note(_scale_differences(ends, unit), [ends[0]])
-    return Chart(title, how, svg, Table((heading, "difference", "from", "to"), rows))
+    return Chart(title, how, svg, table, values=pointed_at)
 
 
 def _scale_differences(ends: Floats, unit: str) -> Scale:
     return linear_scale([ends], include=(0.0,), form=in_unit(unit))
 
 
-def _drawn_differences(names: Sequence[str], ends: Floats, title: str, unit: str) -> str:
+def _drawn_differences(
+    names: Sequence[str], ends: Floats, title: str, unit: str, row_texts: Sequence[str]
+) -> Drawing:
     label = "" if has_room(unit) else unit
     bottom = _BOTTOM + (_LABEL if label else 0.0)
     scale = _scale_differences(ends, unit)
     side = max(_SIDE, *(width(text, TEXT) / 2 for text in scale.labels))
 
-    def paint(figure: "Figure") -> None:
+    def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, side, _TOP, side, bottom)
         _frame(axes, scale, len(names))
         name_axes(axes, label)
         _paint(axes, ends, scale)
         for row, name in enumerate(names):
             _say_differences(axes, row, name, _interval_text(ends[:, row], unit))
+        return row_values(axes, row_texts, above=_ABOVE)
 
     return drawn(_TOP + bottom + max(len(names), 1) * _ROW, title, ends[:1], paint)
 
 
 def _frame(axes: "Axes", scale: Scale, rows: int) -> None:
     set_x(axes, scale)
-    axes.set_ylim(rows - 0.3, -0.7)
+    axes.set_ylim(rows - 0.3, -_ABOVE)
     axes.set_yticks([])
     # Only beside the intervals: a line through the words would be read as part of them.
     places = np.arange(rows)

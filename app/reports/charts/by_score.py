@@ -1,26 +1,31 @@
 """Charts over the score: reliability, and the error of score quantiles beside their loss."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.reports.axes import (
+    column_values,
     edge_note,
     left_margin,
     look,
     name_axes,
     paint_edges,
     paint_line,
+    point_values,
     reference_line,
     right_margin,
     set_x,
     set_y,
+    texts_of,
 )
 from app.reports.drawing import (
     MUTED,
     TEXT,
+    Drawing,
     SeriesStyle,
+    Value,
     drawn,
     new_axes,
     series_colour,
@@ -42,17 +47,17 @@ _HEIGHT: Final = 400.0
 _REACH: Final = 1.3
 # Whiskers of more series hide each other.
 _MOST_WHISKERS: Final = 3
-_COLUMNS: Final = ("group", "count", "promised", "came true", "from", "to")
+_COLUMNS: Final = ("group", "count", "predicted", "observed", "from", "to")
 _CAPTION: Final = (
-    "Each mark is a group of similar scores. On the line, as many came true as were promised;"
-    " below it, too many were promised."
+    "Each mark is a group of similar scores. On the line, as many happened as were predicted;"
+    " below it, too many were predicted."
 )
 _WHISKERS: Final = " A whisker is the range that chance explains."
 
 
 def reliability_chart(
     series: Mapping[str, ReliabilityDiagram],
-    title: str = "What was promised, and what came true",
+    title: str = "Predicted and observed",
     caption: str = "",
 ) -> Chart:
     """Diagrams by the name of their predictions, on logarithmic axes."""
@@ -60,16 +65,21 @@ def reliability_chart(
     scale = _scale(series)
     numbers = style_numbers(series)
     whiskers = len(series) <= _MOST_WHISKERS
+    table = _table(series)
 
-    def paint(figure: "Figure") -> None:
+    def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, left_margin(scale.labels), 28, right_margin(scale.labels), 44)
         _frame(axes, scale)
         for name, diagram in series.items():
             _paint(axes, series_style(numbers[name]), diagram, scale, whiskers=whiskers)
+        x = np.concatenate([diagram.probabilities for diagram in series.values()])
+        x = np.clip(x, scale.low, scale.high)
+        return point_values(axes, x, np.concatenate(rates), texts_of(table))
 
     how = caption or _CAPTION + (_WHISKERS if whiskers else "")
-    svg = drawn(_HEIGHT, title, rates, paint)
-    return Chart(title, how + edge_note(scale, rates), svg, _table(series), list(numbers.items()))
+    svg, said = drawn(_HEIGHT, title, rates, paint)
+    how += edge_note(scale, rates)
+    return Chart(title, how, svg, table, list(numbers.items()), said)
 
 
 def _scale(series: Mapping[str, ReliabilityDiagram]) -> Scale:
@@ -84,7 +94,7 @@ def _frame(axes: "Axes", scale: Scale) -> None:
     set_y(axes, scale)
     ends = (scale.low, scale.high)
     axes.plot(ends, ends, color=MUTED, linewidth=1.2, zorder=1.5)
-    name_axes(axes, "promised: mean probability of the group", "came true: share of positives")
+    name_axes(axes, "predicted: mean probability of the group", "observed: share of positives")
 
 
 def _paint(
@@ -123,8 +133,8 @@ _APART: Final = 0.14
 _COLUMNS_QUANTILES: Final = (
     "group",
     "count",
-    "promised",
-    "came true",
+    "predicted",
+    "observed",
     "error",
     "from",
     "to",
@@ -132,7 +142,7 @@ _COLUMNS_QUANTILES: Final = (
 )
 _CAPTION_QUANTILES: Final = (
     "Groups of about the same size, from the lowest scores on the left to the highest. Above the"
-    " line too much was promised. Below: where the log loss comes from."
+    " line too much was predicted. Below: where the log loss comes from."
 )
 
 Series = Mapping[str, ScoreQuantiles]
@@ -145,11 +155,10 @@ def quantile_chart(
     ratios = {name: 1.0 + found.prediction_errors for name, found in series.items()}
     scale = _scale_quantiles(ratios.values(), series)
     how = caption or _CAPTION_QUANTILES + (_WHISKERS if len(series) <= _MOST_WHISKERS else "")
-    svg = _drawn(series, title, scale)
+    how += edge_note(scale, ratios.values())
+    svg, said = _drawn(series, title, scale)
     numbers = list(style_numbers(series).items())
-    return Chart(
-        title, how + edge_note(scale, ratios.values()), svg, _table_quantiles(series), numbers
-    )
+    return Chart(title, how, svg, _table_quantiles(series), numbers, said)
 
 
 def _scale_quantiles(ratios: Iterable[Floats], series: Series) -> Scale:
@@ -166,12 +175,12 @@ def _signed_error(error: float) -> str:
     return f"{'+' if error > 0 else ''}{percent(error)}"
 
 
-def _drawn(series: Series, title: str, scale: Scale) -> str:
+def _drawn(series: Series, title: str, scale: Scale) -> Drawing:
     shares = [found.loss_shares for found in series.values()]
     loss = linear_scale(shares, include=(0.0,), form=percents, most=4)
     left = left_margin([*scale.labels, *loss.labels])
 
-    def paint(figure: "Figure") -> None:
+    def paint(figure: "Figure") -> Sequence[Value]:
         above = new_axes(figure, left, _TOP, _RIGHT, _ERROR_BOTTOM)
         below = new_axes(figure, left, _LOSS_TOP, _RIGHT, _BOTTOM)
         groups = max(len(found.rates) for found in series.values())
@@ -186,15 +195,31 @@ def _drawn(series: Series, title: str, scale: Scale) -> str:
                 x += _APART * (place - (len(series) - 1) / 2)
                 _paint_whiskers(above, style, x, found, scale)
             paint_line(above, style, x, 1.0 + found.prediction_errors, scale)
+        places, texts = np.arange(1.0, groups + 1.0), _texts(series, groups)
+        return [value for axes in (above, below) for value in column_values(axes, places, texts)]
 
     return drawn(_HEIGHT_QUANTILES, title, [found.rates for found in series.values()], paint)
+
+
+def _texts(series: Series, groups: int) -> list[str]:
+    """What each group says: the error and the share of the loss of every series."""
+    return [
+        f"group {row + 1}: "
+        + "; ".join(
+            f"{name} {_signed_error(float(found.prediction_errors[row]))},"
+            f" loss share {percent(float(found.loss_shares[row]))}"
+            for name, found in series.items()
+            if row < len(found.rates)
+        )
+        for row in range(groups)
+    ]
 
 
 def _frame_error(axes: "Axes", scale: Scale, groups: int) -> None:
     set_y(axes, scale)
     _set_groups(axes, groups)
     reference_line(axes, 1.0, horizontal=True)
-    name_axes(axes, "", "promised too much (+) or too little (-)")
+    name_axes(axes, "", "predicted too much (+) or too little (-)")
 
 
 def _frame_loss(axes: "Axes", scale: Scale, groups: int) -> None:

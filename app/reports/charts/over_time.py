@@ -1,4 +1,4 @@
-"""Lines over a number or over hours, and promised over actual by hour and by name: 1 is right."""
+"""Lines over a number or over hours, and predicted over actual by hour and by name: 1 is right."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from app.reports.axes import (
     MOST_NAMES,
     Hours,
+    column_values,
     edge_note,
     height_of,
     hour_text,
@@ -22,13 +23,15 @@ from app.reports.axes import (
     placed,
     reference_line,
     right_margin,
+    row_values,
     set_hours,
     set_x,
     set_y,
     span,
+    texts_of,
     with_gaps,
 )
-from app.reports.drawing import drawn, new_axes, series_style, style_numbers
+from app.reports.drawing import Value, drawn, new_axes, series_style, style_numbers
 from app.reports.labels import number
 from app.reports.page import Chart, Table
 from app.reports.scale import Scale, drawable, linear_scale, log_scale, ratio_scale, within_reach
@@ -60,21 +63,24 @@ def lines_chart(
     numbers = style_numbers(lines)
     across, up = _scale([places]), _scale(list(lines.values()))
 
-    def paint(figure: "Figure") -> None:
+    rows = [
+        (number(place, 12), *(number(float(values[row])) for values in lines.values()))
+        for row, place in enumerate(places.tolist())
+    ]
+    table = Table((x_label, *lines), rows)
+
+    def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, left_margin(up.labels), 28, right_margin(across.labels), 44)
         set_x(axes, across)
         set_y(axes, up)
         name_axes(axes, x_label, y_label)
         for name, values in lines.items():
             paint_line(axes, series_style(numbers[name]), places, values, up)
+        return column_values(axes, places, [f"{x_label} {text}" for text in texts_of(table)])
 
     how = caption + edge_note(up, lines.values())
-    rows = [
-        (number(place, 12), *(number(float(values[row])) for values in lines.values()))
-        for row, place in enumerate(places.tolist())
-    ]
-    svg = drawn(_HEIGHT, title, lines.values(), paint)
-    return Chart(title, how, svg, Table((x_label, *lines), rows), list(numbers.items()))
+    svg, said = drawn(_HEIGHT, title, lines.values(), paint)
+    return Chart(title, how, svg, table, list(numbers.items()), said)
 
 
 def _scale(values: Sequence[Floats]) -> Scale:
@@ -87,7 +93,7 @@ def _scale(values: Sequence[Floats]) -> Scale:
 
 
 _REACH: Final = 1.3
-_CAPTION: Final = "Above 1 more was promised than came true, below 1 less."
+_CAPTION: Final = "Above 1 more was predicted than happened, below 1 less."
 _BANDS: Final = " A shaded band is the range that chance explains."
 
 Lines = Mapping[str, Floats]
@@ -98,7 +104,7 @@ def ratios_over_time_chart(
     series: Mapping[str, ArrayLike],
     lower: Mapping[str, ArrayLike] | None = None,
     upper: Mapping[str, ArrayLike] | None = None,
-    title: str = "Promised over actual, hour by hour",
+    title: str = "Predicted over actual, hour by hour",
     caption: str = "",
 ) -> Chart:
     """Ratios at hours since the epoch, (k,) each; a band for the series in `lower` and `upper`.
@@ -112,7 +118,9 @@ def ratios_over_time_chart(
     scale = ratio_scale([*lines.values(), *ends])
     numbers = style_numbers(lines)
 
-    def paint(figure: "Figure") -> None:
+    table = _table(given, series, lower or {}, upper or {})
+
+    def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, left_margin(scale.labels), 26, 18, 44)
         _frame(axes, scale, places)
         for name, look in numbers.items():
@@ -120,12 +128,12 @@ def ratios_over_time_chart(
             if name in low and name in high:
                 paint_band(axes, style, places.astype(float), low[name], high[name], scale)
             paint_line(axes, style, places.astype(float), lines[name], scale)
+        return column_values(axes, np.sort(given).astype(float), texts_of(table))
 
     how = caption or _CAPTION + (_BANDS if low and high else "")
     edge = edge_note(scale, lines.values())
-    table = _table(given, series, lower or {}, upper or {})
-    svg = drawn(_HEIGHT, title, lines.values(), paint)
-    return Chart(title, how + edge, svg, table, list(numbers.items()))
+    svg, said = drawn(_HEIGHT, title, lines.values(), paint)
+    return Chart(title, how + edge, svg, table, list(numbers.items()), said)
 
 
 def _placed(series: Mapping[str, ArrayLike] | None, hours: Hours, places: Hours) -> Lines:
@@ -135,7 +143,7 @@ def _placed(series: Mapping[str, ArrayLike] | None, hours: Hours, places: Hours)
 def _frame(axes: "Axes", scale: Scale, hours: Hours) -> None:
     set_y(axes, scale)
     set_hours(axes, hours)
-    name_axes(axes, span(hours), "promised / actual")
+    name_axes(axes, span(hours), "predicted / actual")
     reference_line(axes, 1.0, horizontal=True)
 
 
@@ -149,7 +157,7 @@ def _table(
     for name, values in series.items():
         sides = {name: values}
         if name in lower and name in upper:
-            sides |= {f"{name}, from": lower[name], f"{name}, to": upper[name]}
+            sides |= {f"{name} from": lower[name], f"{name} to": upper[name]}
         columns |= {column: np.asarray(found, float) for column, found in sides.items()}
     rows = [
         (
@@ -161,9 +169,9 @@ def _table(
     return Table(("hour, UTC", *columns), rows)
 
 
-_LABEL: Final = "promised / actual"
+_LABEL: Final = "predicted / actual"
 _BY_NAME_CAPTION: Final = (
-    "Right of the line at 1 more was promised than came true, left of it less. The closer a mark is"
+    "Right of the line at 1 more was predicted than happened, left of it less. The closer a mark is"
     " to the line, the better."
 )
 
@@ -171,7 +179,7 @@ _BY_NAME_CAPTION: Final = (
 def ratios_by_name_chart(
     names: Sequence[str],
     series: Mapping[str, ArrayLike],
-    title: str = "Promised over actual, by campaign",
+    title: str = "Predicted over actual, by campaign",
     caption: str = "",
     heading: str = "campaign",
 ) -> Chart:
@@ -185,20 +193,23 @@ def ratios_by_name_chart(
     scale = ratio_scale(points.values())
     numbers = style_numbers(points)
 
-    def paint(figure: "Figure") -> None:
+    rows = [
+        (name, *(shown(float(found[row]), ".3f") for found in values.values()))
+        for row, name in enumerate(names)
+    ]
+    table = Table((heading, *values), rows)
+
+    def paint(figure: "Figure") -> Sequence[Value]:
         axes = named_axes(figure, first, scale, label=_LABEL)
         name_axes(axes, _LABEL)
         reference_line(axes, 1.0, horizontal=False)
         paint_dumbbells(axes, points, numbers, scale)
+        return row_values(axes, texts_of(table)[:MOST_NAMES])
 
     how = (
         (caption or _BY_NAME_CAPTION)
         + left_out_note(len(names))
         + edge_note(scale, points.values())
     )
-    rows = [
-        (name, *(shown(float(found[row]), ".3f") for found in values.values()))
-        for row, name in enumerate(names)
-    ]
-    svg = drawn(height_of(len(first), label=_LABEL), title, points.values(), paint)
-    return Chart(title, how, svg, Table((heading, *values), rows), list(numbers.items()))
+    svg, said = drawn(height_of(len(first), label=_LABEL), title, points.values(), paint)
+    return Chart(title, how, svg, table, list(numbers.items()), said)

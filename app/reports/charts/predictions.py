@@ -1,4 +1,4 @@
-"""Charts of predictions beside what happened: where, when and for whom the promise was kept."""
+"""Charts of predictions beside what happened: where, when and for whom they were right."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -24,7 +24,7 @@ _FEW_LEFT_OUT: Final = (
 
 
 def reliability_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
-    """What came true beside what was promised, in groups of equal size."""
+    """What happened beside what was predicted, in groups of equal size."""
     return reliability_chart({name: diagram_of(scored, name) for name in names})
 
 
@@ -78,7 +78,7 @@ def campaigns_of(scored: ScoredEvents, names: Sequence[str]) -> Chart:
     return ratios_by_name_chart(
         shown,
         ratios,
-        caption="Right of 1 more was promised than came true, left of it less." + _FEW_LEFT_OUT,
+        caption="Right of 1 more was predicted than happened, left of it less." + _FEW_LEFT_OUT,
     )
 
 

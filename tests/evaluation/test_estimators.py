@@ -1,0 +1,225 @@
+"""Fits in notebooks: the maps of the backtest, from any kind of column, and by scikit-learn."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+from sklearn.utils.estimator_checks import check_estimator
+
+from calibrators import METHODS, make_method
+from evaluation import Platform, backtest, log_loss
+from evaluation.estimators import CampaignCalibrator, FittedCalibration, fit
+
+HOUR = 3600.0
+
+
+@cache
+def log():
+    return Platform(campaigns=4, impressions_per_hour=1_500, ctr=0.1, seed=7).hours(0, 5).events
+
+
+def columns():
+    events = log()
+    names = np.array(events.campaigns)[events.rows]
+    return {
+        "score": events.scores, "outcome": events.outcomes, "campaign": names, "time": events.times
+    }  # fmt: skip
+
+
+@cache
+def fitted():
+    return fit(*columns().values())
+
+
+@pytest.mark.parametrize(("hours", "guarded"), [(5, False), (2, True)])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_fit_is_that_of_the_backtest_to_the_last_bit(name, hours, guarded):
+    events = log().select(log().hours < log().hours.min() + hours)
+    method = make_method(name, bin_size=200)
+    found = backtest(events, {"it": method}, window_hours=hours - 1, guarded=guarded)
+
+    as_of = float(events.hours.max()) * HOUR
+    made = fit(*columns().values(), method=method, as_of=as_of, guarded=guarded)
+
+    names = columns()["campaign"][found.rows]
+    assert (events.times[found.rows] >= as_of).all()
+    assert np.array_equal(made.predict(events.scores[found.rows], names), found.probabilities["it"])
+
+
+def aware(frame):
+    return frame.assign(time=pd.to_datetime(frame["time"], unit="s", utc=True))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda: {name: column.tolist() for name, column in columns().items()},
+        lambda: pd.DataFrame(columns()),
+        lambda: pd.DataFrame(columns()).convert_dtypes(),
+        lambda: aware(pd.DataFrame(columns())),
+        lambda: pd.DataFrame(columns()).astype({"campaign": "category"}),
+        lambda: pl.DataFrame(columns()),
+        lambda: pl.DataFrame(columns()).with_columns(
+            pl.from_epoch(pl.col("time").cast(pl.Int64)).dt.replace_time_zone("UTC")
+        ),
+        lambda: pa.table(columns()),
+    ],
+)
+def test_columns_of_any_kind_give_the_same_bytes(frame):
+    made = frame()
+
+    found = fit(made["score"], made["outcome"], made["campaign"], made["time"])
+
+    assert found.to_bytes() == fitted().to_bytes()
+    again = FittedCalibration.from_bytes(found.to_bytes())
+    expected = fitted().predict(columns()["score"], columns()["campaign"])
+    assert np.array_equal(again.predict(made["score"], made["campaign"]), expected)
+
+
+NINE = datetime(2026, 1, 5, 9, tzinfo=UTC)
+AT_TEN_IN_BERLIN = datetime(2026, 1, 5, 10, tzinfo=timezone(timedelta(hours=1)))
+PAIR = {"scores": [0.1, 0.2], "outcomes": [0, 1]}
+TIMED = {**PAIR, "as_of": NINE.timestamp() + 9}
+IN_THE_WINDOW = {"scores": [0.1] * 3, "outcomes": [0, 1, 0], "times": [50 * HOUR] * 3}
+
+
+def ago(moment):
+    return {**TIMED, "times": [moment, moment - timedelta(hours=2)]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            {"scores": [0.1, 0.2, 0.3, 0.9], "outcomes": [0, 1, 1, 1], "weights": [3, 2, 1, 0]},
+            {"scores": [0.1] * 3 + [0.2] * 2 + [0.3], "outcomes": [0] * 3 + [1] * 3},
+        ),
+        ({**PAIR, "campaigns": [1.0, 2.0]}, {**PAIR, "campaigns": ["1", "2"]}),
+        ({**PAIR, "campaigns": np.array([1, 2])}, {**PAIR, "campaigns": ["1", "2"]}),
+        (ago(NINE), {**TIMED, "times": [NINE.timestamp(), NINE.timestamp() - 7200]}),
+        (ago(NINE), ago(AT_TEN_IN_BERLIN)),
+        (ago(NINE), ago(NINE.replace(tzinfo=None))),
+        (
+            {
+                "scores": [0.9, *[0.1] * 3, 0.9],
+                "outcomes": [1, 0, 1, 0, 1],
+                "times": [HOUR, *[50 * HOUR] * 3, 60 * HOUR],
+                "as_of": 51 * HOUR,
+            },
+            IN_THE_WINDOW,
+        ),
+    ],
+)
+def test_rows_that_say_the_same_give_the_same_bytes(one, other):
+    """Weights and repetitions, names and numbers, datetimes and seconds, rows out of the window."""
+    assert fit(**one).to_bytes() == fit(**other).to_bytes() != fit(**PAIR).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([0.1, 1.5], [0, 1]), r"scores\[1\] = 1.5: every value must be in \[0, 1\]"),
+        (
+            (pd.Series([0.1, "x"], dtype=object), [0, 1]),
+            "scores must be numbers, none of them missing",
+        ),
+        (([0.1], [0, 1]), "columns must have equal lengths"),
+        (([0.1, 0.2], [0, 1], ["a", None]), r"campaigns\[1\] = None: a campaign is a string"),
+        (([0.1, 0.2], [0, 1], [0.5, 1]), r"campaigns\[0\] = 0.5: a campaign is a string"),
+        (([0.1, 0.2], [0, 1], [["a", "b"]]), "campaigns must have one dimension"),
+        (([0.1, 0.2], [0, 1], None, ["today", "now"]), "times must be numbers, not <U5"),
+        (([0.1, 0.2], [0, 1], None, [None, 1]), r"times\[0\] = None: must be epoch seconds or"),
+        (([0.1], [0], None, np.array(["NaT"], "M8[s]")), r"times\[0\] = NaT: every row needs"),
+        (([], []), "no row is left to fit on"),
+        (([0.1, 0.2], [0, 1], None, None, [-1, 1]), r"weights\[0\] = -1"),
+        (([0.1, 0.2], [0, 1], None, None, [0, 0]), "weights: all of them are zero"),
+    ],
+)
+def test_bad_columns_are_named(given, message):
+    *given, weights = (*given, None) if len(given) < 5 else given
+    with pytest.raises(ValueError, match=message):
+        fit(*given, weights=weights)
+
+
+@pytest.mark.parametrize("name", ["pooled", "sir", "platt"])
+def test_the_estimator_keeps_the_rules_of_scikit_learn(name):
+    found = check_estimator(CampaignCalibrator(method=name), on_fail=None, on_skip=None)
+
+    wrong = [check for check in found if check["status"] not in ("passed", "skipped")]
+    assert len(found) > 40
+    assert wrong == []
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_the_estimator_reads_frames_and_is_the_fit(kind):
+    frame = kind(columns())
+    estimator = CampaignCalibrator("score", "campaign", "time")
+
+    estimator.fit(frame, frame["outcome"])
+
+    assert estimator.calibration_.to_bytes() == fitted().to_bytes()
+    expected = fitted().predict(columns()["score"], columns()["campaign"])
+    assert np.array_equal(estimator.predict_proba(frame)[:, 1], expected)
+    y, score = columns()["outcome"], columns()["score"]
+    out_of_fold = cross_val_predict(estimator, frame, y, cv=3, method="predict_proba")
+    assert log_loss(out_of_fold[:, 1], y) < log_loss(score, y)
+
+
+def test_the_estimator_calibrates_a_stack_of_models():
+    """What CalibratedClassifierCV does, by campaign: fitted on scores out of their folds."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack((rng.normal(size=(4_000, 2)), rng.integers(0, 3, 4_000)))
+    y = rng.random(4_000) < 1 / (1 + np.exp(3 - X[:, 0] - X[:, 2]))
+    model = LogisticRegression(class_weight="balanced")
+    stack = StackingClassifier(
+        [("model", model)], CampaignCalibrator(campaign_column=3), passthrough=True
+    )
+
+    calibrated = stack.fit(X[:2_000], y[:2_000]).predict_proba(X[2_000:])[:, 1]
+
+    raw = model.fit(X[:2_000], y[:2_000]).predict_proba(X[2_000:])[:, 1]
+    assert raw.sum() > 1.3 * y[2_000:].sum()
+    assert calibrated.sum() == pytest.approx(y[2_000:].sum(), rel=0.1)
+    assert stack.final_estimator_.calibration_.atlas.campaigns == ("0", "1", "2")
+
+
+def test_decision_functions_are_log_odds_and_bad_settings_are_named():
+    y, scores = columns()["outcome"], columns()["score"][:, None]
+    log_odds = np.log(scores / (1 - scores))
+
+    found = CampaignCalibrator().fit(log_odds, y)
+
+    by_scores = CampaignCalibrator(scale="probability").fit(scores, y)
+    expected = by_scores.predict_proba(scores)
+    assert np.allclose(found.predict_proba(log_odds), expected, rtol=0.02)
+    with pytest.raises(ValueError, match=r"every value must be in \[0, 1\]"):
+        by_scores.predict_proba(log_odds)
+    with pytest.raises(ValueError, match="scale = 'odds': must be one of auto"):
+        CampaignCalibrator(scale="odds").fit(scores, y)
+    with pytest.raises(ValueError, match="column 'ctr' is not in X, which has score"):
+        CampaignCalibrator("ctr").fit(pd.DataFrame({"score": [0.1, 0.2]}), [0, 1])
+
+
+def test_without_scikit_learn_only_the_estimator_is_missing():
+    program = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "from evaluation.estimators import CampaignCalibrator, fit\n"
+        "fit([0.1, 0.2], [0, 1])\n"
+        "try: CampaignCalibrator('score')\n"
+        "except ImportError as error: print(error)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (found.stdout.strip(), found.stderr) == (
+        "CampaignCalibrator needs scikit-learn: pip install 'scikit-learn>=1.6'",
+        "",
+    )
