@@ -89,6 +89,11 @@ COMMANDS: Final = {
         "Run one worker: each hour it evaluates the maps in force, fits new ones and publishes"
         " them.",
     ),
+    "size": CommandEntry(
+        "Run",
+        "app.cli.sizing",
+        "Say how large a service must be: cores, memory and disk for so much traffic.",
+    ),
     "retrain": CommandEntry(
         "Operate",
         "app.cli.operate",
