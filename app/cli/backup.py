@@ -108,10 +108,9 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
     began = perf_counter()
     if not settings.redis_url and not (settings.data_dir / "redis.address").exists():
         raise CommandError(f"{settings.data_dir}: no service has kept its data there")
-    try:
-        folder.mkdir(0o700, parents=True)
-    except FileExistsError:
-        raise CommandError(f"{folder} exists: give the name of a new folder") from None
+    if _files(folder):
+        raise CommandError(f"{folder} holds files: give the name of a new folder")
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     with opened_store(settings) as url:
         _snapshot(url, folder / REDIS)
     if "://" in (place := settings.click_log.removeprefix("file://")):

@@ -110,7 +110,7 @@ def refused(line: str, folder: Path) -> str:
 def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
     """Each with what is wrong; nothing is written."""
     here = copy.parent
-    assert "copy exists" in refused("backup copy --data-dir data", here)
+    assert "copy holds files" in refused("backup copy --data-dir data", here)
     assert "no service has kept its data there" in refused("backup b --data-dir none", here)
     assert "exists: restore into" in refused("restore copy --data-dir data", here)
     (copy / "redis.rdb").write_bytes((copy / "redis.rdb").read_bytes()[:-1] + b"?")

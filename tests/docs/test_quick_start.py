@@ -1,6 +1,7 @@
 """docs/quick-start.md: each block, run by a shell beside a whole service, prints what it shows."""
 
 import re
+import shutil
 import subprocess
 from itertools import zip_longest
 from pathlib import Path
@@ -22,6 +23,8 @@ _NUMBER = re.compile(r"(\d+\.\d+)")
 @pytest.mark.timeout(600)
 def test_every_block_prints_what_it_shows(tmp_path: Path) -> None:
     """Digits may differ by a hundredth of the value: processors round in their own ways."""
+    if shutil.which("curl") is None:
+        pytest.skip("no curl on PATH; install curl")
     commands, outputs = code_blocks(PAGE, "sh"), code_blocks(PAGE, "text")
     service = Service(tmp_path, reserved_port(), {})
     service.start()
