@@ -96,13 +96,13 @@ EVENT_BYTES: Final = 30
 """Of an event that no worker has folded yet."""
 ID_BYTES: Final = 11
 IDEMPOTENCY_KEY_BYTES: Final = 213
-REDIS_BYTES: Final = 10_000_000
+REDIS_BYTES: Final = 2_000_000
 """An empty server."""
 
 BUSY: Final = 0.5
 """How busy a core may be: the other half is for peaks, and for latency."""
 MEMORY_ROOM: Final = 1.3
-"""Redis' memory over what its data take: fragments, and pages that change while it writes."""
+"""Over what was measured: fragments, and in Redis pages that change while it writes its file."""
 DISK_ROOM: Final = 3.0
 """Redis' disk over its data: the file doubles before it is rewritten, the new one beside it."""
 OUTAGE_HOURS: Final = 2
@@ -152,12 +152,16 @@ def capacity(traffic: Traffic, settings: Settings) -> Capacity:
     stored = _redis_bytes(traffic, settings, maps)
     api = _api_cores(traffic)
     needs = {
-        "API": Need(api, round(api * _api_bytes(maps)), round(2 * maps * VERSION_BYTES.at(maps))),
-        "worker": Need(1, round(_worker_bytes(traffic, settings, window_clicks, delayed)), 0),
-        "Redis": Need(1, round(MEMORY_ROOM * stored), round(DISK_ROOM * stored)),
-        "click log": Need(0, 0, round(_click_log_bytes(traffic, settings))),
+        "API": _need(api, api * _api_bytes(maps), 2 * maps * VERSION_BYTES.at(maps)),
+        "worker": _need(1, _worker_bytes(traffic, settings, window_clicks, delayed), 0),
+        "Redis": _need(1, stored, DISK_ROOM * stored),
+        "click log": _need(0, 0, _click_log_bytes(traffic, settings)),
     }
     return Capacity(needs, refit, tuple(_warnings(settings, redis_load, refit)))
+
+
+def _need(cores: int, memory: float, disk: float) -> Need:
+    return Need(cores, round(MEMORY_ROOM * memory), round(disk))
 
 
 def _api_cores(traffic: Traffic) -> int:
