@@ -8,7 +8,7 @@ READY := $(VENV)/ready
 # compile every source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-slow test-random check fix bench lock clean
+.PHONY: run test test-slow test-random check fix docs bench lock clean
 
 run: $(READY)  ## the demo: embedded Redis, API and worker under synthetic traffic, kept alive
 	$(BIN)/sirocco demo --stay
@@ -39,6 +39,9 @@ check: $(READY)  ## ruff and mypy --strict
 fix: $(READY)  ## what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)  ## the pages as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(READY)  ## every benchmark; an hour, on an idle machine
 	$(BIN)/python -m benchmarks

@@ -89,6 +89,27 @@ COMMANDS: Final = {
         "Run one worker: each hour it evaluates the maps in force, fits new ones and publishes"
         " them.",
     ),
+    "size": CommandEntry(
+        "Run",
+        "app.cli.sizing",
+        "Say how large a service must be: cores, memory and disk for so much traffic.",
+    ),
+    "backup": CommandEntry(
+        "Operate",
+        "app.cli.backup",
+        "Copy the state of a service, which may run, into a new folder.",
+    ),
+    "restore": CommandEntry(
+        "Operate",
+        "app.cli.backup",
+        "Put a backup into a data directory that has no state yet; then start the service.",
+    ),
+    "drill": CommandEntry(
+        "Operate",
+        "app.cli.backup",
+        "Try a backup: make one, restore it beside the service, and read all of it with a new"
+        " Redis.",
+    ),
     "retrain": CommandEntry(
         "Operate",
         "app.cli.operate",

@@ -53,6 +53,13 @@ def test_no_machine_and_no_registry() -> None:
         assert not any(f"{own}/" in text for own in owned), page
 
 
+def test_a_page_begins_with_what_it_is_for() -> None:
+    """A title, then a paragraph: no picture, list, table or heading."""
+    begun = re.compile(r"# .+\n\n(?:[^#|!*>\n-].*\n)*[^#|!*>\n-].*\.\n\n")
+
+    assert [page for page in PAGES if not begun.match(page.read_text(encoding="utf-8"))] == []
+
+
 def test_lines_are_short() -> None:
     """Prose breaks at 100 characters; tables, code and pages written by a command need not."""
     long = [

