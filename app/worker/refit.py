@@ -21,7 +21,13 @@ from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.monitoring import PrequentialEvaluation, RawWindow, TargetReport, carried_over
+from app.worker.monitoring import (
+    PcocBounds,
+    PrequentialEvaluation,
+    RawWindow,
+    TargetReport,
+    carried_over,
+)
 from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History, HourTables, sums_of_block
 from calibrators.registry import METHODS
@@ -295,7 +301,10 @@ class Refitter:
         window = target_report.window(closed) if known is None else RawWindow.none()
         history = self._history(request, order, window)
         outcome = refit_target(self._fitting, order, history)
-        quality = known or target_report.of(order.target, closed, window)
+        quality = known or {
+            **target_report.of(order.target, closed, window),
+            "bounds": self._bounds.report(order.target),
+        }
         # A refit of a few campaigns does not stand for the hour's refit of the target.
         whole = request.campaigns is None
         report = {
@@ -358,7 +367,14 @@ class Refitter:
 
     def _evaluate(self, request: Request) -> None:
         hours = PrequentialEvaluation(self.settings, self.bins, self.cache, self.versions.history())
-        hours.run(closed_hours(request.as_of), again=not request.between_hours)
+        closed = closed_hours(request.as_of)
+        hours.run(closed, again=not request.between_hours)
+        for target in () if request.between_hours else self.settings.targets:
+            self._bounds.take_in(target, closed)
+
+    @property
+    def _bounds(self) -> PcocBounds:
+        return PcocBounds(self.bins, self.settings.window_hours)
 
     def _in_force(self) -> CachedVersion | None:
         """What serves: where the version in force is damaged, the newest whole one."""
