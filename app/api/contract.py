@@ -280,7 +280,7 @@ _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS, _SHED)),
     ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE, _SHED)),
-    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _SHED)),
+    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
     ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _SHED)),

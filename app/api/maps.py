@@ -172,7 +172,8 @@ async def list_campaigns(
     after: After = "",
     sort: Order = "name",
 ) -> dict[str, Any]:
-    """Campaigns with a map of their own, by name; `next` is null on the last page."""
+    """Campaigns with a map of their own, by name, or all with traffic, by evidence; `next` is null
+    on the last page."""
     chosen = known_target(given, target or given.settings.targets[0])
     snapshot, own = given.refresher.current, by.caller
     fit = target_fit(snapshot, chosen)
@@ -217,20 +218,19 @@ def _watched(bins: BinsStore, target: str, caller: Caller, limit: int, start: in
 
 
 def _pcoc_row(values: Floats, directions: Floats, bound: float) -> Report:
-    said = dict(zip(SUMS, values.tolist(), strict=False))
-    over = dict(zip(DIRECTIONS, directions.tolist(), strict=True))
-    strongest = max(DIRECTIONS, key=over.__getitem__)
-    positives = said["positives"]
-    upper = said["upper"]
+    sums = dict(zip(SUMS, values.tolist(), strict=False))
+    predicted, positives, upper = sums["predicted"], sums["positives"], sums["upper"]
+    strongest = int(directions.argmax())
+    evidence = float(directions[strongest])
     return {
-        "predicted": said["predicted"],
+        "predicted": predicted,
         "positives": positives,
-        "value": said["predicted"] / positives if positives > 0.0 else None,
-        "lower": said["lower"],
+        "value": predicted / positives if positives > 0.0 else None,
+        "lower": sums["lower"],
         "upper": upper if isfinite(upper) else None,
-        "evidence": over[strongest],
-        "direction": strongest,
-        "off": over[strongest] >= bound,
+        "evidence": evidence,
+        "direction": DIRECTIONS[strongest],
+        "off": evidence >= bound,
     }
 
 

@@ -81,11 +81,14 @@ def test_less_than_one_false_alarm_a_month_of_10_000_campaigns():
     """Campaigns of 0.1 to 1,000 clicks an hour, whose levels drift by 3 % and by the hour."""
     rng = np.random.default_rng(3)
     names, predicted = names_of(10_000), np.exp(rng.uniform(np.log(0.1), np.log(1000), 10_000))
-    found, level, most = PcocEvidence.empty(), rng.normal(0, 0.03, 10_000), 0.0
+    logs, level, most = np.full((6, 10_000), -np.inf), rng.normal(0, 0.03, 10_000), 0.0
 
     for _ in range(30 * 24):
         level = 0.9 * level + rng.normal(0, 0.03 * np.sqrt(1 - 0.81), 10_000)
-        found = watched(names, 1, predicted, np.exp(level), rng, found)
-        most = max(most, found.strongest.max())
+        noise = rng.gamma(SHAPE, 1 / SHAPE, 10_000)
+        came = rng.poisson(predicted * np.exp(level) * noise) * 1.0
+        logs = evidence._advanced(logs, predicted, came)
+        values = np.vstack((np.zeros((len(SUMS), 10_000)), logs))
+        most = max(most, PcocEvidence(0, names, values).strongest.max())
 
     assert most < bound_of(10_000)
