@@ -75,8 +75,8 @@ class PcocEvidence:
         values = np.zeros((ROWS, len(names)))
         values[len(SUMS) :] = -np.inf
         values[:, before] = self.values
-        values[1:3] *= _KEPT
-        values[3] *= _KEPT**2
+        kept_of = _KEPT ** (hour + 1 - self.until)
+        values[1:4] *= np.array([[kept_of], [kept_of], [kept_of**2]])
         values[0, now] = hour
         values[1:4, now] += (predicted, positives, positives + positives**2 / _SHAPE)
         values[4:6] = _interval(*values[1:4])

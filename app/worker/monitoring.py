@@ -26,9 +26,8 @@ from evaluation.streaming.group_metrics import GroupCalibration
 
 Row = Mapping[str, float | None]
 
-_DRAWN = 20_000
-"""Positives of bins that are drawn for the floor of one table: enough where there are few campaigns
-for many draws of each, and where there are many for a mean over them."""
+_DRAWS = 20
+"""Of the outcomes of each campaign, for the floor of GC-N, which is a mean over campaigns."""
 
 
 class BinnedScorecard:
@@ -73,7 +72,7 @@ class BinnedScorecard:
 def _floors(runs: CampaignRuns, n: int) -> CampaignErrors:
     """What GC-N would be made of if the probabilities were the truth."""
     rng = np.random.default_rng(n)
-    found = GroupCalibration.of(runs.runs, runs.run_positives, n, rng, most_drawn=_DRAWN)
+    found = GroupCalibration.of(runs.runs, runs.run_positives, n, rng, draws=_DRAWS)
     kept = np.flatnonzero(~np.isnan(found.floors))
     return CampaignErrors(kept, found.floors[kept], found.samples[kept])
 
@@ -190,7 +189,8 @@ class PcocBounds:
         for shard, table in enumerate(self.bins.calibrated_shards(target, hour)):
             outcomes = table.outcomes()
             whole += np.array(outcomes).sum(axis=1, keepdims=True)
-            self._store(target, shard, hour, table.campaigns, outcomes)
+            if len(table):
+                self._store(target, shard, hour, table.campaigns, outcomes)
         # Last, because it says which hours are done.
         self._store(target, None, hour, _WHOLE, (whole[0], whole[1]))
 
