@@ -23,6 +23,13 @@ def betaln(a: Floats, b: Floats) -> Floats:
     return logarithms
 
 
+def gammaincinv(a: Floats, chance: float) -> Floats:
+    """Below what a gamma variable of each shape stays with the probability."""
+    from scipy import special
+
+    return np.asarray(special.gammaincinv(a, chance), np.float64)
+
+
 def isotonic_regression(values: Floats, weights: Floats) -> tuple[Floats, Integers]:
     """Weighted isotonic regression: the fitted values, and where each pool starts."""
     from scipy import optimize

@@ -74,6 +74,7 @@ ROOMS = {
         "methods": {"samples", "scipy_functions", "bins", "maps"},
         "pooled": {"samples", "scipy_functions", "bins", "maps", "methods"},
         "guard": {"samples", "bins", "maps"},
+        "evidence": {"samples", "scipy_functions", "bins"},
         "registry": {"maps", "methods", "pooled"},
     },
 }

@@ -51,12 +51,27 @@ class Stored(Struct):
     rejected_by_reason: dict[str, Number]
 
 
+class CampaignPcoc(Struct):
+    """How far a campaign is off, and whether beyond chance."""
+
+    predicted: Number
+    positives: Number
+    value: Number | None
+    lower: Number
+    upper: Number | None
+    evidence: Number
+    direction: Literal["over", "under"]
+    off: bool
+
+
 class ListedCampaign(Struct):
-    """A campaign with a map of its own; a report if it is among the largest."""
+    """A campaign with a map of its own, or, by evidence, any; a report if it is among the
+    largest."""
 
     campaign: str
     calibrator: str | None
     report: Numbers | None
+    pcoc: CampaignPcoc | UnsetType = UNSET
 
 
 class CampaignPage(Struct):
@@ -72,6 +87,7 @@ class CampaignPage(Struct):
     total: Number
     campaigns: list[ListedCampaign]
     next: str | None
+    bound: Number | UnsetType = UNSET
 
 
 class Served(Struct):
@@ -323,7 +339,7 @@ _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS, _SHED)),
     ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE, _SHED)),
-    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _SHED)),
+    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
     ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _SHED)),

@@ -4,11 +4,14 @@ and `GET /v1/campaigns`: who has a map of one's own, and how the largest do.
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from math import isfinite
+from typing import Annotated, Any, Final, Literal
 
+import numpy as np
 import orjson
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from app.api.authorization import By, Caller
 from app.api.hot_path import JSON
@@ -16,12 +19,19 @@ from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot, age_headers
 from app.events.schema import check_campaign
-from app.strict_json import show
+from app.storage.bins import BinsStore
+from app.strict_json import ValidationError, show
+from calibrators.evidence import DIRECTIONS, SUMS, bound_of
 from calibrators.maps.atlas import CAMPAIGN, IDENTITY
+from calibrators.samples import Floats
 
 TargetQuery = Annotated[str | None, Query(description="Default: the first immediate target.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")]
 After = Annotated[str, Query(description="`next` of the page before.")]
+Order = Annotated[
+    Literal["name", "evidence"],
+    Query(description="`evidence`: every campaign with traffic, what is furthest off first."),
+]
 
 
 def page_of(names: Sequence[str], limit: int, after: str) -> tuple[Sequence[str], str | None]:
@@ -155,30 +165,72 @@ Report = dict[str, Any]
 
 @campaigns_router.get("")
 async def list_campaigns(
-    given: Given, by: By, target: TargetQuery = None, limit: Limit = 100, after: After = ""
+    given: Given,
+    by: By,
+    target: TargetQuery = None,
+    limit: Limit = 100,
+    after: After = "",
+    sort: Order = "name",
 ) -> dict[str, Any]:
-    """Campaigns with a map of their own, by name; `next` is null on the last page."""
+    """Campaigns with a map of their own, by name, or all with traffic, by evidence; `next` is null
+    on the last page."""
     chosen = known_target(given, target or given.settings.targets[0])
-    snapshot = given.refresher.current
-    names = _seen(snapshot.atlases[chosen].campaigns, by.caller)
+    snapshot, own = given.refresher.current, by.caller
     fit = target_fit(snapshot, chosen)
-    page, following = page_of(names, limit, after)
+    if sort == "evidence":
+        start = _place(after)
+        said = await run_in_threadpool(_watched, given.bins, chosen, own, limit, start)
+    else:
+        names = _seen(snapshot.atlases[chosen].campaigns, own)
+        page, following = page_of(names, limit, after)
+        rows = [{"campaign": name} for name in page]
+        said = {"total": len(names), "campaigns": rows, "next": following}
     reports = reports_of(snapshot, chosen)
+    for row in said["campaigns"]:
+        row["calibrator"] = map_calibrator(snapshot, chosen, row["campaign"])
+        row["report"] = reports.get(row["campaign"])
+    held = {name: why for name, why in fit["held"].items() if own.sees(name)}
+    return {"target": chosen, "version": snapshot.version, **fit, "held": held, **said}
+
+
+def _place(after: str) -> int:
+    if after and not (after.isascii() and after.isdigit() and len(after) < 10):
+        raise ValidationError("after", "must be the `next` of the page before", after)
+    return int(after or 0)
+
+
+def _watched(bins: BinsStore, target: str, caller: Caller, limit: int, start: int) -> Report:
+    """At most `limit` campaigns behind the first `start`, most evidence first: how far each is off,
+    and between which bounds its PCOC lies. Reads the store."""
+    parts = list(bins.evidence.shards(target))
+    names = [name for part in parts for name in part.campaigns]
+    values = np.hstack([part.values for part in parts])
+    directions = np.hstack([part.directions for part in parts])
+    order = np.argsort(-directions.max(axis=0), kind="stable").tolist()
+    seen = [at for at in order if caller.sees(names[at])] if caller.campaigns else order
+    bound = bound_of(len(names))
+    rows = [
+        {"campaign": names[at], "pcoc": _pcoc_row(values[:, at], directions[:, at], bound)}
+        for at in seen[start : start + limit]
+    ]
+    following = str(start + limit) if start + limit < len(seen) else None
+    return {"total": len(seen), "bound": bound, "campaigns": rows, "next": following}
+
+
+def _pcoc_row(values: Floats, directions: Floats, bound: float) -> Report:
+    sums = dict(zip(SUMS, values.tolist(), strict=False))
+    predicted, positives, upper = sums["predicted"], sums["positives"], sums["upper"]
+    strongest = int(directions.argmax())
+    evidence = float(directions[strongest])
     return {
-        "target": chosen,
-        "version": snapshot.version,
-        **fit,
-        "held": {name: why for name, why in fit["held"].items() if by.caller.sees(name)},
-        "total": len(names),
-        "campaigns": [
-            {
-                "campaign": name,
-                "calibrator": map_calibrator(snapshot, chosen, name),
-                "report": reports.get(name),
-            }
-            for name in page
-        ],
-        "next": following,
+        "predicted": predicted,
+        "positives": positives,
+        "value": predicted / positives if positives > 0.0 else None,
+        "lower": sums["lower"],
+        "upper": upper if isfinite(upper) else None,
+        "evidence": evidence,
+        "direction": DIRECTIONS[strongest],
+        "off": evidence >= bound,
     }
 
 

@@ -154,7 +154,7 @@ def _snapshot(url: str, path: Path) -> None:
 
     from app.storage.redis.server import find_redis_binary
 
-    found = cast(dict[str, object], parse_url(url))
+    found = cast(dict[str, object], parse_url(url))  # type: ignore[no-untyped-call]
     program = shutil.which("redis-cli") or find_redis_binary().with_name("redis-cli")
     server = ["-h", found.get("host", "localhost"), "-p", found.get("port", 6379)]
     words = ["-s", found["path"]] if "path" in found else server

@@ -21,6 +21,7 @@ from redis.exceptions import ResponseError
 
 from app.storage import keys
 from app.storage.blocks import Block, decode_block, decode_blocks
+from app.storage.evidence import EvidenceStore
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
@@ -215,7 +216,7 @@ class BinsStore:
     calibrated probabilities of calibrated_seconds where given.
 
     A table that cannot be read is set aside, logged and counted, and is as if it had never been;
-    `damage` lists it.
+    `damage` lists it. `evidence` says which campaigns are off.
     """
 
     def __init__(
@@ -229,6 +230,7 @@ class BinsStore:
         self._calibrated_seconds = ttl_seconds if calibrated_seconds is None else calibrated_seconds
         self._folding = Folding(client, ttl_seconds, fold_bytes)
         self.damage = self._folding.damage
+        self.evidence = EvidenceStore(client)
 
     @reaching_the_store()
     def fold(self) -> int:
@@ -350,6 +352,12 @@ class BinsStore:
     ) -> BinsTable:
         """The same of the bins of calibrated probabilities."""
         return BinsTable.merge(self.calibrated_blocks(target, first_hour, last_hour_exclusive))
+
+    def calibrated_shards(self, target: str, hour: int) -> Iterator[BinsTable]:
+        """The same of one hour, shard after shard."""
+        for shard in range(keys.SHARDS):
+            hours = range(hour, hour + 1)
+            yield BinsTable.merge_packed(self._tables(shard, target, hours, calibrated=True))
 
     def calibrated_blocks(
         self, target: str, first_hour: int, last_hour_exclusive: int

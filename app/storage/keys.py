@@ -13,6 +13,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable)
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
+    sirocco:{07}:evidence:<target>        bytes: which campaigns are off, `evidence.py`
     sirocco:{07}:damaged                  list of what nobody could read: blocks, names
     sirocco:{07}:damaged:<rest of a key>  what was found under the key, and nobody could read
     sirocco:{07}:click:<click id>         hash: an open click, or behaviours that wait for one
@@ -24,6 +25,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:conversions:<hour>:<target>  list of packed blocks for the click log
     sirocco:{07}:conversion_logs          set of sealed names: which of those lists hold blocks
     sirocco:{07}:converted:<hour>:<target>  set of "<time>:<click id>": conversions that were stored
+    sirocco:{maps}:evidence:<target>      bytes: the same of the target as a whole
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 hash of counters: closed, orphans and more
     sirocco:{maps}:damage                 hash: kind of what was damaged -> how often; at -> last
@@ -222,6 +224,12 @@ def logs_named(shard: int, members: Iterable[bytes]) -> Iterator[TargetHour]:
     for member in members:
         with suppress(ValueError):
             yield TargetHour.from_member(shard, member)
+
+
+def evidence(target: str, shard: int | None) -> str:
+    """Key of what is known about the calibration of a shard's campaigns, or of the target."""
+    slot = "maps" if shard is None else f"{shard:02d}"
+    return f"sirocco:{{{slot}}}:evidence:{target}"
 
 
 def click(shard: int, click_id: str) -> str:

@@ -1,4 +1,5 @@
-"""The numbers of the report: out-of-sample quality of the last hour and of the window.
+"""The numbers of the report: out-of-sample quality of the last hour and of the window, and which
+campaigns are off beyond chance.
 
 Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
@@ -15,12 +16,18 @@ from app.storage.bins import BinsStore
 from app.worker.atlas_cache import AtlasCache
 from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
+from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
+from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns
 from evaluation.metrics.predictions import Predictions
 from evaluation.metrics.scorecard import GC_N, pooled_scores
+from evaluation.streaming.group_metrics import GroupCalibration
 
 Row = Mapping[str, float | None]
+
+_DRAWS = 20
+"""Of the outcomes of each campaign, for the floor of GC-N, which is a mean over campaigns."""
 
 
 class BinnedScorecard:
@@ -34,6 +41,7 @@ class BinnedScorecard:
     def __init__(self) -> None:
         self._totals: list[Bins] = []
         self._errors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
+        self._floors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
 
     def add(self, table: BinsTable) -> None:
         """Take in a table."""
@@ -42,6 +50,7 @@ class BinnedScorecard:
         runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
         for n, errors in self._errors.items():
             errors.append(runs.cal_n(n))
+            self._floors[n].append(_floors(runs, n))
 
     def row(self) -> Row:
         """The numbers; what is undefined is None, so that no gauge shows it."""
@@ -52,8 +61,20 @@ class BinnedScorecard:
             **pooled_scores(pooled),
             **{f"cal_{n}": cal_n_of(pooled, n, "merge") for n in (3, 5)},
             **{f"gc_{n}": CampaignErrors.joined(parts).mean for n, parts in self._errors.items()},
+            **{
+                f"gc_{n}_floor": CampaignErrors.joined(parts).mean
+                for n, parts in self._floors.items()
+            },
         }
         return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def _floors(runs: CampaignRuns, n: int) -> CampaignErrors:
+    """What GC-N would be made of if the probabilities were the truth."""
+    rng = np.random.default_rng(n)
+    found = GroupCalibration.of(runs.runs, runs.run_positives, n, rng, draws=_DRAWS)
+    kept = np.flatnonzero(~np.isnan(found.floors))
+    return CampaignErrors(kept, found.floors[kept], found.samples[kept])
 
 
 def quality(table: BinsTable) -> Row:
@@ -145,6 +166,69 @@ class PrequentialEvaluation:
         self.bins.write_calibrated(target, hour, map(in_force.calibrated, served))
 
 
+_WHOLE = ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class PcocBounds:
+    """Which campaigns of an immediate target are off beyond chance, and whether the target is."""
+
+    bins: BinsStore
+    window_hours: int
+
+    def take_in(self, target: str, closed: int) -> None:
+        """Add, once each, the hours that were evaluated for the last time, by the refit that finds
+        the hours below `closed` closed."""
+        complete = closed - _EVALUATED_HOURS + 1
+        known = self.bins.evidence.read(target, None).until
+        for hour in range(max(known, complete - self.window_hours), complete):
+            self._add(target, hour)
+
+    def _add(self, target: str, hour: int) -> None:
+        whole = np.zeros((2, 1))
+        for shard, table in enumerate(self.bins.calibrated_shards(target, hour)):
+            outcomes = table.outcomes()
+            whole += np.array(outcomes).sum(axis=1, keepdims=True)
+            if len(table):
+                self._store(target, shard, hour, table.campaigns, outcomes)
+        # Last, because it says which hours are done.
+        self._store(target, None, hour, _WHOLE, (whole[0], whole[1]))
+
+    def _store(
+        self,
+        target: str,
+        shard: int | None,
+        hour: int,
+        campaigns: tuple[str, ...],
+        outcomes: tuple[Floats, Floats],
+    ) -> None:
+        before = self.bins.evidence.read(target, shard)
+        if before.until <= hour:
+            self.bins.evidence.write(target, shard, before.after(hour, campaigns, *outcomes))
+
+    def report(self, target: str) -> dict[str, Any]:
+        """How many campaigns are off, by direction, by what evidence; and the target's own."""
+        found = np.hstack([part.directions for part in self.bins.evidence.shards(target)])
+        bound = bound_of(found.shape[1])
+        off = (found >= bound).sum(axis=1).tolist()
+        return {
+            "campaigns": found.shape[1],
+            "bound": bound,
+            "off": dict(zip(DIRECTIONS, off, strict=True)),
+            "target": _of_whole(self.bins.evidence.read(target, None)),
+        }
+
+
+def _of_whole(evidence: PcocEvidence) -> Row | None:
+    """A target's PCOC, where it lies, and the evidence that it is off; None before it was seen."""
+    if not evidence.campaigns:
+        return None
+    said = dict(zip(SUMS, evidence.values[: len(SUMS), 0].tolist(), strict=True))
+    named = dict(zip(DIRECTIONS, evidence.directions[:, 0].tolist(), strict=True))
+    numbers = {**{name: said[name] for name in ("lower", "upper")}, **named}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class RawScores:
     """Quality of the scores, and the top campaigns; tables have no campaign in common."""
@@ -190,7 +274,7 @@ class RawWindow:
         return RawScores(TopCampaigns(self.count))
 
 
-_OF_CLOSED_HOURS = ("judged_until", "hour", "window", "top")
+_OF_CLOSED_HOURS = ("judged_until", "hour", "window", "top", "bounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,4 +320,5 @@ def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | Non
     """The same as an earlier report has it, if that is of the same hours."""
     if before.get("judged_until") != closed * SECONDS:
         return None
-    return {name: before[name] for name in _OF_CLOSED_HOURS}
+    # A report of before there were bounds has none.
+    return {name: before.get(name) for name in _OF_CLOSED_HOURS}

@@ -22,7 +22,13 @@ from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.monitoring import PrequentialEvaluation, RawWindow, TargetReport, carried_over
+from app.worker.monitoring import (
+    PcocBounds,
+    PrequentialEvaluation,
+    RawWindow,
+    TargetReport,
+    carried_over,
+)
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History, HourTables, sums_of_block
@@ -315,7 +321,7 @@ class Refitter:
         window = target_report.window(closed) if known is None else RawWindow.none()
         history = self._history(request, order, window)
         outcome = refit_target(self._fitting, order, history)
-        quality = known or target_report.of(order.target, closed, window)
+        quality = known or self._quality(target_report, order.target, closed, window)
         # A refit of a few campaigns does not stand for the hour's refit of the target.
         whole = request.campaigns is None
         report = {
@@ -331,7 +337,8 @@ class Refitter:
         """How the maps do that stay."""
         closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
         known = carried_over(order.before, closed) if request.between_hours else None
-        quality = known or target_report.of(order.target, closed, target_report.window(closed))
+        window = target_report.window(closed)
+        quality = known or self._quality(target_report, order.target, closed, window)
         refitted.add(order.target, None, {**order.before, **quality, FROZEN: True}, None)
 
     def _fits(self, request: Request, target: str, share: float) -> None:
@@ -395,7 +402,20 @@ class Refitter:
 
     def _evaluate(self, request: Request) -> None:
         hours = PrequentialEvaluation(self.settings, self.bins, self.cache, self.versions.history())
-        hours.run(closed_hours(request.as_of), again=not request.between_hours)
+        closed = closed_hours(request.as_of)
+        hours.run(closed, again=not request.between_hours)
+        for target in () if request.between_hours else self.settings.targets:
+            self._bounds.take_in(target, closed)
+
+    def _quality(
+        self, target_report: TargetReport, target: str, closed: int, window: RawWindow
+    ) -> dict[str, Any]:
+        found = target_report.of(target, closed, window)
+        return {**found, "bounds": self._bounds.report(target)}
+
+    @property
+    def _bounds(self) -> PcocBounds:
+        return PcocBounds(self.bins, self.settings.window_hours)
 
     def _in_force(self) -> CachedVersion | None:
         """What serves: where the version in force is damaged, the newest whole one."""

@@ -230,6 +230,14 @@ class BinsTable(GridSums):
             group_totals(matched, starts),
         )
 
+    def outcomes(self) -> tuple[Floats, Floats]:
+        """Predicted and true positives of each campaign, shape (c,) each: what the scores add up
+        to, and what came."""
+        if not self.campaigns:
+            return np.empty(0), np.empty(0)
+        starts = self.offsets[:-1]
+        return group_totals(self.score_sums, starts), group_totals(self.positives, starts)
+
     @classmethod
     def in_a_row(cls, tables: Iterable["BinsTable"]) -> Self:
         """The table of all tables' campaigns, which ascend from each table to the next."""

@@ -47,11 +47,13 @@ class GroupCalibration:
         rng: np.random.Generator,
         empty: Empty = "merge",
         positives_per_bin: float = POSITIVES_PER_BIN,
+        draws: int | None = None,
     ) -> Self:
         """Cal-N with n bins; positives, (r,), are the weighted outcomes of each run.
 
         As in `grouped_cal_n`, a slice with fewer positives than `positives_per_bin` in each of
-        its bins is left out.
+        its bins is left out. `draws` of the outcomes make the floors; by
+        the number of slices unless given.
         """
         bins = EqualFrequencyBins.of(runs, n)
         expected = bins.sums(runs.expected)
@@ -60,11 +62,13 @@ class GroupCalibration:
         defined = enough & (runs.sample_counts >= n) & ~np.isnan(values)
         certain = bins.sums(runs.expected * runs.probabilities)
         floors = np.full(len(values), np.nan)
-        floors[defined] = _floors(expected[defined], certain[defined], rng)
+        floors[defined] = _floors(expected[defined], certain[defined], rng, draws)
         return cls(np.where(defined, values, np.nan), floors, runs.group_sums(runs.weights))
 
 
-def _floors(expected: Floats, certain: Floats, rng: np.random.Generator) -> Floats:
+def _floors(
+    expected: Floats, certain: Floats, rng: np.random.Generator, draws: int | None
+) -> Floats:
     """Mean Cal-N over outcomes drawn from the probabilities of each bin, (slices,).
 
     Of the probabilities p of a bin, (slices, bins), are given the sums of p and of p ** 2. The
@@ -72,7 +76,7 @@ def _floors(expected: Floats, certain: Floats, rng: np.random.Generator) -> Floa
     """
     trials, chances = _binomials(expected, certain)
     size = max(1, expected.size)
-    draws = int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
+    draws = draws or int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
     total, defined = np.zeros(len(expected)), np.zeros(len(expected))
     for _ in range(draws):
         actual = rng.binomial(trials, chances).astype(np.float64)

@@ -1,8 +1,11 @@
 """`GET /v1/campaigns`: who has a map of one's own, page by page, and how the largest do."""
 
+import numpy as np
 import pytest
 
+from app.storage import BinsStore
 from calibrators import Atlas, CalibrationMap
+from calibrators.evidence import PcocEvidence, bound_of
 from tests.api.problems import broken_rule, problem
 
 PATH = "/v1/campaigns"
@@ -163,3 +166,44 @@ def test_a_campaign_in_a_path_has_1_to_256_bytes(refusing, path, campaign, shown
     answer = refusing.http.get(f"{path}/{campaign}")
 
     broken_rule(answer, "campaign", "must have 1 to 256 bytes of UTF-8", shown)
+
+
+@pytest.fixture
+def watched(service):
+    """PcocEvidence of six hours: 'd' is predicted twice as much as there is, 'e' too little."""
+    names = ("a", "b", "d", "e")
+    predicted, positives = np.full(4, 100.0), np.array([100.0, 104.0, 50.0, 180.0])
+    found = PcocEvidence.empty(500)
+    for hour in range(500, 506):
+        found = found.after(hour, names, predicted, positives)
+    BinsStore(service.store, 3600).evidence.write("click", 4, found)
+    return found
+
+
+def test_campaigns_are_listed_by_evidence_page_by_page(service, atlas, watched):
+    service.publish({"click": atlas}, REPORT)
+    found, after = [], ""
+
+    while after is not None:
+        wanted = {"sort": "evidence", "limit": 3, "after": after}
+        page = service.http.get(PATH, params=wanted).json()
+        assert (page["total"], page["bound"]) == (4, bound_of(4))
+        found += page["campaigns"]
+        after = page["next"]
+
+    assert {row["campaign"] for row in found[:2]} == {"d", "e"}
+    assert [row["pcoc"]["off"] for row in found] == [True, True, False, False]
+    evidence = [row["pcoc"]["evidence"] for row in found]
+    assert evidence == sorted(watched.strongest.tolist(), reverse=True)
+    off = {row["campaign"]: row["pcoc"] for row in found}["d"]
+    assert off["direction"] == "over"
+    assert off["lower"] < off["value"] < off["upper"]
+    assert off["value"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("after", ["shoes", "-1", "1.5", "9" * 30])
+def test_a_page_by_evidence_begins_where_one_ended(service, after):
+    answer = service.http.get(PATH, params={"sort": "evidence", "after": after})
+
+    assert answer.status_code == 422
+    assert "after = " in answer.json()["detail"]

@@ -61,7 +61,8 @@ def test_a_judgement_of_several_tables_is_that_of_their_sum():
     assert row.keys() == whole.keys()
     assert row["gc_3"] is not None
     for name, value in whole.items():
-        assert row[name] == pytest.approx(value, rel=1e-12)
+        # Floors are means over draws, of each table anew.
+        assert row[name] == pytest.approx(value, rel=0.2 if "floor" in name else 1e-12)
 
 
 def test_gc_n_is_the_mean_over_the_campaigns_of_all_tables():

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from app.api.metrics.counters import Samples, counter, gauge
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
+from calibrators.evidence import DIRECTIONS
 
 Report = Mapping[str, Any]
 Reports = Mapping[str, Report]
@@ -117,6 +118,9 @@ class ReportCollector(Collector):
         text = "Since the worker's last sign of life, or since the start where none came."
         yield _single("worker_heartbeat_age_seconds", text, max(0.0, now - self._last_sign))
         yield from _worker(heartbeat)
+        text = "1 for each reason why /readyz says degraded."
+        reasons = (([reason], 1.0) for reason in self._refresher.reasons)
+        yield gauge("sirocco_degraded", text, ["reason"], reasons)
         yield _damaged((heartbeat or {}).get("damaged", {}))
         watch = self._refresher.watch
         age = None if watch is None else watch.unfolded.age(now)
@@ -182,6 +186,30 @@ def _quality(reports: Reports) -> Iterator[Metric]:
             for order in orders
         )
         yield gauge(f"sirocco_{name}_n", text, [*labels, "n"], errors)
+    floors = (
+        ([*values, str(order)], row.get(f"gc_{order}_floor"))
+        for values, row in scored
+        for order in _ORDERS["gc"][1]
+    )
+    text = "GC-N by chance alone, if the probabilities were the truth."
+    yield gauge("sirocco_gc_n_floor", text, [*labels, "n"], floors)
+    yield from _bounds(dict(_parts(reports, "bounds")))
+
+
+def _bounds(bounds: Reports) -> Iterator[Metric]:
+    watched = {target: found["campaigns"] for target, found in bounds.items()}
+    yield _by_target("campaigns_watched", "Campaigns whose PCOC is watched.", watched)
+    bound = {target: found["bound"] for target, found in bounds.items()}
+    yield _by_target("pcoc_evidence_bound", "Evidence beyond which PCOC is off.", bound)
+    text = "Campaigns whose PCOC is off beyond chance, by direction."
+    yield _nested("campaigns_off", text, "direction", bounds, "off")
+    whole = {target: found["target"] or {} for target, found in bounds.items()}
+    for name, text, label, values in (
+        ("pcoc_evidence", "Evidence that the target's PCOC is off.", "direction", DIRECTIONS),
+        ("pcoc_interval", "Where the target's PCOC lies.", "end", ("lower", "upper")),
+    ):
+        samples = (([target, one], row.get(one)) for target, row in whole.items() for one in values)
+        yield gauge(f"sirocco_{name}", text, ["target", label], samples)
 
 
 def _fits(reports: Reports) -> Iterator[Metric]:

@@ -37,6 +37,7 @@ class Damaged(StrEnum):
     NAME = "name"
     JOB = "job"
     OVERRIDE = "override"
+    EVIDENCE = "evidence"
     COUNTER = "counter"
     TYPE = "type"
 

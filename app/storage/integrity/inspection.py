@@ -36,7 +36,16 @@ _HASHES_TOO: Final = {
     "api_keys",
     "frozen",
 }
-_TEXTS: Final = {"judged:", "request:", "current", "sequence", "held", "lease:", "fence:"}
+_TEXTS: Final = {
+    "judged:",
+    "evidence:",
+    "request:",
+    "current",
+    "sequence",
+    "held",
+    "lease:",
+    "fence:",
+}
 _TEXTS_TOO: Final = {"heartbeat", "audit:head", "probe", "models", "training:", "jobs:sequence"}
 _COUNTERS: Final = {"sequence", "fence:", "models", "training:", "jobs:sequence"}
 TYPES: Final[dict[str, bytes]] = {

@@ -1,0 +1,173 @@
+"""Alerts and the board ask for metrics and labels that a running service shows; promtool fires each
+alert; each has a runbook."""
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.settings import Settings
+from app.storage import BinsStore, Heartbeat
+from app.worker.monitoring import PcocBounds
+from calibrators import Atlas, CalibrationMap
+from tests.api.running_service import eventually, serving
+from tests.api.test_calibrator_metrics import CLICK
+from tests.api.test_delayed_metrics import AS_OF, CONVERSION
+
+ROOT = Path(__file__).parents[2]
+PROMETHEUS = ROOT / "deploy/prometheus"
+ALERTS, RECORDING = PROMETHEUS / "alerts.yaml", PROMETHEUS / "recording.yaml"
+CASES = sorted((PROMETHEUS / "tests").glob("*.yaml"))
+RUNBOOKS = ROOT / "docs/runbooks"
+BOARD = runpy.run_path(str(ROOT / "deploy/grafana/board.py"))
+
+_METRIC = re.compile(r"(?<![\w$:\"/])((?:sirocco|process)[a-z0-9_:]*)(?:\{([^}]*)\})?")
+_LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_BY = re.compile(r"\bby\s*\(([^)]*)\)")
+# What Prometheus adds to every scrape, and a quantile takes away.
+_OF_SCRAPES = {"instance", "job"}
+QUALITY = dict.fromkeys(("pcoc", "cal_3", "gc_3", "gc_4", "gc_5", "gc_3_floor"), 1.0)
+SPANS = {span: {"raw": QUALITY, "calibrated": QUALITY} for span in ("hour", "window")}
+
+
+def rules(path):
+    return [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
+
+
+def alerts():
+    return {rule["alert"]: rule for rule in rules(ALERTS)}
+
+
+@pytest.fixture(scope="module")
+def shown(redis_server):
+    """The labels of every sample of a `/metrics` on which everything is shown, by its name."""
+    settings = Settings(port=0, refresh_seconds=0.01, snapshot_dir="off")
+    with serving(settings, redis_server.url) as service:
+        service.store.flushall()
+        bounds = PcocBounds(BinsStore(service.store, 3600), 24)
+        whole = {"lower": 0.9, "upper": 1.1, "over": 1.0, "under": 2.0}
+        top = [{"campaign": "a", "n": 9, "positives": 3, "pcoc_raw": 1, "pcoc_calibrated": 1}]
+        fits = {"fitted": 3, "skipped": {"few_samples": 1}, "top": top}
+        click = {**CLICK, **SPANS, **fits, "bounds": {**bounds.report("click"), "target": whole}}
+        said = {"at": time.time(), "refits": 1, "failures": 0, "consecutive_failures": 2}
+        clicks = dict.fromkeys(("open", "waiting", "closed", "expired"), 0)
+        delayed = {"refused_models": 0, "damaged_parts": 0, "closing_failures": 0, "left_alone": 0}
+        Heartbeat(service.store, 3600).write({**said, **delayed, "clicks": clicks})
+        report = {"refit_seconds": 1.0, "targets": {"click": click, "conversion": CONVERSION}}
+        atlas = Atlas.build({"a": CalibrationMap.identity()})
+        service.publish({"click": atlas, "conversion": atlas}, report, as_of=AS_OF)
+        service.http.post("/v1/calibrate", json={"target": "click", "campaign": "a", "scores": [1]})
+        service.http.post("/v1/events", json=[])
+        eventually(lambda: service.metrics("sirocco_degraded"))
+        found = defaultdict(set)
+        counted = ("sirocco_shed_total", "sirocco_connections_closed_total", "sirocco_events_total")
+        for line in service.http.get("/metrics").text.splitlines():
+            name, _, rest = line.partition("{")
+            if not line.startswith("#"):
+                found[name.split(" ")[0]] |= set(_LABEL.findall(rest)) | _OF_SCRAPES
+        # Nothing was shed, closed or sent; tests of these counters have their labels.
+        found |= dict(zip(counted, ({"route"}, {"reason"}, {"type", "result"}), strict=True))
+    return found
+
+
+def wrong_in(query, shown, recorded):
+    """Names and labels of a query that nobody gives it."""
+    plain = re.sub(r"\[[^\]]*\]", "", query)
+    names = _METRIC.findall(plain)
+    known = {**{name: {"route", "target", "direction"} for name in recorded}, **shown}
+    missing = [name for name, _ in names if name not in known]
+    held = set().union(*(known.get(name, set()) for name, _ in names))
+    labels = [(name, label) for name, said in names for label in _LABEL.findall(said)]
+    wrong = [pair for pair in labels if pair[1] not in known.get(pair[0], set())]
+    by = {label.strip() for said in _BY.findall(plain) for label in said.split(",")}
+    return [*missing, *wrong, *(by - held)]
+
+
+def test_every_query_asks_for_what_a_service_shows(shown):
+    recorded = {rule["record"] for rule in rules(RECORDING)}
+    asked = [rule["expr"] for path in (ALERTS, RECORDING) for rule in rules(path)]
+    asked += BOARD["queries"]()
+
+    assert len(asked) > 60
+    assert {query: wrong for query in asked if (wrong := wrong_in(query, shown, recorded))} == {}
+
+
+def test_a_query_for_what_nobody_shows_is_found(shown):
+    assert wrong_in("sum(sirocco_nothing)", shown, set()) == ["sirocco_nothing"]
+    assert wrong_in('sirocco_pcoc{colour="red"}', shown, set()) == [("sirocco_pcoc", "colour")]
+    assert wrong_in("max by (colour) (sirocco_pcoc)", shown, set()) == ["colour"]
+
+
+def test_the_board_is_what_its_code_writes():
+    written = BOARD["BOARD"].read_text(encoding="utf-8")
+    board = json.loads(written)
+
+    assert written == BOARD["rendered"](), "run python deploy/grafana/board.py"
+    numbers = [panel["id"] for panel in board["panels"]]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert board["uid"] == "sirocco"
+
+
+def test_each_alert_says_how_bad_it_is_and_where_to_read_on():
+    for name, rule in alerts().items():
+        assert rule["labels"]["severity"] in ("page", "ticket"), name
+        assert {"summary", "description", "runbook_url"} == rule["annotations"].keys(), name
+        link = rule["annotations"]["runbook_url"]
+        assert link == f"{{{{ $externalLabels.sirocco_docs }}}}docs/runbooks/{name}.md"
+
+
+def test_each_alert_has_a_runbook_and_each_runbook_an_alert():
+    pages = {path.stem: path.read_text() for path in RUNBOOKS.glob("Sirocco*.md")}
+    listed = (RUNBOOKS / "README.md").read_text()
+    titles = ("What it means for money", "How to see it", "What to do", "When it is over")
+
+    assert pages.keys() == alerts().keys()
+    for name, rule in alerts().items():
+        assert f"[{name}]({name}.md) | {rule['labels']['severity']} |" in listed
+        assert [line[3:] for line in pages[name].splitlines() if line[:3] == "## "] == [*titles]
+
+
+def test_each_alert_is_fired_and_quiet_in_a_case_of_its_own():
+    cases = [case for path in CASES for case in yaml.safe_load(path.read_text())["tests"]]
+    fired = {case["name"] for case in cases if "exp_alerts" in case["alert_rule_test"][0]}
+
+    assert fired == {f"{name} fires" for name in alerts()}
+    assert {case["name"] for case in cases} - fired == {f"{name} is quiet" for name in alerts()}
+
+
+@pytest.fixture(scope="module")
+def promtool():
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("no promtool: it is in the Debian package prometheus")
+    return found
+
+
+def test_promtool_takes_every_rule_and_every_query_of_the_board(promtool, tmp_path):
+    """The board's queries as rules: promtool parses them."""
+    queries = [
+        {"record": f"q{number}", "expr": re.sub(r"\$__rate_interval", "5m", query)}
+        for number, query in enumerate(BOARD["queries"]())
+    ]
+    board = tmp_path / "board.yaml"
+    board.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": queries}]}))
+
+    done = subprocess.run(
+        [promtool, "check", "rules", ALERTS, RECORDING, board], capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_promtool_fires_each_alert(promtool, case):
+    done = subprocess.run([promtool, "test", "rules", case], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
