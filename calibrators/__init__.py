@@ -10,6 +10,7 @@ from calibrators.bins.history import History, HourTables
 from calibrators.bins.table import BinsTable
 from calibrators.maps.atlas import FEW, Atlas
 from calibrators.maps.calibration_map import CalibrationMap
+from calibrators.maps.movement import MapMovement, movement
 from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity
 from calibrators.methods.isotonic import Histogram, Isotonic
@@ -36,6 +37,7 @@ __all__ = [
     "HourTables",
     "Identity",
     "Isotonic",
+    "MapMovement",
     "Method",
     "PerCampaign",
     "Platt",
@@ -45,6 +47,7 @@ __all__ = [
     "Temperature",
     "make_calibrator",
     "make_method",
+    "movement",
     "refit",
     "refit_campaigns",
 ]

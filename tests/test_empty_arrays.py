@@ -48,6 +48,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "boosting": Boosting(rounds=1),
     "bound": 1.0,
     "campaigns": 0,
+    "chance": 0.5,
     "categorical": (),
     "clicks": pccem.Clicks(NONE, (), ROWS, NONE, pccem.Features({}, 0)),
     "delays": DELAYS,

@@ -19,8 +19,7 @@ from app.access.key_watch import KeyWatch
 from app.api.authorization import Authorization
 from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
-from app.api.metrics.progress import ProgressCollector
-from app.api.metrics.reports import ReportCollector
+from app.api.metrics.reports import ProgressCollector, ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.shedding import LoadShedder
 from app.api.snapshot import Refresher

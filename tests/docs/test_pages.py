@@ -76,7 +76,15 @@ def test_commands_exist() -> None:
     """Every `sirocco ...` in code is a command with these options, every benchmark a module."""
     commands = typer.main.get_command(application).commands  # type: ignore[attr-defined]
     options = {
-        name: {"--help", *(option for p in command.params for option in p.opts)}
+        name: {
+            "--help",
+            *(
+                option
+                for one in (command, *getattr(command, "commands", {}).values())
+                for parameter in one.params
+                for option in parameter.opts
+            ),
+        }
         for name, command in commands.items()
     }
     for page in PAGES:

@@ -348,3 +348,22 @@ def _clicks(heartbeat: Report) -> Iterator[Metric]:
 def _parts(reports: Reports, name: str) -> Iterator[tuple[str, Report]]:
     """That part of every report that has it."""
     return ((target, report[name]) for target, report in reports.items() if report.get(name))
+
+
+class ProgressCollector(Collector):
+    """How far the worker said it was, in its last sign of life that the refresher has read."""
+
+    def __init__(self, refresher: Refresher, targets: tuple[str, ...]) -> None:
+        self._refresher = refresher
+        self._targets = targets
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not read anything."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Of each target that the settings name; of none while there is no worker."""
+        said = self._refresher.worker.get("progress", {})
+        samples = (([target], said.get(target)) for target in self._targets)
+        text = "Share of the target that the refit under way has fitted; 1 while it is not fitted."
+        yield gauge("sirocco_refit_progress_ratio", text, ["target"], samples)
