@@ -62,10 +62,10 @@ def test_a_job_tells_how_it_goes(service):
 
     assert service.http.get(first).json()["status"] == "queued"
     taken = jobs.take(2.0)
-    jobs.advance(taken.id, "fitting click")
+    jobs.advance(taken.id, "fitting click", 0.5)
     running = service.http.get(first).json()
     assert (running["status"], running["started_at"]) == ("running", 2.0)
-    assert running["progress"] == "fitting click"
+    assert (running["progress"], running["fraction"]) == ("fitting click", 0.5)
     jobs.finish(taken.id, 3.0, result={"version": "1"})
     jobs.finish(jobs.take(4.0).id, 5.0, error="it broke")
     done, failed = service.http.get(first).json(), service.http.get(second).json()
@@ -262,4 +262,4 @@ def test_a_job_is_cancelled_again_and_again_and_the_audit_log_says_by_whom(servi
     assert {answer.json()["status"] for answer in answers} == {"cancelled"}
     entry = service.http.get("/v1/admin/audit").json()["entries"][0]
     assert (entry["what"], entry["target"]) == ("cancel-job", f"job {job['id']}")
-    assert problem(service.http.post("/v1/admin/jobs/999999/cancel"))["status"] == 404
+    problem(service.http.post("/v1/admin/jobs/999999/cancel"), 404, "not-found")

@@ -131,7 +131,7 @@ def _ask(client: redis.Redis, worker: Worker, clock: TrafficClock) -> None:
     jobs.submit("refit", {"target": "click"}, clock())
     taken = jobs.take(clock())
     assert taken is not None
-    jobs.advance(taken.id, "fitting click")
+    jobs.advance(taken.id, "fitting click", 0.5)
     jobs.submit("train", {}, clock())
     published = versions.load(versions.current() or "")
     why = {"reasons": {"click": "moved-far"}}

@@ -14,6 +14,7 @@ from app.storage.bins import Folding
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
+from app.storage.evidence import EvidenceStore
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
 from app.storage.keys import TargetHour
@@ -186,6 +187,13 @@ def _held_lease(client: redis.Redis, _: bytes) -> None:
         raise StorageError("lost")
 
 
+def _evidence(client: redis.Redis, key: bytes) -> Any:
+    _, slot, _, target = key.decode().split(":")
+    shard = None if slot == "{maps}" else int(slot.strip("{}"))
+    found = EvidenceStore(client).read(target, shard)
+    return found.until, found.campaigns, found.values.tobytes()
+
+
 READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "log:": lambda client, key: {
         hour: table.to_bytes() for hour, table in _folded(client, key).items()
@@ -206,6 +214,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "models:": lambda client, _: Models(client).history("conversion"),
     "model:": _model,
     "heartbeat": lambda client, _: Heartbeat(client, 60).read(),
+    "evidence:": _evidence,
     "frozen": lambda client, _: FrozenTargets(client).read(),
     "overrides": lambda client, _: Overrides(client).read(),
     "job:": lambda client, key: Jobs(client).get(key.decode().rpartition(":")[2]),
