@@ -22,6 +22,7 @@ _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
 
 Number = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0)]
 Level = Literal["campaign", "group", "target", "identity"]
 Numbers = dict[str, Any]
 
@@ -54,12 +55,12 @@ class Stored(Struct):
 class CampaignPcoc(Struct):
     """How far a campaign is off, and whether beyond chance."""
 
-    predicted: Number
-    positives: Number
-    value: Number | None
-    lower: Number
-    upper: Number | None
-    evidence: Number
+    predicted: Amount
+    positives: Amount
+    value: Amount | None
+    lower: Amount
+    upper: Amount | None
+    evidence: float
     direction: Literal["over", "under"]
     off: bool
 
@@ -87,7 +88,7 @@ class CampaignPage(Struct):
     total: Number
     campaigns: list[ListedCampaign]
     next: str | None
-    bound: Number | UnsetType = UNSET
+    bound: float | UnsetType = UNSET
 
 
 class Served(Struct):

@@ -43,7 +43,11 @@ def _build(configuration: Path, folder: Path) -> subprocess.CompletedProcess[str
 def test_every_page_is_on_the_site(site: Path) -> None:
     """Those of docs/ and the ones beside it."""
     pages = (page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md"))
-    expected = {page.with_suffix(".html") for page in pages}
+    # What a folder's README says is the folder's own page.
+    expected = {
+        page.with_name("index.html") if page.stem == "README" else page.with_suffix(".html")
+        for page in pages
+    }
     expected |= {Path("index.html"), Path("changelog.html"), Path("python-client.html")}
 
     assert {page for page in expected if not (site / page).is_file()} == set()
