@@ -38,10 +38,11 @@ class BinnedScorecard:
     to be in memory at a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, floors: bool = False) -> None:
+        """With the `floors` of GC-N, which take as long as all else, where they are wanted."""
         self._totals: list[Bins] = []
         self._errors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
-        self._floors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
+        self._floors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N if floors}
 
     def add(self, table: BinsTable) -> None:
         """Take in a table."""
@@ -50,7 +51,8 @@ class BinnedScorecard:
         runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
         for n, errors in self._errors.items():
             errors.append(runs.cal_n(n))
-            self._floors[n].append(_floors(runs, n))
+        for n, found in self._floors.items():
+            found.append(_floors(runs, n))
 
     def row(self) -> Row:
         """The numbers; what is undefined is None, so that no gauge shows it."""
@@ -77,14 +79,14 @@ def _floors(runs: CampaignRuns, n: int) -> CampaignErrors:
     return CampaignErrors(kept, found.floors[kept], found.samples[kept])
 
 
-def quality(table: BinsTable) -> Row:
+def quality(table: BinsTable, *, floors: bool = False) -> Row:
     """The scorecard of one table."""
-    return scorecard_of([table])
+    return scorecard_of([table], floors=floors)
 
 
-def scorecard_of(tables: Iterable[BinsTable]) -> Row:
+def scorecard_of(tables: Iterable[BinsTable], *, floors: bool = False) -> Row:
     """The scorecard of tables, each asked for when the one before is done with."""
-    scorecard = BinnedScorecard()
+    scorecard = BinnedScorecard(floors=floors)
     for table in tables:
         scorecard.add(table)
     return scorecard.row()
@@ -300,7 +302,9 @@ class TargetReport:
             "judged_until": closed * SECONDS,
             "hour": {
                 "raw": scorecard_of(self.bins.window_blocks(target, closed - 1, closed)),
-                "calibrated": scorecard_of(self.bins.calibrated_blocks(target, closed - 1, closed)),
+                "calibrated": scorecard_of(
+                    self.bins.calibrated_blocks(target, closed - 1, closed), floors=True
+                ),
             },
             **_window(raw, self.bins.calibrated_blocks(target, first, closed)),
         }
@@ -308,7 +312,7 @@ class TargetReport:
 
 def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
     """Quality and top campaigns of a window, whose tables come one after the other."""
-    after = BinnedScorecard()
+    after = BinnedScorecard(floors=True)
     for table in calibrated:
         after.add(table)
         raw.top.add_calibrated(table)

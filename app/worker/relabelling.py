@@ -188,9 +188,9 @@ class RelabelledClicks:
         return {
             "hour": {
                 "raw": quality(self._table(self.clicks.clicks.scores, newest)),
-                "calibrated": quality(self._calibrated(newest)),
+                "calibrated": quality(self._calibrated(newest), floors=True),
             },
-            "window": {"raw": quality(raw), "calibrated": quality(calibrated)},
+            "window": {"raw": quality(raw), "calibrated": quality(calibrated, floors=True)},
             "top": top_campaigns(raw, calibrated, settings.top_campaigns),
             "labels": self._labels(),
         }
