@@ -23,6 +23,8 @@ from evaluation.streaming.in_memory import RevenueRows
 from evaluation.streaming.rows import CellRows, Sums
 
 _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
+_DRAWN_TOGETHER = 1 << 15
+"""So many bins at a time: they fit into a cache, and numpy is called seldom."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,11 +80,16 @@ def _floors(
     size = max(1, expected.size)
     draws = draws or int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
     total, defined = np.zeros(len(expected)), np.zeros(len(expected))
-    for _ in range(draws):
-        actual = rng.binomial(trials, chances).astype(np.float64)
-        drawn = cal_n_of_bins(expected, actual, "merge")
-        total += np.nan_to_num(drawn)
-        defined += ~np.isnan(drawn)
+    together = max(1, _DRAWN_TOGETHER // size)
+    for first in range(0, draws, together):
+        many = min(together, draws - first)
+        actual = rng.binomial(trials, chances, (many, *trials.shape)).astype(np.float64)
+        tiled = np.tile(expected, (many, 1))
+        found = cal_n_of_bins(tiled, actual.reshape(tiled.shape), "merge")
+        # One after the other, so that how many are drawn together changes no bit.
+        for drawn in found.reshape(many, len(expected)):
+            total += np.nan_to_num(drawn)
+            defined += ~np.isnan(drawn)
     with np.errstate(invalid="ignore"):
         return total / defined
 
