@@ -287,11 +287,15 @@ class Refresher:
             self._fallback = None
         elif version is not None and version != self._refused:
             self._take(version)
-        elif version is None and (
-            self.current.version != NO_VERSION or self._versions.any_published()
-        ):
+        elif version is None and self._is_lost():
             self._fall_back("version-missing")
             self._restore(None)
+
+    def _is_lost(self) -> bool:
+        """Whether the store had a version in force and has none. One that came into force since
+        the look is for the next."""
+        known = self.current.version != NO_VERSION or self._versions.any_published()
+        return known and self._versions.current() is None
 
     def _take(self, version: str) -> None:
         try:

@@ -49,6 +49,19 @@ def test_the_published_version_is_taken(refresher, publish):
     assert (refresher.store_seen, refresher.store_up) == (True, True)
 
 
+def test_a_first_version_that_comes_between_two_reads_is_not_missing(
+    refresher, versions, publish, monkeypatch
+):
+    monkeypatch.setattr(versions, "any_published", lambda: bool(publish(atlas_bytes(0.5))))
+
+    refresher.refresh()
+    between = list(refresher.reasons)
+    refresher.refresh()
+
+    assert (between, refresher.reasons) == ([], [])
+    assert refresher.current.atlases["click"].at("a", 0.5) == 0.25
+
+
 def test_what_did_not_change_is_shared_with_the_snapshot_before(refresher, publish_all):
     """An atlas that is the same is not read again; of another, the campaigns are shared."""
     publish_all({"click": atlas_bytes(0.5), "conversion": atlas_bytes(0.5)})
