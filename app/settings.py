@@ -73,8 +73,9 @@ GroupExpression = Annotated[
 ]
 MaybeSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
 MaybePath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
-HttpUrl = Annotated[str, Field(pattern="^https?://")]
-MaybeUrl = Annotated[HttpUrl | None, BeforeValidator(lambda value: value or None)]
+MaybeUrl = Annotated[
+    Annotated[str, Field(pattern="^https?://")] | None, BeforeValidator(lambda value: value or None)
+]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
@@ -98,10 +99,8 @@ _OF_FILE = "_FILE"
 # What commands that call a running service read; not of the service itself.
 _OF_COMMANDS = {"api_key", "api_key_file"}
 
-_log = logging.getLogger(__name__)
-
-
 _OF_GROUP_AND_OTHERS, _OF_OTHERS = 0o077, 0o007
+_log = logging.getLogger(__name__)
 
 
 class BadConfiguration(ValueError):
@@ -468,18 +467,15 @@ def secret_in_file(variable: str) -> str | None:
         raise BadConfiguration(f"{variable}, {variable}{_OF_FILE}: both are given; give one")
     try:
         with open(named, encoding="utf-8") as file:
-            if _is_open_to_others(os.fstat(file.fileno())):
+            found = os.fstat(file.fileno())
+            # One that containers mount belongs to root: we read it by its group.
+            is_ours = found.st_uid == os.geteuid()
+            if found.st_mode & (_OF_GROUP_AND_OTHERS if is_ours else _OF_OTHERS):
                 _log.warning("%s: others than its owner may read it: chmod 600", named)
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise BadConfiguration(f"{variable}{_OF_FILE} = {named}: {reason}") from None
-
-
-def _is_open_to_others(status: os.stat_result) -> bool:
-    # One that containers mount belongs to root: we read it by its group.
-    is_ours = status.st_uid == os.geteuid()
-    return bool(status.st_mode & (_OF_GROUP_AND_OTHERS if is_ours else _OF_OTHERS))
 
 
 def environment_of(field: str, value: str) -> dict[str, str]:

@@ -85,10 +85,10 @@ UNSAFE_CALLS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsa
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "service"}
 LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
-LONGER_FILES = {ROOT / "app/settings.py": 560}
+LONGER_FILES = {ROOT / "app/settings.py": 512}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 57_000
+MOST_LINES = 56_200
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

@@ -89,7 +89,7 @@ def diff_versions(
     campaigns by target, and those whose probabilities move most."""
     other = against or given.versions.current() or NO_VERSION
     before, after = _loaded(given, other), _loaded(given, version)
-    targets = [name for name in given.settings.known_targets if name in _either(before, after)]
+    targets = [name for name in given.settings.known_targets if name in {*before, *after}]
     moved = {name: _moved(before.get(name), after.get(name), limit) for name in targets}
     return {"version": version, "against": other, "targets": moved}
 
@@ -179,10 +179,6 @@ def _published(given: Resources, version: str) -> Published:
         return given.versions.load(version, pause=Pace(seconds_of_others))
     except CorruptVersion as error:
         raise Problem(HTTPStatus.CONFLICT, "damaged-version", str(error)) from None
-
-
-def _either(before: Mapping[str, Atlas], after: Mapping[str, Atlas]) -> set[str]:
-    return {*before, *after}
 
 
 def _moved(before: Atlas | None, after: Atlas | None, limit: int) -> dict[str, Any]:
