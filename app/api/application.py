@@ -8,8 +8,9 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import access, admin, calibrate, events, health, maps, reference, versions
+from app.api import access, admin, calibrate, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
+from app.api.cockpit import versions
 from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured

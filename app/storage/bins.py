@@ -21,10 +21,10 @@ from redis.exceptions import ResponseError
 
 from app.storage import keys
 from app.storage.blocks import Block, decode_block, decode_blocks
-from app.storage.evidence import EvidenceStore
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
+from app.storage.statistics.evidence import EvidenceStore
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable

@@ -14,13 +14,13 @@ from app.storage.bins import Folding
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
-from app.storage.evidence import EvidenceStore
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
 from app.storage.keys import TargetHour
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
+from app.storage.statistics.evidence import EvidenceStore
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic

@@ -1,0 +1,1 @@
+"""What operators steer by: versions, experiments, the page."""

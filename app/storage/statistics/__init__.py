@@ -1,0 +1,1 @@
+"""Sums over time that are kept beside the bins."""
