@@ -19,10 +19,9 @@ from calibrators import Atlas, Bins, BinsTable
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
-from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns
+from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns, GroupCalibration
 from evaluation.metrics.predictions import Predictions
 from evaluation.metrics.scorecard import GC_N, pooled_scores
-from evaluation.streaming.group_metrics import GroupCalibration
 
 Row = Mapping[str, float | None]
 

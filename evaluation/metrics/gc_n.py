@@ -1,17 +1,24 @@
-"""GC-N: Cal-N of each campaign, averaged; and the mean of any metric over groups.
+"""GC-N: Cal-N of each campaign, averaged; its floor, what it would be if the probabilities were
+right; and the mean of any metric over groups.
 
 Arguments and errors are those of `evaluation.metrics`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_not_negative
-from evaluation.metrics.cal_n import Empty, cal_n_of_runs, check_bins
+from evaluation.metrics.cal_n import (
+    Empty,
+    EqualFrequencyBins,
+    cal_n_of_bins,
+    cal_n_of_runs,
+    check_bins,
+)
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
 from evaluation.metrics.ranks import Runs
 from evaluation.metrics.sums import weighted_mean
@@ -196,6 +203,87 @@ class CampaignRuns:
         if missing:
             raise ValueError(f"weights: campaign {missing[0]!r} has none ({len(missing)} in all)")
         return check_not_negative("weights", [weights[name] for name in self.names])
+
+
+_MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
+_DRAWN_TOGETHER = 1 << 15
+"""So many bins at a time: they fit into a cache, and numpy is called seldom."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupCalibration:
+    """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
+
+    values : Cal-N of the probabilities.
+    floors : mean Cal-N of the probabilities if they were the truth, over draws of the outcomes.
+    samples : weight of each slice.
+    """
+
+    values: Floats
+    floors: Floats
+    samples: Floats
+
+    @classmethod
+    def of(
+        cls,
+        runs: Runs,
+        positives: Floats,
+        n: int,
+        rng: np.random.Generator,
+        empty: Empty = "merge",
+        positives_per_bin: float = POSITIVES_PER_BIN,
+        draws: int | None = None,
+    ) -> Self:
+        """Cal-N with n bins; positives, (r,), are the weighted outcomes of each run.
+
+        As in `grouped_cal_n`, a slice with fewer positives than `positives_per_bin` in each of
+        its bins is left out. `draws` of the outcomes make the floors; by
+        the number of slices unless given.
+        """
+        bins = EqualFrequencyBins.of(runs, n)
+        expected = bins.sums(runs.expected)
+        values = cal_n_of_bins(expected, bins.sums(positives), empty)
+        enough = runs.group_sums(positives) >= positives_per_bin * n
+        defined = enough & (runs.sample_counts >= n) & ~np.isnan(values)
+        certain = bins.sums(runs.expected * runs.probabilities)
+        floors = np.full(len(values), np.nan)
+        floors[defined] = _floors(expected[defined], certain[defined], rng, draws)
+        return cls(np.where(defined, values, np.nan), floors, runs.group_sums(runs.weights))
+
+
+def _floors(
+    expected: Floats, certain: Floats, rng: np.random.Generator, draws: int | None
+) -> Floats:
+    """Mean Cal-N over outcomes drawn from the probabilities of each bin, (slices,).
+
+    Of the probabilities p of a bin, (slices, bins), are given the sums of p and of p ** 2. The
+    number of positives is drawn from the binomial distribution that has its mean and variance.
+    """
+    trials, chances = _binomials(expected, certain)
+    size = max(1, expected.size)
+    draws = draws or int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
+    total, defined = np.zeros(len(expected)), np.zeros(len(expected))
+    together = max(1, _DRAWN_TOGETHER // size)
+    for first in range(0, draws, together):
+        many = min(together, draws - first)
+        actual = rng.binomial(trials, chances, (many, *trials.shape)).astype(np.float64)
+        tiled = np.tile(expected, (many, 1))
+        found = cal_n_of_bins(tiled, actual.reshape(tiled.shape), "merge")
+        # One after the other, so that how many are drawn together changes no bit.
+        for drawn in found.reshape(many, len(expected)):
+            total += np.nan_to_num(drawn)
+            defined += ~np.isnan(drawn)
+    with np.errstate(invalid="ignore"):
+        return total / defined
+
+
+def _binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The variance is sum p (1 - p), and that of a binomial trials * chance * (1 - chance).
+        trials = np.rint(expected**2 / certain)
+        chances = np.minimum(expected / trials, 1.0)
+    drawn: NDArray[np.bool_] = (expected > 0.0) & np.isfinite(trials)
+    return np.where(drawn, trials, 0.0).astype(np.int64), np.where(drawn, chances, 0.0)
 
 
 def mean_of_defined(values: Floats, sizes: Floats) -> float:
