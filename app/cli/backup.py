@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
+import msgspec
 import orjson
 import typer
 
@@ -127,9 +128,7 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
 def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
     """Copy a backup, which is whole, to where a service begins from it."""
     began = perf_counter()
-    if not (folder / MANIFEST).exists():
-        raise CommandError(f"{folder}: no whole backup, it has no {MANIFEST}")
-    digests = orjson.loads((folder / MANIFEST).read_bytes())
+    digests = _manifest(folder)
     for name, digest in digests.items():
         if not (folder / name).exists() or _digest(folder / name) != digest:
             raise CommandError(f"{folder / name} is damaged or gone: use another backup", FAILED)
@@ -146,6 +145,22 @@ def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
         place.parent.mkdir(0o700, parents=True, exist_ok=True)
         shutil.copy2(folder / name, place)
     return _summary(folder, began)
+
+
+def _manifest(folder: Path) -> dict[str, str]:
+    """The digest of each file by its name. A `CommandError` where there is none, or one that names
+    other files than a backup has: they would be written wherever it says."""
+    if not (folder / MANIFEST).exists():
+        raise CommandError(f"{folder}: no whole backup, it has no {MANIFEST}")
+    try:
+        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=dict[str, str])
+    except msgspec.MsgspecError as error:
+        raise CommandError(f"{folder / MANIFEST} is damaged: {error}", FAILED) from None
+    for name in found:
+        parts = Path(name).parts
+        if ".." in parts or (name not in (REDIS, KEY) and parts[:1] != (CLICK_LOG,)):
+            raise CommandError(f"{folder / MANIFEST}: {name!r} is no file of a backup", FAILED)
+    return found
 
 
 def _snapshot(url: str, path: Path) -> None:

@@ -115,6 +115,11 @@ def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
     assert "exists: restore into" in refused("restore copy --data-dir data", here)
     (copy / "redis.rdb").write_bytes((copy / "redis.rdb").read_bytes()[:-1] + b"?")
     assert "redis.rdb is damaged or gone" in refused("restore copy --data-dir new", here)
+    for name in ("../stray", "/stray", "click-log/../../stray"):
+        (copy / "manifest.json").write_text(f'{{"{name}": "00"}}')
+        assert f"'{name}' is no file of a backup" in refused("restore copy --data-dir new", here)
+    (copy / "manifest.json").write_text("[]")
+    assert "manifest.json is damaged" in refused("restore copy --data-dir new", here)
     (copy / "manifest.json").unlink()
     assert "no whole backup" in refused("restore copy --data-dir new", here)
     assert not (here / "new").exists()
