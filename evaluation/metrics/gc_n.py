@@ -268,11 +268,12 @@ def _floors(
         many = min(together, draws - first)
         actual = rng.binomial(trials, chances, (many, *trials.shape)).astype(np.float64)
         tiled = np.tile(expected, (many, 1))
-        found = cal_n_of_bins(tiled, actual.reshape(tiled.shape), "merge")
+        found = cal_n_of_bins(tiled, actual.reshape(tiled.shape), "merge").reshape(many, -1)
+        known = ~np.isnan(found)
+        defined += known.sum(axis=0)
         # One after the other, so that how many are drawn together changes no bit.
-        for drawn in found.reshape(many, len(expected)):
-            total += np.nan_to_num(drawn)
-            defined += ~np.isnan(drawn)
+        for drawn in np.where(known, found, 0.0):
+            total += drawn
     with np.errstate(invalid="ignore"):
         return total / defined
 
