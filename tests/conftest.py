@@ -11,7 +11,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from app.storage.redis.client import open_redis
+from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
 
 # No test asserts a duration, and a busy machine draws slowly. What 30 examples do not find, the
@@ -30,6 +30,9 @@ settings.register_profile(
 )
 # `--hypothesis-profile` comes later, and wins.
 settings.load_profile("same")
+
+# Time-outs are for services; on a busy machine a test may have to wait for its turn.
+open_redis.__defaults__ = open_async_redis.__defaults__ = (20.0,)
 
 TESTS = Path(__file__).parent
 # httpx reads the authorities of the whole world for every client that a test or a command makes,
