@@ -82,6 +82,25 @@ def reports_of(snapshot: Snapshot, target: str) -> dict[str, dict[str, Any]]:
 
 router = APIRouter(prefix="/v1", tags=["maps"])
 
+_JUDGED: Final = ("judged_until", "hour", "window", "off")
+
+
+@router.get("/products")
+async def list_products(given: Given) -> dict[str, Any]:
+    """The factors of each product of targets, and how well it predicts as one."""
+    snapshot, settings = given.refresher.current, given.settings
+    reports: Mapping[str, Mapping[str, Any]] = snapshot.report.get("products", {})
+    products = {
+        name: {
+            "factors": factors,
+            "judged_by": settings.judged_by(name),
+            **{field: reports.get(name, {}).get(field) for field in _JUDGED},
+        }
+        for name, factors in settings.products.items()
+    }
+    return {"version": snapshot.version, "products": products}
+
+
 ATLAS_TYPE = "application/vnd.sirocco.atlas"
 
 

@@ -29,6 +29,7 @@ from app.worker.monitoring import (
     TargetReport,
     carried_over,
 )
+from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History, HourTables, sums_of_block
@@ -265,6 +266,7 @@ class Refitter:
             "refit_seconds": seconds,
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
+            **products_report(self.settings, reports),
         }
 
     def _hold_all_where(

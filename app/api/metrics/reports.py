@@ -28,6 +28,10 @@ _ORDERS: Final = {
     "cal": ("Cal-N of all.", (3, 5)),
     "gc": ("Cal-N by campaign, averaged.", (3, 4, 5)),
 }
+_OF_PRODUCTS: Final = {
+    "pcoc": "Predicted over true outcomes of a product of targets.",
+    "pcoc_floor": "By how much PCOC would be off if the probabilities were the truth.",
+}
 _DECISIONS: Final = ("passed", "kept", "parent", "bounded")
 _METHOD: Final = {
     "refit_frozen": ("frozen", "1 if the last refit froze levels: positives have collapsed."),
@@ -127,6 +131,7 @@ class ReportCollector(Collector):
         text = "Since the end of the oldest hour that waits to be folded."
         yield _single("oldest_unfolded_hour_age_seconds", text, age)
         yield from _quality(reports)
+        yield from _products(snapshot.report.get("products", {}))
         yield from _fits(reports)
         yield from _calibrators(reports)
         yield from _guard(reports, (heartbeat or {}).get("guard", {}))
@@ -210,6 +215,20 @@ def _bounds(bounds: Reports) -> Iterator[Metric]:
     ):
         samples = (([target, one], row.get(one)) for target, row in whole.items() for one in values)
         yield gauge(f"sirocco_{name}", text, ["target", label], samples)
+
+
+def _products(products: Reports) -> Iterator[Metric]:
+    rows = [
+        ([name, span], found.get(span) or {})
+        for name, found in products.items()
+        for span in ("hour", "window")
+    ]
+    for name, text in _OF_PRODUCTS.items():
+        samples = ((labels, row.get(name)) for labels, row in rows)
+        yield gauge(f"sirocco_product_{name}", text, ["product", "span"], samples)
+    text = "1 where its window is off by more than chance explains and than matters."
+    off = (([name], found.get("off")) for name, found in products.items())
+    yield gauge("sirocco_product_off", text, ["product"], off)
 
 
 def _fits(reports: Reports) -> Iterator[Metric]:
