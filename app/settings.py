@@ -416,7 +416,7 @@ class Settings(BaseSettings):
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
 
-    def judged_by(self, product: str) -> str | None:
+    def evaluated_by(self, product: str) -> str | None:
         """The delayed target that tells what came of a product's trials: that of `click` times one
         delayed target. None of any other product, whose outcomes come apart."""
         others = set(self.products[product]) - {"click"}

@@ -82,7 +82,7 @@ def reports_of(snapshot: Snapshot, target: str) -> dict[str, dict[str, Any]]:
 
 router = APIRouter(prefix="/v1", tags=["maps"])
 
-_JUDGED: Final = ("judged_until", "hour", "window", "off")
+_EVALUATED: Final = ("evaluated_until", "hour", "window", "off")
 
 
 @router.get("/products")
@@ -93,8 +93,8 @@ async def list_products(given: Given) -> dict[str, Any]:
     products = {
         name: {
             "factors": factors,
-            "judged_by": settings.judged_by(name),
-            **{field: reports.get(name, {}).get(field) for field in _JUDGED},
+            "evaluated_by": settings.evaluated_by(name),
+            **{field: reports.get(name, {}).get(field) for field in _EVALUATED},
         }
         for name, factors in settings.products.items()
     }

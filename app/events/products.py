@@ -32,12 +32,12 @@ class ProductTrials:
     @classmethod
     def of(cls, settings: Settings, atlases: Mapping[str, Atlas]) -> Self | None:
         """Of the products of which it is known what came; None where there are none."""
-        judged = {
+        evaluated = {
             name: factors
             for name, factors in settings.products.items()
-            if settings.judged_by(name) is not None
+            if settings.evaluated_by(name) is not None
         }
-        return cls(judged, atlases) if judged else None
+        return cls(evaluated, atlases) if evaluated else None
 
     def hold(self, impressions: Iterable[Impression]) -> None:
         """Take in impressions that count."""

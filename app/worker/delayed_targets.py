@@ -27,7 +27,7 @@ from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.fitting import Fitting, RefitTask, refit_target
 from app.worker.hours import closed_hours
 from app.worker.model_cache import CachedModel, ModelCache, signing_key
-from app.worker.products import judged_products
+from app.worker.products import evaluated_products
 from app.worker.relabelling import (
     DAYS_SHOWN,
     DayRecord,
@@ -207,7 +207,7 @@ class DelayedTargets:
             "matured": recent.cached.trained.report["matured"],
             "days": self._days(recent, before, as_of, window),
         }
-        products = judged_products(self._bins, self._settings, target, recent)
+        products = evaluated_products(self._bins, self._settings, target, recent)
         report |= {"products": products} if products else {}
         return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
 

@@ -1,4 +1,4 @@
-"""Products of targets judged as one: what their probabilities add up to over impressions, beside
+"""Products of targets evaluated as one: what their probabilities add up to over impressions, beside
 the conversions that are expected of the clicks of the same hours.
 
 Factors that are calibrated each need not have a calibrated product: see docs/composite-targets.md.
@@ -24,16 +24,16 @@ _MATERIAL: Final = 0.05
 """As for PCOC of targets: less than this is no fault, whatever the traffic."""
 _FLOORS: Final = 5
 """Floors, four standard deviations: 16,000 looks at what is right have one beyond them."""
-_JUDGED: Final = ("judged_until", "hour", "window", "off")
+_EVALUATED: Final = ("evaluated_until", "hour", "window", "off")
 
 
-def judged_products(
+def evaluated_products(
     bins: BinsStore, settings: Settings, target: str, recent: RelabelledClicks
 ) -> dict[str, Report]:
     """How the products of which this delayed target tells what came do, by name, over the whole
     hours that the relabelled clicks are of."""
-    names = [name for name in settings.products if settings.judged_by(name) == target]
-    return {name: _judged(bins, name, recent) for name in names}
+    names = [name for name in settings.products if settings.evaluated_by(name) == target]
+    return {name: _evaluated(bins, name, recent) for name in names}
 
 
 def products_report(settings: Settings, targets: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,14 +42,14 @@ def products_report(settings: Settings, targets: Mapping[str, Any]) -> dict[str,
         return {}
     products: dict[str, Report] = {}
     for name, factors in settings.products.items():
-        judge = settings.judged_by(name)
-        found = targets.get(judge or "", {}).get("products", {}).get(name, {})
-        judged = {field: found.get(field) for field in _JUDGED}
-        products[name] = {"factors": list(factors), "judged_by": judge, **judged}
+        source = settings.evaluated_by(name)
+        found = targets.get(source or "", {}).get("products", {}).get(name, {})
+        evaluated = {field: found.get(field) for field in _EVALUATED}
+        products[name] = {"factors": list(factors), "evaluated_by": source, **evaluated}
     return {"products": products}
 
 
-def _judged(bins: BinsStore, name: str, recent: RelabelledClicks) -> Report:
+def _evaluated(bins: BinsStore, name: str, recent: RelabelledClicks) -> Report:
     first, behind = ceil(recent.span[0] / SECONDS), floor(recent.span[1] / SECONDS)
     # Trials may have begun, or bins ended, within an hour: one behind another with trials is whole.
     trials = _trials(bins, name, first - 1, behind)
@@ -57,7 +57,7 @@ def _judged(bins: BinsStore, name: str, recent: RelabelledClicks) -> Report:
     hours = np.hstack([trials[1:], _conversions(recent, first, behind)]) * whole[:, None]
     window = hours.sum(axis=0)
     return {
-        "judged_until": behind * SECONDS,
+        "evaluated_until": behind * SECONDS,
         "hour": _row(hours[-1]) if len(hours) else None,
         "window": _row(window),
         "off": _is_off(window),

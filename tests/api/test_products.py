@@ -1,5 +1,7 @@
 """Products of targets in calibrate requests: answers and refusals, over HTTP on real Redis."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -218,10 +220,53 @@ def test_a_declaration_must_keep_the_rules(declared, rule):
         Settings(products=declared)
 
 
+def test_impressions_with_all_scores_are_trials_once_and_count_as_one_event(service):
+    now = time.time()
+    scores = {"click": 0.2, "conversion": 0.5}
+    event = {"type": "impression", "campaign": "shoes", "occurred_at": now}
+    named = [{**event, "id": f"i-{i}", "scores": scores} for i in range(100)]
+    others = [{**event, "scores": {"click": 0.2}}, {**event, "scores": scores}]
+
+    sent = [service.http.post("/v1/events", json=some).json() for some in (named, named, others)]
+
+    counts = [(answer["accepted"], answer["duplicates"]) for answer in sent]
+    assert counts == [(100, 0), (0, 100), (2, 0)]
+    asked = {**PAY, "scores": {name: [score] for name, score in scores.items()}}
+    product = ask(service, asked).json()["probabilities"][0]
+    bins = service.bins("product:pay", int(now // 3600)).total()
+    assert bins.counts.sum() == 101
+    assert bins.total_score == pytest.approx(101 * product, rel=1e-9)
+    assert service.bins("click", int(now // 3600)).total().counts.sum() == 102
+
+
+def test_the_report_and_its_gauges(service):
+    row = {"trials": 9.0, "predicted": 2.0, "clicks": 3.0, "positives": 1.0, "pcoc": 2.0}
+    found = {
+        "evaluated_until": 7.0,
+        "hour": None,
+        "window": {**row, "pcoc_floor": 0.5},
+        "off": True,
+    }
+    before = service.app.state.resources.refresher.current.report
+    service.publish({"click": atlas(0.5)}, {**before, "products": {"pay": found}})
+
+    answer = service.http.get("/v1/products").json()
+
+    nothing = dict.fromkeys(found)
+    assert answer["version"] == service.serving
+    assert answer["products"] == {
+        "pay": {"factors": ["click", "conversion"], "evaluated_by": "conversion", **found},
+        "all": {"factors": ["conversion", "install", "click"], "evaluated_by": None, **nothing},
+    }
+    assert service.metrics("sirocco_product_pcoc") == {(("product", "pay"), ("span", "window")): 2}
+    assert service.metric("sirocco_product_pcoc_floor", product="pay", span="window") == 0.5
+    assert service.metric("sirocco_product_off", product="pay") == 1
+
+
 def test_of_which_products_it_is_known_what_came():
     settings = Settings(products=f"{DECLARED},apart=click*install", targets="click,install")
 
-    assert {name: settings.judged_by(name) for name in settings.products} == {
+    assert {name: settings.evaluated_by(name) for name in settings.products} == {
         "pay": "conversion",
         "all": None,
         "apart": None,
