@@ -44,8 +44,8 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
     "/": KeyScope.READ,
 }
 """By the beginning of a path, at a slash; whatever is not here needs the scope admin."""
-# They name the campaigns of all.
-_WHOLE: Final = ("/v1/atlas", "/metrics")
+# They tell of the campaigns of all.
+_WHOLE: Final = ("/v1/atlas", "/v1/products", "/metrics")
 
 
 def scope_of(path: str) -> KeyScope | None:

@@ -60,7 +60,7 @@ def _evaluated(bins: BinsStore, name: str, recent: RelabelledClicks) -> Report:
         "evaluated_until": behind * SECONDS,
         "hour": _row(hours[-1]) if len(hours) else None,
         "window": _row(window),
-        "off": _is_off(window),
+        "off": _is_off(window) if window[0] else None,
     }
 
 
