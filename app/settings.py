@@ -45,6 +45,18 @@ def _by_target(value: object) -> object:
     return value
 
 
+def _products(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part.partition("=") for part in value.split(",") if part.strip()]
+    names = [name.strip() for name, _, _ in parts]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)}: declared twice")
+    factors = ([one.strip() for one in text.split("*")] for _, _, text in parts)
+    return dict(zip(names, factors, strict=True))
+
+
 def _known_method(value: str) -> str:
     if value not in METHODS:
         raise ValueError(f"must be a monotone calibrator: {', '.join(sorted(METHODS))}")
@@ -67,6 +79,10 @@ SomeNames = Annotated[Names, AfterValidator(_some_target)]
 AttributionHours = Annotated[int, Field(ge=1, le=2160)]
 HoursByTarget = Annotated[dict[str, AttributionHours], NoDecode, BeforeValidator(_by_target)]
 MethodName = Annotated[str, AfterValidator(_known_method)]
+Factors = Annotated[tuple[TargetName, ...], Field(min_length=2)]
+Products = Annotated[
+    dict[TargetName, Factors], Field(max_length=10), NoDecode, BeforeValidator(_products)
+]
 MethodsByTarget = Annotated[dict[str, MethodName], NoDecode, BeforeValidator(_by_target)]
 GroupExpression = Annotated[
     str, Field(max_length=LONGEST_EXPRESSION), AfterValidator(_group_expression)
@@ -218,6 +234,11 @@ class Settings(BaseSettings):
         ("conversion",),
         description="Delayed targets, comma-separated; their conversions come days after a click.",
     )
+    products: Products = Field(
+        {},
+        description="Products of targets, comma-separated, such as `pay=click*conversion`: requests"
+        " with the score of each factor get the product of the calibrated probabilities.",
+    )
     clock: Literal["wall", "event"] = Field(
         "wall", description="What `now` means: this machine's clock, or the version in force."
     )
@@ -358,6 +379,18 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _products_of_targets(self) -> Self:
+        for name, factors in self.products.items():
+            if name in self.known_targets:
+                raise ValueError(f"products: {name} is the name of a target")
+            for factor in factors:
+                if factor not in self.known_targets:
+                    raise ValueError(f"products: {factor} of {name} is no target")
+            if len({*factors}) < len(factors):
+                raise ValueError(f"products: {name} has a factor twice")
+        return self
+
+    @model_validator(mode="after")
     def _waits_within_the_timeout(self) -> Self:
         if self.redis_wait and self.redis_wait_seconds >= self.redis_timeout_seconds:
             raise ValueError(
@@ -382,6 +415,14 @@ class Settings(BaseSettings):
     def known_targets(self) -> tuple[str, ...]:
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
+
+    def evaluated_by(self, product: str) -> str | None:
+        """The delayed target that tells what came of a product's trials: that of `click` times one
+        delayed target. None of any other product, whose outcomes come apart."""
+        others = set(self.products[product]) - {"click"}
+        is_joined = "click" in self.targets and "click" in self.products[product]
+        delayed = others & set(self.delayed_targets)
+        return delayed.pop() if is_joined and len(others) == len(delayed) == 1 else None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, which are not checked."""

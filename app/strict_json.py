@@ -24,7 +24,7 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 
 Rules = Mapping[str, str]
 """What a field must be, in words, by its name; `name[]` for the items of an array or the values of
-an object."""
+an object, `name{}` for these alone."""
 
 
 class MalformedJson(ValueError):
@@ -122,7 +122,8 @@ class _Part(NamedTuple):
 def _explained(value: Any, kind: Any, rules: Rules, whole: str) -> ValidationError:
     field, rule, words = "", "", ""
     while not words and (part := _first_wrong(value, kind)):
-        field, rule = field + part.step, part.rule or f"{rule}[]"
+        of_values = f"{rule}{{}}" if f"{rule}{{}}" in rules and part.step[0] == "." else ""
+        field, rule = field + part.step, part.rule or of_values or f"{rule}[]"
         value, kind, words = part.value, part.kind, part.words
     words = words or rules.get(rule) or _complaint(value, kind)
     return ValidationError(field.removeprefix(".") if field else whole, words, value)

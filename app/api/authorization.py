@@ -38,14 +38,15 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
     "/v1/campaigns": KeyScope.READ,
     "/v1/atlas": KeyScope.READ,
     "/v1/experiments": KeyScope.READ,
+    "/v1/products": KeyScope.READ,
     "/metrics": KeyScope.READ,
     "/docs": KeyScope.READ,
     "/openapi.json": KeyScope.READ,
     "/": KeyScope.READ,
 }
 """By the beginning of a path, at a slash; whatever is not here needs the scope admin."""
-# They name the campaigns of all.
-_WHOLE: Final = ("/v1/atlas", "/metrics")
+# They tell of the campaigns of all.
+_WHOLE: Final = ("/v1/atlas", "/v1/products", "/metrics")
 
 
 def scope_of(path: str) -> KeyScope | None:

@@ -40,7 +40,8 @@ class Calibration(Struct):
 
     probabilities: list[Score]
     version: str
-    levels: list[Level] | UnsetType = UNSET
+    levels: list[Level | dict[str, Level]] | UnsetType = UNSET
+    expected_values: list[Amount | None] | UnsetType = UNSET
 
 
 class Rejected(Struct):
@@ -128,6 +129,13 @@ class Map(Struct):
     schema_version: int
     knots: list[Score]
     values: list[Score]
+
+
+class ProductList(Struct):
+    """Products of targets by name."""
+
+    version: str
+    products: dict[str, Numbers]
 
 
 class InternedIds(Struct):
@@ -293,6 +301,7 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _SHED)),
     ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN, _SHED)),
+    ("get", "/v1/products"): (200, ProductList, (_SHED,)),
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),

@@ -41,6 +41,7 @@ from app.columns.events import read_events as read_columns
 from app.columns.layout import INTERNED
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.admission import Admission, OpenTimes
+from app.events.products import ProductTrials
 from app.events.reading import PIECE_BYTES, Parsed, is_array, read_events
 from app.events.rejections import INVALID, Rejections
 from app.events.schema import Behaviour, Click, Conversion, Event
@@ -174,10 +175,12 @@ async def _admitted(body: bytes, kind: str, resources: Resources, caller: Caller
     """Everything that counts, and the rejections of what does not."""
     if kind == COLUMNS:
         return await _admitted_columns(body, resources, caller)
-    admission = Admission(resources.settings, open_times(resources))
+    settings, trials = resources.settings, None
+    if settings.products:
+        trials = ProductTrials.of(settings, resources.refresher.current.atlases)
+    admission = Admission(settings, open_times(resources), trials)
     lines, waiting = kind == NDJSON or not is_array(body), Parsed()
-    most = resources.settings.max_events
-    for parsed in read_events(body, most, admission.rejections, lines=lines):
+    for parsed in read_events(body, settings.max_events, admission.rejections, lines=lines):
         await _give_way(body)
         if caller.campaigns:
             _check_events(parsed, caller)

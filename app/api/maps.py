@@ -89,6 +89,25 @@ def reports_of(snapshot: Snapshot, target: str) -> dict[str, dict[str, Any]]:
 
 router = APIRouter(prefix="/v1", tags=["maps"])
 
+_EVALUATED: Final = ("evaluated_until", "hour", "window", "off")
+
+
+@router.get("/products")
+async def list_products(given: Given) -> dict[str, Any]:
+    """The factors of each product of targets, and how well it predicts as one."""
+    snapshot, settings = given.refresher.current, given.settings
+    reports: Mapping[str, Mapping[str, Any]] = snapshot.report.get("products", {})
+    products = {
+        name: {
+            "factors": factors,
+            "evaluated_by": settings.evaluated_by(name),
+            **{field: reports.get(name, {}).get(field) for field in _EVALUATED},
+        }
+        for name, factors in settings.products.items()
+    }
+    return {"version": snapshot.version, "products": products}
+
+
 ATLAS_TYPE = "application/vnd.sirocco.atlas"
 
 

@@ -17,6 +17,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from app.events.products import ProductTrials
 from app.events.reading import SLICE_SECONDS, Parsed
 from app.events.rejections import INVALID, EventRejection, Rejections
 from app.events.schema import (
@@ -299,8 +300,12 @@ class Admission:
     delayed target opens: behaviours and conversions name it by its id.
     """
 
-    def __init__(self, settings: Settings, times: OpenTimes) -> None:
+    def __init__(
+        self, settings: Settings, times: OpenTimes, trials: ProductTrials | None = None
+    ) -> None:
+        """`trials` get the impressions that count, where there are products of targets."""
         self.batch = EventBatch()
+        self._trials = trials
         self.rejections = Rejections()
         self.admitted: Counter[str] = Counter()
         self._settings = settings
@@ -322,6 +327,8 @@ class Admission:
             if perf_counter() > until:
                 yield
                 until = perf_counter() + SLICE_SECONDS
+        if self._trials is not None:
+            self._trials.add_to(self.batch)
         for kind, number in Counter(map(type, parsed.events)).items():
             self.admitted[TYPE_NAMES[kind]] += number
 
@@ -359,6 +366,8 @@ class Admission:
             return events
         for some in columns:
             self.batch.add_columns(CLICK, some)
+        if self._trials is not None:
+            self._trials.hold(impressions)
         return [(index, event) for index, event in events if not isinstance(event, Impression)]
 
     def _admit_impression(self, event: Impression) -> None:
@@ -371,6 +380,8 @@ class Admission:
         plain = event.unit is event.arm is None is event.bid is event.cost is event.value
         terms = None if plain else _terms(event)
         self.batch.add(CLICK, hour, event.campaign, score, 1.0, 0.0, event_id, terms)
+        if self._trials is not None:
+            self._trials.hold((event,))
 
     def _admit_outcome(self, event: TargetOutcome) -> None:
         if event.campaign not in self._campaigns:

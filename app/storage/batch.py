@@ -104,6 +104,12 @@ class EventBatch:
         self._repeats += len(columns) - len(kept)
         self._entries += kept.entries(target)
 
+    def add_derived(self, target: str, columns: EventColumns) -> None:
+        """Add what follows from events of the batch, of a `keys.product`: these rows count neither
+        as events nor as duplicates. Raises as `add_columns`."""
+        columns.check()
+        self._entries += columns.without_repeats().entries(target)
+
     def add_click(
         self, place: int, click: OpenClick, *, opens: bool, cell: Cell | None = None
     ) -> None:

@@ -128,6 +128,9 @@ fence = "sirocco:{{maps}}:fence:{}".format
 job = "sirocco:{{maps}}:job:{}".format
 models = "sirocco:{{maps}}:models:{}".format
 
+# Of a product of targets: what its trials are counted under, as if it were a target.
+product = "product:{}".format
+
 # Of a target, and of a model's version or the moment of a training.
 model = "sirocco:{{maps}}:model:{}:{}".format
 training = "sirocco:{{maps}}:training:{}:{:.0f}".format

@@ -15,6 +15,7 @@ import redis
 
 from app.click_log import ClickLog, ClosedClick
 from app.settings import SECONDS_PER_DAY, Settings
+from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
@@ -26,6 +27,7 @@ from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.fitting import Fitting, RefitTask, refit_target
 from app.worker.hours import closed_hours
 from app.worker.model_cache import CachedModel, ModelCache, signing_key
+from app.worker.products import evaluated_products
 from app.worker.relabelling import (
     DAYS_SHOWN,
     DayRecord,
@@ -147,6 +149,7 @@ class DelayedTargets:
         self._versions = versions
         self._atlases = atlases
         self._clicks = OpenClicks(client)
+        self._bins = BinsStore(client, settings.ttl_seconds)
         self._closing = ClickCloser(
             settings, self._clicks, ConversionLog(client), versions, atlases
         )
@@ -204,6 +207,8 @@ class DelayedTargets:
             "matured": recent.cached.trained.report["matured"],
             "days": self._days(recent, before, as_of, window),
         }
+        products = evaluated_products(self._bins, self._settings, target, recent)
+        report |= {"products": products} if products else {}
         return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
 
     def train(

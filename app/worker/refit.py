@@ -30,6 +30,7 @@ from app.worker.monitoring import (
     TargetReport,
     carried_over,
 )
+from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History, HourTables, sums_of_block
@@ -271,6 +272,7 @@ class Refitter:
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
             **steering.report,
+            **products_report(self.settings, reports),
         }
 
     def _hold_all_where(

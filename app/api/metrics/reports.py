@@ -34,6 +34,10 @@ _ON_TRIAL: Final = {
     "log_loss": "Log loss of maps on trial and of those that serve.",
     "pcoc": "Their PCOC.",
 }
+_OF_PRODUCTS: Final = {
+    "pcoc": "Predicted over true outcomes of a product of targets.",
+    "pcoc_floor": "By how much PCOC would be off if the probabilities were the truth.",
+}
 _DECISIONS: Final = ("passed", "kept", "parent", "bounded")
 _METHOD: Final = {
     "refit_frozen": ("frozen", "1 if the last refit froze levels: positives have collapsed."),
@@ -134,6 +138,7 @@ class ReportCollector(Collector):
         yield _single("oldest_unfolded_hour_age_seconds", text, age)
         yield from _quality(reports)
         yield from _experiments(reports, snapshot)
+        yield from _products(snapshot.report.get("products", {}))
         yield from _fits(reports)
         yield from _calibrators(reports)
         yield from _guard(reports, (heartbeat or {}).get("guard", {}))
@@ -248,6 +253,20 @@ def _experiments(reports: Reports, snapshot: Snapshot) -> Iterator[Metric]:
         for target, trial in trials.items()
     }
     yield _by_target("experiment_ready", "1 if there are maps on trial, and none failed.", ready)
+
+
+def _products(products: Reports) -> Iterator[Metric]:
+    rows = [
+        ([name, span], found.get(span) or {})
+        for name, found in products.items()
+        for span in ("hour", "window")
+    ]
+    for name, text in _OF_PRODUCTS.items():
+        samples = ((labels, row.get(name)) for labels, row in rows)
+        yield gauge(f"sirocco_product_{name}", text, ["product", "span"], samples)
+    text = "1 where its window is off by more than chance explains and than matters."
+    off = (([name], found.get("off")) for name, found in products.items())
+    yield gauge("sirocco_product_off", text, ["product"], off)
 
 
 def _fits(reports: Reports) -> Iterator[Metric]:

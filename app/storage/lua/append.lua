@@ -147,7 +147,10 @@ for _ = 1, tonumber(ARGV[7]) do
     end
     local uncounted = leave_events_out(numbers, #given + 1, left_out)
     block = marked(block, #given + #numbers / 4, left_out, known + uncounted)
-    duplicates = duplicates + known
+    -- The trials of a product are of impressions that are counted as events already.
+    if not string.find(name, ':product:', 1, true) then
+      duplicates = duplicates + known
+    end
   end
   if block then
     store(log, logs, hours, name, block)

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from math import inf
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -37,6 +38,17 @@ from app.api.hot_path import (
 )
 from app.api.metrics.counters import Metrics
 from app.api.resources import Resources
+from app.api.scoring.products import (
+    FOR_PRODUCTS,
+    PRODUCT_RULES,
+    CalibratedProduct,
+    Value,
+    columns_by_factor,
+    expected_values,
+    one_score_for,
+    plain_row_error,
+    rows_by_factor,
+)
 from app.api.snapshot import Snapshot, age_headers
 from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN
 from app.columns.layout import MEDIA_TYPE as COLUMNS
@@ -53,16 +65,24 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
     target: str
     campaign: str
-    score: Score
+    score: Score | UnsetType = UNSET
+    scores: Annotated[dict[str, Score], Meta(description="Of a product.")] | UnsetType = UNSET
+    value: Value | UnsetType = UNSET
 
 
 class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
-    """Columns (`target`, `scores` and `campaigns` or one `campaign`), or `rows`."""
+    """Columns (`target`, `scores` and `campaigns` or one `campaign`), or `rows`; of a product the
+    scores of each factor."""
 
     target: Annotated[str, Meta(description="The target of all scores.")] | UnsetType = UNSET
     campaigns: Annotated[list[str], Meta(description="One per score.")] | UnsetType = UNSET
     campaign: Annotated[str, Meta(description="The one of all scores.")] | UnsetType = UNSET
-    scores: Annotated[list[Score], Meta(description="What the model said.")] | UnsetType = UNSET
+    scores: (
+        Annotated[list[Score], Meta(description="What the model said.")]
+        | Annotated[dict[str, list[Score]], Meta(description="The same by factor of a product.")]
+        | UnsetType
+    ) = UNSET
+    values: Annotated[list[Value], Meta(description="Of a product, one each.")] | UnsetType = UNSET
     rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
 
 
@@ -73,6 +93,7 @@ RULES: Final = {
     "campaign": "must be a string",
     "scores": "must be an array of numbers in [0, 1]",
     "scores[]": "must be a number in [0, 1]",
+    **PRODUCT_RULES,
     "score": "must be a number in [0, 1]",
     "rows": "must be an array of objects with target, campaign and score",
     "rows[]": "must be an object with target, campaign and score",
@@ -88,6 +109,9 @@ class TargetScores(NamedTuple):
     scores: Sequence[float]
     places: Sequence[int] = ()
     """Where each score stands in the request, if that has rows of several targets."""
+    factors: Mapping[str, Sequence[float]] = MappingProxyType({})
+    """Of a product, which has no scores of its own: those of each factor."""
+    values: Sequence[float | None] | None = None
 
 
 def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
@@ -99,12 +123,32 @@ def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> l
         raise ValidationError("target", "is required")
     if request.scores is UNSET:
         raise ValidationError("scores", "is required, unless there are rows")
+    if isinstance(request.scores, dict):
+        return [_scores_of_product(request, request.target, request.scores, settings)]
+    if request.values is not UNSET:
+        raise ValidationError("values", FOR_PRODUCTS)
     campaigns = _campaigns_of(request, len(request.scores))
     _check_target("target", request.target, settings)
     _check_length("scores", len(request.scores), settings)
     one = request.campaigns is UNSET
     _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
     return [TargetScores(request.target, campaigns, request.scores)]
+
+
+def _scores_of_product(
+    request: CalibrateRequest, target: str, scores: dict[str, list[float]], settings: Settings
+) -> TargetScores:
+    if target not in settings.products:
+        _check_target("target", target, settings)
+        raise ValidationError("scores", RULES["scores"], scores)
+    values = None if request.values is UNSET else request.values
+    factors = columns_by_factor(scores, target, values, settings)
+    number = len(scores[next(iter(factors))])
+    campaigns = _campaigns_of(request, number)
+    _check_length("scores", number, settings)
+    one = request.campaigns is UNSET
+    _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
+    return TargetScores(target, campaigns, (), factors=factors, values=values)
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
@@ -123,7 +167,7 @@ def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
 def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
 ) -> list[TargetScores]:
-    for column in ("target", "campaign", "campaigns", "scores"):
+    for column in ("target", "campaign", "campaigns", "scores", "values"):
         if getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
@@ -131,14 +175,26 @@ def _scores_of_rows(
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.target, []).append(place)
-    for target, found in places.items():
-        _check_target(f"rows[{found[0]}].target", target, settings)
-    return [
-        TargetScores(
-            target, [rows[i].campaign for i in found], [rows[i].score for i in found], found
-        )
-        for target, found in places.items()
-    ]
+    return [_scores_of_target(rows, target, found, settings) for target, found in places.items()]
+
+
+def _scores_of_target(
+    rows: list[Row], target: str, found: list[int], settings: Settings
+) -> TargetScores:
+    """Those of the rows at the places that were found."""
+    campaigns = [rows[i].campaign for i in found]
+    if target in settings.products:
+        factors, values = rows_by_factor(rows, target, found, settings)
+        return TargetScores(target, campaigns, (), found, factors, values)
+    _check_target(f"rows[{found[0]}].target", target, settings)
+    scores = []
+    for i in found:
+        row = rows[i]
+        score = row.score
+        if score is UNSET or row.scores is not UNSET or row.value is not UNSET:
+            raise plain_row_error(row, i)
+        scores.append(score)
+    return TargetScores(target, campaigns, scores, found)
 
 
 def _check_length(field: str, length: int, settings: Settings) -> None:
@@ -147,8 +203,10 @@ def _check_length(field: str, length: int, settings: Settings) -> None:
 
 
 def _check_target(field: str, target: str, settings: Settings) -> None:
+    if target in settings.products:
+        raise ValidationError(field, one_score_for(target, settings), target)
     if target not in settings.known_targets:
-        known = ", ".join(settings.known_targets)
+        known = ", ".join((*settings.known_targets, *settings.products))
         raise ValidationError(field, f"unknown target; known are {known}", target)
 
 
@@ -300,8 +358,10 @@ def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
     return levels
 
 
-def _json(probabilities: Any, levels: list[Any] | None, snapshot: Snapshot) -> PlainResponse:
-    content = {"probabilities": probabilities, "version": snapshot.version}
+def _json(
+    probabilities: Any, levels: list[Any] | None, snapshot: Snapshot, **more: Any
+) -> PlainResponse:
+    content = {"probabilities": probabilities, "version": snapshot.version, **more}
     if levels is not None:
         content["levels"] = levels
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
@@ -324,7 +384,8 @@ _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 
 
 
 async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
-    """Probabilities of scores, in the same order: columns, one campaign for all, or rows.
+    """Probabilities of scores, in the same order: columns, one campaign for all, or rows; and
+    products of them (`SIROCCO_PRODUCTS`) of requests with the scores of each factor.
 
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
     is in binary columns too.
@@ -381,16 +442,39 @@ def _response(
     if caller.campaigns:
         _check_sees(chain.from_iterable(one.campaigns for one in given), caller)
     snapshot = resources.refresher.current
+    if resources.settings.products and any(one.factors for one in given):
+        return _with_products(given, snapshot, explain)
     parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
     probabilities = _merged(given, parts, _PROBABILITIES)
     levels = _merged(given, parts, _LEVELS) if explain else None
     return _json(probabilities, levels, snapshot), parts
 
 
+def _with_products(
+    given: list[TargetScores], snapshot: Snapshot, explain: bool
+) -> tuple[PlainResponse, list[CalibratedScores]]:
+    """The response to scores some of which are of products, and what was looked up for it."""
+    found: list[CalibratedScores | CalibratedProduct] = []
+    parts: list[CalibratedScores] = []
+    for one in given:
+        scores = one.factors or {one.target: one.scores}
+        some = [
+            _calibrated(snapshot.atlases[target], TargetScores(target, one.campaigns, column))
+            for target, column in scores.items()
+        ]
+        parts += some
+        found.append(CalibratedProduct(some, one.values) if one.factors else some[0])
+    levels = _merged(given, found, _LEVELS) if explain else None
+    more = {}
+    if any(one.values for one in given):
+        more["expected_values"] = _merged(given, found, expected_values)
+    return _json(_merged(given, found, _PROBABILITIES), levels, snapshot, **more), parts
+
+
 def _merged(
     given: list[TargetScores],
-    parts: list[CalibratedScores],
-    column: Callable[[CalibratedScores], Any],
+    parts: Sequence[CalibratedScores | CalibratedProduct],
+    column: Callable[[Any], Any],
 ) -> Any:
     """The column of several parts as one, each value at its place in the request."""
     if len(parts) == 1:

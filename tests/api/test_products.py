@@ -1,0 +1,273 @@
+"""Products of targets in calibrate requests: answers and refusals, over HTTP on real Redis."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from app.settings import Settings
+from calibrators import Atlas, CalibrationMap
+from tests.api.conftest import new_redis
+from tests.api.problems import broken_rule
+from tests.api.running_service import serving
+
+PATH = "/v1/calibrate"
+DECLARED = "pay=click*conversion, all=conversion*install*click"
+FACTORS = ("conversion", "install", "click")
+PAY = {"target": "pay", "campaign": "shoes", "scores": {"click": [0.1], "conversion": [0.2]}}
+LEVELS = ("campaign", "target")
+ROW = {"target": "pay", "campaign": "shoes", "scores": {"click": 0.1, "conversion": 0.2}}
+
+
+def atlas(slope: float) -> Atlas:
+    """Shoes have a map of their own, everybody else the target's."""
+    scores = (0.0, 0.3, 1.0)
+    own = CalibrationMap(scores, (0.0, 0.3 * slope, 0.9))
+    others = CalibrationMap(scores, (0.001, 0.2 * slope, 1.0))
+    return Atlas.build({"shoes": own}, target_map=others)
+
+
+@pytest.fixture(scope="module")
+def service():
+    settings = Settings(port=0, refresh_seconds=0.01, products=DECLARED, targets="click,install")
+    with new_redis() as server, serving(settings, server.url) as running:
+        running.publish({name: atlas(0.3 + 0.2 * i) for i, name in enumerate(FACTORS)})
+        yield running
+
+
+def ask(service, body, **params):
+    return service.http.post(PATH, json=body, params=params)
+
+
+@given(st.data())
+def test_a_product_is_that_of_the_single_answers_to_the_last_bit(service, data):
+    number = data.draw(st.sampled_from([1, 2, 40, 300]))
+    column = st.lists(st.floats(0, 1), min_size=number, max_size=number)
+    scores = {name: data.draw(column) for name in FACTORS}
+    names = st.lists(st.sampled_from(["shoes", "hats"]), min_size=number, max_size=number)
+    campaigns = data.draw(names)
+    expected = [1.0] * number
+    for name in FACTORS:
+        single = ask(service, {"target": name, "campaigns": campaigns, "scores": scores[name]})
+        found = single.json()["probabilities"]
+        expected = [product * one for product, one in zip(expected, found, strict=True)]
+
+    rows = [
+        {
+            "target": "all",
+            "campaign": campaigns[i],
+            "scores": {name: scores[name][i] for name in FACTORS},
+        }
+        for i in range(number)
+    ]
+    columns = {"target": "all", "campaigns": campaigns, "scores": scores}
+
+    assert ask(service, columns).json()["probabilities"] == expected
+    assert ask(service, {"rows": rows}).json()["probabilities"] == expected
+
+
+def test_values_levels_and_counts(service):
+    scores = {"conversion": [0.5, 0.1], "click": [0.2, 0.3]}
+    asked = {"target": "pay", "campaigns": ["shoes", "hats"], "scores": scores, "values": [40, 0]}
+    counted = service.metric("sirocco_scores_total", target="click", level="target")
+
+    answer = ask(service, asked, explain="true").json()
+
+    assert answer["expected_values"] == [40 * answer["probabilities"][0], 0.0]
+    own, shared = (dict.fromkeys(("click", "conversion"), level) for level in LEVELS)
+    assert answer["levels"] == [own, shared]
+    after = service.metric("sirocco_scores_total", target="click", level="target")
+    assert after == (counted or 0) + 1
+
+
+def test_rows_mix_products_and_targets(service):
+    plain = {"target": "install", "campaign": "hats", "score": 0.4}
+    rows = [plain, {**ROW, "value": 10}, ROW, plain]
+
+    answer = ask(service, {"rows": rows}, explain="true").json()
+
+    one, product, again, last = answer["probabilities"]
+    assert (one, product) == (last, again)
+    assert product == ask(service, PAY).json()["probabilities"][0]
+    assert answer["expected_values"] == [None, 10 * product, None, None]
+    assert answer["levels"][0] == "target"
+    assert answer["levels"][1] == {"click": "campaign", "conversion": "campaign"}
+
+
+NEEDS_BOTH = "is a product, which takes JSON with scores of each factor: click, conversion"
+NO_FACTOR = "is no factor of pay: click, conversion"
+EQUALLY_LONG = "has 2 items beside 1 of scores.click; the columns must be equally long"
+VALUE = "must be a number from 0 to 1000000"
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "rule", "value"),
+    [
+        ({"scores": [0.1]}, "target", NEEDS_BOTH, '"pay"'),
+        (
+            {"scores": {"click": [0.1]}},
+            "scores.conversion",
+            "is required: it is a factor of pay",
+            None,
+        ),
+        ({"scores": {**PAY["scores"], "install": [0.1]}}, "scores.install", NO_FACTOR, None),
+        (
+            {"scores": {"click": [0.1], "conversion": [0.2, 0.1]}},
+            "scores.conversion",
+            EQUALLY_LONG,
+            None,
+        ),
+        (
+            {"scores": {"click": 0.1, "conversion": [0.2]}},
+            "scores.click",
+            "must be a number in [0, 1], in columns an array of such",
+            "0.1",
+        ),
+        (
+            {"scores": {"click": [0.1], "conversion": [1.2]}},
+            "scores.conversion[0]",
+            "must be a number in [0, 1]",
+            "1.2",
+        ),
+        (
+            {"scores": {"click": [], "conversion": []}},
+            "scores",
+            "has 0 items; must have 1 to 50000",
+            None,
+        ),
+        ({"campaign": ""}, "campaign", "must have 1 to 256 bytes of UTF-8", '""'),
+        ({"values": [1, 2]}, "values", EQUALLY_LONG, None),
+        ({"values": [-1]}, "values[0]", VALUE, "-1"),
+        ({"values": [1000001]}, "values[0]", VALUE, "1000001"),
+        (
+            {"target": "click"},
+            "scores",
+            "must be an array of numbers in [0, 1]",
+            '{"click": [0.1], "conversion": [0.2]}',
+        ),
+        (
+            {"target": "click", "scores": [0.1], "values": [1]},
+            "values",
+            "is for products only",
+            None,
+        ),
+        (
+            {"target": "buy"},
+            "target",
+            "unknown target; known are click, install, conversion, pay, all",
+            '"buy"',
+        ),
+    ],
+)
+def test_broken_columns_name_field_value_and_rule(service, changed, field, rule, value):
+    broken_rule(ask(service, {**PAY, **changed}), field, rule, value)
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "rule", "value"),
+    [
+        ({**ROW, "score": 0.1}, "rows[1].score", NEEDS_BOTH, None),
+        (
+            {"target": "pay", "campaign": "a"},
+            "rows[1].scores",
+            "is required: those of each factor",
+            None,
+        ),
+        (
+            {**ROW, "scores": {"click": 0.1}},
+            "rows[1].scores.conversion",
+            "is required: it is a factor of pay",
+            None,
+        ),
+        ({**ROW, "scores": {**ROW["scores"], "x": 1}}, "rows[1].scores.x", NO_FACTOR, None),
+        ({**ROW, "value": 1e7}, "rows[1].value", VALUE, "10000000.0"),
+        ({"target": "click", "campaign": "a"}, "rows[1].score", "is required", None),
+        (
+            {"target": "click", "campaign": "a", "score": 0, "value": 1},
+            "rows[1].value",
+            "is for products only",
+            None,
+        ),
+        (
+            {"target": "click", "campaign": "a", "score": 0, "scores": {}},
+            "rows[1].scores",
+            "is for products only",
+            None,
+        ),
+    ],
+)
+def test_broken_rows_name_field_value_and_rule(service, row, field, rule, value):
+    broken_rule(ask(service, {"rows": [ROW, row]}), field, rule, value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "rule"),
+    [
+        ("click=click*conversion", "click is the name of a target"),
+        ("pay=click*buy", "buy of pay is no target"),
+        ("pay=click*click", "pay has a factor twice"),
+        ("pay=click*conversion,both=pay*click", "pay of both is no target"),
+        ("pay=click", "at least 2"),
+        ("Pay=click*conversion", "pattern"),
+        ("pay=click*conversion,pay=conversion*click", "pay: declared twice"),
+        (",".join(f"p{i}=click*conversion" for i in range(11)), "at most 10"),
+    ],
+)
+def test_a_declaration_must_keep_the_rules(declared, rule):
+    with pytest.raises(ValidationError, match=rule):
+        Settings(products=declared)
+
+
+def test_impressions_with_all_scores_are_trials_once_and_count_as_one_event(service):
+    now = time.time()
+    scores = {"click": 0.2, "conversion": 0.5}
+    event = {"type": "impression", "campaign": "shoes", "occurred_at": now}
+    named = [{**event, "id": f"i-{i}", "scores": scores} for i in range(100)]
+    others = [{**event, "scores": {"click": 0.2}}, {**event, "scores": scores}]
+
+    sent = [service.http.post("/v1/events", json=some).json() for some in (named, named, others)]
+
+    counts = [(answer["accepted"], answer["duplicates"]) for answer in sent]
+    assert counts == [(100, 0), (0, 100), (2, 0)]
+    asked = {**PAY, "scores": {name: [score] for name, score in scores.items()}}
+    product = ask(service, asked).json()["probabilities"][0]
+    bins = service.bins("product:pay", int(now // 3600)).total()
+    assert bins.counts.sum() == 101
+    assert bins.total_score == pytest.approx(101 * product, rel=1e-9)
+    assert service.bins("click", int(now // 3600)).total().counts.sum() == 102
+
+
+def test_the_report_and_its_gauges(service):
+    row = {"trials": 9.0, "predicted": 2.0, "clicks": 3.0, "positives": 1.0, "pcoc": 2.0}
+    found = {
+        "evaluated_until": 7.0,
+        "hour": None,
+        "window": {**row, "pcoc_floor": 0.5},
+        "off": True,
+    }
+    before = service.app.state.resources.refresher.current.report
+    service.publish({"click": atlas(0.5)}, {**before, "products": {"pay": found}})
+
+    answer = service.http.get("/v1/products").json()
+
+    nothing = dict.fromkeys(found)
+    assert answer["version"] == service.serving
+    assert answer["products"] == {
+        "pay": {"factors": ["click", "conversion"], "evaluated_by": "conversion", **found},
+        "all": {"factors": ["conversion", "install", "click"], "evaluated_by": None, **nothing},
+    }
+    assert service.metrics("sirocco_product_pcoc") == {(("product", "pay"), ("span", "window")): 2}
+    assert service.metric("sirocco_product_pcoc_floor", product="pay", span="window") == 0.5
+    assert service.metric("sirocco_product_off", product="pay") == 1
+
+
+def test_of_which_products_it_is_known_what_came():
+    settings = Settings(products=f"{DECLARED},apart=click*install", targets="click,install")
+
+    assert {name: settings.evaluated_by(name) for name in settings.products} == {
+        "pay": "conversion",
+        "all": None,
+        "apart": None,
+    }
