@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import access, admin, calibrate, events, health, maps, reference
+from app.api import access, admin, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
 from app.api.cockpit import versions
 from app.api.contract import declare_answers
@@ -17,6 +17,7 @@ from app.api.metrics.counters import Measured
 from app.api.metrics.workers import WorkerSlot
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
+from app.api.scoring import calibrate
 from app.settings import Settings
 
 _ROUTERS: Final = (
