@@ -19,7 +19,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import State
+from starlette.datastructures import QueryParams, State
 from starlette.types import Receive, Scope, Send
 
 from app.access.keys import Scope as KeyScope
@@ -28,7 +28,7 @@ from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
 from app.log_lines import set_log_fields
-from app.strict_json import show
+from app.strict_json import ValidationError, show
 from app.tracing import REQUEST_ID_HEADER, RequestAbout, log_fields_of, request_id_of
 
 JSON: Final = "application/json"
@@ -172,6 +172,25 @@ def _too_large(most: int) -> Problem:
 
 def _bad_gzip(reason: str) -> Problem:
     return Problem(HTTPStatus.BAD_REQUEST, "bad-gzip", f"body: not gzip: {reason}")
+
+
+_TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+def asks_to_explain(query: bytes) -> bool:
+    """What the parameter `explain` says; raises ValidationError."""
+    if not query:
+        return False
+    given = QueryParams(query).get("explain", "false")
+    if given not in _TRUTHS:
+        raise ValidationError("explain", "must be true or false", given)
+    return _TRUTHS[given]
+
+
+def wants_json(accept: bytes, other: str) -> bool:
+    """Whether the `Accept` header names JSON, and not the other media type."""
+    named = {kind.partition(";")[0].strip() for kind in accept.decode("latin-1").lower().split(",")}
+    return JSON in named and other not in named
 
 
 LARGE: Final = 256 * 1024

@@ -19,7 +19,8 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.api.scoring.calibrate import CalibrateRequest, read_request
+from app.api.scoring.calibrate import read_request
+from app.api.scoring.requests import CalibrateRequest
 from app.columns import CampaignIds
 from app.columns.layout import INTERNED
 from app.columns.scores import pack_probabilities, read_scores

@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
-from operator import attrgetter, itemgetter
-from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import orjson
 from fastapi import APIRouter
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
 from app.api.authorization import ANYBODY, Caller, caller_of
@@ -30,88 +28,49 @@ from app.api.hot_path import (
     LARGE,
     SLOW,
     PlainResponse,
+    asks_to_explain,
     check_head,
     declare,
     media_type,
     read_body,
     request_body,
+    wants_json,
 )
 from app.api.metrics.counters import Metrics
 from app.api.resources import Resources
+from app.api.scoring.arms import (
+    CalibratedScores,
+    ColumnsOfArm,
+    Places,
+    TargetScores,
+    atlas_of,
+    by_arm,
+    columns_by_arm,
+    units_of,
+    units_of_rows,
+)
 from app.api.scoring.products import (
     FOR_PRODUCTS,
-    PRODUCT_RULES,
     CalibratedProduct,
-    Value,
     columns_by_factor,
     expected_values,
     one_score_for,
     plain_row_error,
     rows_by_factor,
 )
+from app.api.scoring.requests import RULES, CalibrateRequest, Row
 from app.api.snapshot import Snapshot, age_headers
-from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN
+from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
-from app.events.schema import Score, are_campaigns, check_campaign
+from app.events.schema import are_campaigns, check_campaign
 from app.settings import Settings
 from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
+from calibrators.arms import ARMS, RAW
 from calibrators.maps.atlas import CAMPAIGN, GROUP
 
-
-class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """One score of one campaign."""
-
-    target: str
-    campaign: str
-    score: Score | UnsetType = UNSET
-    scores: Annotated[dict[str, Score], Meta(description="Of a product.")] | UnsetType = UNSET
-    value: Value | UnsetType = UNSET
-
-
-class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
-    """Columns (`target`, `scores` and `campaigns` or one `campaign`), or `rows`; of a product the
-    scores of each factor."""
-
-    target: Annotated[str, Meta(description="The target of all scores.")] | UnsetType = UNSET
-    campaigns: Annotated[list[str], Meta(description="One per score.")] | UnsetType = UNSET
-    campaign: Annotated[str, Meta(description="The one of all scores.")] | UnsetType = UNSET
-    scores: (
-        Annotated[list[Score], Meta(description="What the model said.")]
-        | Annotated[dict[str, list[Score]], Meta(description="The same by factor of a product.")]
-        | UnsetType
-    ) = UNSET
-    values: Annotated[list[Value], Meta(description="Of a product, one each.")] | UnsetType = UNSET
-    rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
-
-
-RULES: Final = {
-    "target": "must be a string",
-    "campaigns": "must be an array of strings",
-    "campaigns[]": "must be a string",
-    "campaign": "must be a string",
-    "scores": "must be an array of numbers in [0, 1]",
-    "scores[]": "must be a number in [0, 1]",
-    **PRODUCT_RULES,
-    "score": "must be a number in [0, 1]",
-    "rows": "must be an array of objects with target, campaign and score",
-    "rows[]": "must be an object with target, campaign and score",
-}
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
-
-
-class TargetScores(NamedTuple):
-    """Scores of one target; `campaigns` has a name for each, or one for all of them."""
-
-    target: str
-    campaigns: Sequence[str]
-    scores: Sequence[float]
-    places: Sequence[int] = ()
-    """Where each score stands in the request, if that has rows of several targets."""
-    factors: Mapping[str, Sequence[float]] = MappingProxyType({})
-    """Of a product, which has no scores of its own: those of each factor."""
-    values: Sequence[float | None] | None = None
 
 
 def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
@@ -132,7 +91,14 @@ def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> l
     _check_length("scores", len(request.scores), settings)
     one = request.campaigns is UNSET
     _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
-    return [TargetScores(request.target, campaigns, request.scores)]
+    given = TargetScores(request.target, campaigns, request.scores)
+    if request.unit is UNSET and request.units is UNSET:
+        return [given]
+    return [_with_units(given, request, len(request.scores))]
+
+
+def _with_units(given: TargetScores, request: CalibrateRequest, number: int) -> TargetScores:
+    return given._replace(units=units_of(request.unit, request.units, number))
 
 
 def _scores_of_product(
@@ -148,7 +114,8 @@ def _scores_of_product(
     _check_length("scores", number, settings)
     one = request.campaigns is UNSET
     _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
-    return TargetScores(target, campaigns, (), factors=factors, values=values)
+    given = TargetScores(target, campaigns, (), factors=factors, values=values)
+    return _with_units(given, request, number)
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
@@ -167,25 +134,29 @@ def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
 def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
 ) -> list[TargetScores]:
-    for column in ("target", "campaign", "campaigns", "scores", "values"):
+    for column in ("target", "campaign", "campaigns", "scores", "values", "units", "unit"):
         if getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
     _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)
+    units = units_of_rows([row.unit for row in rows])
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.target, []).append(place)
-    return [_scores_of_target(rows, target, found, settings) for target, found in places.items()]
+    return [
+        _scores_of_target(rows, target, found, units, settings) for target, found in places.items()
+    ]
 
 
 def _scores_of_target(
-    rows: list[Row], target: str, found: list[int], settings: Settings
+    rows: list[Row], target: str, found: list[int], units: Sequence[str], settings: Settings
 ) -> TargetScores:
     """Those of the rows at the places that were found."""
     campaigns = [rows[i].campaign for i in found]
+    given = TargetScores(target, campaigns, (), found, [units[i] for i in found] if units else ())
     if target in settings.products:
         factors, values = rows_by_factor(rows, target, found, settings)
-        return TargetScores(target, campaigns, (), found, factors, values)
+        return given._replace(factors=factors, values=values)
     _check_target(f"rows[{found[0]}].target", target, settings)
     scores = []
     for i in found:
@@ -194,7 +165,7 @@ def _scores_of_target(
         if score is UNSET or row.scores is not UNSET or row.value is not UNSET:
             raise plain_row_error(row, i)
         scores.append(score)
-    return TargetScores(target, campaigns, scores, found)
+    return given._replace(scores=scores)
 
 
 def _check_length(field: str, length: int, settings: Settings) -> None:
@@ -218,38 +189,25 @@ def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -
         check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
-class CalibratedScores(NamedTuple):
-    """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
-
-    target: str
-    probabilities: Sequence[float] | NDArray[np.float64]
-    atlas: Atlas
-    rows: list[int] | NDArray[np.int64]
-
-    @property
-    def levels(self) -> list[str]:
-        """The level of map behind each probability."""
-        return self.atlas.levels(np.asarray(self.rows))
-
-
 def _calibrated(atlas: Atlas, given: TargetScores) -> CalibratedScores:
     number = len(given.scores)
     if number <= FEW:
-        return _looked_up(given.target, atlas, atlas.few_rows(given.campaigns), given.scores)
+        return _looked_up(given, atlas, atlas.few_rows(given.campaigns), given.scores)
     scores = np.fromiter(given.scores, np.float64, number)
-    return _looked_up(given.target, atlas, atlas.rows(given.campaigns), scores)
+    return _looked_up(given, atlas, atlas.rows(given.campaigns), scores)
 
 
 def _looked_up(
-    target: str, atlas: Atlas, rows: list[int] | NDArray[np.int64], scores: Any
+    given: TargetScores | ColumnsOfArm, atlas: Atlas, rows: list[int] | Places, scores: Any
 ) -> CalibratedScores:
     """The scores, shape (n,), by the maps in these rows, n or one for all; a list for few."""
+    target, arm = given.target, given.arm
     number = len(scores)
     if isinstance(rows, list):
         rows = rows if len(rows) == number else rows * number
-        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows)
+        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, arm)
     rows = rows if len(rows) == number else np.repeat(rows, number)
-    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows)
+    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows, arm)
 
 
 def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
@@ -257,6 +215,11 @@ def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
     for part in parts:
         rows = part.rows
         number = len(rows)
+        if part.arm:
+            metrics.count_arm(part.target, part.arm, number)
+        if part.arm == RAW:
+            metrics.count_scores(part.target, RAW, number)
+            continue
         others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
         if others < number:
             _count_own(part, metrics, number - others)
@@ -289,16 +252,18 @@ def respond(
     request = _read_columns(body, resources.settings)
     if caller.campaigns:
         _check_sees(_named(request, snapshot), caller)
+    cut = columns_by_arm(request, snapshot)
     try:
-        part = _calibrated_columns(request, snapshot)
+        parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]
     except IndexError:
         # The look-up meets an id beyond the list anyway; only then is it searched for.
         snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
-    if accept is not None and _wants_json(accept):
-        levels = part.levels if request.header.flags & LEVELS else None
-        return _json(part.probabilities, levels, snapshot), [part]
-    return _columns(request, part, snapshot), [part]
+    if accept is not None and wants_json(accept, COLUMNS):
+        levels = _merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
+        arms = _merged(cut, parts, _ARMS) if parts[0].arm else None
+        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot), parts
+    return _columns(request, cut, parts, snapshot), parts
 
 
 def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
@@ -324,34 +289,53 @@ def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     return request
 
 
-def _calibrated_columns(request: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
-    target, atlas = request.target, snapshot.atlases[request.target]
-    rows = _rows(request, atlas, snapshot)
-    if len(request.scores) > FEW:
-        return _looked_up(target, atlas, rows, request.scores)
-    return _looked_up(target, atlas, rows.tolist(), request.scores.tolist())
+def _calibrated_columns(
+    given: ColumnsOfArm, header: Header, snapshot: Snapshot
+) -> CalibratedScores:
+    atlas = atlas_of(given.arm, given.target, snapshot)
+    rows = _rows(given, header, atlas, snapshot)
+    if len(given.scores) > FEW:
+        return _looked_up(given, atlas, rows, given.scores)
+    return _looked_up(given, atlas, rows.tolist(), given.scores.tolist())
 
 
-def _rows(request: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
-    if not request.header.flags & INTERNED:
-        return atlas.rows(request.names)[request.numbers]
-    return snapshot.ids[request.target].rows(request.header.dictionary, request.numbers)
+def _rows(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> Places:
+    if not header.flags & INTERNED:
+        return atlas.rows(given.names)[given.numbers]
+    ids = snapshot.ids[given.target]
+    if atlas is snapshot.atlases[given.target]:
+        return ids.rows(header.dictionary, given.numbers)
+    # Ids are rows of the champion's atlas.
+    names, places = ids.names(header.dictionary, given.numbers)
+    return np.where([name == "" for name in names], 0, atlas.rows(names))[places]
 
 
-def _columns(request: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
+def _columns(
+    request: ScoresRequest,
+    cut: Sequence[ColumnsOfArm],
+    parts: list[CalibratedScores],
+    snapshot: Snapshot,
+) -> PlainResponse:
     flags = request.header.flags
     body = pack_probabilities(
-        part.probabilities,
+        _merged(cut, parts, _PROBABILITIES),
         snapshot.ids[request.target].dictionary,
         float32=bool(flags & FLOAT32),
-        levels=_level_numbers(part) if flags & LEVELS else None,
+        levels=_merged(cut, parts, _level_numbers) if flags & LEVELS else None,
+        arms=_merged(cut, parts, _arm_numbers) if flags & UNITS else None,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
     return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
 
 
+def _arm_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
+    return np.full(len(part.rows), ARMS.index(part.arm), np.uint8)
+
+
 def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
     """The level behind each row."""
+    if part.arm == RAW:
+        return np.full(len(part.rows), LEVEL_NUMBERS[RAW], np.uint8)
     shared, rows = LEVEL_NUMBERS[part.atlas.shared_level], np.asarray(part.rows)
     levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
     levels[rows > len(part.atlas)] = LEVEL_NUMBERS[GROUP]
@@ -359,18 +343,19 @@ def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
 
 
 def _json(
-    probabilities: Any, levels: list[Any] | None, snapshot: Snapshot, **more: Any
+    probabilities: Any,
+    levels: list[Any] | None,
+    arms: list[Any] | None,
+    snapshot: Snapshot,
+    **more: Any,
 ) -> PlainResponse:
     content = {"probabilities": probabilities, "version": snapshot.version, **more}
     if levels is not None:
         content["levels"] = levels
+    if arms is not None:
+        content["arms"] = arms
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
     return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed)
-
-
-def _wants_json(accept: bytes) -> bool:
-    named = {kind.partition(";")[0].strip() for kind in accept.decode("latin-1").lower().split(",")}
-    return JSON in named and COLUMNS not in named
 
 
 router = APIRouter(tags=["calibrate"])
@@ -379,7 +364,7 @@ PATH: Final = "/v1/calibrate"
 _TYPES: Final = (JSON, COLUMNS)
 _PROBABILITIES: Final = attrgetter("probabilities")
 _LEVELS: Final = attrgetter("levels")
-_TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
+_ARMS: Final = attrgetter("arms")
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
@@ -390,7 +375,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
     is in binary columns too.
     """
-    explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
+    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
     body = await read_body(headers, receive, resources, _TYPES)
     work = partial(_response, body, headers, explain, resources, caller_of(scope))
     resources.shedder.in_flight += 1
@@ -404,7 +389,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
 
 def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainResponse | None:
     """The same for a body that is there, unless it is work for a thread."""
-    explain, headers = _explain(scope["query_string"]), dict(scope["headers"])
+    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     if is_packed or len(body) >= LARGE:
         return None
@@ -417,15 +402,6 @@ def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainRes
 
 
 declare(router, PATH, calibrate, request_body({JSON: CalibrateRequest}, _EXAMPLE, [COLUMNS]))
-
-
-def _explain(query: bytes) -> bool:
-    if not query:
-        return False
-    given = QueryParams(query).get("explain", "false")
-    if given not in _TRUTHS:
-        raise ValidationError("explain", "must be true or false", given)
-    return _TRUTHS[given]
 
 
 def _response(
@@ -444,41 +420,80 @@ def _response(
     snapshot = resources.refresher.current
     if resources.settings.products and any(one.factors for one in given):
         return _with_products(given, snapshot, explain)
-    parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
+    if given[0].units:
+        given, parts = _by_arm(given, snapshot)
+    else:
+        parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
     probabilities = _merged(given, parts, _PROBABILITIES)
     levels = _merged(given, parts, _LEVELS) if explain else None
-    return _json(probabilities, levels, snapshot), parts
+    arms = _merged(given, parts, _ARMS) if given[0].units else None
+    return _json(probabilities, levels, arms, snapshot), parts
+
+
+def _by_arm(
+    given: Iterable[TargetScores], snapshot: Snapshot
+) -> tuple[list[TargetScores], list[CalibratedScores]]:
+    """The scores of each arm that has any, and what serves them."""
+    cut = [part for one in given for part in by_arm(one, snapshot)]
+    return cut, [_calibrated(atlas_of(one.arm, one.target, snapshot), one) for one in cut]
+
+
+class _Factor(NamedTuple):
+    """What the scores of one target were calibrated to, cut by arm where there are units."""
+
+    target: str
+    cut: Sequence[TargetScores]
+    parts: Sequence[CalibratedScores]
+
+    @property
+    def probabilities(self) -> Any:
+        return _merged(self.cut, self.parts, _PROBABILITIES)
+
+    @property
+    def levels(self) -> Any:
+        return _merged(self.cut, self.parts, _LEVELS)
+
+    @property
+    def arms(self) -> Any:
+        return _merged(self.cut, self.parts, _ARMS)
 
 
 def _with_products(
     given: list[TargetScores], snapshot: Snapshot, explain: bool
 ) -> tuple[PlainResponse, list[CalibratedScores]]:
     """The response to scores some of which are of products, and what was looked up for it."""
-    found: list[CalibratedScores | CalibratedProduct] = []
+    found: list[CalibratedProduct | _Factor] = []
     parts: list[CalibratedScores] = []
     for one in given:
         scores = one.factors or {one.target: one.scores}
-        some = [
-            _calibrated(snapshot.atlases[target], TargetScores(target, one.campaigns, column))
-            for target, column in scores.items()
-        ]
-        parts += some
+        some = [_factor(one, target, column, snapshot) for target, column in scores.items()]
+        parts += chain.from_iterable(factor.parts for factor in some)
         found.append(CalibratedProduct(some, one.values) if one.factors else some[0])
     levels = _merged(given, found, _LEVELS) if explain else None
+    arms = _merged(given, found, _ARMS) if given[0].units else None
     more = {}
     if any(one.values for one in given):
         more["expected_values"] = _merged(given, found, expected_values)
-    return _json(_merged(given, found, _PROBABILITIES), levels, snapshot, **more), parts
+    return _json(_merged(given, found, _PROBABILITIES), levels, arms, snapshot, **more), parts
+
+
+def _factor(of: TargetScores, target: str, scores: Sequence[float], snapshot: Snapshot) -> _Factor:
+    given = TargetScores(target, of.campaigns, scores, units=of.units)
+    if of.units:
+        return _Factor(target, *_by_arm([given], snapshot))
+    return _Factor(target, [given], [_calibrated(snapshot.atlases[target], given)])
 
 
 def _merged(
-    given: list[TargetScores],
-    parts: Sequence[CalibratedScores | CalibratedProduct],
+    given: Sequence[TargetScores | ColumnsOfArm],
+    parts: Sequence[CalibratedScores | CalibratedProduct | _Factor],
     column: Callable[[Any], Any],
 ) -> Any:
     """The column of several parts as one, each value at its place in the request."""
     if len(parts) == 1:
         return column(parts[0])
-    places = chain.from_iterable(one.places for one in given)
-    values = chain.from_iterable(map(column, parts))
-    return [value for _, value in sorted(zip(places, values, strict=True), key=itemgetter(0))]
+    merged = [None] * sum(len(one.places) for one in given)
+    for one, part in zip(given, parts, strict=True):
+        for place, value in zip(one.places, column(part), strict=True):
+            merged[place] = value
+    return merged

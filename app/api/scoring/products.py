@@ -108,7 +108,7 @@ def plain_row_error(row: Scored, place: int) -> ValidationError:
 
 
 class Calibrated(Protocol):
-    """Calibrated probabilities of a target, and the level of map behind each."""
+    """Calibrated probabilities of a target, and the level of map and the arm behind each."""
 
     @property
     def target(self) -> str: ...
@@ -116,6 +116,8 @@ class Calibrated(Protocol):
     def probabilities(self) -> Sequence[float] | NDArray[np.float64]: ...
     @property
     def levels(self) -> list[str]: ...
+    @property
+    def arms(self) -> list[str]: ...
 
 
 class CalibratedProduct(NamedTuple):
@@ -135,9 +137,16 @@ class CalibratedProduct(NamedTuple):
     @property
     def levels(self) -> list[dict[str, str]]:
         """The level of map behind each factor of each."""
+        return self._by_factor([one.levels for one in self.factors])
+
+    @property
+    def arms(self) -> list[dict[str, str]]:
+        """The arm of each factor of each: every target has experiments of its own."""
+        return self._by_factor([one.arms for one in self.factors])
+
+    def _by_factor(self, columns: Sequence[list[str]]) -> list[dict[str, str]]:
         names = [one.target for one in self.factors]
-        levels = zip(*(one.levels for one in self.factors), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in levels]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def expected_values(found: Calibrated | CalibratedProduct) -> list[float | None]:
