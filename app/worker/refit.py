@@ -266,7 +266,7 @@ class Refitter:
             "refit_seconds": seconds,
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
-            **products_report(self.settings, reports),
+            **(products_report(self.settings, reports) if self.settings.products else {}),
         }
 
     def _hold_all_where(
