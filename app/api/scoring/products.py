@@ -108,7 +108,7 @@ def plain_row_error(row: Scored, place: int) -> ValidationError:
 
 
 class CalibratedFactor(Protocol):
-    """CalibratedFactor probabilities of a target, and the level of map behind each."""
+    """Calibrated probabilities of a target, and the level of map behind each."""
 
     @property
     def target(self) -> str: ...
