@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.events.schema import Impression
 from app.settings import SECONDS_PER_HOUR, Settings
@@ -75,7 +76,7 @@ class ProductTrials:
         return reduce(np.multiply, calibrated)
 
 
-def _hours(impressions: Sequence[Impression]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _hours(impressions: Sequence[Impression]) -> NDArray[np.int64]:
     times = (one.occurred_at for one in impressions)
     seconds = [time if isinstance(time, float) else time.timestamp() for time in times]
     return np.floor_divide(seconds, SECONDS_PER_HOUR).astype(np.int64)

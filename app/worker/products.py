@@ -38,8 +38,6 @@ def evaluated_products(
 
 def products_report(settings: Settings, targets: Mapping[str, Any]) -> dict[str, Any]:
     """What a version's report says of products, given what it says of targets."""
-    if not settings.products:
-        return {}
     products: dict[str, Report] = {}
     for name, factors in settings.products.items():
         source = settings.evaluated_by(name)

@@ -272,7 +272,7 @@ class Refitter:
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
             **steering.report,
-            **products_report(self.settings, reports),
+            **(products_report(self.settings, reports) if self.settings.products else {}),
         }
 
     def _hold_all_where(

@@ -107,7 +107,7 @@ def plain_row_error(row: Scored, place: int) -> ValidationError:
     return ValidationError(f"rows[{place}].{field}", FOR_PRODUCTS)
 
 
-class Calibrated(Protocol):
+class CalibratedFactor(Protocol):
     """Calibrated probabilities of a target, and the level of map and the arm behind each."""
 
     @property
@@ -123,7 +123,7 @@ class Calibrated(Protocol):
 class CalibratedProduct(NamedTuple):
     """A product of n events: what its factors were calibrated to, in their order."""
 
-    factors: Sequence[Calibrated]
+    factors: Sequence[CalibratedFactor]
     values: Values
 
     @property
@@ -149,7 +149,7 @@ class CalibratedProduct(NamedTuple):
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def expected_values(found: Calibrated | CalibratedProduct) -> list[float | None]:
+def expected_values(found: CalibratedFactor | CalibratedProduct) -> list[float | None]:
     """Probability times value of each; None where no value was given."""
     probabilities = np.asarray(found.probabilities).tolist()
     values = found.values if isinstance(found, CalibratedProduct) else None
