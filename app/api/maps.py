@@ -100,7 +100,7 @@ Label = Annotated[
 
 @router.get("/maps/{target}/{campaign:path}")
 async def show_map(
-    given: Given, by: By, target: str, campaign: str, label: Label = CHAMPION
+    given: Given, by: By, target: str, campaign: str, label: Label = "champion"
 ) -> dict[str, Any]:
     """The map that serves the campaign, or that on trial: knots and values, linear in between."""
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
@@ -134,7 +134,7 @@ def _labelled(snapshot: Snapshot, target: str, label: str) -> Atlas:
 async def download_atlas(
     given: Given,
     target: str,
-    label: Label = CHAMPION,
+    label: Label = "champion",
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """All maps of the target, or all on trial, in the documented bytes; 304 while the `ETag` still
