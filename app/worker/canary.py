@@ -131,7 +131,7 @@ class Canary:
         for hour in range(max(watch.until, behind - self.settings.window_hours), behind):
             if watch.reason is None:
                 served = self.cache.serving(hour, history, self.settings.versions_kept)
-                watch = self._after(watch, target, hour, served, experiment["shares"])
+                watch = self._after(watch, target, hour, served, experiment)
         found = {**experiment, "watch": watch.report}
         if watch.reason is None:
             return found
@@ -144,7 +144,7 @@ class Canary:
         target: str,
         hour: int,
         served: CachedVersion | None,
-        shares: Mapping[str, float],
+        experiment: Experiment,
     ) -> _Watch:
         """With one more hour, and the version that served it."""
         on_trial = None if served is None else served.steering.challengers.get(target)
@@ -153,7 +153,9 @@ class Canary:
         if served is None or on_trial is None or not tables:
             # Before there are maps on trial nobody is served by them.
             lost = bool(tables) or on_trial is not None
-            return replace(watch, missed=watch.missed + lost * self._due(target, hour, shares))
+            then = experiment if served is None else served.steering.experiments.get(target, {})
+            due = self._due(target, hour, then.get("shares", {})) if lost else 0.0
+            return replace(watch, missed=watch.missed + due)
         champion = served.atlases.get(target, Atlas.empty())
         return _with_events(watch, tables, on_trial, champion)
 
@@ -162,7 +164,7 @@ class Canary:
         rest = 1.0 - sum(shares.values())
         tables = self.bins.ledger(target, CHAMPION, hour, hour + 1)
         clicks = sum(float(table.total().total_positives) for table in tables)
-        return clicks * shares[CHALLENGER] / rest if rest > 0.0 else 0.0
+        return clicks * shares.get(CHALLENGER, 0.0) / rest if rest > 0.0 else 0.0
 
 
 def _is_watched(experiment: Experiment) -> bool:
