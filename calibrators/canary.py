@@ -8,7 +8,7 @@ a test martingale if the challenger is right: it exceeds a bound B with a probab
 most, ever (Ville's inequality). For faults that begin later a small part of the weight joins every
 hour. RATE is below 1.2 because of all lines of evidence this one reaches the bound most surely
 within 1,000 clicks of maps that are off by 20 %. What that finds:
-docs/decisions/0018-canary.md. Source: Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics
+docs/decisions/0019-canary.md. Source: Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics
 and safe anytime-valid inference", Statistical Science 38, 2023.
 """
 

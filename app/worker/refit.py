@@ -19,6 +19,7 @@ from app.storage.lease import LeaseToken
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
+from app.worker.canary import Canary
 from app.worker.challengers import Challengers
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
@@ -190,11 +191,13 @@ class Refitter:
     advance: Advance = unheard
     cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
+    canary: Canary = field(init=False)
     _fitting: Fitting = field(init=False)
     _any_in_force: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.cache = AtlasCache(self.versions)
+        self.canary = Canary(self.settings, self.bins, self.versions, self.cache)
         self.methods = Methods(self.settings)
         self._fitting = Fitting(self.settings, self.methods)
 
@@ -234,7 +237,9 @@ class Refitter:
         self._hold_all_where(request, in_force, refitted)
         ready, held = refitted.split()
         carried = carried.beside((in_force or CachedVersion()).only(held.held))
-        carried = replace(carried, steering=self._on_trial(request, present))
+        on_trial = self._on_trial(request, present)
+        steering = self.canary.looked_at(on_trial, closed_hours(request.as_of))
+        carried = replace(carried, steering=steering)
         self.advance(Step(PUBLISHING, _AFTER))
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None

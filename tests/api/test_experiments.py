@@ -140,6 +140,9 @@ def test_a_version_is_on_trial_at_once_and_is_promoted_frozen(service, old, new)
     post(service, target="click", challenger={"version": old})
     found = listed(service)["click"]
     assert (found["ready"], found["fitted_as_of"]) == (True, AS_OF)
+    service.store.delete(f"sirocco:{{maps}}:version:{old}")
+    changed = {"target": "click", "challenger": {"version": old}, "shares": {"raw": 0.5}}
+    assert post(service, **changed).json()["changed"]
     present = Versions(service.store, 8).load(Versions(service.store, 8).current())
     trial = present.report["targets"]["click"]["challenger"]
     assert trial["first_hour"] == AS_OF // 3600 + 2

@@ -118,11 +118,12 @@ async def start_experiment(request: Request, given: Given, by: By) -> dict[str, 
     """
     wanted = decode(await given_body(request, given), _START, _RULES)
     _check(given, wanted)
-    to = None
-    if wanted.challenger.version is not None:
-        to = await run_in_threadpool(_version_of, given, wanted.challenger.version, wanted.target)
     now = time.time()
-    return await _changed(given, by, "start", wanted, lambda one: started(one, wanted, to, now))
+
+    def change(present: Published) -> Published | None:
+        return started(present, wanted, lambda version: _version_of(given, version, wanted), now)
+
+    return await _changed(given, by, "start", wanted, change)
 
 
 @admin_router.post("/stop", openapi_extra=_END_BODY)
@@ -174,10 +175,10 @@ def _check(given: Resources, wanted: ExperimentRequest) -> None:
         raise ValidationError("shares", "must be at most 1 together", dict(wanted.shares))
 
 
-def _version_of(given: Resources, version: str, target: str) -> Published:
+def _version_of(given: Resources, version: str, wanted: ExperimentRequest) -> Published:
     found = published(given, version)
-    if target not in found.atlases:
-        raise ValidationError("challenger.version", f"must have maps of {target}", version)
+    if wanted.target not in found.atlases:
+        raise ValidationError("challenger.version", f"must have maps of {wanted.target}", version)
     return found
 
 
@@ -190,8 +191,12 @@ async def _changed(
 ) -> dict[str, Any]:
     """Make the change unless it is a dry run, or changes nothing."""
     target = wanted.target
-    present = await run_in_threadpool(in_force, given)
-    found = change(present)
+
+    def look() -> tuple[Published, Published | None]:
+        present = in_force(given)
+        return present, change(present)
+
+    present, found = await run_in_threadpool(look)
     before = experiments_of(present.report).get(target)
     after = experiments_of((found or present).report).get(target)
     version = present.version
@@ -222,10 +227,14 @@ def _put_in_force(given: Resources, target: str, change: Change, *, freeze: bool
 
 
 def started(
-    present: Published, wanted: ExperimentRequest, to: Published | None, now: float
+    present: Published,
+    wanted: ExperimentRequest,
+    load: Callable[[str], Published],
+    now: float,
 ) -> Published | None:
-    """The version in force with the experiment that is wanted; None where it runs already. `to` is
-    the version whose maps are on trial, if it is one's.
+    """The version in force with the experiment that is wanted; None where it runs already. `load`
+    gives the version whose maps are to be on trial, which is asked for where they are not yet: it
+    may not be kept any more.
 
     What a running experiment on the same challenger has gathered stays.
     """
@@ -248,8 +257,9 @@ def started(
     if same:
         running = {**experiments_of(present.report), target: experiment}
         return replace(present, report={**present.report, "experiments": running})
-    if to is None:
+    if wanted.challenger.version is None:
         return with_experiment(present, target, experiment)
+    to = load(wanted.challenger.version)
     # It has seen what either has, so that hours are evaluated with it from now on.
     as_of = max(present.as_of, to.as_of)
     trial = {

@@ -15,8 +15,9 @@ from prometheus_client.registry import Collector
 from app.api.metrics.counters import Samples, counter, gauge
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
-from app.storage.experiments import experiments_of
+from app.storage.experiments import Experiment, experiments_of
 from calibrators.arms import CHALLENGER, CHAMPION
+from calibrators.canary import BOUND, REASONS
 from calibrators.evidence import DIRECTIONS
 
 Report = Mapping[str, Any]
@@ -224,6 +225,22 @@ def _bounds(bounds: Reports) -> Iterator[Metric]:
         yield gauge(f"sirocco_{name}", text, ["target", label], samples)
 
 
+def _canaries(experiments: Mapping[str, Experiment]) -> Iterator[Metric]:
+    watched = {target: one["watch"] for target, one in experiments.items() if one["watch"]}
+    text = "Evidence against the maps on trial."
+    evidence = {target: found["evidence"] for target, found in watched.items()}
+    yield _by_target("canary_evidence", text, evidence)
+    text = "Evidence from which on an experiment is aborted."
+    yield _by_target("canary_bound", text, dict.fromkeys(watched, BOUND))
+    text = "1 for the reason why an experiment was aborted, until it is stopped or started anew."
+    samples = (
+        ([target, reason], float(one["reason"] == reason))
+        for target, one in experiments.items()
+        for reason in REASONS
+    )
+    yield gauge("sirocco_canary_aborted", text, ["target", "reason"], samples)
+
+
 def _experiments(reports: Reports, snapshot: Snapshot) -> Iterator[Metric]:
     """How maps on trial do beside those that serve, in the same hours."""
     trials = {
@@ -252,6 +269,7 @@ def _experiments(reports: Reports, snapshot: Snapshot) -> Iterator[Metric]:
         target: target in snapshot.challengers and not trial.get("failed")
         for target, trial in trials.items()
     }
+    yield from _canaries(experiments_of(snapshot.report))
     yield _by_target("experiment_ready", "1 if there are maps on trial, and none failed.", ready)
 
 
