@@ -148,6 +148,12 @@ class QueuedJob(Struct):
     cancel_requested_at: float | None
 
 
+class JobList(Struct):
+    """The last jobs, newest first."""
+
+    jobs: list[QueuedJob]
+
+
 class VersionList(Struct):
     """The versions kept, newest first."""
 
@@ -284,6 +290,73 @@ class Alive(Struct):
     status: Literal["alive"]
 
 
+class StoreStatus(Struct):
+    """Whether Redis answers and takes writes, and how long the oldest whole hour waits there."""
+
+    up: bool
+    takes_writes: bool
+    oldest_unfolded_seconds: float | None
+
+
+class ServiceStatus(Struct):
+    """What is amiss, who works, and what the last refit reported of each target."""
+
+    now: float
+    status: Literal["ready", "degraded", "starting", "not-ready", "draining"]
+    reasons: list[str]
+    version: str
+    before: str | None
+    as_of: float | None
+    published_at: float | None
+    refit_seconds: float | None
+    scopes: list[Scope]
+    worker: dict[str, Any] | None
+    store: StoreStatus
+    calibrators: list[str]
+    targets: dict[str, dict[str, Any]]
+
+
+class ReliabilityPoint(Struct):
+    """The mean of a bin, and the 95 % interval of its observed rate."""
+
+    predicted: Score
+    observed: Score
+    lower: Score
+    upper: Score
+    n: Amount
+
+
+class EvaluatedHour(Struct):
+    """Impressions and positives of an hour that began `at`, and what was predicted of them."""
+
+    at: float
+    n: Amount
+    positives: Amount
+    raw: Amount
+    calibrated: Amount
+
+
+class MapPoints(Struct):
+    """The map of a version."""
+
+    version: str
+    level: Level
+    knots: list[Score]
+    values: list[Score]
+
+
+class Reliability(Struct):
+    """A campaign before and after calibration, and its map."""
+
+    target: str
+    campaign: str
+    raw: list[ReliabilityPoint]
+    calibrated: list[ReliabilityPoint]
+    hours: list[EvaluatedHour]
+    map: MapPoints
+    map_before: MapPoints | None
+
+
 class Readiness(Struct):
     """Whether the process should get traffic, and what is amiss."""
 
@@ -323,7 +396,11 @@ _EVENTS: Final[Problems] = {
     413: ("too-many-events",),
     422: ("broken-events",),
 }
-_KEY: Final[Problems] = {401: ("no-valid-key",), 403: ("missing-scope",), 429: ("rate-limited",)}
+_KEY: Final[Problems] = {
+    401: ("no-valid-key",),
+    403: ("missing-scope", "foreign-request"),
+    429: ("rate-limited",),
+}
 _CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
 _CONFLICT: Final[Problems] = {409: ("key-conflict",)}
 _DAMAGED: Final[Problems] = {409: ("damaged-version",)}
@@ -347,6 +424,7 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN, _SHED)),
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
+    ("get", "/v1/admin/jobs"): (200, JobList, (_STORE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
     ("post", "/v1/admin/jobs/{job_id}/cancel"): (
         200,
@@ -406,6 +484,12 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ),
     ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE, _SHED)),
     ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE, _SHED)),
+    ("get", "/v1/status"): (200, ServiceStatus, (_UNKNOWN, _SHED)),
+    ("get", "/v1/reliability/{target}/{campaign}"): (
+        200,
+        Reliability,
+        (_UNKNOWN, _BROKEN, _STORE, _SHED),
+    ),
     ("get", "/healthz"): (200, Alive, ()),
     ("get", "/readyz"): (200, Readiness, ()),
     ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),
