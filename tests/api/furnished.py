@@ -1,4 +1,4 @@
-"""A service with something to look at: hours of events, a version of each, jobs, a worker's word."""
+"""A service with something to look at: hours of events, a version of each, a job, a heartbeat."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ from app.worker.refit import Refitter, Request
 from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.running_service import RunningService, eventually
 
-HOURS = 5
+HOURS = 3
 BUSY = ("shoes", "hats", "books/paper", "toys<b>", "garden & home", "coffee")
 FACTORS = (2.1, 1.05, 0.6, 1.4, 0.95, 1.0)
 
@@ -85,6 +85,8 @@ def _send(service: RunningService, at: int, rng: np.random.Generator) -> None:
     for name, factor in factors.items():
         scores = rng.beta(2, 30, 1500)
         clicked = rng.random(1500) < np.minimum(scores / factor, 1.0)
-        events += [outcome(at, name, s, outcome=int(c)) for s, c in zip(scores, clicked, strict=True)]
+        events += [
+            outcome(at, name, s, outcome=int(c)) for s, c in zip(scores, clicked, strict=True)
+        ]
     answer = service.http.post("/v1/events", json=events)
     assert not answer.json()["rejected"], answer.text

@@ -2,7 +2,7 @@
 import { html } from "./htm-preact.js";
 import { Table, count, moment, number, rate } from "./parts.js";
 
-const W = 360, H = 250, LEFT = 52, RIGHT = 8, TOP = 10, BOTTOM = 34;
+const W = 420, H = 250, LEFT = 64, RIGHT = 8, TOP = 10, BOTTOM = 40;
 const across = (most) => (value) => LEFT + (W - LEFT - RIGHT) * Math.min(value / most, 1);
 const up = (most) => (value) => H - BOTTOM - (H - BOTTOM - TOP) * Math.min(value / most, 1);
 const line = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
@@ -11,13 +11,13 @@ const line = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(
 function roundUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return Math.min(1, power * [1, 1.5, 2, 3, 4, 5, 7.5, 10].find((step) => step * power >= value * 0.999));
+  return Math.min(1, power * [1, 2, 3, 4, 5, 6, 8, 10].find((step) => step * power >= value * 0.999));
 }
 
 const Axes = ({ x, y, xs, ys, xName, yName }) => html`
   ${ys.map(([value, text]) => html`<line class="grid" x1=${LEFT} x2=${W - RIGHT} y1=${y(value)} y2=${y(value)} />
     <text x=${LEFT - 6} y=${y(value) + 4} text-anchor="end">${text}</text>`)}
-  ${xs.map(([value, text], i) => html`<text x=${x(value)} y=${H - BOTTOM + 15}
+  ${xs.map(([value, text], i) => html`<text x=${x(value)} y=${H - BOTTOM + 16}
     text-anchor=${i ? (i === xs.length - 1 ? "end" : "middle") : "start"}>${text}</text>`)}
   <text class="name" x=${(LEFT + W) / 2} y=${H - 4} text-anchor="middle">${xName}</text>
   <text class="name" transform="translate(10 ${(H - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">${yName}</text>`;
@@ -103,7 +103,7 @@ export function PcocBar({ value, lower, upper, raw, off }) {
   return html`<svg class="pcoc" viewBox="0 0 120 16" aria-hidden="true">
     <rect class="track" x="0" y="6" width="120" height="4" rx="2" /><line class="one" x1="60" x2="60" y1="1" y2="15" />
     ${lower > 0 && upper > 0 && html`<rect class=${off ? "bad" : "calibrated"} x=${x(lower)} y="5" width=${Math.max(1, x(upper) - x(lower))} height="6" rx="3" opacity=".45" />`}
-    ${raw > 0 && html`<circle class="raw" cx=${x(raw)} cy="8" r="4" />`}
-    ${value > 0 && html`<circle class=${off ? "bad" : "calibrated"} cx=${x(value)} cy="8" r="4" />`}
+    ${raw > 0 && html`<circle class="raw" cx=${x(raw)} cy="8" r="3" />`}
+    ${value > 0 && html`<circle class=${off ? "bad" : "calibrated"} cx=${x(value)} cy="8" r="3" />`}
   </svg>`;
 }

@@ -1,7 +1,7 @@
 // Experiments: shadow, canary and holdout of each target.
 import { html, useState } from "./htm-preact.js";
 import { Badge, Confirm, Fact, Loading, Table, moment, number, percent } from "./parts.js";
-import { post, usePolled } from "./service.js";
+import { post, request, usePolled } from "./service.js";
 
 const WHY = {
   pcoc: "PCOC of the challenger left its bound", "log-loss": "log loss of the challenger left its bound",
@@ -11,8 +11,16 @@ const COLUMNS = [["PCOC", "pcoc"], ["GC-3", "gc_3"], ["log loss", "log_loss"], [
 
 const shares = (one) => {
   const { challenger = 0, raw = 0 } = one.shares || {};
-  return { challenger, raw, champion: 1 - challenger - raw };
+  return { champion: 1 - challenger - raw, challenger, raw };
 };
+
+// A link does not carry the key, so the answer is shown here.
+function Analysis({ target }) {
+  const [shown, setShown] = useState(null);
+  const at = `/v1/experiments/${encodeURIComponent(target)}/analysis`;
+  const show = (event) => { event.preventDefault(); request(at).then((found) => setShown(JSON.stringify(found, null, 2)), (error) => setShown(error.message)); };
+  return html`<a href=${at} onClick=${show}>A/B analysis as JSON<span class="unseen"> of ${target}</span></a>${shown && html`<pre tabindex="0">${shown}</pre>`}`;
+}
 
 // What a dry run says, in lines; the keys are those of the answer.
 const told = (answer) => Object.entries(answer).filter(([, value]) => value !== null && typeof value !== "object")
@@ -49,7 +57,7 @@ function Experiment({ target, one, admin, ask }) {
     <${Table} label=${`Champion and challenger of ${target}`} heads=${["span", "maps", ...COLUMNS.map(([text]) => text)]} rows=${rows} />
     <p class="buttons">${admin && html`<button type="button" class="main" disabled=${aborted} onClick=${() => ask(ending("promote", target))}>Promote<span class="unseen"> ${target}</span></button>
       <button type="button" onClick=${() => ask(ending("stop", target))}>Stop<span class="unseen"> ${target}</span></button>`}
-      <a href="/v1/experiments/${encodeURIComponent(target)}/analysis">A/B analysis as JSON<span class="unseen"> of ${target}</span></a></p>
+      </p><${Analysis} target=${target} />
   </section>`;
 }
 

@@ -25,7 +25,7 @@ const STALE = 2 * 3600 + 900, SILENT = 120;
 export function amiss(status) {
   const said = status.reasons.map((reason) => REASONS[reason] || reason);
   const worker = status.worker;
-  if (!worker) said.push("No worker gives a sign of life: nothing is refitted. `sirocco up` and `sirocco worker` start one.");
+  if (!worker) said.push("No worker gives a sign of life: nothing is refitted. Start one with: sirocco worker.");
   else if (status.now - worker.at > SILENT) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
   if (worker?.consecutive_failures === 1) said.push("The last refit failed; the next try comes by itself.");
   if (worker?.held?.version) said.push(`Version ${worker.held.version} is held: it waits for approval.`);
@@ -58,10 +58,10 @@ function Target({ name, target }) {
     <header><h2 id=${heading}>${name}</h2>
       ${target.delayed && html`<${Badge} tone="plain">delayed<//>`}
       ${off && html`<${Badge} tone="bad">off<//>`}
+      ${after.pcoc && html`<div class="scale"><${PcocBar} value=${after.pcoc} raw=${before.pcoc} lower=${whole.lower} upper=${whole.upper} off=${off} />
+        <p class="ends" aria-hidden="true"><span>½</span><span>PCOC 1</span><span>2</span></p></div>`}
       <a href="#/campaigns/${name}">${plural(target.campaigns, "campaign")}</a></header>
     ${target.judged_until || target.window ? html`
-    <div class="scale"><${PcocBar} value=${after.pcoc} raw=${before.pcoc} lower=${whole.lower} upper=${whole.upper} off=${off} />
-      <p class="ends" aria-hidden="true"><span>½</span><span>PCOC 1</span><span>2</span></p></div>
     <dl class="facts">
       <${Fact} name="PCOC" value=${number(after.pcoc)} note=${`raw ${number(before.pcoc)}, last hour ${number(hour.pcoc)}`} tone=${off ? "bad" : ""} />
       <${Fact} name="GC-3" value=${number(after.gc_3)} note=${`floor ${number(after.gc_3_floor)}, raw ${number(before.gc_3)}`} />
@@ -69,7 +69,7 @@ function Target({ name, target }) {
       <${Fact} name="impressions" value=${count(before.n)} note=${`${count(before.positives)} positives`} />
       <${Fact} name="maps of their own" value=${count(target.fitted ?? target.campaigns)} note=${`by ${target.calibrator || "nothing yet"}`} />
       <${Fact} name="guard" value=${held.length ? held.join(", ") : target.guard ? "all passed" : "–"} note=${target.guard ? `${count(guard.passed)} passed` : "no decision yet"} />
-    </dl>` : html`<p>Nothing evaluated yet: an hour is evaluated once it has closed and maps served it.</p>`}
+    </dl>` : html`<p>${target.delayed ? "No labels yet: see Delayed." : "Nothing evaluated yet: an hour is evaluated once it has closed."}</p>`}
   </section>`;
 }
 

@@ -35,9 +35,9 @@ function Shown({ asked, route, tell }) {
   const [view, ...rest] = route, status = asked.data;
   if ([401, 403].includes(asked.error?.status)) return html`<${AskForKey} error=${asked.error} onGiven=${asked.reload} />`;
   if (!status) return html`<h1 tabindex="-1">sirocco</h1><p class="waits">${asked.error ? asked.error.message : "Loading."}</p>`;
-  if (view === "campaign") return html`<${Campaign} key=${route.join("/")} status=${status} target=${rest[0]} campaign=${rest[1]} tell=${tell} />`;
+  if (view === "campaign") return html`<div key=${route.join("/")}><${Campaign} status=${status} target=${rest[0]} campaign=${rest[1]} tell=${tell} /></div>`;
   const [, View] = VIEWS[view] || VIEWS[""];
-  return html`<${View} status=${status} target=${rest[0]} tell=${tell} reload=${asked.reload} />`;
+  return html`<div key=${view}><${View} status=${status} target=${rest[0]} tell=${tell} reload=${asked.reload} /></div>`;
 }
 
 function Page() {
@@ -67,7 +67,7 @@ function Page() {
       ${status && !status.store.up && html`<p class="failed">Redis is away: maps and reports are the last that were read.</p>`}
       ${done && html`<p class="did">${done}</p>`}</div>
     <main id="main" ref=${main} tabindex="-1"><${Shown} asked=${asked} route=${route} tell=${setDone} /></main>
-    <footer>Version ${status?.version || "–"} · <a href="/docs">HTTP reference</a> · <a href="/page/licences.html">Licences</a></footer>`;
+    <footer>Version ${status?.version || "–"} · ${!key.get() && html`<a href="/docs">HTTP reference</a> · `} <a href="/page/licences.html">Licences</a></footer>`;
 }
 
 const root = document.getElementById("page");

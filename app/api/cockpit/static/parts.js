@@ -35,14 +35,14 @@ export const Progress = ({ value, label }) => html`
 export const Failed = ({ error }) => html`<p class="failed" role="alert">${error.message}</p>`;
 
 export function Loading({ asked, children }) {
-  if (asked.data) return html`${asked.error && html`<${Failed} error=${asked.error} />`}${children(asked.data)}`;
+  if (asked.data) return html`<div>${asked.error && html`<${Failed} error=${asked.error} />`}${children(asked.data)}</div>`;
   return asked.error ? html`<${Failed} error=${asked.error} />` : html`<p class="waits">Loading.</p>`;
 }
 
 // A table that scrolls in a box of its own; `rows` are of cells, numbers to the right.
 export const Table = ({ label, heads, rows, empty = "None." }) => rows.length === 0 ? html`<p>${empty}</p>` : html`
   <div class="scrolls" role="region" aria-label=${label} tabindex="0"><table>
-    <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+    <thead><tr>${heads.map((head) => html`<th scope="col">${head || html`<span class="unseen">action</span>`}</th>`)}</tr></thead>
     <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 

@@ -81,7 +81,7 @@ export function Versions({ status, tell, reload }) {
         <p class="buttons"><button type="button" class="main" onClick=${() => setAsks(decision("approve", list.held))}>Approve</button>
           <button type="button" onClick=${() => setAsks(decision("reject", list.held))}>Reject</button></p></section>`}
       <section class="card" aria-labelledby="frozen"><h2 id="frozen">Targets</h2>
-        <${Table} label="Targets" heads=${["target", "calibrator", "refits", ""]} rows=${names.map((name) => {
+        <${Table} label="Targets and their refits" heads=${["target", "calibrator", "refits", ""]} rows=${names.map((name) => {
           const since = list.frozen[name];
           return [name, list.calibrators[name] || "–", since === undefined ? "replace its maps" : html`<${Badge} tone="warns">frozen<//> since ${moment(since)}`,
             html`<button type="button" onClick=${() => setAsks(freezing(since === undefined ? "freeze" : "unfreeze", name))}>${since === undefined ? "Freeze" : "Release"}<span class="unseen"> ${name}</span></button>`];
@@ -98,7 +98,7 @@ export function Versions({ status, tell, reload }) {
     <section class="card" aria-labelledby="jobs"><header><h2 id="jobs">Jobs</h2>
       <span class="buttons"><button type="button" class="main" onClick=${() => setAsks(sent("Refit everything now?", ["Every target and campaign is refitted on the events so far; the guard tests each map before it is published."], "retrain"))}>Refit now</button>
       ${names.some((name) => status.targets[name].delayed) && html`<button type="button" onClick=${() => setAsks(sent("Train post-click models now?", ["The models of all delayed targets are trained on the clicks that are mature now; the next refit uses them."], "pccem/train"))}>Train models</button>`}</span></header>
-      <${Loading} asked=${jobs}>${(list) => html`<${Table} label="Jobs" heads=${["job", "what", "state", "progress", ""]} rows=${list.jobs.map((job) => jobRow(job, status.now, setAsks))} empty="None of the last day." />`}<//>
+      <${Loading} asked=${jobs}>${(list) => html`<${Table} label="The last jobs" heads=${["job", "what", "state", "progress", ""]} rows=${list.jobs.map((job) => jobRow(job, status.now, setAsks))} empty="None of the last day." />`}<//>
     </section>
     ${asks && html`<${Confirm} ...${asks} onClose=${closed} />`}`;
 }
