@@ -17,7 +17,7 @@ from app.access.keys import Scope
 from app.api.cockpit.page import page_files
 from tests.api.conftest import new_redis
 from tests.api.furnished import BUSY, EXPERIMENTS, HOURS, furnish
-from tests.api.running_service import RunningService, serving
+from tests.api.running_service import RunningService, eventually, serving
 
 VIEWS = {
     "": "Overview",
@@ -34,6 +34,8 @@ ATTACK = """() => {
   document.head.append(script);
 }"""
 OTHERS = 10_000
+LATER = 20_000
+"""Milliseconds, after which the page has asked again."""
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +138,7 @@ def opened(browser: Browser, service: RunningService, width=1280, scheme="light"
         seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
         seen.page.on("request", lambda asked: seen.requests.add(asked.url))
         seen.page.route("**/v1/experiments", lambda route: route.fulfill(json=EXPERIMENTS))
+        seen.page.clock.install()
         seen.page.goto(f"{service.url}/")
         yield seen
 
@@ -217,24 +220,28 @@ def test_a_rollback_through_the_page_changes_what_serves(browser, furnished):
     assert (told["rolled_back"]["to"], told["frozen"]) == (older, {})
     assert furnished.serving != before
     entries = furnished.http.get("/v1/admin/audit").json()["entries"]
-    assert [entry["action"] for entry in entries] == ["unfreeze", "rollback"]
+    assert [entry["what"] for entry in entries] == ["unfreeze", "rollback"]
 
 
 def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browser, settings):
-    with new_redis() as redis:
-        quick = settings.model_copy(update={"redis_timeout_seconds": 0.5})
-        with serving(quick, redis.url) as service, opened(browser, service) as seen:
+    def status():
+        return service.http.get("/v1/status").json()
+
+    with new_redis() as redis, serving(settings, redis.url) as service:
+        with opened(browser, service) as seen:
             page = seen.page
-            expect(page.get_by_role("heading", name="what to do first")).to_be_visible()
+            first = page.get_by_role("heading", name="what to do first")
+            expect(first).to_be_visible()
             expect(page.locator("pre").first).to_contain_text(f"curl -s {service.url}/v1/events")
             redis.__exit__(None, None, None)
-            expect(page.locator(".failed")).to_contain_text("Redis is away", timeout=30_000)
+            eventually(lambda: not status()["store"]["up"])
+            page.clock.fast_forward(LATER)
+            expect(page.locator(".failed")).to_contain_text("Redis is away")
             expect(page.locator("li").first).to_contain_text("Redis does not answer")
             page.route("**/v1/status", lambda route: route.abort())
-            expect(page.locator(".failed").first).to_contain_text(
-                "what is shown is of", timeout=30_000
-            )
-            expect(page.get_by_role("heading", name="what to do first")).to_be_visible()
+            page.clock.fast_forward(LATER)
+            expect(page.locator(".failed").first).to_contain_text("what is shown is of")
+            expect(first).to_be_visible()
 
 
 def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
