@@ -227,21 +227,24 @@ def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browse
     def status():
         return service.http.get("/v1/status").json()
 
-    with new_redis() as redis, serving(settings, redis.url) as service:
-        with opened(browser, service) as seen:
-            page = seen.page
-            first = page.get_by_role("heading", name="what to do first")
-            expect(first).to_be_visible()
-            expect(page.locator("pre").first).to_contain_text(f"curl -s {service.url}/v1/events")
-            redis.__exit__(None, None, None)
-            eventually(lambda: not status()["store"]["up"])
-            page.clock.fast_forward(LATER)
-            expect(page.locator(".failed")).to_contain_text("Redis is away")
-            expect(page.locator("li").first).to_contain_text("Redis does not answer")
-            page.route("**/v1/status", lambda route: route.abort())
-            page.clock.fast_forward(LATER)
-            expect(page.locator(".failed").first).to_contain_text("what is shown is of")
-            expect(first).to_be_visible()
+    with (
+        new_redis() as redis,
+        serving(settings, redis.url) as service,
+        opened(browser, service) as seen,
+    ):
+        page = seen.page
+        first = page.get_by_role("heading", name="what to do first")
+        expect(first).to_be_visible()
+        expect(page.locator("pre").first).to_contain_text(f"curl -s {service.url}/v1/events")
+        redis.__exit__(None, None, None)
+        eventually(lambda: not status()["store"]["up"])
+        page.clock.fast_forward(LATER)
+        expect(page.locator(".failed")).to_contain_text("Redis is away")
+        expect(page.locator("li").first).to_contain_text("Redis does not answer")
+        page.route("**/v1/status", lambda route: route.abort())
+        page.clock.fast_forward(LATER)
+        expect(page.locator(".failed").first).to_contain_text("what is shown is of")
+        expect(first).to_be_visible()
 
 
 def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
