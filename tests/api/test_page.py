@@ -204,6 +204,7 @@ def test_a_rollback_through_the_page_changes_what_serves(browser, furnished):
         expect(dialog.get_by_role("listitem").first).to_contain_text(f"in place of {before}")
         page.keyboard.press("Escape")
         expect(dialog).to_have_count(0)
+        expect(button).to_be_focused()
         assert furnished.serving == before
 
         page.get_by_role("combobox", name="Roll back").select_option("click")

@@ -28,7 +28,6 @@ export function amiss(status) {
   if (!worker) said.push("No worker gives a sign of life: nothing is refitted. Start one with: sirocco worker.");
   else if (status.now - worker.at > SILENT) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
   if (worker?.consecutive_failures === 1) said.push("The last refit failed; the next try comes by itself.");
-  if (worker?.held?.version) said.push(`Version ${worker.held.version} is held: it waits for approval.`);
   if (status.published_at && status.now - status.published_at > STALE)
     said.push(`The maps are ${duration(status.now - status.published_at)} old.`);
   for (const [name, target] of Object.entries(status.targets)) {
@@ -59,7 +58,8 @@ function Target({ name, target }) {
       ${target.delayed && html`<${Badge} tone="plain">delayed<//>`}
       ${off && html`<${Badge} tone="bad">off<//>`}
       ${after.pcoc && html`<div class="scale"><${PcocBar} value=${after.pcoc} raw=${before.pcoc} lower=${whole.lower} upper=${whole.upper} off=${off} />
-        <p class="ends" aria-hidden="true"><span>½</span><span>PCOC 1</span><span>2</span></p></div>`}
+        <p class="ends" aria-hidden="true"><span>½</span><span>PCOC 1</span><span>2</span></p></div>
+        <p class="legend"><span class="calibrated">calibrated</span><span class="raw">raw score</span></p>`}
       <a href="#/campaigns/${name}">${plural(target.campaigns, "campaign")}</a></header>
     ${target.judged_until || target.window ? html`
     <dl class="facts">

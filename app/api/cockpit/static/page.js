@@ -8,8 +8,12 @@ import { key, usePolled } from "./service.js";
 
 const VIEWS = { "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], delayed: ["Delayed", Delayed] };
 
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
 function useRoute() {
-  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const [route, setRoute] = useState(read);
   useEffect(() => {
     const changed = () => setRoute(read());

@@ -22,7 +22,8 @@ export function duration(seconds) {
 
 export const campaignLink = (target, campaign) =>
   `#/campaign/${encodeURIComponent(target)}/${encodeURIComponent(campaign)}`;
-export const path = (...parts) => parts.map((part) => part.split("/").map(encodeURIComponent).join("/")).join("/");
+// A slash of a campaign's name too: dots between slashes would lead to another route.
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
 export const Fact = ({ name, value, note, tone }) => html`
   <div class="fact ${tone || ""}"><dt>${name}</dt><dd>${value}${note && html`<small>${note}</small>`}</dd></div>`;
@@ -57,8 +58,10 @@ export function Confirm({ title, preview, action, act, danger, onClose }) {
   const [told, setTold] = useState({});
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    dialog.current.showModal();
+    const shown = dialog.current;
+    shown.showModal();
     Promise.resolve().then(preview).then((lines) => setTold({ lines }), (error) => setTold({ error }));
+    return () => shown.close();
   }, []);
   const confirmed = async () => {
     setBusy(true);
