@@ -77,7 +77,7 @@ export function Versions({ status, tell, reload }) {
   return html`<h1 tabindex="-1">Versions</h1>
     <${Loading} asked=${versions}>${(list) => html`
       ${list.held && html`<section class="card warns" aria-labelledby="held"><h2 id="held">${list.held.version} waits for approval</h2>
-        <ul>${Object.entries(list.held.reasons || {}).map(([name, why]) => html`<li>${name}: ${typeof why === "string" ? why : JSON.stringify(why)}</li>`)}</ul>
+        <ul>${Object.entries(list.held.reasons || {}).map(([name, why]) => html`<li>${name}: ${why}</li>`)}</ul>
         <p class="buttons"><button type="button" class="main" onClick=${() => setAsks(decision("approve", list.held))}>Approve</button>
           <button type="button" onClick=${() => setAsks(decision("reject", list.held))}>Reject</button></p></section>`}
       <section class="card" aria-labelledby="frozen"><h2 id="frozen">Targets</h2>
