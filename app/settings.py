@@ -75,6 +75,11 @@ def _divisor(value: int) -> int:
 
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Names = Annotated[tuple[TargetName, ...], NoDecode, BeforeValidator(_names)]
+HostNames = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[a-z0-9.:\[\]-]{1,253}$")], ...],
+    NoDecode,
+    BeforeValidator(_names),
+]
 SomeNames = Annotated[Names, AfterValidator(_some_target)]
 AttributionHours = Annotated[int, Field(ge=1, le=2160)]
 HoursByTarget = Annotated[dict[str, AttributionHours], NoDecode, BeforeValidator(_by_target)]
@@ -101,7 +106,7 @@ def groups_of(expression: str | None) -> CampaignGroups | None:
 
 
 PREFIX = "SIROCCO_"
-_LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 # Folding and refitting the last hour still need its events after window and grace have passed.
@@ -204,6 +209,11 @@ class Settings(BaseSettings):
         le=65535,
         description="Port of the admin routes, which are then absent from the API's own port; 0"
         " leaves them there.",
+    )
+    allowed_hosts: HostNames = Field(
+        (),
+        description="Names, comma-separated, by which a reverse proxy on this machine asks while"
+        " there are no API keys; others are refused then.",
     )
     bootstrap_admin_key: MaybeSecret = Field(
         None,
@@ -444,7 +454,7 @@ class Settings(BaseSettings):
     def is_public(self) -> bool:
         """Whether other machines may reach the address that the API listens on."""
         try:
-            return self.host not in _LOCAL_NAMES and not ip_address(self.host).is_loopback
+            return self.host not in LOCAL_NAMES and not ip_address(self.host).is_loopback
         except ValueError:
             return True
 

@@ -1,11 +1,13 @@
 """Real Redis for every test that asks for it, the examples that are drawn, and what is skipped."""
 
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
 import redis
@@ -13,6 +15,9 @@ from hypothesis import HealthCheck, settings
 
 from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # No test asserts a duration, and a busy machine draws slowly. What 30 examples do not find, the
 # thousand of `random` may.
@@ -102,6 +107,32 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     sys.settrace(None)
     yield
     sys.settrace(tracer)
+
+
+# A test sees every request that the page makes, and none of the browser's own.
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Chromium, once for a module."""
+    binary = shutil.which("chromium") or shutil.which("chromium-browser")
+    if binary is None:
+        pytest.skip("no browser on PATH; install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=binary, args=list(ARGUMENTS))
+        yield chromium
+        chromium.close()
 
 
 class SkipsFail:

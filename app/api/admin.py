@@ -34,6 +34,7 @@ TRAIN: Final = "train"
 APPROVE: Final = "approve"
 REJECT: Final = "reject"
 _MOST_CAMPAIGNS: Final = 10_000
+_MOST_LISTED: Final = 20
 
 
 # Documented here and checked elsewhere, where the error can say more.
@@ -96,6 +97,12 @@ async def train(request: Request, given: Given, by: By) -> JSONResponse:
     targets = given.settings.delayed_targets
     _, content = await _wanted(request, given, _TRAIN, targets, "a delayed target")
     return await queued(given, by, TRAIN, content)
+
+
+@router.get("/jobs")
+def list_jobs(given: Given) -> dict[str, Any]:
+    """The last jobs of a day at most, newest first."""
+    return {"jobs": [asdict(job) for job in given.jobs.newest(_MOST_LISTED)]}
 
 
 @router.get("/jobs/{job_id}")

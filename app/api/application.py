@@ -10,7 +10,7 @@ from fastapi.telemetry import TelemetryConfig
 
 from app.api import access, admin, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
-from app.api.cockpit import experiments, versions
+from app.api.cockpit import experiments, page, reliability, status, versions
 from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
@@ -33,6 +33,9 @@ _ROUTERS: Final = (
     access.router,
     access.audit_router,
     health.router,
+    status.router,
+    reliability.router,
+    page.router,
     reference.router,
 )
 _DESCRIPTION: Final = (
@@ -76,9 +79,7 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     answer_with_problems(app, [route for router in _ROUTERS for route in router.routes])
     declare_answers(app)
     describe_access(app)
-    app.add_middleware(
-        Authorized, authorization=resources.authorization, admin_port=settings.admin_port
-    )
+    app.add_middleware(Authorized, authorization=resources.authorization, settings=settings)
     app.add_middleware(Measured, metrics=resources.metrics, traces=resources.traces)
     return HotPath(app, _HOT, resources, _PROMPT)
 

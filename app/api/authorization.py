@@ -1,15 +1,17 @@
 """Who a request is from and whether it may: the scope that each route needs, in one table, and what
 stands in front of all routes.
 
-Where no key is known, only this machine reaches the service, and everything is allowed. From the
-first key on every route but health asks for one.
+Where no key is known, only this machine reaches the service, and everything is allowed but what a
+browser on it does for a foreign site. From the first key on every route but health and the files of
+the page asks for one.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Collection, Iterable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 from time import perf_counter
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -23,6 +25,8 @@ from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
 from app.access.keys import Scope as KeyScope
 from app.api.problems import Problem, not_found
 from app.log_lines import set_log_fields
+from app.settings import LOCAL_NAMES, Settings
+from app.strict_json import show
 from app.tracing import REQUEST_ID_HEADER, log_fields_of, parent_of, request_id_of
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -42,15 +46,20 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
     "/metrics": KeyScope.READ,
     "/docs": KeyScope.READ,
     "/openapi.json": KeyScope.READ,
-    "/": KeyScope.READ,
+    "/v1/status": KeyScope.READ,
+    "/v1/reliability": KeyScope.READ,
+    # The page: files without data.
+    "/": None,
+    "/page": None,
 }
 """By the beginning of a path, at a slash; whatever is not here needs the scope admin."""
 # They tell of the campaigns of all.
-_WHOLE: Final = ("/v1/atlas", "/v1/products", "/metrics")
+_WHOLE: Final = ("/v1/atlas", "/v1/products", "/metrics", "/v1/status")
+_READS: Final = {"GET", "HEAD"}
 
 
 def scope_of(path: str) -> KeyScope | None:
-    """The scope that a request for the path needs; None for health."""
+    """The scope that a request for the path needs; None for health and the files of the page."""
     for start, scope in _SCOPES.items():
         if path == start or path.startswith(f"{start}/"):
             return scope
@@ -188,10 +197,11 @@ class Authorized:
     With an `admin_port`, the admin routes are found there and nowhere else.
     """
 
-    def __init__(self, app: ASGIApp, authorization: Authorization, admin_port: int) -> None:
+    def __init__(self, app: ASGIApp, authorization: Authorization, settings: Settings) -> None:
         self._app = app
         self._authorization = authorization
-        self._admin_port = admin_port
+        self._admin_port = settings.admin_port
+        self._hosts = frozenset({*LOCAL_NAMES, settings.host.lower(), *settings.allowed_hosts})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -223,9 +233,36 @@ class Authorized:
         if needed is None:
             return
         caller = self._authorization.admitted(scope["headers"], needed, perf_counter())
+        if caller is ANYBODY:
+            _check_no_stranger(scope, self._hosts)
         if caller.campaigns and path.startswith(_WHOLE):
             raise not_found("the key sees some campaigns only, and this is of all")
         scope[CALLER] = caller
+
+
+def _check_no_stranger(scope: Scope, hosts: Collection[str]) -> None:
+    """Raises Problem where a foreign site may be behind the request: a browser on this machine
+    sends whatever a page asks it to. Who has keys is safe, as no browser sends them by itself."""
+    headers = dict(scope["headers"])
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    name = host.rpartition(":")[0] if host[-1:].isdecimal() and ":" in host else host
+    if name and name not in hosts and not _is_loopback(name):
+        raise _foreign(f"host = {show(host)}: is neither this machine nor in SIROCCO_ALLOWED_HOSTS")
+    origin = headers.get(b"origin", host.encode()).decode("latin-1").lower()
+    changes = scope["method"] not in _READS and scope["path"].startswith(ADMIN_PATH)
+    if changes and origin.rpartition("://")[2] != host:
+        raise _foreign(f"origin = {show(origin)}: only pages of this service may ask for changes")
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _foreign(detail: str) -> Problem:
+    return Problem(HTTPStatus.FORBIDDEN, "foreign-request", detail)
 
 
 def _check_port(server: tuple[str, int | None] | None, admin_port: int) -> None:

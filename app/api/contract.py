@@ -14,33 +14,38 @@ from app.access.audit import AuditEntry
 from app.access.keys import Scope
 from app.api.authorization import scope_of
 from app.api.cockpit.answers import (
+    Amount,
     ExperimentChanged,
     ExperimentList,
     Frozen,
+    Level,
     Number,
+    Reliability,
     RolledBack,
+    ServiceStatus,
     VersionDifference,
     VersionList,
 )
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN
-from app.events.schema import Score
+from app.events.schema import Arm, Score
 
 _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
 
-Amount = Annotated[float, Meta(ge=0)]
-Level = Literal["campaign", "group", "target", "identity"]
 Numbers = dict[str, Any]
+_Served = Literal["campaign", "group", "target", "identity", "raw"]
 
 
 class Calibration(Struct):
-    """In the order of the scores; `levels` with `?explain=true`."""
+    """In the order of the scores; `levels` with `?explain=true`, `arms` where units were given; of
+    a product either by factor."""
 
     probabilities: list[Score]
     version: str
-    levels: list[Level | dict[str, Level]] | UnsetType = UNSET
+    levels: list[_Served | dict[str, _Served]] | UnsetType = UNSET
+    arms: list[Arm | dict[str, Arm]] | UnsetType = UNSET
     expected_values: list[Amount | None] | UnsetType = UNSET
 
 
@@ -164,6 +169,12 @@ class QueuedJob(Struct):
     cancel_requested_at: float | None
 
 
+class JobList(Struct):
+    """The last jobs, newest first."""
+
+    jobs: list[QueuedJob]
+
+
 class ListedOverride(Struct):
     """A campaign with a calibrator of its own."""
 
@@ -278,7 +289,11 @@ _EVENTS: Final[Problems] = {
     413: ("too-many-events",),
     422: ("broken-events",),
 }
-_KEY: Final[Problems] = {401: ("no-valid-key",), 403: ("missing-scope",), 429: ("rate-limited",)}
+_KEY: Final[Problems] = {
+    401: ("no-valid-key",),
+    403: ("missing-scope", "foreign-request"),
+    429: ("rate-limited",),
+}
 _CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
 _CONFLICT: Final[Problems] = {409: ("key-conflict",)}
 _DAMAGED: Final[Problems] = {409: ("damaged-version",)}
@@ -304,6 +319,7 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("get", "/v1/products"): (200, ProductList, (_SHED,)),
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
+    ("get", "/v1/admin/jobs"): (200, JobList, (_STORE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
     ("post", "/v1/admin/jobs/{job_id}/cancel"): (
         200,
@@ -372,6 +388,12 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ),
     ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE, _SHED)),
     ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE, _SHED)),
+    ("get", "/v1/status"): (200, ServiceStatus, (_UNKNOWN, _SHED)),
+    ("get", "/v1/reliability/{target}/{campaign}"): (
+        200,
+        Reliability,
+        (_UNKNOWN, _BROKEN, _STORE, _SHED),
+    ),
     ("get", "/healthz"): (200, Alive, ()),
     ("get", "/readyz"): (200, Readiness, ()),
     ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
@@ -38,7 +38,7 @@ async def healthz() -> dict[str, str]:
 async def readyz(given: Given) -> JSONResponse:
     """`ready`; or `degraded`, with `reasons`, of which `reason` is the first. Calibration goes on
     in both. `not-ready`: there were maps once, and none of them can be read."""
-    status, reasons = _status(given)
+    status, reasons = status_of(given)
     code = HTTPStatus.SERVICE_UNAVAILABLE if status in _NO_TRAFFIC else HTTPStatus.OK
     content: dict[str, Any] = {"status": status, "version": given.refresher.current.version}
     if reasons:
@@ -57,13 +57,7 @@ def metrics(given: Given, request: Request) -> Response:
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/", include_in_schema=False)
-async def root() -> RedirectResponse:
-    """To the documentation."""
-    return RedirectResponse("/docs")
-
-
-def _status(resources: Resources) -> tuple[str, list[str]]:
+def status_of(resources: Resources) -> tuple[str, list[str]]:
     """The status, and the reasons where it is not as it should be."""
     refresher = resources.refresher
     if resources.status.table.draining:

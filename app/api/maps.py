@@ -87,6 +87,8 @@ def reports_of(snapshot: Snapshot, target: str) -> dict[str, dict[str, Any]]:
     return {row["campaign"]: row for row in snapshot.report_of(target).get("top", [])}
 
 
+Search = Annotated[str, Query(max_length=256, description="Names with this in them; any case.")]
+
 router = APIRouter(prefix="/v1", tags=["maps"])
 
 _EVALUATED: Final = ("evaluated_until", "hour", "window", "off")
@@ -219,17 +221,18 @@ async def list_campaigns(
     limit: Limit = 100,
     after: After = "",
     sort: Order = "name",
+    search: Search = "",
 ) -> dict[str, Any]:
     """Campaigns with a map of their own, by name, or all with traffic, by evidence; `next` is null
-    on the last page."""
+    on the last page. `total` counts those that the `search` finds."""
     chosen = known_target(given, target or given.settings.targets[0])
     snapshot, own = given.refresher.current, by.caller
     fit = target_fit(snapshot, chosen)
     if sort == "evidence":
         start = _place(after)
-        said = await run_in_threadpool(_watched, given.bins, chosen, own, limit, start)
+        said = await run_in_threadpool(_watched, given.bins, chosen, own, limit, start, search)
     else:
-        names = _seen(snapshot.atlases[chosen].campaigns, own)
+        names = await run_in_threadpool(_seen, snapshot.atlases[chosen].campaigns, own, search)
         page, following = page_of(names, limit, after)
         rows = [{"campaign": name} for name in page]
         said = {"total": len(names), "campaigns": rows, "next": following}
@@ -247,7 +250,9 @@ def _place(after: str) -> int:
     return int(after or 0)
 
 
-def _watched(bins: BinsStore, target: str, caller: Caller, limit: int, start: int) -> Report:
+def _watched(
+    bins: BinsStore, target: str, caller: Caller, limit: int, start: int, search: str
+) -> Report:
     """At most `limit` campaigns behind the first `start`, most evidence first: how far each is off,
     and between which bounds its PCOC lies. Reads the store."""
     parts = list(bins.evidence.shards(target))
@@ -255,7 +260,8 @@ def _watched(bins: BinsStore, target: str, caller: Caller, limit: int, start: in
     values = np.hstack([part.values for part in parts])
     directions = np.hstack([part.directions for part in parts])
     order = np.argsort(-directions.max(axis=0), kind="stable").tolist()
-    seen = [at for at in order if caller.sees(names[at])] if caller.campaigns else order
+    wanted = set(_seen(names, caller, search))
+    seen = [at for at in order if names[at] in wanted]
     bound = bound_of(len(names))
     rows = [
         {"campaign": names[at], "pcoc": _pcoc_row(values[:, at], directions[:, at], bound)}
@@ -295,9 +301,12 @@ async def show_campaign(given: Given, by: By, campaign: str) -> dict[str, Any]:
     }
 
 
-def _seen(campaigns: Sequence[str], caller: Caller) -> Sequence[str]:
-    """Those that the caller sees."""
-    return [name for name in campaigns if caller.sees(name)] if caller.campaigns else campaigns
+def _seen(campaigns: Sequence[str], caller: Caller, search: str) -> Sequence[str]:
+    """Those that the caller sees, and the search finds."""
+    if caller.campaigns:
+        campaigns = [name for name in campaigns if caller.sees(name)]
+    part = search.casefold()
+    return [name for name in campaigns if part in name.casefold()] if part else campaigns
 
 
 def _served(snapshot: Snapshot, target: str, campaign: str) -> Report:

@@ -69,6 +69,8 @@ class Resources:
     large_bodies: Lock = field(default_factory=Lock)
     """Held while a large body is worked on: they wait for each other, and small ones for one step
     of one of them."""
+    campaign_reads: Lock = field(default_factory=Lock)
+    """Held while the hours of one campaign are read, which are stored with those of many."""
 
     @classmethod
     def of(

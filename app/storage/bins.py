@@ -179,12 +179,12 @@ def hour_blocks(
     distinct = {id(table.campaigns): table.campaigns for table in tables.values()}
     names = sorted(set().union(*distinct.values()))
     for first, behind in even_spans(names, campaigns):
-        found = ((hour, _between(table, first, behind)) for hour, table in tables.items())
+        found = ((hour, campaigns_between(table, first, behind)) for hour, table in tables.items())
         yield {hour: table for hour, table in found if len(table)}
 
 
-def _between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
-    """The campaigns of first <= name < behind."""
+def campaigns_between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
+    """The campaigns of first <= name < behind, of which alone the columns are unpacked."""
     names = table.campaigns
     start = bisect_left(names, first)
     stop = len(names) if behind is None else bisect_left(names, behind)
@@ -304,15 +304,18 @@ class BinsStore:
         return HourBlocks(self, target, range(first_hour, last_hour_exclusive), reached)
 
     @reaching_the_store()
-    def hour_tables(self, shard: int, target: str, hours: range) -> dict[int, PackedTable]:
+    def hour_tables(
+        self, shard: int, target: str, hours: range, *, calibrated: bool = False
+    ) -> dict[int, PackedTable]:
         """One shard's tables by hour, packed as they are stored; hours without one are left out."""
+        kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
         held = [TargetHour(shard, target, hour) for hour in hours]
         tables: dict[int, PackedTable] = {}
         last = None
         for at in range(0, len(held), TABLES_AT_ONCE):
             places = held[at : at + TABLES_AT_ONCE]
-            for place, data in self._read(places, calibrated=False):
-                found = self._table(Damaged.BINS, place, data, last)
+            for place, data in self._read(places, calibrated):
+                found = self._table(kind, place, data, last)
                 if found is not None:
                     last = tables[place.hour] = found
         return tables

@@ -84,6 +84,14 @@ class Jobs:
             _log.error("job %s: %s", job_id, error)
             return self._failed(job_id)
 
+    @reaching_the_store()
+    def newest(self, count: int) -> list[Job]:
+        """So many of the last day's jobs at most, newest first."""
+        last = self._client.get(keys.JOBS_SEQUENCE) or b"0"
+        number = int(last) if last.isdigit() else 0
+        ids = (f"{one:06d}" for one in range(number, max(0, number - count), -1))
+        return [job for job in map(self.get, ids) if job is not None]
+
     def _failed(self, job_id: str) -> Job:
         """What takes the place of a damaged job."""
         self._damage.set_key_aside(Damaged.JOB, keys.job(job_id))

@@ -25,14 +25,15 @@ def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Start
         assert line, said
         said += line
 
-    addresses = re.findall(r"http://127\.0\.0\.1:\d+/\S+", said)
+    addresses = re.findall(r"http://127\.0\.0\.1:\d+/\S*", said)
     answers = [httpx.get(address, trust_env=False) for address in addresses]
     process.send_signal(signal.SIGINT)
     printed, last_words = process.communicate(timeout=SECONDS)
 
-    assert [answer.status_code for answer in answers] == [200, 200, 200]
-    assert [answer.url.path for answer in answers] == ["/docs", "/metrics", "/v1/campaigns"]
-    assert "sirocco_pcoc" in answers[1].text
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200]
+    paths = [answer.url.path for answer in answers]
+    assert paths == ["/", "/docs", "/metrics", "/v1/campaigns"]
+    assert "sirocco_pcoc" in answers[2].text
     rows = orjson.loads(printed)["rows"]
     assert list(rows) == ["raw", "pooled", "truth"]
     assert rows["raw"]["n"] == rows["truth"]["n"] > 0

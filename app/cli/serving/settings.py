@@ -70,6 +70,7 @@ def url_of(host: str, port: int) -> str:
 def addresses(url: str) -> dict[str, str]:
     """What is worth opening -> where."""
     return {
+        "page": f"{url}/",
         "API": f"{url}/docs",
         "metrics": f"{url}/metrics",
         "campaigns": f"{url}/v1/campaigns",

@@ -1,0 +1,133 @@
+"""`GET /v1/reliability/{target}/{campaign}`: what one campaign's calibration looks like: predicted
+against observed rates before and after, hour by hour, and its map against the one before.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+
+from app.api.authorization import By
+from app.api.maps import known_target
+from app.api.resources import Given, Resources
+from app.api.snapshot import Pace, Snapshot, seconds_of_others
+from app.events.schema import check_campaign
+from app.settings import SECONDS_PER_HOUR
+from app.storage import keys
+from app.storage.bins import campaigns_between
+from app.storage.errors import CorruptVersion, UnknownVersion
+from calibrators import Atlas, Bins, CalibrationMap
+from evaluation.metrics.reliability import reliability_diagram
+
+router = APIRouter(prefix="/v1", tags=["campaigns"])
+
+Hours = Annotated[int, Query(ge=1, le=168, description="So many of the newest hours.")]
+Before = Annotated[
+    str | None, Query(description="A version that is kept, whose map to give beside the present.")
+]
+
+_POINTS: Final = 10
+_HOURS_AT_ONCE: Final = 4
+"""Tables of a whole shard are in memory for so many hours at a time."""
+
+
+@router.get("/reliability/{target}/{campaign:path}")
+async def show_reliability(
+    given: Given, by: By, target: str, campaign: str, hours: Hours = 48, before: Before = None
+) -> dict[str, Any]:
+    """Reliability diagrams of the scores (`raw`) and of the probabilities that served them
+    (`calibrated`) over the newest evaluated hours, which are listed; and the map. A delayed target
+    has no hours: its outcomes become final later."""
+    check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
+    by.caller.check_sees("campaign", campaign)
+    known_target(given, target)
+    snapshot = given.refresher.current
+    # One at a time: each reads as much as a shard has of many campaigns.
+    async with given.campaign_reads:
+        found = await run_in_threadpool(_evaluated, given, snapshot, target, campaign, hours)
+        older = await run_in_threadpool(_older_map, given, before, target, campaign)
+    return {
+        "target": target,
+        "campaign": campaign,
+        **found,
+        "map": {"version": snapshot.version, **_points(snapshot.atlases[target], campaign)},
+        "map_before": older,
+    }
+
+
+def _evaluated(
+    given: Resources, snapshot: Snapshot, target: str, campaign: str, hours: int
+) -> dict[str, Any]:
+    until = int(snapshot.report_of(target).get("judged_until") or 0) // SECONDS_PER_HOUR
+    span = range(max(0, until - hours), until)
+    raw = dict(_bins(given, target, campaign, span, calibrated=False))
+    calibrated = dict(_bins(given, target, campaign, span, calibrated=True))
+    both = sorted(raw.keys() & calibrated.keys())
+    return {
+        "raw": _diagram(raw, both),
+        "calibrated": _diagram(calibrated, both),
+        "hours": [
+            {
+                "at": hour * SECONDS_PER_HOUR,
+                "n": raw[hour].total_count,
+                "positives": raw[hour].total_positives,
+                "raw": raw[hour].total_score,
+                "calibrated": calibrated[hour].total_score,
+            }
+            for hour in both
+        ],
+    }
+
+
+def _bins(
+    given: Resources, target: str, campaign: str, span: range, *, calibrated: bool
+) -> Iterator[tuple[int, Bins]]:
+    """The campaign's bins of the hours in which it had any."""
+    shard = keys.shard_of(campaign)
+    for first in range(span.start, span.stop, _HOURS_AT_ONCE):
+        some = range(first, min(first + _HOURS_AT_ONCE, span.stop))
+        tables = given.bins.hour_tables(shard, target, some, calibrated=calibrated)
+        for hour, table in tables.items():
+            found = campaigns_between(table, campaign, campaign + "\0").bins(campaign)
+            if found.total_count > 0.0:
+                yield hour, found
+
+
+def _diagram(bins: Mapping[int, Bins], hours: list[int]) -> list[dict[str, float]]:
+    if not hours:
+        return []
+    scores, rates, weights = Bins.merge([bins[hour] for hour in hours]).samples()
+    found = reliability_diagram(scores, rates, _POINTS, sample_weight=weights)
+    columns = {
+        "predicted": found.probabilities,
+        "observed": found.rates,
+        "lower": found.lower,
+        "upper": found.upper,
+        "n": found.weights,
+    }
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def _older_map(
+    given: Resources, version: str | None, target: str, campaign: str
+) -> dict[str, Any] | None:
+    """None without a version, and where it is gone or damaged: there is nothing to compare with."""
+    if version is None:
+        return None
+    try:
+        packed = given.versions.load(version, pause=Pace(seconds_of_others)).atlases.get(target)
+    except (CorruptVersion, UnknownVersion):
+        return None
+    atlas = Atlas.empty() if packed is None else Atlas.from_bytes(packed)
+    return {"version": version, **_points(atlas, campaign)}
+
+
+def _points(atlas: Atlas, campaign: str) -> dict[str, Any]:
+    found: CalibrationMap = atlas.map_of(campaign)
+    return {
+        "level": atlas.level(campaign),
+        "knots": found.knots.tolist(),
+        "values": found.values.tolist(),
+    }

@@ -1,0 +1,79 @@
+// The frame: where one is, the key, what was done last, and whether the service answers.
+import { html, render, useEffect, useRef, useState } from "./htm-preact.js";
+import { Campaign, Campaigns } from "./campaigns.js";
+import { Experiments } from "./experiments.js";
+import { Delayed, Overview, amiss } from "./overview.js";
+import { Versions } from "./versions.js";
+import { key, usePolled } from "./service.js";
+
+const VIEWS = { "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], delayed: ["Delayed", Delayed] };
+
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
+function useRoute() {
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decoded);
+  const [route, setRoute] = useState(read);
+  useEffect(() => {
+    const changed = () => setRoute(read());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}
+
+function AskForKey({ error, onGiven }) {
+  const [text, setText] = useState("");
+  const given = (event) => { event.preventDefault(); key.set(text.trim()); onGiven(); };
+  return html`<h1 tabindex="-1">An API key, please</h1>
+    <form class="card" onSubmit=${given}>
+      ${key.get() && html`<p class="failed" role="alert">${error.status === 403 ? `This key may not read: ${error.message}.` : "This key is not valid: it is wrong, has ended or was revoked."}</p>`}
+      <label>API key <input type="password" name="key" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} required placeholder="sir_…" /></label>
+      <button class="main">Open</button>
+      <p>The scope <code>read</code> shows everything, <code>admin</code> changes it. The key stays in this tab until that is closed; <code>sirocco keys create</code> makes one.</p>
+    </form>`;
+}
+
+function Shown({ asked, route, tell }) {
+  const [view, ...rest] = route, status = asked.data;
+  if ([401, 403].includes(asked.error?.status)) return html`<${AskForKey} error=${asked.error} onGiven=${asked.reload} />`;
+  if (!status) return html`<h1 tabindex="-1">sirocco</h1><p class="waits">${asked.error ? asked.error.message : "Loading."}</p>`;
+  if (view === "campaign") return html`<div key=${route.join("/")}><${Campaign} status=${status} target=${rest[0]} campaign=${rest[1]} tell=${tell} /></div>`;
+  const [, View] = VIEWS[view] || VIEWS[""];
+  return html`<div key=${view}><${View} status=${status} target=${rest[0]} tell=${tell} reload=${asked.reload} /></div>`;
+}
+
+function Page() {
+  const asked = usePolled("/v1/status"), route = useRoute(), status = asked.data;
+  const [done, setDone] = useState(""), main = useRef(null), seen = useRef(false);
+  useEffect(() => {
+    if (seen.current) main.current.querySelector("h1")?.focus();
+    seen.current = true;
+    scrollTo(0, 0);
+    document.title = `${(VIEWS[route[0]] || [route[2] || "Overview"])[0]} · sirocco`;
+  }, [route.join("/")]);
+  useEffect(() => {
+    const timer = done && setTimeout(() => setDone(""), 15_000);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const away = asked.error && status && ![401, 403].includes(asked.error.status);
+  const things = status ? amiss(status).length : 0;
+  const current = (view) => (view === route[0] || (view === "campaigns" && route[0] === "campaign") ? "page" : undefined);
+  const forget = () => { key.set(""); asked.reload(); };
+  const skip = (event) => { event.preventDefault(); main.current.focus(); };
+  return html`<a class="skip" href="#main" onClick=${skip}>To the content</a>
+    <header class="top"><a class="brand" href="#/">sirocco</a>
+      <nav aria-label="Views">${Object.entries(VIEWS).map(([view, [name]]) => html`<a href="#/${view}" aria-current=${current(view)}>${name}${view === "" && things > 0 && html`<b class="dot">${things}<span class="unseen"> things to look at</span></b>`}</a>`)}</nav>
+      ${key.get() && html`<button type="button" onClick=${forget}>Forget the key</button>`}</header>
+    <div class="tells" aria-live="polite">
+      ${away && html`<p class="failed">${asked.error.message}: what is shown is of ${new Date(asked.at).toLocaleTimeString()}.</p>`}
+      ${status && !status.store.up && html`<p class="failed">Redis is away: maps and reports are the last that were read.</p>`}
+      ${done && html`<p class="did">${done}</p>`}</div>
+    <main id="main" ref=${main} tabindex="-1"><${Shown} asked=${asked} route=${route} tell=${setDone} /></main>
+    <footer>Version ${status?.version || "–"} · ${!key.get() && html`<a href="/docs">HTTP reference</a> · `} <a href="/page/licences.html">Licences</a></footer>`;
+}
+
+const root = document.getElementById("page");
+root.replaceChildren();
+render(html`<${Page} />`, root);

@@ -1,0 +1,92 @@
+"""A service with something to look at: hours of events, a version of each, a job, a heartbeat."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from app.storage import BinsStore, Jobs, Lease, Versions, keys
+from app.storage.lease import Heartbeat
+from app.worker.refit import Refitter, Request
+from tests.api.events import HOUR_SECONDS, outcome
+from tests.api.running_service import RunningService, eventually
+
+HOURS = 3
+BUSY = ("shoes", "hats", "books/paper", "toys<b>", "garden & home", "coffee")
+FACTORS = (2.1, 1.05, 0.6, 1.4, 0.95, 1.0)
+
+EXPERIMENTS: dict[str, Any] = {
+    "experiments": {
+        "click": {
+            "challenger": {"method": "sir"},
+            "salt": "s-1",
+            "shares": {"challenger": 0.05, "raw": 0.01},
+            "canary": True,
+            "since": 1_767_225_600.0,
+            "state": "running",
+            "reason": None,
+            "watch": {"pcoc_evidence": 3.1, "bound": 9.2},
+            "shadow": {
+                name: {
+                    span: {"pcoc": pcoc, "gc_3": 0.12, "log_loss": loss, "n": 48_000.0}
+                    for span in ("hour", "window")
+                }
+                for name, pcoc, loss in (("champion", 1.01, 0.2312), ("challenger", 1.03, 0.2318))
+            },
+        }
+    }
+}
+"""As the route tells it."""
+
+
+def furnish(service: RunningService, others: int = 0) -> list[str]:
+    """Hours of outcomes, each followed by a refit, and so many campaigns more of which only the
+    evidence is known; the versions."""
+    rng = np.random.default_rng(11)
+    first = (int(time.time()) // HOUR_SECONDS - HOURS) * HOUR_SECONDS
+    store = service.store
+    bins = BinsStore(store, service.settings.ttl_seconds)
+    refitter = Refitter(service.settings, bins, Versions(store, 8))
+    found = []
+    lease = Lease(store, "worker", "test", 600)
+    assert lease.acquire()
+    for hour in range(HOURS):
+        _send(service, first + hour * HOUR_SECONDS, rng)
+        until = float(first + (hour + 1) * HOUR_SECONDS)
+        report = refitter.run(Request(until), lease.token, lambda at=until: at)
+        found.append(str(report["version"]))
+    lease.release()
+    _add_evidence(bins, first // HOUR_SECONDS + HOURS, others)
+    eventually(lambda: service.serving == found[-1])
+    jobs = Jobs(store)
+    jobs.submit("retrain", {"target": "click"}, time.time())
+    jobs.finish(jobs.take(time.time()).id, time.time(), result={})
+    state = {"holder": "test", "phase": "idle", "progress": {"click": 1.0}, "refits": HOURS}
+    clicks = {"open": 1200, "closed": 48_000, "waiting": 3, "expired": 0}
+    told = {"at": time.time() + 3600, "failures": 0, "clicks": clicks, "last_refit_seconds": 2.0}
+    Heartbeat(store, 7200).write({**state, **told})
+    return found
+
+
+def _add_evidence(bins: BinsStore, hour: int, others: int) -> None:
+    names = [f"campaign-{number:05d}" for number in range(others)]
+    for shard in range(keys.SHARDS if others else 0):
+        some = tuple(name for name in names if keys.shard_of(name) == shard)
+        before = bins.evidence.read("click", shard)
+        positives = np.arange(len(some)) % 7 + 10.0
+        bins.evidence.write(
+            "click", shard, before.after(hour, some, np.full(len(some), 12.0), positives)
+        )
+
+
+def _send(service: RunningService, at: int, rng: np.random.Generator) -> None:
+    factors = dict(zip(BUSY, FACTORS, strict=True))
+    events = []
+    for name, factor in factors.items():
+        scores = rng.beta(2, 30, 1500)
+        clicked = rng.random(1500) < np.minimum(scores / factor, 1.0)
+        events += [
+            outcome(at, name, s, outcome=int(c)) for s, c in zip(scores, clicked, strict=True)
+        ]
+    answer = service.http.post("/v1/events", json=events)
+    assert not answer.json()["rejected"], answer.text

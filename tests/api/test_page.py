@@ -1,0 +1,270 @@
+"""The page: its files, the routes made for it, what foreign sites may not do, and the whole of it
+in a real browser."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from app.access.key_store import KeyStore
+from app.access.keys import Scope
+from app.api.cockpit.page import page_files
+from tests.api.conftest import new_redis
+from tests.api.furnished import BUSY, EXPERIMENTS, HOURS, furnish
+from tests.api.running_service import RunningService, eventually, serving
+
+VIEWS = {
+    "": "Overview",
+    "campaigns/click": "Campaigns",
+    "campaign/click/books%2Fpaper": "books/paper",
+    "versions": "Versions",
+    "experiments": "Experiments",
+    "delayed": "Delayed targets",
+}
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+ATTACK = """() => {
+  const script = document.createElement("script");
+  script.text = "window.hit = 1";
+  document.head.append(script);
+}"""
+OTHERS = 10_000
+LATER = 20_000
+"""Milliseconds, after which the page has asked again."""
+
+
+@pytest.fixture(scope="module")
+def furnished(settings) -> Iterator[RunningService]:
+    changes = {"clock": "event", "calibrator": "sir", "min_samples": 50, "min_positives": 5}
+    with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:
+        furnish(service, OTHERS)
+        yield service
+
+
+def test_the_files_are_small_guarded_and_those_that_they_name(shared_service):
+    names = set(page_files()) - {"index.html"}
+    index = shared_service.http.get("/")
+    named = set(re.findall(r"(?<=/page/)[\w.-]+", index.text))
+    licences = shared_service.http.get("/page/licences.html").text
+
+    assert sum(len(gzip.compress(file.plain)) for file in page_files().values()) < 100_000
+    assert names == named | {"licences.html"}
+    assert sha256(page_files()["htm-preact.js"].plain).hexdigest() in licences
+    for name in ("/", *(f"/page/{name}" for name in names)):
+        answer = shared_service.http.get(name)
+        again = shared_service.http.get(name, headers={"If-None-Match": answer.headers["etag"]})
+        policy = answer.headers["content-security-policy"]
+        assert (answer.status_code, answer.headers["content-encoding"]) == (200, "gzip")
+        assert {"default-src 'none'", "script-src 'self'"} <= set(policy.split("; "))
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (again.status_code, again.content) == (304, b"")
+    assert shared_service.http.get("/page/..%2Fpage.py").status_code == 404
+
+
+def test_foreign_sites_ask_in_vain_while_there_are_no_keys(settings, redis_url):
+    """A page elsewhere that posts, and a name elsewhere that leads to this machine."""
+    named = settings.model_copy(update={"allowed_hosts": ("ops.example",)})
+    with serving(named, redis_url) as service:
+        own = service.url.removeprefix("http://")
+
+        def status(method, path, **headers):
+            answer = service.http.request(method, path, headers=headers)
+            refused = answer.json().get("type") == "urn:sirocco:problem:foreign-request"
+            assert refused is (answer.status_code == 403)
+            return answer.status_code
+
+        freeze, override = "/v1/admin/freeze", "/v1/admin/overrides/click/shoes"
+        for origin in ("http://evil.example", "null", f"http://{own}.evil.example", "http://[::1]"):
+            assert status("POST", freeze, Origin=origin) == 403
+            assert status("DELETE", override, Origin=origin) == 403
+        for host in (
+            "evil.example",
+            f"evil.example:{own.rpartition(':')[2]}",
+            "127.0.0.1.evil.example",
+        ):
+            assert status("GET", "/v1/status", Host=host) == 403
+        for host in (own, "localhost", "[::1]:80", "ops.example:443"):
+            assert status("GET", "/v1/status", Host=host) == 200
+        assert status("POST", freeze, Origin=service.url) == 200
+        assert status("POST", freeze) == 200
+        assert status("GET", "/healthz", Host="evil.example") == 200
+
+
+def test_the_status_and_a_campaign_are_those_of_the_bins(furnished):
+    status = furnished.http.get("/v1/status").json()
+    older = status["before"]
+    found = furnished.http.get(f"/v1/reliability/click/books/paper?before={older}").json()
+    bins = [
+        furnished.bins("click", int(hour["at"]) // 3600).bins("books/paper")
+        for hour in found["hours"]
+    ]
+    listed = furnished.http.get("/v1/campaigns?sort=evidence&search=PAPER").json()
+    jobs = furnished.http.get("/v1/admin/jobs").json()["jobs"]
+
+    assert (status["status"], status["version"]) == ("ready", furnished.serving)
+    assert status["targets"]["click"]["window"]["calibrated"]["gc_3_floor"] > 0.0
+    assert (len(bins), found["map_before"]["version"]) == (HOURS, older)
+    for hour, expected in zip(found["hours"], bins, strict=True):
+        assert hour["positives"] == pytest.approx(expected.total_positives)
+        assert hour["raw"] == pytest.approx(expected.total_score)
+    assert sum(point["n"] for point in found["calibrated"]) == pytest.approx(HOURS * 1500)
+    assert found["map"]["values"] != found["map_before"]["values"]
+    assert [row["campaign"] for row in listed["campaigns"]] == ["books/paper"]
+    assert (listed["total"], [job["status"] for job in jobs]) == (1, ["done"])
+    gone = furnished.http.get("/v1/reliability/click/nobody?before=000000-00000000").json()
+    assert (gone["hours"], gone["raw"], gone["map_before"]) == ([], [], None)
+
+
+@dataclass
+class Seen:
+    """A page, and what happened while it was shown."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requests: set[str] = field(default_factory=set)
+
+
+@contextmanager
+def opened(browser: Browser, service: RunningService, width=1280, scheme="light") -> Iterator[Seen]:
+    size = {"width": width, "height": 900}
+    with browser.new_context(viewport=size, color_scheme=scheme) as context:
+        seen = Seen(context.new_page())
+        seen.page.on("console", lambda message: seen.problems.append(message.text))
+        seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
+        seen.page.on("request", lambda asked: seen.requests.add(asked.url))
+        seen.page.route("**/v1/experiments", lambda route: route.fulfill(json=EXPERIMENTS))
+        seen.page.clock.install()
+        seen.page.goto(f"{service.url}/")
+        yield seen
+
+
+def show(page: Page, view: str) -> None:
+    page.evaluate("view => { location.hash = `#/${view}`; }", view)
+    expect(page.locator("h1")).to_have_text(VIEWS[view])
+    expect(page.locator(".waits")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (320, "dark")])
+def test_every_view_is_whole_readable_and_of_one_origin(browser, furnished, width, scheme):
+    with opened(browser, furnished, width, scheme) as seen:
+        for view in VIEWS:
+            show(seen.page, view)
+            found = Axe().run(seen.page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], view
+            assert seen.page.evaluate(OVERFLOW) <= 0, view
+
+        origin = f"{furnished.url}/"
+        foreign = {url for url in seen.requests if not url.startswith((origin, "data:"))}
+        assert (seen.problems, foreign) == ([], set())
+        assert seen.page.locator("b", has_text="<b>").count() == 0
+
+        seen.page.evaluate(ATTACK)
+        assert seen.page.evaluate("window.hit") is None
+        assert "Content Security Policy" in seen.problems[-1]
+
+
+def test_ten_thousand_campaigns_are_searched_and_one_is_drawn(browser, furnished):
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        show(page, "campaigns/click")
+        rows = page.locator("tbody tr")
+        expect(rows).to_have_count(50)
+        expect(page.get_by_role("status")).to_contain_text(f"{OTHERS + len(BUSY):,} campaigns")
+        page.get_by_role("searchbox").fill("campaign-0999")
+        expect(rows).to_have_count(10)
+        page.get_by_role("searchbox").fill("SHOES")
+        expect(rows).to_have_count(1)
+        page.get_by_role("link", name="shoes").click()
+
+        expect(page.locator("h1")).to_be_focused()
+        drawings = page.get_by_role("img")
+        expect(drawings).to_have_count(4)
+        expect(page.locator("circle.raw")).to_have_count(10)
+        assert "predicted" in (drawings.first.get_attribute("aria-label") or "")
+        page.get_by_text("Numbers of: Hour by hour").click()
+        expect(page.get_by_role("region", name="Hour by hour").locator("tbody tr")).to_have_count(
+            HOURS
+        )
+
+
+def test_a_rollback_through_the_page_changes_what_serves(browser, furnished):
+    before = furnished.serving
+    older = furnished.http.get("/v1/status").json()["before"]
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        show(page, "versions")
+        button = page.get_by_role("button", name=f"Roll back {older}")
+        dialog = page.get_by_role("dialog")
+        button.click()
+        expect(dialog.get_by_role("listitem").first).to_contain_text(f"in place of {before}")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(button).to_be_focused()
+        assert furnished.serving == before
+
+        page.get_by_role("combobox", name="Roll back").select_option("click")
+        button.click()
+        expect(dialog).to_contain_text("Frozen until released: click.")
+        dialog.get_by_role("button", name="Roll back click").click()
+
+        expect(page.locator(".did")).to_contain_text(f"serves the maps of {older}")
+        expect(page.get_by_role("region", name="Targets and their")).to_contain_text("frozen")
+        page.get_by_role("button", name="Release click").click()
+        dialog.get_by_role("button", name="Release click").click()
+        expect(page.locator(".did")).to_have_text("click is released.")
+    told = furnished.http.get("/v1/admin/versions").json()
+    assert (told["rolled_back"]["to"], told["frozen"]) == (older, {})
+    assert furnished.serving != before
+    entries = furnished.http.get("/v1/admin/audit").json()["entries"]
+    assert [entry["what"] for entry in entries] == ["unfreeze", "rollback"]
+
+
+def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browser, settings):
+    def status():
+        return service.http.get("/v1/status").json()
+
+    with (
+        new_redis() as redis,
+        serving(settings, redis.url) as service,
+        opened(browser, service) as seen,
+    ):
+        page = seen.page
+        first = page.get_by_role("heading", name="what to do first")
+        expect(first).to_be_visible()
+        expect(page.locator("pre").first).to_contain_text(f"curl -s {service.url}/v1/events")
+        redis.__exit__(None, None, None)
+        eventually(lambda: not status()["store"]["up"])
+        page.clock.fast_forward(LATER)
+        expect(page.locator(".failed")).to_contain_text("Redis is away")
+        expect(page.locator("li").first).to_contain_text("Redis does not answer")
+        page.route("**/v1/status", lambda route: route.abort())
+        page.clock.fast_forward(LATER)
+        expect(page.locator(".failed").first).to_contain_text("what is shown is of")
+        expect(first).to_be_visible()
+
+
+def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
+    browser, settings, redis_url, redis_client
+):
+    keys = KeyStore(redis_client)
+    keys.make(frozenset({Scope.ADMIN}))
+    _, reader = keys.make(frozenset({Scope.READ}))
+    with serving(settings, redis_url) as service, opened(browser, service) as seen:
+        page = seen.page
+        given = page.get_by_label("API key")
+        given.fill("sir_wrong_key")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("This key is not valid")
+        given.fill(reader)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        page.evaluate("location.hash = '#/versions'")
+        expect(page.locator("main")).to_contain_text("a key with the scope admin")
+        assert page.context.cookies() == []
+        page.get_by_role("button", name="Forget the key").click()
+        expect(given).to_be_visible()
