@@ -47,7 +47,7 @@ def bucket_of(unit: str) -> int:
 
 def buckets_of(numbers: UnitNumbers) -> NDArray[np.int64]:
     """The buckets (n,) of units' numbers (n,)."""
-    return (np.asarray(numbers, np.uint64) >> np.uint64(_SHIFT)).astype(np.int64)
+    return (numbers >> np.uint64(_SHIFT)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

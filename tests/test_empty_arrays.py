@@ -117,6 +117,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.hierarchy.collect": {"sums": (TABLE, TABLE), "groups": ROWS},
     "calibrators.pooled.hierarchy.shortened": {"steps": TABLE, "basis": np.eye(3)},
     "calibrators.bins.packed_table.sum_in_spans": PARTS,
+    "calibrators.canary.log_ratios": "what no events say for each alternative: nothing",
     "calibrators.bins.packed_table.sum_packed": PACKED,
     "calibrators.bins.packed_table.sums_packed": PACKED,
     "pccem.model.dataset": {"matrix": TABLE},
@@ -194,7 +195,7 @@ def arguments(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def empty(annotation: Any) -> NDArray[Any]:
-    kind = re.search(r"numpy\.(bool|int\d+|float\d+)", str(annotation))
+    kind = re.search(r"numpy\.(bool|u?int\d+|float\d+)", str(annotation))
     return np.empty(0, kind[1] if kind else np.float64)
 
 
