@@ -117,7 +117,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.hierarchy.collect": {"sums": (TABLE, TABLE), "groups": ROWS},
     "calibrators.pooled.hierarchy.shortened": {"steps": TABLE, "basis": np.eye(3)},
     "calibrators.bins.packed_table.sum_in_spans": PARTS,
-    "calibrators.canary.log_ratios": "what no events say for each alternative: nothing",
     "calibrators.bins.packed_table.sum_packed": PACKED,
     "calibrators.bins.packed_table.sums_packed": PACKED,
     "pccem.model.dataset": {"matrix": TABLE},
@@ -139,6 +138,7 @@ INSTANCES: Mapping[type, Any] = {
 }
 
 FILLED = {
+    "calibrators.canary.log_ratios": "what no events say for each alternative: nothing",
     "calibrators.bins.packed_table.sum_packed": "where the first campaign begins",
     "calibrators.bins.packed_table.sums_packed": "where the first campaign begins",
     "pccem.delays.delay_curve": "the end of the window",
