@@ -57,6 +57,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:audit:head             "<number> <digest>" of the last of them
     sirocco:{maps}:training:<target>:<as_of>  how often that training has been begun
 
+The target of a log, ids and bins is `product:<name>` for the trials of a product of targets.
+
 Sealed text has its checksum before it (`seal`). An hour is the whole number
 floor(epoch seconds / 3600). Events that name a click are kept in the
 shard of its id, all others in the shard of their campaign.

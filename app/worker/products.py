@@ -55,7 +55,7 @@ def _evaluated(bins: BinsStore, name: str, recent: RelabelledClicks) -> Report:
     hours = np.hstack([trials[1:], _conversions(recent, first, behind)]) * whole[:, None]
     window = hours.sum(axis=0)
     return {
-        "evaluated_until": behind * SECONDS,
+        "evaluated_until": float(behind * SECONDS),
         "hour": _row(hours[-1]) if len(hours) else None,
         "window": _row(window),
         "off": _is_off(window) if window[0] else None,
