@@ -25,7 +25,7 @@ from app.api.cockpit.answers import (
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN
-from app.events.schema import Score
+from app.events.schema import Arm, Score
 
 _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
@@ -36,11 +36,12 @@ Numbers = dict[str, Any]
 
 
 class Calibration(Struct):
-    """In the order of the scores; `levels` with `?explain=true`."""
+    """In the order of the scores; `levels` with `?explain=true`, `arms` where units are given."""
 
     probabilities: list[Score]
     version: str
-    levels: list[Level] | UnsetType = UNSET
+    levels: list[Level | Literal["raw"]] | UnsetType = UNSET
+    arms: list[Arm] | UnsetType = UNSET
 
 
 class Rejected(Struct):
