@@ -102,10 +102,10 @@ class Canary:
         in_force = None if version is None else self.cache.take(version)
         if in_force is None or self._looked == (version, closed):
             return None
-        self._looked = (version, closed)
-        before = in_force.steering
-        after = self.looked_at(before, closed).experiments
-        if all(after[name]["state"] == one["state"] for name, one in before.experiments.items()):
+        before = in_force.steering.experiments
+        after = self.looked_at(in_force.steering, closed).experiments
+        if all(after[name]["state"] == one["state"] for name, one in before.items()):
+            self._looked = (version, closed)
             return None
         published = self.versions.load(str(version))
         report = {**published.report, "experiments": dict(after)}

@@ -346,8 +346,7 @@ class Worker:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
             self._bins.fold()
             self._close()
-            if self._settings.clock == "wall":
-                self._refitter.canary.watch(self._now())
+            self._watch_canaries()
             self._look_for_lost_names()
             self._folded_at = self._now()
             self._beat()
@@ -366,6 +365,17 @@ class Worker:
             self._inspection.run()
             self._jobs.requeue_running()
         self._damaged_names = names
+
+    def _watch_canaries(self) -> None:
+        """In event time only jobs refit, and their refits look."""
+        if self._settings.clock == "event":
+            return
+        try:
+            self._refitter.canary.watch(self._now())
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("canaries are not watched; trying again")
 
     def _close(self) -> None:
         """A click log that is away must not end the worker: Redis keeps what is due meanwhile."""

@@ -60,7 +60,9 @@ def shown(redis_server):
         clicks = dict.fromkeys(("open", "waiting", "closed", "expired"), 0)
         delayed = {"refused_models": 0, "damaged_parts": 0, "closing_failures": 0, "left_alone": 0}
         Heartbeat(service.store, 3600).write({**said, **delayed, "clicks": clicks})
-        report = {"refit_seconds": 1.0, "targets": {"click": click, "conversion": CONVERSION}}
+        stopped = {"state": "aborted", "reason": "pcoc", "watch": {"evidence": 5.0}}
+        targets = {"click": click, "conversion": CONVERSION}
+        report = {"refit_seconds": 1.0, "targets": targets, "experiments": {"click": stopped}}
         atlas = Atlas.build({"a": CalibrationMap.identity()})
         service.publish({"click": atlas, "conversion": atlas}, report, as_of=AS_OF)
         service.http.post("/v1/calibrate", json={"target": "click", "campaign": "a", "scores": [1]})
