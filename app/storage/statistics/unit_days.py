@@ -71,7 +71,7 @@ class UnitDays:
         # More than a sum can hold stays the most that it can.
         sums = np.minimum(before, _MOST - added) + added
         key, pipeline = keys.unit_days(target), self._client.pipeline(transaction=True)
-        pipeline.hset(key, str(day), pack_day(hour + 1, sums, _seed(key, str(day))))
+        pipeline.hset(key, str(day), pack_day(hour + 1, sums, _seed(key, day)))
         for old in (one for one in self._known(target) if one <= day - DAYS_KEPT):
             pipeline.hdel(key, str(old))
         pipeline.expire(key, (DAYS_KEPT + 1) * 24 * 3600)
@@ -97,14 +97,16 @@ class UnitDays:
     def _day(self, target: str, day: int) -> tuple[int, Integers]:
         """The hour behind its last, and its sums; 0 and none of a day that is not there."""
         key = keys.unit_days(target)
+        none = (0, np.zeros((len(COLUMNS), BUCKETS), np.int64))
         data = self._client.hget(key, str(day))
+        if data is None:
+            return none
         try:
-            if data is not None:
-                return unpack_day(as_bytes(data), _seed(key, day))
+            return unpack_day(as_bytes(data), _seed(key, day))
         except ValueError as error:
             _log.error("day %s of %s: %s", day, key, error)
             self._set_aside(key, str(day).encode(), as_bytes(data))
-        return 0, np.zeros((len(COLUMNS), BUCKETS), np.int64)
+            return none
 
     def _set_aside(self, key: str, name: bytes, data: bytes) -> None:
         self._client.hdel(key, name)
