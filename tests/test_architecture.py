@@ -85,8 +85,8 @@ UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "service"}
 LONGEST_FILE = 500
-# One list: every setting with its rule and what it is for.
-LONGER_FILES = {ROOT / "app/settings.py": 522}
+# One list each: every setting with its rule, every route with its answers.
+LONGER_FILES = {ROOT / "app/settings.py": 522, ROOT / "app/api/contract.py": 515}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
 MOST_LINES = 60_500
