@@ -234,13 +234,13 @@ class Authorized:
             return
         caller = self._authorization.admitted(scope["headers"], needed, perf_counter())
         if caller is ANYBODY:
-            _check_no_stranger(scope, self._hosts)
+            _check_not_foreign(scope, self._hosts)
         if caller.campaigns and path.startswith(_WHOLE):
             raise not_found("the key sees some campaigns only, and this is of all")
         scope[CALLER] = caller
 
 
-def _check_no_stranger(scope: Scope, hosts: Collection[str]) -> None:
+def _check_not_foreign(scope: Scope, hosts: Collection[str]) -> None:
     """Raises Problem where a foreign site may be behind the request: a browser on this machine
     sends whatever a page asks it to. Who has keys is safe, as no browser sends them by itself."""
     headers = dict(scope["headers"])

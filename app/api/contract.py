@@ -20,12 +20,12 @@ from app.api.cockpit.answers import (
     Frozen,
     Level,
     Number,
-    Reliability,
     RolledBack,
-    ServiceStatus,
     VersionDifference,
     VersionList,
 )
+from app.api.cockpit.reliability import Reliability
+from app.api.cockpit.status import ServiceStatus
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN

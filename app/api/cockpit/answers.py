@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from app.access.keys import Scope
 from app.events.schema import Score
 
 Number = Annotated[int, Meta(ge=0)]
@@ -89,70 +88,3 @@ class ExperimentChanged(Struct):
     changed: bool
     dry_run: bool
     version: str
-
-
-class StoreStatus(Struct):
-    """Whether Redis answers and takes writes, and how long the oldest whole hour waits there."""
-
-    up: bool
-    takes_writes: bool
-    oldest_unfolded_seconds: float | None
-
-
-class ServiceStatus(Struct):
-    """What is amiss, who works, and what the last refit reported of each target."""
-
-    now: float
-    status: Literal["ready", "degraded", "starting", "not-ready", "draining"]
-    reasons: list[str]
-    version: str
-    before: str | None
-    as_of: float | None
-    published_at: float | None
-    refit_seconds: float | None
-    scopes: list[Scope]
-    worker: dict[str, Any] | None
-    store: StoreStatus
-    calibrators: list[str]
-    targets: dict[str, dict[str, Any]]
-
-
-class ReliabilityPoint(Struct):
-    """The mean of a bin, and the 95 % interval of its observed rate."""
-
-    predicted: Score
-    observed: Score
-    lower: Score
-    upper: Score
-    n: Amount
-
-
-class EvaluatedHour(Struct):
-    """Impressions and positives of an hour that began `at`, and what was predicted of them."""
-
-    at: float
-    n: Amount
-    positives: Amount
-    raw: Amount
-    calibrated: Amount
-
-
-class MapPoints(Struct):
-    """The map of a version."""
-
-    version: str
-    level: Level
-    knots: list[Score]
-    values: list[Score]
-
-
-class Reliability(Struct):
-    """A campaign before and after calibration, and its map."""
-
-    target: str
-    campaign: str
-    raw: list[ReliabilityPoint]
-    calibrated: list[ReliabilityPoint]
-    hours: list[EvaluatedHour]
-    map: MapPoints
-    map_before: MapPoints | None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 
 from app.api.authorization import By
@@ -19,6 +20,48 @@ from app.storage.bins import campaigns_between
 from app.storage.errors import CorruptVersion, UnknownVersion
 from calibrators import Atlas, Bins, CalibrationMap
 from evaluation.metrics.reliability import reliability_diagram
+
+
+class ReliabilityPoint(Struct):
+    """The mean of a bin, and the 95 % interval of its observed rate."""
+
+    predicted: float
+    observed: float
+    lower: float
+    upper: float
+    n: float
+
+
+class EvaluatedHour(Struct):
+    """Impressions and positives of an hour that began `at`, and what was predicted of them."""
+
+    at: float
+    n: float
+    positives: float
+    raw: float
+    calibrated: float
+
+
+class MapPoints(Struct):
+    """The map of a version."""
+
+    version: str
+    level: str
+    knots: list[float]
+    values: list[float]
+
+
+class Reliability(Struct):
+    """A campaign before and after calibration, and its map."""
+
+    target: str
+    campaign: str
+    raw: list[ReliabilityPoint]
+    calibrated: list[ReliabilityPoint]
+    hours: list[EvaluatedHour]
+    map: MapPoints
+    map_before: MapPoints | None
+
 
 router = APIRouter(prefix="/v1", tags=["campaigns"])
 

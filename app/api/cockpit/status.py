@@ -4,16 +4,45 @@ memory, but for the version before the one that serves.
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter
+from msgspec import Struct
 
+from app.access.keys import Scope
 from app.api.authorization import By
 from app.api.health import status_of
 from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot
 from app.storage.errors import StorageUnavailable
 from calibrators.registry import METHODS
+
+
+class StoreStatus(Struct):
+    """Whether Redis answers and takes writes, and how long the oldest whole hour waits there."""
+
+    up: bool
+    takes_writes: bool
+    oldest_unfolded_seconds: float | None
+
+
+class ServiceStatus(Struct):
+    """What is amiss, who works, and what the last refit reported of each target."""
+
+    now: float
+    status: Literal["ready", "degraded", "starting", "not-ready", "draining"]
+    reasons: list[str]
+    version: str
+    before: str | None
+    as_of: float | None
+    published_at: float | None
+    refit_seconds: float | None
+    scopes: list[Scope]
+    worker: dict[str, Any] | None
+    store: StoreStatus
+    calibrators: list[str]
+    targets: dict[str, dict[str, Any]]
+
 
 router = APIRouter(prefix="/v1", tags=["operation"])
 
