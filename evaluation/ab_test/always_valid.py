@@ -84,12 +84,17 @@ class Looks:
 
 def _student(squares: Floats, freedom: Floats) -> Floats:
     """The squares of Student's quantiles where normal ones have these; infinite where too large."""
-    shrunk = squares * ((8.0 * freedom + 3.0) / (8.0 * freedom + 1.0)) ** 2
     with np.errstate(over="ignore"):
-        found: Floats = freedom * np.expm1(shrunk / freedom)
+        found: Floats = freedom * np.expm1(squares * _shrunk(freedom) / freedom)
     return found
 
 
 def _normal(squares: Floats, freedom: Floats) -> Floats:
     """The inverse of `_student`."""
-    return freedom * np.log1p(squares / freedom) / ((8.0 * freedom + 3.0) / (8.0 * freedom + 1.0)) ** 2
+    found: Floats = freedom * np.log1p(squares / freedom) / _shrunk(freedom)
+    return found
+
+
+def _shrunk(freedom: Floats) -> Floats:
+    found: Floats = ((8.0 * freedom + 3.0) / (8.0 * freedom + 1.0)) ** 2
+    return found

@@ -1,0 +1,161 @@
+"""`GET /v1/experiments/{target}/analysis`: what an experiment has earned so far, and how far off
+each arm's predictions were.
+
+The sums of units' buckets by day say the first (`evaluation.ab_test.experiment`). The ledgers of
+the arms' raw scores say the second: every hour is predicted with the maps of the version that was
+in force when it began, so no map is asked about events that it was fitted to.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from app.api.resources import Resources
+from app.api.snapshot import Pace, seconds_of_others
+from app.settings import SECONDS_PER_HOUR
+from app.storage.errors import CorruptVersion, UnknownVersion
+from app.storage.experiments import CHALLENGER_OF, Experiment
+from calibrators import Atlas
+from calibrators.arms import ARMS, CHALLENGER, CHAMPION, RAW, Split
+from calibrators.samples import Floats, Integers
+
+if TYPE_CHECKING:
+    from evaluation.ab_test.experiment import BucketDays, ExperimentAnalysis
+
+DAYS_KEPT: Final = 60
+SECONDS_PER_DAY: Final = 86_400.0
+MOST_VERSIONS: Final = 24
+"""So many of the newest versions are asked what they predicted: a day of hourly refits."""
+
+
+class DailySums(Protocol):
+    """Where the sums of buckets are kept by day."""
+
+    def read(self, target: str, first_day: int, behind: int) -> tuple[Integers, Floats]:
+        """Of first_day <= day < behind: the days that are there, (d,) ascending, and their sums,
+        (d, 4096, 4): impressions, outcomes, cost, value."""
+
+
+def analysis_answer(
+    given: Resources,
+    daily: DailySums,
+    target: str,
+    experiment: Experiment,
+    days: int,
+    now: float,
+) -> dict[str, Any]:
+    """The answer of the route; runs in a thread, for a second or so. Reads at most `days` days.
+
+    `analysis` is null until the first whole day after the experiment began (UTC) has traffic in
+    both the champion and another arm.
+    """
+    # A serving process loads what only an analysis needs when the first is asked for.
+    from evaluation.ab_test.experiment import BucketDays
+
+    since = float(experiment["since"])
+    begins, today = math.ceil(since / SECONDS_PER_DAY), int(now // SECONDS_PER_DAY)
+    numbers, sums = daily.read(target, today + 1 - days, today + 1)
+    # The day on which it began belongs to neither side.
+    during, before = numbers >= begins, numbers < int(since // SECONDS_PER_DAY)
+    split = Split(experiment["salt"], experiment["shares"])
+    looks = BucketDays(numbers[during], np.asarray(sums[during], np.float64))
+    about = {
+        "target": target,
+        "since": since,
+        "first_day": _date(max(begins, today + 1 - days)),
+        "days": int(during.sum()),
+        "days_before": int(before.sum()),
+        "analysis": None,
+    }
+    arms = split.arms.astype(np.int64)
+    if not (_has_traffic(looks, arms == 0) and _has_traffic(looks, arms != 0)):
+        return about
+    earlier = np.asarray(sums[before].sum(axis=0), np.float64)
+    sides = predictions_of_arms(given, target, since, now)
+    return {**about, "analysis": analysed(arms, looks, earlier, sides)}
+
+
+def analysed(
+    arms: Integers,
+    during: "BucketDays",
+    before: Floats,
+    sides: Mapping[str, tuple[float, float]],
+) -> dict[str, Any]:
+    """The analysis as JSON. `sides` are the outcomes that were predicted and that came, by arm."""
+    from evaluation.ab_test.experiment import experiment_analysis, predicted_over_actual
+
+    found = experiment_analysis(arms, during, before)
+    latest, check = found.latest, found.latest.sample_ratio
+    ratios = {
+        arm: {
+            "predicted": predicted,
+            "actual": actual,
+            **asdict(predicted_over_actual(predicted, actual, found.clumping[arm])),
+        }
+        for arm, (predicted, actual) in sides.items()
+        if arm in latest.arms
+    }
+    return {
+        "confidence": 0.95,
+        "control": CHAMPION,
+        "arms": {arm: asdict(each) for arm, each in latest.arms.items()},
+        "lifts": {arm: _lifts(found, str(arm)) for arm in latest.lifts},
+        "sample_ratio": {**asdict(check), "mismatch": check.mismatch},
+        "predicted_over_actual": ratios,
+    }
+
+
+def _lifts(found: "ExperimentAnalysis", arm: str) -> dict[str, Any]:
+    return {
+        metric: {
+            **asdict(looks[-1]),
+            "conclusion": found.latest.conclusion(arm, metric),
+            "variance_left": found.variance[arm][metric],
+            "by_day": [
+                {"day": _date(day), **asdict(look)}
+                for day, look in zip(found.days, looks, strict=True)
+            ],
+        }
+        for metric, looks in found.lifts[arm].items()
+    }
+
+
+def predictions_of_arms(
+    given: Resources, target: str, since: float, now: float
+) -> dict[str, tuple[float, float]]:
+    """Outcomes predicted and outcomes that came, by arm, in the hours of the newest versions."""
+    sides = {arm: np.zeros(2) for arm in ARMS}
+    for version, hours in hours_of_versions(given.versions.history(), since, now):
+        try:
+            packed = given.versions.load(version, pause=Pace(seconds_of_others)).atlases
+        except (CorruptVersion, UnknownVersion):
+            continue
+        for arm, name in ((CHAMPION, target), (CHALLENGER, CHALLENGER_OF(target)), (RAW, "")):
+            maps = Atlas.from_bytes(packed[name]) if name in packed else Atlas.empty()
+            for table in given.bins.ledger(target, arm, hours.start, hours.stop):
+                sides[arm] += [side.sum() for side in maps.calibrated(table).outcomes()]
+    return {arm: (float(side[0]), float(side[1])) for arm, side in sides.items()}
+
+
+def hours_of_versions(
+    history: Sequence[Mapping[str, Any]], since: float, now: float
+) -> Iterator[tuple[str, range]]:
+    """Which hours began while each version was in force, newest first, none before `since`."""
+    behind = int(now // SECONDS_PER_HOUR) + 1
+    for entry in history[:MOST_VERSIONS]:
+        first = math.ceil(max(entry["published_at"], since) / SECONDS_PER_HOUR)
+        if first < behind:
+            yield entry["version"], range(first, behind)
+        behind = min(behind, first)
+
+
+def _has_traffic(looks: "BucketDays", held: Any) -> bool:
+    return bool(looks.sums[:, held, 0].any())
+
+
+def _date(day: int) -> str:
+    return f"{datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC):%Y-%m-%d}"
