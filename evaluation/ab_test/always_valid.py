@@ -67,19 +67,22 @@ class Looks:
         squares = (1.0 + 1.0 / odds) * (np.log1p(odds) - 2.0 * np.log(self.alpha))
         reach = np.sqrt(self.variances * _student(squares, self.freedom))
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(reach))
+            found: Floats = np.exp(reach)
+        return found
 
     def p_values(self, estimates: Floats) -> Floats:
         """How small alpha could be for 0 to be left out by then, (n,): never rises."""
         odds = self.prior / self._positive
         squares = _normal(estimates**2 / self._positive, self.freedom)
         evidence = 0.5 * (squares / (1.0 + 1.0 / odds) - np.log1p(odds))
-        return np.minimum.accumulate(np.exp(-np.maximum(np.nan_to_num(evidence), 0.0)))
+        found: Floats = np.exp(-np.maximum.accumulate(np.maximum(np.nan_to_num(evidence), 0.0)))
+        return found
 
     @property
     def _positive(self) -> Floats:
         # Units that are all alike: a variance that is next to nothing.
-        return np.maximum(self.variances, np.finfo(float).tiny)
+        found: Floats = np.maximum(self.variances, np.finfo(float).tiny)
+        return found
 
 
 def _student(squares: Floats, freedom: Floats) -> Floats:

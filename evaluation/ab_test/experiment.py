@@ -5,11 +5,12 @@ whatever users, days and campaigns have in common stays inside of one, and the s
 buckets of an arm says how far the arm is known.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrators.arms import ARMS, CHAMPION
 from calibrators.samples import Floats, Integers
@@ -221,7 +222,7 @@ def _linearised(x: Floats, y: Floats) -> Floats:
 
 
 def _adjusted(
-    now: Mapping[str, UnitRatio], inside: Mapping[str, Integers], covariate: Floats
+    now: Mapping[str, UnitRatio], inside: Mapping[str, NDArray[np.bool_]], covariate: Floats
 ) -> Iterator[tuple[str, UnitRatio]]:
     """The ratios of the arms without what their buckets were like before."""
     means = {name: float(covariate[held].mean()) for name, held in inside.items()}
@@ -249,7 +250,9 @@ def _arm(
 def _sample_ratio(names: list[str], arms: Integers, sums: Floats, sizes: _Metric) -> SampleRatio:
     seen = sums[:, IMPRESSIONS]
     held = {name: arms == ARMS.index(name) for name in names}
-    observed = {name: int(seen[each].sum()) for name, each in held.items()}
-    expected = {name: float(seen.sum() * each.mean()) for name, each in held.items()}
+    observed: dict[Hashable, int] = {name: int(seen[each].sum()) for name, each in held.items()}
+    expected: dict[Hashable, float] = {
+        name: float(seen.sum() * each.mean()) for name, each in held.items()
+    }
     smallest = min(sizes.p_value(name) for name in names[1:])
     return SampleRatio("impressions", observed, expected, min((len(names) - 1) * smallest, 1.0))
