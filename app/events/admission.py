@@ -191,7 +191,10 @@ FEW: Final = 64
 
 LONGEST_UNIT: Final = 256
 """Bytes of a unit."""
-_ARM_NUMBERS: Final = {None: NO_TERMS.arm, **{arm: number for number, arm in enumerate(ARMS)}}
+_ARM_NUMBERS: Final[dict[str | None, int]] = {
+    None: NO_TERMS.arm,
+    **{arm: number for number, arm in enumerate(ARMS)},
+}
 
 
 def _terms(event: Impression | Click | TargetOutcome) -> Terms | None:
@@ -210,8 +213,7 @@ def _term_columns(impressions: Sequence[Impression]) -> TermColumns:
     """`_terms` of many whose units are all in order."""
     units = list({event.unit for event in impressions if event.unit is not None})
     buckets: dict[str | None, int] = {None: NO_TERMS.bucket}
-    for unit, bucket in zip(units, buckets_of(unit_numbers(units)).tolist(), strict=True):
-        buckets[unit] = bucket
+    buckets |= dict(zip(units, buckets_of(unit_numbers(units)).tolist(), strict=True))
     terms = np.empty(len(impressions), TERMS)
     terms["arm"] = [_ARM_NUMBERS[event.arm] for event in impressions]
     terms["bucket"] = [buckets[event.unit] for event in impressions]
