@@ -13,6 +13,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from app.access.audit import AuditEntry
 from app.access.keys import Scope
 from app.api.authorization import scope_of
+from app.api.cockpit.answers import (
+    ExperimentChanged,
+    ExperimentList,
+    Frozen,
+    Number,
+    RolledBack,
+    VersionDifference,
+    VersionList,
+)
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN
@@ -21,7 +30,6 @@ from app.events.schema import Score
 _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
 
-Number = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
 Level = Literal["campaign", "group", "target", "identity"]
 Numbers = dict[str, Any]
@@ -148,67 +156,6 @@ class QueuedJob(Struct):
     cancel_requested_at: float | None
 
 
-class VersionList(Struct):
-    """The versions kept, newest first."""
-
-    serving: str
-    calibrators: dict[str, str | None]
-    versions: list[dict[str, Any]]
-    rolled_back: dict[str, Any] | None
-    held: dict[str, Any] | None
-    frozen: dict[str, float]
-
-
-class MovedMap(Struct):
-    """The score at which the odds move most, and the probabilities there."""
-
-    score: Score
-    before: Score
-    after: Score
-
-
-class MovedCampaign(MovedMap):
-    """The same of a campaign."""
-
-    campaign: str
-
-
-class TargetDifference(Struct):
-    """How many campaigns move, and the shared map, which serves all others."""
-
-    campaigns: Number
-    moved: Number
-    everybody_else: MovedMap
-    largest: list[MovedCampaign]
-
-
-class VersionDifference(Struct):
-    """What would move if `version` served in place of `against`."""
-
-    version: str
-    against: str
-    targets: dict[str, TargetDifference]
-
-
-class RolledBack(Struct):
-    """Which version serves; `changed` is false where its maps served already."""
-
-    rolled_back_to: str
-    targets: list[str]
-    frozen: bool
-    dry_run: bool
-    changed: bool
-    version: str
-
-
-class Frozen(Struct):
-    """The targets that were changed, and all whose maps no refit replaces."""
-
-    changed: list[str]
-    frozen: list[str]
-    dry_run: bool
-
-
 class ListedOverride(Struct):
     """A campaign with a calibrator of its own."""
 
@@ -328,6 +275,7 @@ _CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
 _CONFLICT: Final[Problems] = {409: ("key-conflict",)}
 _DAMAGED: Final[Problems] = {409: ("damaged-version",)}
 _OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
+_UNREADY: Final[Problems] = {409: ("challenger-not-ready",)}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
@@ -376,6 +324,15 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
         QueuedJob,
         (_UNKNOWN, _JOB, _CHANGE, _SHED),
     ),
+    ("get", "/v1/experiments"): (200, ExperimentList, (_SHED,)),
+    **{
+        ("post", f"/v1/admin/experiments{path}"): (
+            200,
+            ExperimentChanged,
+            (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, *more, _STORE, _CHANGE, _SHED),
+        )
+        for path, more in (("", ()), ("/stop", ()), ("/promote", (_UNREADY,)))
+    },
     ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
     ("put", "/v1/admin/overrides/{target}/{campaign}"): (
         200,

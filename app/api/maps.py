@@ -20,7 +20,10 @@ from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot, age_headers
 from app.events.schema import check_campaign
 from app.storage.bins import BinsStore
+from app.storage.experiments import CHALLENGER_OF
 from app.strict_json import ValidationError, show
+from calibrators import Atlas
+from calibrators.arms import CHALLENGER, CHAMPION
 from calibrators.evidence import DIRECTIONS, SUMS, bound_of
 from calibrators.maps.atlas import CAMPAIGN, IDENTITY
 from calibrators.samples import Floats
@@ -64,13 +67,17 @@ def target_fit(snapshot: Snapshot, target: str) -> dict[str, Any]:
     return {**{name: report.get(name) for name in _REPORTED}, "held": held}
 
 
-def map_calibrator(snapshot: Snapshot, target: str, campaign: str) -> str | None:
-    """What made the map that serves the campaign; None for the identity, and where the report does
-    not say."""
-    level, report = snapshot.atlases[target].level(campaign), snapshot.report_of(target)
+def map_calibrator(
+    snapshot: Snapshot, target: str, campaign: str, label: str = CHAMPION
+) -> str | None:
+    """What made the map of the campaign, of those that serve or those on trial; None for the
+    identity, and where the report does not say."""
+    atlases = snapshot.atlases if label == CHAMPION else snapshot.challengers
+    level, report = atlases[target].level(campaign), snapshot.report_of(target)
     if level == IDENTITY:
         return None
-    whole: str | None = report.get("calibrator")
+    made = report if label == CHAMPION else report.get(CHALLENGER, {})
+    whole: str | None = made.get("calibrator")
     own: Mapping[str, str] = report.get("overrides", {}) if level == CAMPAIGN else {}
     return own.get(campaign, whole)
 
@@ -85,22 +92,38 @@ router = APIRouter(prefix="/v1", tags=["maps"])
 ATLAS_TYPE = "application/vnd.sirocco.atlas"
 
 
+Label = Annotated[
+    Literal["champion", "challenger"],
+    Query(description="`champion`: the maps that serve; `challenger`: those on trial."),
+]
+
+
 @router.get("/maps/{target}/{campaign:path}")
-async def show_map(given: Given, by: By, target: str, campaign: str) -> dict[str, Any]:
-    """The map that serves the campaign: knots and values, linear in between."""
+async def show_map(
+    given: Given, by: By, target: str, campaign: str, label: Label = "champion"
+) -> dict[str, Any]:
+    """The map that serves the campaign, or that on trial: knots and values, linear in between."""
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
     by.caller.check_sees("campaign", campaign)
     snapshot = given.refresher.current
-    atlas = snapshot.atlases[known_target(given, target)]
+    atlas = _labelled(snapshot, known_target(given, target), label)
     return {
         "target": target,
         "campaign": campaign,
         "version": snapshot.version,
         "as_of": snapshot.as_of,
         "level": atlas.level(campaign),
-        "calibrator": map_calibrator(snapshot, target, campaign),
+        "calibrator": map_calibrator(snapshot, target, campaign, label),
         **atlas.map_of(campaign).to_json(),
     }
+
+
+def _labelled(snapshot: Snapshot, target: str, label: str) -> Atlas:
+    """The maps of a target by their label; a 404 problem where nothing is on trial."""
+    maps = snapshot.atlases if label == CHAMPION else snapshot.challengers
+    if target not in maps:
+        raise not_found(f"label = {show(label)}: {target} has no maps on trial")
+    return maps[target]
 
 
 @router.get(
@@ -109,12 +132,18 @@ async def show_map(given: Given, by: By, target: str, campaign: str) -> dict[str
     responses={304: {"description": "Not changed."}},
 )
 async def download_atlas(
-    given: Given, target: str, if_none_match: Annotated[str | None, Header()] = None
+    given: Given,
+    target: str,
+    label: Label = "champion",
+    if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """All maps of the target in the documented bytes; 304 while the `ETag` still holds."""
+    """All maps of the target, or all on trial, in the documented bytes; 304 while the `ETag` still
+    holds."""
     snapshot = given.refresher.current
-    packed = snapshot.packed[known_target(given, target)]
-    etag = f'"{snapshot.version}-{target}"'
+    _labelled(snapshot, known_target(given, target), label)
+    name = target if label == CHAMPION else CHALLENGER_OF(target)
+    packed = snapshot.packed[name]
+    etag = f'"{snapshot.version}-{name}"'
     return _tagged(etag, if_none_match, snapshot, lambda: packed, ATLAS_TYPE)
 
 

@@ -5,21 +5,18 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.experiments import CHALLENGER_OF, Experiment
 from app.storage.versions import Versions
 from app.worker.hours import SECONDS, version_as_of
 from calibrators import Atlas
+from calibrators.arms import CHALLENGER
 
 _log = logging.getLogger(__name__)
 # What serves, what served when the newest hour began and the hour before, and what comes next.
 _KEPT = 4
-
-
-CHALLENGER: Final = "challenger"
-"""In the report of a target: how the maps on trial did."""
 
 
 @dataclass(frozen=True, slots=True)

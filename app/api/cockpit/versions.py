@@ -22,9 +22,11 @@ from app.api.problems import Problem, not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import NO_VERSION, Pace, seconds_of_others
 from app.storage.errors import CorruptVersion
+from app.storage.experiments import with_entry, with_experiment, with_method
 from app.storage.versions import Published
 from app.strict_json import decode, show
 from calibrators import Atlas
+from calibrators.arms import CHALLENGER
 from calibrators.maps.movement import MapMovement, movement
 
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
@@ -112,8 +114,8 @@ async def reject_version(given: Given, by: By, version: str) -> JSONResponse:
 async def roll_back(request: Request, given: Given, by: By) -> dict[str, Any]:
     """Bring the maps of an older version into force again, in every API process within seconds.
 
-    They go out as a new version. Unless `freeze` is false, no refit replaces them until
-    `POST /v1/admin/unfreeze`.
+    They go out as a new version, which ends experiments on their targets. Unless `freeze` is false,
+    no refit replaces them until `POST /v1/admin/unfreeze`.
     """
     wanted = decode(await given_body(request, given), _ROLLBACK, _RULES)
     targets = _targets(given, wanted.target)
@@ -167,11 +169,11 @@ def _targets(given: Resources, target: str | None) -> list[str]:
 
 
 def _loaded(given: Resources, version: str) -> Mapping[str, Atlas]:
-    packed = _published(given, version).atlases
+    packed = published(given, version).atlases
     return {target: Atlas.from_bytes(data) for target, data in packed.items()}
 
 
-def _published(given: Resources, version: str) -> Published:
+def published(given: Resources, version: str) -> Published:
     """A version that is kept; a 409 problem where it is damaged. `none` is no maps at all."""
     if version == NO_VERSION:
         return Published(NO_VERSION, 0.0, 0.0, {}, {})
@@ -201,43 +203,43 @@ def _row(found: MapMovement, row: int) -> dict[str, float]:
 
 
 def rolled_back(present: Published, to: Published, targets: Collection[str]) -> Published | None:
-    """What serves, but for the maps of the targets, which are those of the older version; None
-    where that is what serves already.
+    """What serves, but for the maps of the targets, which are those of the older version, as their
+    methods are, and whose experiments end; None where that is what serves already.
 
     It has seen what either has, so that hours are evaluated with it from the rollback on.
     """
-    atlases, reports = dict(present.atlases), dict(present.report.get("targets", {}))
-    older = to.report.get("targets", {})
+    found, older = present, to.report.get("targets", {})
     for target in targets:
-        _replace(atlases, target, to.atlases.get(target))
-        _replace(reports, target, older.get(target))
-    if atlases == present.atlases:
+        found = with_experiment(found, target, None)
+        atlases = with_entry(found.atlases, target, to.atlases.get(target))
+        older_report = with_entry(older.get(target, {}), CHALLENGER, None)
+        reports = with_entry(found.report.get("targets", {}), target, older_report)
+        report = with_method(found.report, target, to.report.get("methods", {}).get(target))
+        found = replace(found, atlases=atlases, report={**report, "targets": reports})
+    if found.atlases == present.atlases and _steering(found) == _steering(present):
         return None
     about = {"to": to.version, "targets": sorted(targets)}
-    report = {**present.report, "targets": reports, "rolled_back": about}
-    return replace(
-        present, atlases=atlases, report=report, as_of=max(present.as_of, to.as_of), digests={}
-    )
+    as_of = max(present.as_of, to.as_of)
+    return replace(found, report={**found.report, "rolled_back": about}, as_of=as_of)
 
 
-def _replace(found: dict[str, Any], name: str, value: Any) -> None:
-    found.pop(name, None)
-    if value is not None:
-        found[name] = value
+def _steering(version: Published) -> list[Any]:
+    return [version.report.get(name, {}) for name in ("experiments", "methods")]
 
 
-def _in_force(given: Resources) -> Published:
+def in_force(given: Resources) -> Published:
+    """The version that serves, out of the store; a 409 problem before the first."""
     version = given.versions.current()
     if version is None:
         raise Problem(HTTPStatus.CONFLICT, "no-version", "nothing has been published yet")
-    return _published(given, version)
+    return published(given, version)
 
 
 async def _rolled_back(
     given: Resources, by: By, wanted: RollbackRequest, targets: Collection[str]
 ) -> dict[str, Any]:
     def look() -> tuple[Published, Published]:
-        return _in_force(given), _published(given, wanted.version)
+        return in_force(given), published(given, wanted.version)
 
     present, to = await run_in_threadpool(look)
     result = {
@@ -265,15 +267,20 @@ def _put_in_force(
     given: Resources, to: Published, targets: Collection[str], *, freeze: bool
 ) -> str:
     """The id of the version that serves then. Frozen first: nothing may come in between."""
-    now = time.time()
     if freeze:
-        given.frozen.freeze(targets, now)
+        given.frozen.freeze(targets, time.time())
+    return put_in_force(given, lambda present: rolled_back(present, to, targets))
+
+
+def put_in_force(given: Resources, change: Callable[[Published], Published | None]) -> str:
+    """Publish what the change makes of the version in force, unless it is None; the id of the
+    version that serves then."""
     for _ in range(_TRIES):
-        present = _in_force(given)
-        wanted = rolled_back(present, to, targets)
+        present = in_force(given)
+        wanted = change(present)
         if wanted is None:
             return present.version
-        version = given.versions.put_in_force(replace(wanted, published_at=now))
+        version = given.versions.put_in_force(replace(wanted, published_at=time.time()))
         if version is not None:
             return version
     detail = "versions were published in between, again and again: send it again"
