@@ -69,6 +69,8 @@ class Resources:
     large_bodies: Lock = field(default_factory=Lock)
     """Held while a large body is worked on: they wait for each other, and small ones for one step
     of one of them."""
+    analyses: Lock = field(default_factory=Lock)
+    """Held while an experiment is analysed: one at a time."""
 
     @classmethod
     def of(

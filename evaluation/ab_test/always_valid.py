@@ -35,6 +35,9 @@ from calibrators.samples import Floats
 NARROWEST_AT: Final = 14.0
 """Looks of the size of the first after which the interval is tuned to be narrowest: two weeks."""
 
+_ROUNDING: Final = 1e-18
+"""No variance is smaller: units that are all alike differ by what is rounded."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looks:
@@ -54,16 +57,16 @@ class Looks:
     @classmethod
     def of(cls, variances: Floats, freedom: Floats, alpha: float) -> Self:
         """Tuned by the first look at which something is known."""
-        known = variances[variances > 0.0]
-        miss = -2.0 * np.log(alpha)
+        floored: Floats = np.maximum(variances, _ROUNDING)
+        known = floored[np.isfinite(floored)]
+        miss = -2.0 * float(np.log(alpha))
         first = float(known[0]) if len(known) else 1.0
-        return cls(
-            variances, freedom, first / NARROWEST_AT * float(miss + np.log1p(miss)), float(alpha)
-        )
+        prior = first / NARROWEST_AT * (miss + float(np.log1p(miss)))
+        return cls(floored, freedom, prior, alpha)
 
     def spread(self) -> Floats:
         """The factor from the middle of the interval to its ends at each look, (n,)."""
-        odds = self.prior / self._positive
+        odds = self.prior / self.variances
         squares = (1.0 + 1.0 / odds) * (np.log1p(odds) - 2.0 * np.log(self.alpha))
         reach = np.sqrt(self.variances * _student(squares, self.freedom))
         with np.errstate(over="ignore"):
@@ -72,16 +75,10 @@ class Looks:
 
     def p_values(self, estimates: Floats) -> Floats:
         """How small alpha could be for 0 to be left out by then, (n,): never rises."""
-        odds = self.prior / self._positive
-        squares = _normal(estimates**2 / self._positive, self.freedom)
+        odds = self.prior / self.variances
+        squares = _normal(estimates**2 / self.variances, self.freedom)
         evidence = 0.5 * (squares / (1.0 + 1.0 / odds) - np.log1p(odds))
         found: Floats = np.exp(-np.maximum.accumulate(np.maximum(np.nan_to_num(evidence), 0.0)))
-        return found
-
-    @property
-    def _positive(self) -> Floats:
-        # Units that are all alike: a variance that is next to nothing.
-        found: Floats = np.maximum(self.variances, np.finfo(float).tiny)
         return found
 
 

@@ -13,24 +13,23 @@ from app.storage import BinsStore, Versions
 from app.storage.experiments import CHALLENGER_OF
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import BUCKETS
+from calibrators.bins.fixed_point import to_fixed
 from tests.api.events import impression, outcome
 
 HOUR, DAY = 3600.0, 86_400.0
 EXPERIMENT = {"salt": "spring", "shares": {"challenger": 0.3, "raw": 0.2}}
 
 
-class Sums:
-    """Of every day the same: 4 impressions of each bucket, a click that costs 1 in every other."""
+def daily(first, now):
+    """Every day 4 impressions of each bucket, and in every other a click that costs 1."""
+    rng = np.random.default_rng(5)
 
-    def __init__(self, first):
-        self.first = first
+    def day():
+        sums = np.zeros((4, BUCKETS))
+        sums[0], sums[1:3] = 4, rng.random(BUCKETS) < 0.5
+        return to_fixed(sums)
 
-    def read(self, target, first_day, behind):
-        days = np.arange(max(first_day, self.first), behind)
-        sums = np.zeros((len(days), BUCKETS, 4), np.int64)
-        sums[..., 0] = 4
-        sums[:, ::2, 1:3] = 1
-        return days, sums
+    return {number: day() for number in range(first, int(now // DAY) + 1)}
 
 
 def scaled(factor):
@@ -56,11 +55,11 @@ def test_each_hour_is_predicted_with_the_maps_of_its_time(service, capsys):
     given = SimpleNamespace(bins=bins, versions=Versions(service.store, 24))
     experiment = {**EXPERIMENT, "since": now - 3.5 * DAY}
 
-    found = analysis_answer(given, Sums(int(now // DAY) - 9), "click", experiment, 60, now)
+    found = analysis_answer(given, daily(int(now // DAY) - 8, now), "click", experiment, 60, now)
     found = orjson.loads(orjson.dumps(found))
     sides = found["analysis"]["predicted_over_actual"]
 
-    assert (found["days"] + found["days_before"], found["days"] in (3, 4)) == (9, True)
+    assert (found["days"] + found["days_before"], found["days"] in (3, 4)) == (8, True)
     assert {arm: round(each["predicted"], 6) for arm, each in sides.items()} == {
         "champion": 41 * 0.25,
         "challenger": 21 * 0.125,
@@ -77,11 +76,20 @@ def test_each_hour_is_predicted_with_the_maps_of_its_time(service, capsys):
     assert "10.2" in printed
 
 
+def test_a_target_without_an_experiment_has_no_analysis(service):
+    answer = service.http.get("/v1/experiments/click/analysis")
+
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        "target = 'click': has no experiment",
+    )
+
+
 def test_before_the_first_whole_day_there_is_no_analysis(capsys):
     now = 1_000 * DAY + 7 * HOUR
     experiment = {**EXPERIMENT, "since": now - HOUR}
 
-    found = analysis_answer(None, Sums(990), "click", experiment, 60, now)
+    found = analysis_answer(None, daily(990, now), "click", experiment, 60, now)
 
     assert (found["analysis"], found["days"], found["days_before"]) == (None, 0, 10)
     show_experiment(found)

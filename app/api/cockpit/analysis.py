@@ -7,20 +7,30 @@ in force when it began, so no map is asked about events that it was fitted to.
 """
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
-from app.api.resources import Resources
+from app.api.hot_path import JSON
+from app.api.maps import known_target
+from app.api.problems import not_found
+from app.api.resources import Given, Resources
 from app.api.snapshot import Pace, seconds_of_others
 from app.settings import SECONDS_PER_HOUR
 from app.storage.errors import CorruptVersion, UnknownVersion
-from app.storage.experiments import CHALLENGER_OF, Experiment
+from app.storage.experiments import CHALLENGER_OF, Experiment, experiments_of
+from app.strict_json import show
 from calibrators import Atlas
-from calibrators.arms import ARMS, CHALLENGER, CHAMPION, RAW, Split
+from calibrators.arms import ARMS, BUCKETS, CHALLENGER, CHAMPION, RAW, Split
+from calibrators.bins.fixed_point import from_fixed
 from calibrators.samples import Floats, Integers
 
 if TYPE_CHECKING:
@@ -32,23 +42,43 @@ MOST_VERSIONS: Final = 24
 """So many of the newest versions are asked what they predicted: a day of hourly refits."""
 
 
-class DailySums(Protocol):
-    """Where the sums of buckets are kept by day."""
+router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
 
-    def read(self, target: str, first_day: int, behind: int) -> tuple[Integers, Floats]:
-        """Of first_day <= day < behind: the days that are there, (d,) ascending, and their sums,
-        (d, 4096, 4): impressions, outcomes, cost, value."""
+
+@router.get("/{target}/analysis")
+async def analyse_experiment(
+    given: Given,
+    target: str,
+    days: Annotated[int, Query(ge=1, le=DAYS_KEPT, description="The newest days it reads.")] = (
+        DAYS_KEPT
+    ),
+) -> Response:
+    """RPM, CTR and ROI of each arm, lifts over the champion with intervals that may be looked at
+    every day, the sample ratio, and predicted over actual; an undefined number is null."""
+    experiment = experiments_of(given.refresher.current.report).get(known_target(given, target))
+    if experiment is None:
+        raise not_found(f"target = {show(target)}: has no experiment")
+
+    def answer() -> dict[str, Any]:
+        from app.storage.statistics.unit_days import UnitDays  # type: ignore[import-not-found]
+
+        daily = UnitDays(given.client).read(target)
+        return analysis_answer(given, daily, target, experiment, days, time.time())
+
+    async with given.analyses:
+        return Response(orjson.dumps(await run_in_threadpool(answer)), media_type=JSON)
 
 
 def analysis_answer(
     given: Resources,
-    daily: DailySums,
+    daily: Mapping[int, Integers],
     target: str,
     experiment: Experiment,
     days: int,
     now: float,
 ) -> dict[str, Any]:
-    """The answer of the route; runs in a thread, for a second or so. Reads at most `days` days.
+    """The answer of the route; runs in a thread, for a second or so. `daily` has the sums of
+    buckets by day since 1970, (4, 4096) in fixed point, of which the newest `days` are taken.
 
     `analysis` is null until the first whole day after the experiment began (UTC) has traffic in
     both the champion and another arm.
@@ -58,11 +88,15 @@ def analysis_answer(
 
     since = float(experiment["since"])
     begins, today = math.ceil(since / SECONDS_PER_DAY), int(now // SECONDS_PER_DAY)
-    numbers, sums = daily.read(target, today + 1 - days, today + 1)
+    taken = [day for day in sorted(daily) if today - days < day <= today]
+    numbers = np.array(taken, np.int64)
+    sums = np.zeros((len(taken), BUCKETS, 4))
+    for place, day in enumerate(taken):
+        sums[place] = from_fixed(daily[day]).T
     # The day on which it began belongs to neither side.
     during, before = numbers >= begins, numbers < int(since // SECONDS_PER_DAY)
     split = Split(experiment["salt"], experiment["shares"])
-    looks = BucketDays(numbers[during], np.asarray(sums[during], np.float64))
+    looks = BucketDays(numbers[during], sums[during])
     about = {
         "target": target,
         "since": since,
@@ -74,9 +108,8 @@ def analysis_answer(
     arms = split.arms.astype(np.int64)
     if not (_has_traffic(looks, arms == 0) and _has_traffic(looks, arms != 0)):
         return about
-    earlier = np.asarray(sums[before].sum(axis=0), np.float64)
     sides = predictions_of_arms(given, target, since, now)
-    return {**about, "analysis": analysed(arms, looks, earlier, sides)}
+    return {**about, "analysis": analysed(arms, looks, sums[before].sum(axis=0), sides)}
 
 
 def analysed(
