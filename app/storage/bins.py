@@ -26,6 +26,7 @@ from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 from app.storage.statistics.evidence import EvidenceStore
 from app.storage.statistics.ledgers import Ledgers
+from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable
@@ -211,7 +212,7 @@ class BinsStore:
     calibrated probabilities of calibrated_seconds where given.
 
     A table that cannot be read is set aside, logged and counted, and is as if it had never been;
-    `damage` lists it. `evidence` says which campaigns are off.
+    `damage` lists it. `evidence` says which campaigns are off, `unit_days` what units did.
     """
 
     def __init__(
@@ -226,6 +227,7 @@ class BinsStore:
         self._folding = Folding(client, ttl_seconds, fold_bytes)
         self.damage = self._folding.damage
         self.evidence = EvidenceStore(client)
+        self.unit_days = UnitDays(client)
 
     @reaching_the_store()
     def fold(self) -> int:

@@ -27,6 +27,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:conversion_logs          set of sealed names: which of those lists hold blocks
     sirocco:{07}:converted:<hour>:<target>  set of "<time>:<click id>": conversions that were stored
     sirocco:{maps}:evidence:<target>      bytes: the same of the target as a whole
+    sirocco:{maps}:unit_days:<target>     hash: day -> bytes: what units did, `unit_days.py`
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 hash of counters: closed, orphans and more
     sirocco:{maps}:damage                 hash: kind of what was damaged -> how often; at -> last
@@ -127,6 +128,9 @@ lease = "sirocco:{{maps}}:lease:{}".format
 fence = "sirocco:{{maps}}:fence:{}".format
 job = "sirocco:{{maps}}:job:{}".format
 models = "sirocco:{{maps}}:models:{}".format
+
+# Of a target.
+unit_days = "sirocco:{{maps}}:unit_days:{}".format
 
 # Of a target, and of a model's version or the moment of a training.
 model = "sirocco:{{maps}}:model:{}:{}".format

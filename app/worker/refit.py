@@ -23,6 +23,7 @@ from app.worker.challengers import Challengers
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
+from app.worker.money import MoneyReport, take_in_units
 from app.worker.monitoring import (
     PcocBounds,
     PrequentialEvaluation,
@@ -331,7 +332,7 @@ class Refitter:
         reached = partial(self._fits, request, order.target)
         history = self._history(request, order.target, hours, window, reached)
         outcome = refit_target(self._fitting, order, history)
-        quality = known or self._quality(target_report, order.target, closed, window)
+        quality = known or self._quality(target_report, order, closed, window)
         # A refit of a few campaigns does not stand for the hour's refit of the target.
         whole = request.campaigns is None
         report = {
@@ -348,7 +349,7 @@ class Refitter:
         closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
         known = carried_over(order.before, closed) if request.between_hours else None
         window = target_report.window(closed)
-        quality = known or self._quality(target_report, order.target, closed, window)
+        quality = known or self._quality(target_report, order, closed, window)
         refitted.add(order.target, None, {**order.before, **quality, FROZEN: True}, None)
 
     def _fits(self, request: Request, target: str, share: float) -> None:
@@ -430,6 +431,7 @@ class Refitter:
         self._prequential.run(closed, again=not request.between_hours)
         for target in () if request.between_hours else self.settings.targets:
             self._bounds.take_in(target, closed)
+            take_in_units(self.bins, target, closed, self.settings.window_hours)
 
     @property
     def _prequential(self) -> PrequentialEvaluation:
@@ -437,10 +439,16 @@ class Refitter:
         return PrequentialEvaluation(self.settings, self.bins, self.cache, history)
 
     def _quality(
-        self, target_report: TargetReport, target: str, closed: int, window: RawWindow
+        self, target_report: TargetReport, order: RefitTask, closed: int, window: RawWindow
     ) -> dict[str, Any]:
-        found = target_report.of(target, closed, window)
-        return {**found, "bounds": self._bounds.report(target)}
+        found = target_report.of(order.target, closed, window)
+        kept, hours = self.settings.versions_kept, self.settings.window_hours
+        money = MoneyReport(self.bins, self.cache, self.versions.history(), kept, hours)
+        return {
+            **found,
+            "bounds": self._bounds.report(order.target),
+            **money.of(order.target, closed, order.before),
+        }
 
     @property
     def _bounds(self) -> PcocBounds:

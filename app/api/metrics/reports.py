@@ -24,6 +24,13 @@ Reports = Mapping[str, Report]
 """By target."""
 
 _STAGES: Final = ("raw", "calibrated")
+_MONEY: Final = {
+    "cost": "What the events of the newest closed hour cost, by the amounts that were sent.",
+    "value": "What they were worth.",
+    "rpm": "Cost of a thousand of its impressions.",
+    "roi": "Its value over its cost.",
+    "ropr": "Its sum of bid x outcome over its sum of bid x calibrated probability.",
+}
 # Of delayed targets also the clicks whose outcomes have just become final.
 _SPANS: Final = ("hour", "window", "matured")
 _ORDERS: Final = {
@@ -201,6 +208,10 @@ def _quality(reports: Reports) -> Iterator[Metric]:
     text = "GC-N by chance alone, if the probabilities were the truth."
     yield gauge("sirocco_gc_n_floor", text, [*labels, "n"], floors)
     yield from _bounds(dict(_parts(reports, "bounds")))
+    money = {target: found["hour"] for target, found in _parts(reports, "money")}
+    for name, text in _MONEY.items():
+        values = {target: row[name] for target, row in money.items()}
+        yield _by_target(f"hour_{name}", text, values)
 
 
 def _bounds(bounds: Reports) -> Iterator[Metric]:

@@ -35,6 +35,7 @@ _HASHES_TOO: Final = {
     "ids_staged:",
     "api_keys",
     "frozen",
+    "unit_days:",
 }
 _TEXTS: Final = {
     "judged:",
