@@ -76,13 +76,19 @@ def test_each_hour_is_predicted_with_the_maps_of_its_time(service, capsys):
     assert "10.2" in printed
 
 
-def test_a_target_without_an_experiment_has_no_analysis(service):
-    answer = service.http.get("/v1/experiments/click/analysis")
+def test_the_route_knows_who_has_an_experiment(service):
+    url = "/v1/experiments/click/analysis"
+    missing = service.http.get(url)
+    experiment = {**EXPERIMENT, "since": time.time(), "state": "running", "watch": {}}
+    maps = {"click": scaled(0.5), CHALLENGER_OF("click"): scaled(0.25)}
+    service.publish(maps, {"experiments": {"click": experiment}})
 
-    assert (answer.status_code, answer.json()["detail"]) == (
-        404,
-        "target = 'click': has no experiment",
-    )
+    found = service.http.get(url, params={"days": 7})
+
+    assert missing.status_code == 404
+    assert missing.json()["detail"] == 'target = "click": has no experiment'
+    assert (found.status_code, found.json()["analysis"]) == (200, None)
+    assert service.http.get(url, params={"days": 61}).status_code == 422
 
 
 def test_before_the_first_whole_day_there_is_no_analysis(capsys):

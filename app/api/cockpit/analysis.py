@@ -60,7 +60,7 @@ async def analyse_experiment(
         raise not_found(f"target = {show(target)}: has no experiment")
 
     def answer() -> dict[str, Any]:
-        from app.storage.statistics.unit_days import UnitDays  # type: ignore[import-not-found]
+        from app.storage.statistics.unit_days import UnitDays
 
         daily = UnitDays(given.client).read(target)
         return analysis_answer(given, daily, target, experiment, days, time.time())
