@@ -15,6 +15,7 @@ from app.access.keys import Scope
 from app.api.authorization import scope_of
 from app.api.cockpit.answers import (
     Amount,
+    ExperimentAnswer,
     ExperimentChanged,
     ExperimentList,
     Frozen,
@@ -350,6 +351,11 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
         (_UNKNOWN, _JOB, _CHANGE, _SHED),
     ),
     ("get", "/v1/experiments"): (200, ExperimentList, (_SHED,)),
+    ("get", "/v1/experiments/{target}/analysis"): (
+        200,
+        ExperimentAnswer,
+        (_UNKNOWN, _BROKEN, _STORE, _SHED),
+    ),
     **{
         ("post", f"/v1/admin/experiments{path}"): (
             200,

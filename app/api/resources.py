@@ -69,8 +69,9 @@ class Resources:
     large_bodies: Lock = field(default_factory=Lock)
     """Held while a large body is worked on: they wait for each other, and small ones for one step
     of one of them."""
-    campaign_reads: Lock = field(default_factory=Lock)
-    """Held while the hours of one campaign are read, which are stored with those of many."""
+    large_reads: Lock = field(default_factory=Lock)
+    """Held while one answer reads much of the store: the hours of a campaign, which are stored with
+    those of many, or the days of an experiment."""
 
     @classmethod
     def of(

@@ -43,6 +43,7 @@ def _about() -> None:
       sirocco experiment start click --method sir
       sirocco experiment show
       sirocco experiment start click --method sir --share 0.05 --raw 0.01
+      sirocco experiment analyse click
       sirocco experiment promote click --dry-run
       sirocco experiment stop click
     """
@@ -88,6 +89,25 @@ def _promote(target: _Target, dry_run: _DryRun = False, *, service: RunningServi
     `sirocco versions unfreeze`.
     """
     _change("promote", target, {}, dry_run, service)
+
+
+@experiment.command("analyse")
+@options.grouped
+def _analyse(
+    target: _Target,
+    days: Annotated[int, typer.Option(min=1, max=60, help="The newest days it reads.")] = 60,
+    *,
+    service: RunningService,
+) -> None:
+    """Say what each arm has earned so far, and whether that is more than luck."""
+    with service_at(service.url, service.api_key) as client:
+        found = client.analysis(target, days)
+    if service.json:
+        print_json(found)
+        return
+    from app.cli.measure.experiment import show_experiment
+
+    show_experiment(found)
 
 
 @experiment.command("show")

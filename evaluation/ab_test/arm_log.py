@@ -60,12 +60,17 @@ class UnitRatio:
 
     def estimate(self, confidence: float, factor: float = 1.0) -> Estimate:
         """The ratio times a factor, with Student's interval."""
-        spread = _spread(self.influences, self.units, confidence)
+        spread = self._spread(confidence)
         value = factor * self.value
         return Estimate(value, value / spread, value * spread)
 
     def lift_over(self, other: Self, confidence: float) -> Estimate:
-        """How much higher the ratio is than another over the same units, as a share of that.
+        """How much higher the ratio is than another over the same units, as a share of that."""
+        over = self.over(other).estimate(confidence)
+        return Estimate(over.value - 1.0, over.lower - 1.0, over.upper - 1.0)
+
+    def over(self, other: Self) -> Self:
+        """This ratio over another over the same units; nan over 0 and over infinity.
 
         A unit that takes part in both, such as a campaign in two arms of a test, counts with the
         difference of its two influences, so what it does to both cancels.
@@ -73,22 +78,24 @@ class UnitRatio:
         comparable = 0.0 < other.value < float("inf")
         value = self.value / other.value if comparable else float("nan")
         differences = self.influences - other.influences
-        spread = _spread(differences, min(self.units, other.units), confidence)
-        return Estimate(value - 1.0, value / spread - 1.0, value * spread - 1.0)
+        return type(self)(value, differences, min(self.units, other.units))
 
+    def precision(self) -> tuple[float, float]:
+        """Variance of the logarithm, and the number of units that carry it; nan if unknown."""
+        squares = self.influences**2
+        variance = float(squares.sum())
+        # As many as would carry the variance if each carried as much: when few clicks bring most of
+        # the money, few units say how far the ratio is known, however many there are.
+        return variance, ratio(variance**2, float((squares**2).sum()))
 
-def _spread(influences: Floats, units: int, confidence: float) -> float:
-    """The factor from the middle of an interval to its ends; nan without influences."""
-    squares = influences**2
-    variance = float(squares.sum())
-    if not variance > 0.0:
-        return float("nan") if np.isnan(variance) else 1.0
-    # As many as would carry the variance if each carried as much: when few clicks bring most of
-    # the money, few units say how far the ratio is known, however many there are.
-    carriers = variance**2 / float((squares**2).sum())
-    quantile = stdtrit(min(units - 1, carriers), 0.5 + confidence / 2.0)
-    with np.errstate(over="ignore"):
-        return float(np.exp(quantile * variance**0.5))
+    def _spread(self, confidence: float) -> float:
+        """The factor from the middle of an interval to its ends; nan without influences."""
+        variance, carriers = self.precision()
+        if not variance > 0.0:
+            return float("nan") if np.isnan(variance) else 1.0
+        quantile = stdtrit(min(self.units - 1, carriers), 0.5 + confidence / 2.0)
+        with np.errstate(over="ignore"):
+            return float(np.exp(quantile * variance**0.5))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

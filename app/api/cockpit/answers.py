@@ -79,6 +79,17 @@ class ExperimentList(Struct):
     experiments: dict[str, dict[str, Any]]
 
 
+class ExperimentAnswer(Struct):
+    """The analysis after so many days; null before the first whole one."""
+
+    target: str
+    since: float
+    first_day: str
+    days: Number
+    days_before: Number
+    analysis: dict[str, Any] | None
+
+
 class ExperimentChanged(Struct):
     """The experiment of a target after a change, if it has one; `changed` is false where it was so
     already."""

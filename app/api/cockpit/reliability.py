@@ -87,7 +87,7 @@ async def show_reliability(
     known_target(given, target)
     snapshot = given.refresher.current
     # One at a time: each reads as much as a shard has of many campaigns.
-    async with given.campaign_reads:
+    async with given.large_reads:
         found = await run_in_threadpool(_evaluated, given, snapshot, target, campaign, hours)
         older = await run_in_threadpool(_older_map, given, before, target, campaign)
     return {

@@ -30,7 +30,7 @@ class _Metric:
     form: str
 
 
-_METRICS = {
+METRICS = {
     "rpm": _Metric("RPM", "what the platform earns with 1,000 impressions", ",.4g"),
     "ctr": _Metric("CTR", "clicks for each impression", ".3%"),
     "roi": _Metric("ROI", "what advertisers get for what they pay", ",.4g"),
@@ -53,18 +53,18 @@ def run_ab_test(
     if given.json:
         print_json(_document(found, names))
         return
-    _show(found, names, f"{test.file}: arms against {given.control}")
+    show_analysis(found, names, f"{test.file}: arms against {given.control}")
     note(f"\n{HOW_TO_READ}")
     _note_what_is_missing(test)
 
 
-def _show(analysis: AbAnalysis, names: Names, title: str) -> None:
+def show_analysis(analysis: AbAnalysis, names: Names, title: str) -> None:
     """Print sizes, then a table and a conclusion in words for each metric."""
     print_table(_sizes(analysis, names), title)
     style = "bold red" if analysis.sample_ratio.mismatch else ""
     print_line(_split_in_words(analysis.sample_ratio, names), style)
     for metric in analysis.arms[analysis.control].metrics:
-        about = _METRICS[metric]
+        about = METRICS[metric]
         print_table(_table_of(analysis, names, metric), f"\n{about.heading}: {about.meaning}")
         for arm in analysis.lifts:
             print_line(_conclusion(analysis, names, arm, metric))
@@ -111,29 +111,29 @@ def _sizes(analysis: AbAnalysis, names: Names) -> Table:
 
 
 def _table_of(analysis: AbAnalysis, names: Names, metric: str) -> Table:
-    about = _METRICS[metric]
+    about = METRICS[metric]
     table = numbers_table("arm", about.heading, "interval", "lift", "interval")
     for arm, each in analysis.arms.items():
         estimate, lift = each.metrics[metric], analysis.lifts.get(arm, {}).get(metric)
-        cells = [shown(estimate.value, about.form), _interval(estimate, about.form)]
-        cells += ["", ""] if lift is None else [shown(lift.value, "+.2%"), _interval(lift, "+.2%")]
+        cells = [shown(estimate.value, about.form), interval(estimate, about.form)]
+        cells += ["", ""] if lift is None else [shown(lift.value, "+.2%"), interval(lift, "+.2%")]
         table.add_row(Text(names[arm]), *cells)
     return table
 
 
 def _conclusion(analysis: AbAnalysis, names: Names, arm: Hashable, metric: str) -> str:
-    heading, control = _METRICS[metric].heading, names[analysis.control]
+    heading, control = METRICS[metric].heading, names[analysis.control]
     lift, verdict = analysis.lifts[arm][metric], analysis.conclusion(arm, metric)
     if verdict == "undefined":
         return (
             f"{names[arm]}: {heading} cannot be compared with {control}: in one of the two nothing"
-            " counts for it, or there is one unit only."
+            " counts for it, or too few units do."
         )
-    interval = _interval(lift, "+.2%")
+    ends = interval(lift, "+.2%")
     if verdict == "no clear difference":
-        return f"{names[arm]}: no clear difference in {heading} from {control} ({interval})."
+        return f"{names[arm]}: no clear difference in {heading} from {control} ({ends})."
     size = shown(abs(lift.value), ".2%")
-    return f"{names[arm]}: {heading} is {verdict} than {control}'s by {size} ({interval})."
+    return f"{names[arm]}: {heading} is {verdict} than {control}'s by {size} ({ends})."
 
 
 def _split_in_words(check: SampleRatio, names: Names) -> str:
@@ -153,7 +153,8 @@ def _probability(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"
 
 
-def _interval(estimate: Estimate, form: str) -> str:
+def interval(estimate: Estimate, form: str) -> str:
+    """Its ends in words; - without any."""
     if math.isnan(estimate.lower):
         return "-"
     return f"{shown(estimate.lower, form)} to {shown(estimate.upper, form)}"

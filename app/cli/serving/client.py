@@ -86,6 +86,11 @@ class ServiceClient:
         path = f"/v1/admin/versions/{quote(version, safe='')}/diff"
         return self._call("GET", f"{path}?{urlencode(wanted)}")
 
+    def analysis(self, target: str, days: int) -> dict[str, Any]:
+        """The A/B analysis of the target's experiment, of at most so many days."""
+        path = f"/v1/experiments/{quote(target, safe='')}/analysis"
+        return self._call("GET", f"{path}?{urlencode({'days': days})}")
+
     def change_versions(self, change: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Roll back, freeze or let go ("rollback", "freeze", "unfreeze")."""
         return self._call("POST", f"/v1/admin/{change}", request)

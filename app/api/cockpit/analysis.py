@@ -1,0 +1,194 @@
+"""`GET /v1/experiments/{target}/analysis`: what an experiment has earned so far, and how far off
+each arm's predictions were.
+
+The sums of units' buckets by day say the first (`evaluation.ab_test.experiment`). The ledgers of
+the arms' raw scores say the second: every hour is predicted with the maps of the version that was
+in force when it began, so no map is asked about events that it was fitted to.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from app.api.hot_path import JSON
+from app.api.maps import known_target
+from app.api.problems import not_found
+from app.api.resources import Given, Resources
+from app.api.snapshot import Pace, seconds_of_others
+from app.settings import SECONDS_PER_HOUR
+from app.storage.errors import CorruptVersion, UnknownVersion
+from app.storage.experiments import CHALLENGER_OF, Experiment, experiments_of
+from app.strict_json import show
+from calibrators import Atlas
+from calibrators.arms import ARMS, BUCKETS, CHALLENGER, CHAMPION, RAW, Split
+from calibrators.bins.fixed_point import from_fixed
+from calibrators.samples import Floats, Integers
+
+if TYPE_CHECKING:
+    from evaluation.ab_test.experiment import BucketDays, ExperimentAnalysis
+
+DAYS_KEPT: Final = 60
+SECONDS_PER_DAY: Final = 86_400.0
+MOST_VERSIONS: Final = 24
+"""So many of the newest versions are asked what they predicted: a day of hourly refits."""
+
+
+router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
+
+
+@router.get("/{target}/analysis")
+async def analyse_experiment(
+    given: Given,
+    target: str,
+    days: Annotated[int, Query(ge=1, le=DAYS_KEPT, description="The newest days it reads.")] = (
+        DAYS_KEPT
+    ),
+) -> Response:
+    """RPM, CTR and ROI of each arm, lifts over the champion with intervals that may be looked at
+    every day, the sample ratio, and predicted over actual; an undefined number is null."""
+    experiment = experiments_of(given.refresher.current.report).get(known_target(given, target))
+    if experiment is None:
+        raise not_found(f"target = {show(target)}: has no experiment")
+
+    def answer() -> dict[str, Any]:
+        from app.storage.statistics.unit_days import UnitDays
+
+        daily = UnitDays(given.client).read(target)
+        return analysis_answer(given, daily, target, experiment, days, time.time())
+
+    async with given.large_reads:
+        return Response(orjson.dumps(await run_in_threadpool(answer)), media_type=JSON)
+
+
+def analysis_answer(
+    given: Resources,
+    daily: Mapping[int, Integers],
+    target: str,
+    experiment: Experiment,
+    days: int,
+    now: float,
+) -> dict[str, Any]:
+    """The answer of the route; runs in a thread, for a second or so. `daily` has the sums of
+    buckets by day since 1970, (4, 4096) in fixed point, of which the newest `days` are taken.
+
+    `analysis` is null until the first whole day after the experiment began (UTC) has traffic in
+    both the champion and another arm.
+    """
+    # A serving process loads what only an analysis needs when the first is asked for.
+    from evaluation.ab_test.experiment import BucketDays
+
+    since = float(experiment["since"])
+    begins, today = math.ceil(since / SECONDS_PER_DAY), int(now // SECONDS_PER_DAY)
+    taken = [day for day in sorted(daily) if today - days < day <= today]
+    numbers = np.array(taken, np.int64)
+    sums = np.zeros((len(taken), BUCKETS, 4))
+    for place, day in enumerate(taken):
+        sums[place] = from_fixed(daily[day]).T
+    # The day on which it began belongs to neither side.
+    during, before = numbers >= begins, numbers < int(since // SECONDS_PER_DAY)
+    split = Split(experiment["salt"], experiment["shares"])
+    looks = BucketDays(numbers[during], sums[during])
+    about = {
+        "target": target,
+        "since": since,
+        "first_day": _date(max(begins, today + 1 - days)),
+        "days": int(during.sum()),
+        "days_before": int(before.sum()),
+        "analysis": None,
+    }
+    arms = split.arms.astype(np.int64)
+    if not (_has_traffic(looks, arms == 0) and _has_traffic(looks, arms != 0)):
+        return about
+    sides = predictions_of_arms(given, target, since, now)
+    return {**about, "analysis": analysed(arms, looks, sums[before].sum(axis=0), sides)}
+
+
+def analysed(
+    arms: Integers,
+    during: "BucketDays",
+    before: Floats,
+    sides: Mapping[str, tuple[float, float]],
+) -> dict[str, Any]:
+    """The analysis as JSON. `sides` are the outcomes that were predicted and that came, by arm."""
+    from evaluation.ab_test.experiment import experiment_analysis, predicted_over_actual
+
+    found = experiment_analysis(arms, during, before)
+    latest, check = found.latest, found.latest.sample_ratio
+    ratios = {
+        arm: {
+            "predicted": predicted,
+            "actual": actual,
+            **asdict(predicted_over_actual(predicted, actual, found.clumping[arm])),
+        }
+        for arm, (predicted, actual) in sides.items()
+        if arm in latest.arms
+    }
+    return {
+        "confidence": 0.95,
+        "control": CHAMPION,
+        "arms": {arm: asdict(each) for arm, each in latest.arms.items()},
+        "lifts": {arm: _lifts(found, str(arm)) for arm in latest.lifts},
+        "sample_ratio": {**asdict(check), "mismatch": check.mismatch},
+        "predicted_over_actual": ratios,
+    }
+
+
+def _lifts(found: "ExperimentAnalysis", arm: str) -> dict[str, Any]:
+    return {
+        metric: {
+            **asdict(looks[-1]),
+            "conclusion": found.latest.conclusion(arm, metric),
+            "variance_left": found.variance[arm][metric],
+            "by_day": [
+                {"day": _date(day), **asdict(look)}
+                for day, look in zip(found.days, looks, strict=True)
+            ],
+        }
+        for metric, looks in found.lifts[arm].items()
+    }
+
+
+def predictions_of_arms(
+    given: Resources, target: str, since: float, now: float
+) -> dict[str, tuple[float, float]]:
+    """Outcomes predicted and outcomes that came, by arm, in the hours of the newest versions."""
+    sides = {arm: np.zeros(2) for arm in ARMS}
+    for version, hours in hours_of_versions(given.versions.history(), since, now):
+        try:
+            packed = given.versions.load(version, pause=Pace(seconds_of_others)).atlases
+        except (CorruptVersion, UnknownVersion):
+            continue
+        for arm, name in ((CHAMPION, target), (CHALLENGER, CHALLENGER_OF(target)), (RAW, "")):
+            maps = Atlas.from_bytes(packed[name]) if name in packed else Atlas.empty()
+            for table in given.bins.ledger(target, arm, hours.start, hours.stop):
+                sides[arm] += [side.sum() for side in maps.calibrated(table).outcomes()]
+    return {arm: (float(side[0]), float(side[1])) for arm, side in sides.items()}
+
+
+def hours_of_versions(
+    history: Sequence[Mapping[str, Any]], since: float, now: float
+) -> Iterator[tuple[str, range]]:
+    """Which hours began while each version was in force, newest first, none before `since`."""
+    behind = int(now // SECONDS_PER_HOUR) + 1
+    for entry in history[:MOST_VERSIONS]:
+        first = math.ceil(max(entry["published_at"], since) / SECONDS_PER_HOUR)
+        if first < behind:
+            yield entry["version"], range(first, behind)
+        behind = min(behind, first)
+
+
+def _has_traffic(looks: "BucketDays", held: Any) -> bool:
+    return bool(looks.sums[:, held, 0].any())
+
+
+def _date(day: int) -> str:
+    return f"{datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC):%Y-%m-%d}"
