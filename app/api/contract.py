@@ -13,20 +13,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from app.access.audit import AuditEntry
 from app.access.keys import Scope
 from app.api.authorization import scope_of
-from app.api.cockpit.answers import (
-    Amount,
-    ExperimentAnswer,
-    ExperimentChanged,
-    ExperimentList,
-    Frozen,
-    Level,
-    Number,
-    RolledBack,
-    VersionDifference,
-    VersionList,
-)
+from app.api.cockpit.analysis import ExperimentAnswer
+from app.api.cockpit.experiments import ExperimentChanged, ExperimentList
 from app.api.cockpit.reliability import Reliability
 from app.api.cockpit.status import ServiceStatus
+from app.api.cockpit.versions import Frozen, Number, RolledBack, VersionDifference, VersionList
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN
@@ -35,6 +26,8 @@ from app.events.schema import Arm, Score
 _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
 
+Amount = Annotated[float, Meta(ge=0)]
+Level = Literal["campaign", "group", "target", "identity"]
 Numbers = dict[str, Any]
 _Served = Literal["campaign", "group", "target", "identity", "raw"]
 

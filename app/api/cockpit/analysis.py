@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 
 from app.api.hot_path import JSON
@@ -35,6 +36,18 @@ from calibrators.samples import Floats, Integers
 
 if TYPE_CHECKING:
     from evaluation.ab_test.experiment import BucketDays, ExperimentAnalysis
+
+
+class ExperimentAnswer(Struct):
+    """The analysis after so many days; null before the first whole one."""
+
+    target: str
+    since: float
+    first_day: str
+    days: int
+    days_before: int
+    analysis: dict[str, Any] | None
+
 
 DAYS_KEPT: Final = 60
 SECONDS_PER_DAY: Final = 86_400.0
