@@ -13,15 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from app.access.audit import AuditEntry
 from app.access.keys import Scope
 from app.api.authorization import scope_of
-from app.api.cockpit.answers import (
-    ExperimentChanged,
-    ExperimentList,
-    Frozen,
-    Number,
-    RolledBack,
-    VersionDifference,
-    VersionList,
-)
+from app.api.cockpit.experiments import ExperimentChanged, ExperimentList
+from app.api.cockpit.versions import Frozen, Number, RolledBack, VersionDifference, VersionList
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.rejections import MOST_SHOWN

@@ -22,6 +22,7 @@ def test_start_show_promote_stop(called, service):  # noqa: F811
     eventually(lambda: line("show")[:1] == [f"click: {running}"])
     assert line("show")[2] == "  challenger  log_loss -  pcoc -  gc_3 -  gc_3_floor -"
     assert line("promote", "click") == ["click: no experiment"]
+    assert called("versions", "unfreeze", "--url", service.url).returncode == 0
     assert line("stop", "click") == ["click: nothing to stop"]
     assert line("start", "click", "--method", "sir") == ["click: method sir, a shadow, running"]
     service.publish({"click": Atlas.build(maps[1]), "click:challenger": Atlas.build(maps[0])})

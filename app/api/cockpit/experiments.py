@@ -71,6 +71,24 @@ class EndRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=
     dry_run: Annotated[bool, Meta(description="Only tell what would change.")] = False
 
 
+class ExperimentList(Struct):
+    """The experiments of the version that serves, by target."""
+
+    version: str
+    experiments: dict[str, dict[str, Any]]
+
+
+class ExperimentChanged(Struct):
+    """The experiment of a target after a change, if it has one; `changed` is false where it was so
+    already."""
+
+    target: str
+    experiment: dict[str, Any] | None
+    changed: bool
+    dry_run: bool
+    version: str
+
+
 _START: Final = msgspec.json.Decoder(ExperimentRequest)
 _END: Final = msgspec.json.Decoder(EndRequest)
 _END_BODY: Final = request_body({JSON: EndRequest}, {"target": "click"})

@@ -21,6 +21,7 @@ from app.api.maps import known_target, target_fit
 from app.api.problems import Problem, not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import NO_VERSION, Pace, seconds_of_others
+from app.events.schema import Score
 from app.storage.errors import CorruptVersion
 from app.storage.experiments import with_entry, with_experiment, with_method
 from app.storage.versions import Published
@@ -49,6 +50,70 @@ class FreezeRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaul
 
     target: str | None = None
     dry_run: Annotated[bool, Meta(description="Only tell what would change.")] = False
+
+
+Number = Annotated[int, Meta(ge=0)]
+
+
+class VersionList(Struct):
+    """The versions kept, newest first."""
+
+    serving: str
+    calibrators: dict[str, str | None]
+    versions: list[dict[str, Any]]
+    rolled_back: dict[str, Any] | None
+    held: dict[str, Any] | None
+    frozen: dict[str, float]
+
+
+class MovedMap(Struct):
+    """The score at which the odds move most, and the probabilities there."""
+
+    score: Score
+    before: Score
+    after: Score
+
+
+class MovedCampaign(MovedMap):
+    """The same of a campaign."""
+
+    campaign: str
+
+
+class TargetDifference(Struct):
+    """How many campaigns move, and the shared map, which serves all others."""
+
+    campaigns: Number
+    moved: Number
+    everybody_else: MovedMap
+    largest: list[MovedCampaign]
+
+
+class VersionDifference(Struct):
+    """What would move if `version` served in place of `against`."""
+
+    version: str
+    against: str
+    targets: dict[str, TargetDifference]
+
+
+class RolledBack(Struct):
+    """Which version serves; `changed` is false where its maps served already."""
+
+    rolled_back_to: str
+    targets: list[str]
+    frozen: bool
+    dry_run: bool
+    changed: bool
+    version: str
+
+
+class Frozen(Struct):
+    """The targets that were changed, and all whose maps no refit replaces."""
+
+    changed: list[str]
+    frozen: list[str]
+    dry_run: bool
 
 
 _ROLLBACK: Final = msgspec.json.Decoder(RollbackRequest)
