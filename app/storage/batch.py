@@ -212,10 +212,13 @@ class _Columns:
             _values([*self.scores, *self._click_scores]),
             _values(self.counts) + _ZERO * clicks,
             _values(self.positives) + _ONE * clicks,
-            joined_terms(
-                (len(self.rows), packed_terms(len(self.rows), self.terms)), self._click_terms()
-            ),
+            # Most events have none: not a call for them.
+            self._packed_terms() if self.terms or self.click_terms else b"",
         )
+
+    def _packed_terms(self) -> bytes:
+        own = (len(self.rows), packed_terms(len(self.rows), self.terms))
+        return joined_terms(own, self._click_terms())
 
     def _click_terms(self) -> tuple[int, bytes]:
         return len(self.numbers), packed_terms(len(self.numbers), self.click_terms)

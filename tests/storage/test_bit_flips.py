@@ -22,6 +22,7 @@ from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
 from app.storage.statistics.evidence import EvidenceStore
 from app.storage.statistics.ledgers import Ledgers
+from app.storage.statistics.unit_days import UnitDays
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic
@@ -204,6 +205,11 @@ def _evidence(client: redis.Redis, key: bytes) -> Any:
     return found.until, found.campaigns, found.values.tobytes()
 
 
+def _unit_days(client: redis.Redis, key: bytes) -> Any:
+    days, target = UnitDays(client), key.decode().rpartition(":")[2]
+    return days.until(target), {day: sums.tobytes() for day, sums in days.read(target).items()}
+
+
 READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "log:": lambda client, key: {
         hour: table.to_bytes() for hour, table in _folded(client, key).items()
@@ -225,6 +231,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "model:": _model,
     "heartbeat": lambda client, _: Heartbeat(client, 60).read(),
     "evidence:": _evidence,
+    "unit_days:": _unit_days,
     "frozen": lambda client, _: FrozenTargets(client).read(),
     "overrides": lambda client, _: Overrides(client).read(),
     "job:": lambda client, key: Jobs(client).get(key.decode().rpartition(":")[2]),

@@ -116,7 +116,7 @@ def hour_of(count):
 def test_a_damaged_day_is_set_aside_and_old_days_go(redis_client):
     days = BinsStore(redis_client, 3600).unit_days
     empty = BinsTable.empty()
-    for hour in (HOUR, HOUR + 24, HOUR + 24 * (DAYS_KEPT + 1)):
+    for hour in (HOUR, HOUR + 24, HOUR + 24 * DAYS_KEPT):
         days.add("click", hour, hour_of(2.0), empty)
         days.add("click", hour, hour_of(5.0), empty)
     first, last = sorted(days.read("click"))
@@ -124,7 +124,7 @@ def test_a_damaged_day_is_set_aside_and_old_days_go(redis_client):
         keys.unit_days("click"), str(last), redis_client.hget(keys.unit_days("click"), str(first))
     )
 
-    assert (first, last) == (HOUR // 24 + 1, HOUR // 24 + DAYS_KEPT + 1)
+    assert (first, last) == (HOUR // 24 + 1, HOUR // 24 + DAYS_KEPT)
     assert {day: int(sums[0, 7]) for day, sums in days.read("click").items()} == {first: 2 * 10**9}
     assert days.until("click") == HOUR + 25
     assert Damage(redis_client).counts()["ledger"] == 1
