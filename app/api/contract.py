@@ -97,6 +97,7 @@ class Served(Struct):
     level: Level
     knots: Number
     calibrator: str | None
+    frozen: bool | None
     report: Numbers | None
 
 
@@ -195,6 +196,7 @@ class RolledBack(Struct):
 
     rolled_back_to: str
     targets: list[str]
+    campaigns: list[str] | None
     frozen: bool
     dry_run: bool
     changed: bool
@@ -202,7 +204,7 @@ class RolledBack(Struct):
 
 
 class Frozen(Struct):
-    """The targets that were changed, and all whose maps no refit replaces."""
+    """What was changed, and all whose maps no refit replaces: targets, and `target:campaign`."""
 
     changed: list[str]
     frozen: list[str]

@@ -18,6 +18,7 @@ from app.storage.errors import (
     QueueFull,
     StorageError,
     StorageUnavailable,
+    TooManyFrozen,
     TooManyOverrides,
     UnknownVersion,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "RedisNotStarted",
     "StorageError",
     "StorageUnavailable",
+    "TooManyFrozen",
     "TooManyOverrides",
     "UnknownVersion",
     "Versions",

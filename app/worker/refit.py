@@ -16,11 +16,11 @@ from app.settings import Settings
 from app.storage.bins import BinsStore, HourBlocks
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, VersionChanged
 from app.storage.lease import LeaseToken
-from app.storage.overrides import FrozenTargets, Overrides
+from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
+from app.worker.fitting import FROZEN, Fitting, Methods, RefitTask, filled, kept, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import (
     PcocBounds,
@@ -59,6 +59,7 @@ class _Present:
     compared: CachedVersion
     own: Mapping[str, Mapping[str, str]]
     frozen: Collection[str]
+    freezes: str | None
 
     def order(self, request: Request, target: str) -> RefitTask:
         """What is asked of one target."""
@@ -71,6 +72,7 @@ class _Present:
             filled(self.compared.atlases.get(target), in_force),
             self.own.get(target, {}),
             self.in_force.targets.get(target, {}),
+            frozen_campaigns(self.frozen, target),
         )
 
 
@@ -129,8 +131,6 @@ class StoredHistory(History):
 
 STORE_EMPTIED: Final = "store-emptied"
 OF_THE_PAST: Final = "of-the-past"
-FROZEN: Final = "frozen"
-"""In the report of a target: its maps were not refitted."""
 
 
 @dataclass(slots=True)
@@ -233,7 +233,8 @@ class Refitter:
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None
         if ready.atlases or not held.held:
-            version = self._publish(report, carried, ready, lease_token, now(), expected)
+            conditions = (expected, present.freezes)
+            version = self._publish(report, carried, ready, lease_token, now(), conditions)
         return {**report, "version": version, "held": self._hold(request, ready, held, now())}
 
     def approve(self, version: str, lease_token: LeaseToken, now: float) -> dict[str, Any]:
@@ -245,10 +246,16 @@ class Refitter:
             raise UnknownVersion(version)
         found = self.cache.load(version)
         in_force = self._in_force() or CachedVersion()
-        chosen = RefittedTargets(dict(found.atlases), dict(found.targets))
+        frozen, freezes = self._frozen()
+        atlases = {
+            target: kept(atlas, in_force.atlases.get(target), frozen_campaigns(frozen, target))
+            for target, atlas in found.atlases.items()
+        }
+        chosen = RefittedTargets(atlases, dict(found.targets))
         request = Request(found.as_of)
         report = self._report(request, in_force, chosen, 0.0) | {"approved": version}
-        published = self._publish(report, in_force, chosen, lease_token, now, expected)
+        conditions = (expected, freezes)
+        published = self._publish(report, in_force, chosen, lease_token, now, conditions)
         self.versions.reject()
         return {**report, "version": published, "held": None}
 
@@ -302,13 +309,13 @@ class Refitter:
         ready: RefittedTargets,
         lease_token: LeaseToken,
         now: float,
-        expected: str | None,
+        conditions: tuple[str | None, str | None],
     ) -> str:
         atlases = {**carried.atlases, **ready.atlases}
         packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
         as_of, replaced = report["as_of"], list(ready.atlases)
         version = self.versions.publish(
-            lease_token, as_of, now, packed, dict(report), replaced, expected
+            lease_token, as_of, now, packed, dict(report), replaced, *conditions
         )
         self.cache.put(version, CachedVersion(as_of, atlases, report["targets"]))
         self._any_in_force = True
@@ -428,8 +435,11 @@ class Refitter:
         began = (begun_hours(request.as_of) - 1) * SECONDS
         kept = self.settings.versions_kept
         compared = self.cache.before(began, self.versions.history(), kept)
-        frozen = {} if self.frozen is None else self.frozen.read()
-        return _Present(in_force, compared or in_force, self._own_calibrators(), frozen)
+        own = self._own_calibrators()
+        return _Present(in_force, compared or in_force, own, *self._frozen())
+
+    def _frozen(self) -> tuple[Collection[str], str | None]:
+        return ({}, None) if self.frozen is None else self.frozen.counted()
 
     def _own_calibrators(self) -> Mapping[str, Mapping[str, str]]:
         """Those that there are: one that was stored may have had another name once."""
