@@ -40,6 +40,11 @@ def unit_numbers(units: Iterable[str]) -> UnitNumbers:
     return np.frombuffer(b"".join(digests), "<u8")
 
 
+def bucket_of(unit: str) -> int:
+    """The bucket of a unit, in [0, BUCKETS)."""
+    return unit_number(unit) >> _SHIFT
+
+
 def buckets_of(numbers: UnitNumbers) -> NDArray[np.int64]:
     """The buckets (n,) of units' numbers (n,)."""
     return (numbers >> np.uint64(_SHIFT)).astype(np.int64)
@@ -73,7 +78,7 @@ class Split:
 
     def arm(self, unit: str) -> str:
         """The arm of one unit."""
-        return ARMS[self.arms[unit_number(unit) >> _SHIFT]]
+        return ARMS[self.arms[bucket_of(unit)]]
 
     def arms_of(self, units: Sequence[str]) -> list[str]:
         """The arm of each unit."""

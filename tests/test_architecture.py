@@ -76,6 +76,7 @@ ROOMS = {
         "pooled": {"samples", "scipy_functions", "bins", "maps", "methods"},
         "guard": {"samples", "bins", "maps"},
         "evidence": {"samples", "scipy_functions", "bins"},
+        "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
     },
 }

@@ -1,7 +1,7 @@
 """HTTP: requests to calibration maps, to the event log and to jobs; the only place with statuses.
 
 `application.py` puts it together; `resources.py` is what it opens and closes. `hot_path.py` stands
-in front of the framework for the two busy routes, `calibrate.py` and `events.py`. `maps.py`,
+in front of the framework for the two busy routes, `scoring/` and `events.py`. `maps.py`,
 `admin.py` and `health.py` are the other routes; `problems.py` is every error.
 `snapshot.py` holds the version that is served, and looks for the next; `last_good.py` keeps it on
 this host's disk.

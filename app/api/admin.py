@@ -315,7 +315,8 @@ async def delete_override(
     )
     if target not in given.settings.known_targets:
         return {"target": target, "campaign": campaign, "calibrator": None, "next_refit_at": None}
-    calibrator = given.settings.calibrator_of(target)
+    promoted = given.refresher.current.report.get("methods", {})
+    calibrator = promoted.get(target) or given.settings.calibrator_of(target)
     return await _overridden(given, by, target, campaign, calibrator, retrain)
 
 

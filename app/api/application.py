@@ -8,15 +8,16 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import access, admin, calibrate, events, health, maps, reference
+from app.api import access, admin, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
-from app.api.cockpit import versions
+from app.api.cockpit import experiments, versions
 from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
 from app.api.metrics.workers import WorkerSlot
 from app.api.problems import answer_with_problems
 from app.api.resources import Resources
+from app.api.scoring import calibrate
 from app.settings import Settings
 
 _ROUTERS: Final = (
@@ -26,6 +27,8 @@ _ROUTERS: Final = (
     maps.router,
     admin.router,
     versions.router,
+    experiments.router,
+    experiments.admin_router,
     admin.overrides_router,
     access.router,
     access.audit_router,

@@ -37,6 +37,7 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
     "/v1/maps": KeyScope.READ,
     "/v1/campaigns": KeyScope.READ,
     "/v1/atlas": KeyScope.READ,
+    "/v1/experiments": KeyScope.READ,
     "/metrics": KeyScope.READ,
     "/docs": KeyScope.READ,
     "/openapi.json": KeyScope.READ,

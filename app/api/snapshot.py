@@ -18,11 +18,13 @@ from typing import Any, Final, Self
 from app.api.last_good import LastGood
 from app.columns.campaigns import CampaignIds
 from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.experiments import CHALLENGER_OF, experiments_of, split_of
 from app.storage.integrity.damage import FRESH_SECONDS
 from app.storage.lease import Heartbeat
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Published, Versions, number_of
 from calibrators import Atlas
+from calibrators.arms import Split
 
 NO_VERSION: Final = "none"
 
@@ -38,11 +40,16 @@ class Snapshot:
     packed: Mapping[str, bytes] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
     ids: Mapping[str, CampaignIds] = field(default_factory=dict)
+    challengers: Mapping[str, Atlas] = field(default_factory=dict)
+    """The maps on trial, by target, of those that have any; `packed` has their bytes."""
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    """How traffic is split, by target, where it is; the target is in `challengers` then."""
 
     @classmethod
     def before_the_first(cls, targets: Iterable[str]) -> Self:
         """Serves the identity for every target: nothing has been published yet."""
-        return cls(**_complete({}, targets, cls(), lambda: None))
+        nothing = Published(NO_VERSION, 0.0, 0.0, {}, {})
+        return cls(**_complete(nothing, targets, cls(), lambda: None))
 
     @classmethod
     def of(
@@ -62,7 +69,7 @@ class Snapshot:
             as_of=published.as_of,
             published_at=published.published_at,
             report=published.report,
-            **_complete(published.atlases, targets, before, pause),
+            **_complete(published, targets, before, pause),
         )
 
     @property
@@ -86,26 +93,38 @@ class Snapshot:
 
 
 def _complete(
-    packed: Mapping[str, bytes],
-    targets: Iterable[str],
-    before: Snapshot,
-    pause: Callable[[], None],
+    published: Published, targets: Iterable[str], before: Snapshot, pause: Callable[[], None]
 ) -> dict[str, Any]:
-    everywhere = Atlas.empty()
-    read = {target: _read(data, target, before, pause) for target, data in packed.items()}
-    atlases = {target: read.get(target, everywhere) for target in targets}
-    ids = {name: CampaignIds.of(atlas, before.ids.get(name)) for name, atlas in atlases.items()}
+    packed, everywhere = published.atlases, Atlas.empty()
+    earlier = {**before.atlases, **_by_name(before.challengers)}
+
+    def read(name: str) -> Atlas:
+        data, known = packed[name], earlier.get(name)
+        if known is not None and data is before.packed.get(name):
+            return known
+        return Atlas.from_bytes(data, known, pause)
+
+    atlases = {target: read(target) if target in packed else everywhere for target in targets}
+    running = {
+        target: experiment
+        for target, experiment in experiments_of(published.report).items()
+        if target in atlases and CHALLENGER_OF(target) in packed
+    }
+    challengers = {target: read(CHALLENGER_OF(target)) for target in running}
+    splits = {name: split_of(one, before.splits.get(name)) for name, one in running.items()}
+    names = [*atlases, *_by_name(challengers)]
     return {
         "atlases": atlases,
-        "packed": {target: packed.get(target, everywhere.to_bytes()) for target in targets},
-        "ids": ids,
+        "packed": {name: packed.get(name, everywhere.to_bytes()) for name in names},
+        "ids": {name: CampaignIds.of(one, before.ids.get(name)) for name, one in atlases.items()},
+        "challengers": challengers,
+        "splits": {target: split for target, split in splits.items() if split is not None},
     }
 
 
-def _read(data: bytes, target: str, before: Snapshot, pause: Callable[[], None]) -> Atlas:
-    if data is before.packed.get(target):
-        return before.atlases[target]
-    return Atlas.from_bytes(data, before.atlases.get(target), pause)
+def _by_name(challengers: Mapping[str, Atlas]) -> dict[str, Atlas]:
+    """As versions name them."""
+    return {CHALLENGER_OF(target): atlas for target, atlas in challengers.items()}
 
 
 _MOST_SECONDS: Final = 0.02

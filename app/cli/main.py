@@ -125,6 +125,11 @@ COMMANDS: Final = {
         "app.cli.versions",
         "Bring the maps of an older version into force again, everywhere within seconds.",
     ),
+    "experiment": CommandEntry(
+        "Operate",
+        "app.cli.experiments",
+        "Try a method, or the maps of an older version, beside those that serve.",
+    ),
     "overrides": CommandEntry(
         "Operate",
         "app.cli.operate",

@@ -64,7 +64,8 @@ def _list(*, service: RunningService) -> None:
         return
     for entry in found["versions"]:
         mark = "serves" if entry["version"] == found["serving"] else ""
-        targets = ", ".join(sorted(entry["atlases"]))
+        # Maps on trial have a colon in their name.
+        targets = ", ".join(sorted(name for name in entry["atlases"] if ":" not in name))
         as_of, published = _time(entry["as_of"]), _time(entry["published_at"])
         line = f"{entry['version']}  {published}  as of {as_of}  {targets}  {mark}"
         print_line(line.rstrip())

@@ -18,7 +18,7 @@ VERSIONS: Final = (1,)
 SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = range(1, 6)
 """Kinds of bodies."""
 
-FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS = (1 << bit for bit in range(5))
+FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS, UNITS = (1 << bit for bit in range(6))
 """Flags."""
 
 KIND_NAMES: Final = {
@@ -34,7 +34,7 @@ MAGIC: Final = b"SCOL"
 HEADER_BYTES: Final = LAYOUT.size
 
 _ALLOWED: Final = {
-    SCORES: FLOAT32 | INTERNED | ONE_CAMPAIGN | LEVELS,
+    SCORES: FLOAT32 | INTERNED | ONE_CAMPAIGN | LEVELS | UNITS,
     IMPRESSIONS: INTERNED | ONE_CAMPAIGN | EVENT_IDS,
     CLICKS: INTERNED | ONE_CAMPAIGN | EVENT_IDS,
     OUTCOMES: INTERNED | ONE_CAMPAIGN,
@@ -115,6 +115,7 @@ PADDING: Final = tuple(bytes(length) for length in range(8))
 """What follows a section whose length is that far from a multiple of 8."""
 
 U4: Final = np.dtype("<u4")
+U8: Final = np.dtype("<u8")
 F4: Final = np.dtype("<f4")
 F8: Final = np.dtype("<f8")
 

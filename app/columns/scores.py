@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from app.columns.campaigns import Ids, check_indices, read_campaigns, read_target
 from app.columns.layout import (
@@ -15,12 +15,15 @@ from app.columns.layout import (
     LEVELS,
     PADDING,
     SCORES,
+    U8,
+    UNITS,
     Header,
     Sections,
     pack_probabilities_header,
     read_header,
 )
 from app.strict_json import ValidationError
+from calibrators.arms import RAW, UnitNumbers
 from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
@@ -34,13 +37,15 @@ _BITS: Final[dict[int, tuple[np.dtype[Any], int]]] = {
 
 class ScoresRequest(NamedTuple):
     """n scores in [0, 1] of one target; `numbers` are indices of `names`, or interned ids, one for
-    each score or one for all."""
+    each score or one for all. `units` are the numbers of their units, (n,), where arms are asked
+    for."""
 
     header: Header
     target: str
     names: list[str]
     numbers: Ids
     scores: Scores
+    units: UnitNumbers | None = None
 
 
 def read_scores(body: bytes, most: int) -> ScoresRequest:
@@ -52,11 +57,12 @@ def read_scores(body: bytes, most: int) -> ScoresRequest:
     target = read_target(sections, header)
     names, numbers = read_campaigns(sections, header)
     scores = sections.column("scores", F4 if header.flags & FLOAT32 else F8, header.rows)
+    units = sections.column("units", U8, header.rows) if header.flags & UNITS else None
     sections.end()
     if not header.flags & INTERNED:
         check_indices(numbers, len(names))
     _check_scores(scores)
-    return ScoresRequest(header, target, names, numbers, scores)
+    return ScoresRequest(header, target, names, numbers, scores, units)
 
 
 def _check_scores(scores: Scores) -> None:
@@ -72,7 +78,7 @@ def _check_scores(scores: Scores) -> None:
     raise ValidationError(f"scores[{place}]", "must be a number in [0, 1]", float(scores[place]))
 
 
-LEVEL_NUMBERS: Final = {IDENTITY: 0, TARGET: 1, CAMPAIGN: 2, GROUP: 3}
+LEVEL_NUMBERS: Final = {IDENTITY: 0, TARGET: 1, CAMPAIGN: 2, GROUP: 3, RAW: 4}
 
 
 def pack_probabilities(
@@ -80,13 +86,17 @@ def pack_probabilities(
     dictionary: int,
     *,
     float32: bool,
-    levels: NDArray[np.uint8] | None = None,
+    levels: ArrayLike | None = None,
+    arms: ArrayLike | None = None,
 ) -> bytes:
-    """The bytes of n probabilities, with the level of map behind each, shape (n,), if given."""
+    """The bytes of n probabilities, with the numbers of the level of map behind each and of its
+    arm, shape (n,), if given."""
     rows = len(probabilities)
     flags = (FLOAT32 if float32 else 0) | (0 if levels is None else LEVELS)
+    flags |= 0 if arms is None else UNITS
     column = np.asarray(probabilities, F4 if float32 else F8).tobytes()
     parts = [pack_probabilities_header(rows, flags, dictionary), column, PADDING[-len(column) & 7]]
-    if levels is not None:
-        parts += (levels.tobytes(), PADDING[-rows & 7])
+    for numbers in (levels, arms):
+        if numbers is not None:
+            parts += (np.asarray(numbers, np.uint8).tobytes(), PADDING[-rows & 7])
     return b"".join(parts)

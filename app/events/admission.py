@@ -34,10 +34,11 @@ from app.events.schema import (
 )
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.batch import Cell, EventBatch
-from app.storage.blocks import StoredConversion
+from app.storage.blocks import MONEY, NO_TERMS, TERMS, StoredConversion, TermColumns, Terms
 from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, StoreRefusal
 from app.storage.event_columns import EventColumns
 from app.strict_json import ValidationError
+from calibrators.arms import ARMS, bucket_of, buckets_of, unit_numbers
 
 _FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 _END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
@@ -188,6 +189,37 @@ FEW: Final = 64
 """Up to about so many events are admitted sooner one by one."""
 
 
+LONGEST_UNIT: Final = 256
+"""Bytes of a unit."""
+_ARM_NUMBERS: Final = {None: NO_TERMS.arm, **{arm: number for number, arm in enumerate(ARMS)}}
+
+
+def _terms(event: Impression | Click | TargetOutcome) -> Terms | None:
+    """What an event says of unit, arm and money; None of one that says nothing of them."""
+    if event.unit is event.arm is None is event.bid is event.cost is event.value:
+        return None
+    bucket = NO_TERMS.bucket
+    if event.unit is not None:
+        check_campaign("unit", event.unit, LONGEST_UNIT)
+        bucket = bucket_of(event.unit)
+    money = (event.bid or 0.0, event.cost or 0.0, event.value or 0.0)
+    return Terms(_ARM_NUMBERS[event.arm], bucket, *money)
+
+
+def _term_columns(impressions: Sequence[Impression]) -> TermColumns:
+    """`_terms` of many whose units are all in order."""
+    units = list({event.unit for event in impressions if event.unit is not None})
+    buckets: dict[str | None, int] = {None: NO_TERMS.bucket}
+    for unit, bucket in zip(units, buckets_of(unit_numbers(units)).tolist(), strict=True):
+        buckets[unit] = bucket
+    terms = np.empty(len(impressions), TERMS)
+    terms["arm"] = [_ARM_NUMBERS[event.arm] for event in impressions]
+    terms["bucket"] = [buckets[event.unit] for event in impressions]
+    for name in MONEY:
+        terms[name] = [getattr(event, name) or 0.0 for event in impressions]
+    return terms
+
+
 def columns_of(
     impressions: Sequence[Impression], settings: Settings, times: OpenTimes
 ) -> list[EventColumns] | None:
@@ -209,6 +241,15 @@ def _by_ids(impressions: Sequence[Impression]) -> Iterator[Sequence[Impression]]
         yield [impression for impression in impressions if impression.id is None]
 
 
+def _with_terms(impressions: Sequence[Impression]) -> list[Impression]:
+    """Those that say anything of unit, arm and money."""
+    return [
+        event
+        for event in impressions
+        if not (event.unit is event.arm is None is event.bid is event.cost is event.value)
+    ]
+
+
 def _columns(
     impressions: Sequence[Impression], settings: Settings, times: OpenTimes
 ) -> EventColumns | None:
@@ -217,13 +258,17 @@ def _columns(
     campaigns = [impression.campaign for impression in impressions]
     rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
     ids = [impression.id for impression in impressions if impression.id is not None]
+    stated = _with_terms(impressions)
     if hours is None or scores is None or not are_campaigns(rows, settings.max_campaign_bytes):
         return None
     if ids and not 0 < min(map(len, ids)) <= max(map(len, ids)) <= LONGEST_ID:
         return None
+    if not are_campaigns({e.unit for e in stated if e.unit is not None}, LONGEST_UNIT):
+        return None
+    terms = _term_columns(impressions) if stated else None
     number = len(impressions)
     places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, number)
-    return EventColumns(list(rows), places, hours, scores, np.zeros(number), ids or None)
+    return EventColumns(list(rows), places, hours, scores, np.zeros(number), ids or None, terms)
 
 
 def _seconds(times: Sequence[Time]) -> NDArray[np.float64]:
@@ -320,7 +365,10 @@ class Admission:
         score = self._click_score(event.scores)
         event_id = None if event.id is None else _checked_id("id", event.id)
         hour = self._times.hour("occurred_at", event.occurred_at)
-        self.batch.add(CLICK, hour, event.campaign, score, 1.0, 0.0, event_id)
+        # Not a call unless it says something: there are a million of them a minute.
+        plain = event.unit is event.arm is None is event.bid is event.cost is event.value
+        terms = None if plain else _terms(event)
+        self.batch.add(CLICK, hour, event.campaign, score, 1.0, 0.0, event_id, terms)
 
     def _admit_outcome(self, event: TargetOutcome) -> None:
         if event.campaign not in self._campaigns:
@@ -330,7 +378,8 @@ class Admission:
             rule = f"outcomes are taken for the immediate targets: {immediate}"
             raise ValidationError("target", rule, event.target)
         hour = self._times.hour("occurred_at", event.occurred_at)
-        self.batch.add(event.target, hour, event.campaign, event.score, 1.0, event.outcome)
+        terms, one = _terms(event), (event.score, 1.0, event.outcome)
+        self.batch.add(event.target, hour, event.campaign, *one, terms=terms)
 
     def _admit_click_event(self, event: ClickEvent, index: int) -> None:
         if isinstance(event, Click):
@@ -353,7 +402,8 @@ class Admission:
         clicked_at = self._times.check("occurred_at", event.occurred_at)
         cell = None
         if counts:
-            cell = Cell(CLICK, self._times.hour("impression_at", event.impression_at), score)
+            hour = self._times.hour("impression_at", event.impression_at)
+            cell = Cell(CLICK, hour, score, _terms(event))
         if opens:
             self._times.seconds("occurred_at", event.occurred_at)
         features = event.features or {}

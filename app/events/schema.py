@@ -6,11 +6,13 @@ The types are also the source of the JSON schema in /docs.
 import sys
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from app.storage.blocks import LARGEST_WEIGHT
 from app.strict_json import ValidationError
+from calibrators.arms import ARMS
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"
 
@@ -18,6 +20,8 @@ Score = Annotated[float, Meta(ge=0, le=1, description="A probability in [0, 1]."
 Outcome = Annotated[float, Meta(ge=0, le=1, description="0 or 1, or an expectation in between.")]
 Time = Annotated[datetime, Meta(tz=True, description=_TIME)] | float
 Money = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+Price = Annotated[float, Meta(ge=0, le=LARGEST_WEIGHT)]
+Arm = Literal["champion", "challenger", "raw"]
 Amount = Annotated[float, Meta(ge=0, le=sys.float_info.max, description="Seconds, a count, ...")]
 Feature = float | str
 Scores = Annotated[dict[str, Score], Meta(description="The upstream model's score by target.")]
@@ -27,18 +31,26 @@ class _Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, 
     """What all events share: strict, immutable, distinguished by `type`."""
 
 
-class Impression(_Event, tag="impression", frozen=True):
+class _WithTerms(_Event, frozen=True, kw_only=True):
+    """What counts in the bins of an immediate target, for whom and for how much."""
+
+    unit: Annotated[str, Meta(description="The user or the request, 1 to 256 bytes.")] | None = None
+    arm: Annotated[Arm, Meta(description="What the answer to this unit said.")] | None = None
+    bid: Annotated[Price, Meta(description="What a positive is paid for.")] | None = None
+    cost: Annotated[Price, Meta(description="What the event itself was paid for.")] | None = None
+    value: Annotated[Price, Meta(description="What it was worth to the advertiser.")] | None = None
+
+
+class Impression(_WithTerms, tag="impression", frozen=True):
     """An ad was shown; a trial of the target `click`."""
 
     campaign: str
     occurred_at: Time
     scores: Scores
     id: Annotated[str, Meta(description="Makes a repeat of this event a duplicate.")] | None = None
-    bid: Money | None = None
-    cost: Money | None = None
 
 
-class Click(_Event, tag="click", frozen=True):
+class Click(_WithTerms, tag="click", frozen=True):
     """An impression was clicked.
 
     With a score for `click` it is counted in its impression's hour, in the cell of that score. With
@@ -71,7 +83,7 @@ class Conversion(_Event, tag="conversion", frozen=True):
     value: Money | None = None
 
 
-class TargetOutcome(_Event, tag="outcome", frozen=True):
+class TargetOutcome(_WithTerms, tag="outcome", frozen=True):
     """A score and what came of it, for platforms that join the two upstream."""
 
     campaign: str
@@ -94,7 +106,8 @@ TYPE_NAMES: Final[dict[type, str]] = {
 _SCORE_RULE = "must be a number in [0, 1]"
 _TEXT_RULE = "must be a string"
 _TIME_RULE = f"must be a time: {_TIME}"
-_MONEY_RULE = "must be a finite number of at least 0"
+_PRICE_RULE = f"must be a number from 0 to {LARGEST_WEIGHT:.0f}"
+_VALUE_RULE = "must be a finite number of at least 0; of an event with a score at most 1000000"
 
 RULES: Final = {
     "type": "must be impression, click, behaviour, conversion or outcome",
@@ -109,9 +122,11 @@ RULES: Final = {
     "scores[]": _SCORE_RULE,
     "score": _SCORE_RULE,
     "outcome": _SCORE_RULE,
-    "bid": _MONEY_RULE,
-    "cost": _MONEY_RULE,
-    "value": _MONEY_RULE,
+    "unit": _TEXT_RULE,
+    "arm": f"must be {', '.join(ARMS[:-1])} or {ARMS[-1]}",
+    "bid": _PRICE_RULE,
+    "cost": _PRICE_RULE,
+    "value": _VALUE_RULE,
     "features": "must be an object of names, and numbers or strings",
     "features[]": "must be a number or a string",
 }

@@ -7,7 +7,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.storage.blocks import LARGEST_WEIGHT, PackedRows, StoredConversion
+from app.storage.blocks import (
+    LARGEST_WEIGHT,
+    NUMBER_BYTES,
+    PackedRows,
+    StoredConversion,
+    Terms,
+    joined_terms,
+    packed_terms,
+)
 from app.storage.clicks import ClickEvents, OpenClick
 from app.storage.event_columns import EventColumns, LogEntry, stored_id
 from app.storage.keys import TargetHour, shard_of
@@ -17,11 +25,12 @@ _ONE: Final = struct.pack("<d", 1.0)
 
 
 class Cell(NamedTuple):
-    """Where a click counts as a positive; hour is floor(epoch seconds / 3600)."""
+    """Where and on what terms a click is a positive; hour is floor(epoch seconds / 3600)."""
 
     target: str
     hour: int
     score: float
+    terms: Terms | None = None
 
 
 class EventBatch:
@@ -60,6 +69,7 @@ class EventBatch:
         count: float,
         positive: float,
         event_id: str | None = None,
+        terms: Terms | None = None,
     ) -> None:
         """Add one event of one target; hour is floor(epoch seconds / 3600).
 
@@ -78,6 +88,8 @@ class EventBatch:
         if event_id is not None and not columns.is_new(stored_id(event_id, count)):
             self._repeats += 1
             return
+        if terms is not None:
+            columns.terms[len(columns.rows)] = terms
         columns.append(campaign, score, count, positive)
 
     def add_columns(self, target: str, columns: EventColumns) -> None:
@@ -105,6 +117,8 @@ class EventBatch:
         if cell is not None:
             key = (shard_of(click.campaign), cell.target, cell.hour, False)
             columns = self._columns.setdefault(key, _Columns())
+            if cell.terms is not None:
+                columns.click_terms[len(columns.numbers)] = cell.terms
             columns.append_click(click.campaign, cell.score, number)
 
     def add_behaviour(
@@ -145,12 +159,14 @@ class _Columns:
         "_click_rows",
         "_click_scores",
         "campaigns",
+        "click_terms",
         "counts",
         "ids",
         "numbers",
         "positives",
         "rows",
         "scores",
+        "terms",
     )
 
     def __init__(self) -> None:
@@ -161,6 +177,8 @@ class _Columns:
         self.counts = array("d")
         self.positives = array("d")
         self.numbers: list[int] = []
+        self.terms: dict[int, Terms] = {}
+        self.click_terms: dict[int, Terms] = {}
         self._click_rows: list[int] = []
         self._click_scores: list[float] = []
 
@@ -188,11 +206,17 @@ class _Columns:
             _values([*self.scores, *self._click_scores]),
             _values(self.counts) + _ZERO * clicks,
             _values(self.positives) + _ONE * clicks,
+            joined_terms(
+                (len(self.rows), packed_terms(len(self.rows), self.terms)), self._click_terms()
+            ),
         )
+
+    def _click_terms(self) -> tuple[int, bytes]:
+        return len(self.numbers), packed_terms(len(self.numbers), self.click_terms)
 
     def behind(self, entry: LogEntry) -> LogEntry:
         """The entry, all rows of which have ids, with our clicks behind them."""
-        names, rows, scores, counts, positives = entry.block
+        names, rows, scores, counts, positives, terms = entry.block
         places = {name: place for place, name in enumerate(names)}
         numbers = [places.setdefault(name, len(places)) for name in self.campaigns]
         clicks = len(self.numbers)
@@ -202,6 +226,7 @@ class _Columns:
             scores + _values(self._click_scores),
             counts + _ZERO * clicks,
             positives + _ONE * clicks,
+            joined_terms((len(rows) // NUMBER_BYTES, terms), self._click_terms()),
         )
         return LogEntry(entry.log, entry.ids, joined, self.numbers)
 

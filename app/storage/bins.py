@@ -20,11 +20,12 @@ import redis
 from redis.exceptions import ResponseError
 
 from app.storage import keys
-from app.storage.blocks import Block, decode_block, decode_blocks
+from app.storage.blocks import Block, decode_block, decode_blocks, together
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 from app.storage.statistics.evidence import EvidenceStore
+from app.storage.statistics.ledgers import Ledgers
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable
@@ -47,6 +48,7 @@ class Folding:
         self._ttl_seconds = ttl_seconds
         self._bytes_at_once = bytes_at_once
         self.damage = Damage(client)
+        self.ledgers = Ledgers(client, self.damage)
         self._read_log = client.register_script(lua("read_log"))
         self._commit_fold = client.register_script(lua("commit_fold"))
 
@@ -105,7 +107,10 @@ class Folding:
             keys.damaged(log.shard),
         ]
         seen: list[bytes | int] = [step.folds, step.blocks]
-        arguments = (log.member, self._ttl_seconds, *seen, table, *step.damaged)
+        ledgers = self.ledgers.with_blocks(log, step.with_terms)
+        fields = [part for field in ledgers.items() for part in field]
+        arguments = (log.member, self._ttl_seconds, *seen, table, len(ledgers), *fields)
+        arguments += (*step.damaged,)
         committed = bool(self._commit_fold(keys=names, args=arguments))
         if committed and step.damaged:
             self.damage.count(Damaged.BLOCK, len(step.damaged))
@@ -114,13 +119,15 @@ class Folding:
 
 @dataclass(slots=True)
 class _Step:
-    """What one commit replaces: so many blocks of so many bytes, their rows in tables and those
-    that are damaged; and what the counter of folds and the stored table were at its beginning."""
+    """What one commit replaces: so many blocks of so many bytes, their rows in tables, those with
+    terms, and those that are damaged; and what the counter of folds and the stored table were at
+    its beginning."""
 
     log: TargetHour
     folds: bytes
     table: bytes
     tables: list[BinsTable] = field(default_factory=list)
+    with_terms: list[Block] = field(default_factory=list)
     damaged: list[bytes] = field(default_factory=list)
     blocks: int = 0
     size: int = 0
@@ -129,7 +136,8 @@ class _Step:
     def take(self, blocks: list[bytes]) -> int:
         """Take in a page; returns how many bytes it has."""
         readable, damaged = _decoded(self.log, blocks)
-        self.tables.append(_folded_table(readable))
+        self.tables.append(together(readable).table() if readable else BinsTable.empty())
+        self.with_terms += [block for block in readable if block.terms is not None]
         self.damaged += damaged
         self.rows += sum(map(len, readable))
         self.blocks += len(blocks)
@@ -156,19 +164,6 @@ def _decoded_each(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], li
             _log.error("block of %s set aside: %s", log.log, error)
             damaged.append(data)
     return readable, damaged
-
-
-def _folded_table(blocks: Sequence[Block]) -> BinsTable:
-    if not blocks:
-        return BinsTable.empty()
-    starts = np.cumsum([0, *(len(block.campaigns) for block in blocks[:-1])])
-    return BinsTable.from_columns(
-        [campaign for block in blocks for campaign in block.campaigns],
-        np.concatenate([block.rows + start for block, start in zip(blocks, starts, strict=True)]),
-        np.concatenate([block.scores for block in blocks]),
-        np.concatenate([block.counts for block in blocks]),
-        np.concatenate([block.positives for block in blocks]),
-    )
 
 
 CAMPAIGNS = 1024
@@ -321,6 +316,13 @@ class BinsStore:
                 if found is not None:
                     last = tables[place.hour] = found
         return tables
+
+    def ledger(
+        self, target: str, name: str, first_hour: int, last_hour_exclusive: int
+    ) -> Iterator[BinsTable]:
+        """The sums of one of `keys.LEDGERS`, see `Ledgers.blocks`, of first_hour <= hour <
+        last_hour_exclusive, in tables as `window_blocks` has them."""
+        return self._folding.ledgers.blocks(target, name, range(first_hour, last_hour_exclusive))
 
     @reaching_the_store()
     def write_calibrated(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:

@@ -7,42 +7,48 @@ it holds
     campaigns m u4, rows n u4
     names of the m campaigns (`calibrators.bins.codecs`)
     rows u4 (n), scores f8 (n), counts f8 (n), positives f8 (n)
+    in version 3 only: n terms, each arm u1, bucket i2, bid f8, cost f8, value f8
 
 and of conversions, as MessagePack, an array of three arrays: click ids (strings), times (epoch
 seconds, floats), values (floats, or nil where there is none). Behind the body the store appends n
 marks u1 when some of the rows do not count: 1 marks a duplicate or what is refused, and decoding
 leaves it out. Behind the marks stand the first 8 hexadecimal digits of the SHA-1, which Redis has
 at hand, of the CRC-32 and the marks. Version 1 has no digest of marks, and a CRC-32 of the body
-alone.
+alone. Version 3 is written where an event has terms, and 2 elsewhere.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha1
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.arms import ARMS, BUCKETS
 from calibrators.bins.codecs import numbered, pack_names, unpack_names
+from calibrators.bins.table import BinsTable
 from calibrators.samples import Floats, Integers
 
 _HEADER = struct.Struct("<4sHII")
-_CHECKSUM = slice(10, 14)
+_VERSION, _CHECKSUM = 4, slice(10, 14)
 _MARKS_DIGITS = 8
 
 SCHEMA_VERSION = 2
+_WITH_TERMS = 3
 
 
-def framed(magic: bytes, body: bytes, seed: int) -> bytes:
+def framed(magic: bytes, body: bytes, seed: int, version: int = SCHEMA_VERSION) -> bytes:
     """The body behind its header; the seed is the checksum of its log."""
-    return _HEADER.pack(magic, SCHEMA_VERSION, len(body), crc32(body, seed)) + body
+    return _HEADER.pack(magic, version, len(body), crc32(body, seed)) + body
 
 
-def opened(magic: bytes, data: bytes, seed: int) -> tuple[bytes, bytes]:
+def opened(
+    magic: bytes, data: bytes, seed: int, newest: int = SCHEMA_VERSION
+) -> tuple[bytes, bytes]:
     """Body and marks; ValueError on bytes of another kind, version or log, and on any damage."""
     # Copies of the bytes, not views of them: the garbage collector walks over views, and folds hold
     # those of thousands of blocks.
@@ -51,8 +57,8 @@ def opened(magic: bytes, data: bytes, seed: int) -> tuple[bytes, bytes]:
     found, schema_version, length, checksum = _HEADER.unpack_from(data)
     if found != magic:
         raise ValueError(f"this kind of block begins with {magic!r}, not {found!r}")
-    if not 1 <= schema_version <= SCHEMA_VERSION:
-        raise ValueError(f"block schema_version {schema_version}: 1 to {SCHEMA_VERSION} are known")
+    if not 1 <= schema_version <= newest:
+        raise ValueError(f"block schema_version {schema_version}: 1 to {newest} are known")
     end = _HEADER.size + length
     body = data[_HEADER.size : end]
     if len(body) != length or crc32(body, seed if schema_version > 1 else 0) != checksum:
@@ -79,9 +85,66 @@ SIZES = struct.Struct("<II")
 COLUMN_OF_BYTES, _LONGEST_OF_ONE_BYTE = b"\1\0", 255
 NUMBER_BYTES, VALUE_BYTES = 4, 8
 ROW_BYTES = NUMBER_BYTES + 3 * VALUE_BYTES
-"""Bytes of one row in a block's columns."""
+"""Bytes of one row in a block's columns, without its terms."""
 
-Rows = NDArray[np.uint32]
+Rows = NDArray[np.integer[Any]]
+
+
+class Terms(NamedTuple):
+    """Who saw an ad and what was paid for it: the number of the arm and the bucket of the unit, or
+    these where there are none; bid, cost and value, 0 to LARGEST_WEIGHT each."""
+
+    arm: int = 255
+    bucket: int = -1
+    bid: float = 0.0
+    cost: float = 0.0
+    value: float = 0.0
+
+
+NO_TERMS: Final = Terms()
+TERMS: Final = np.dtype(
+    [("arm", "u1"), ("bucket", "<i2"), ("bid", "<f8"), ("cost", "<f8"), ("value", "<f8")]
+)
+MONEY: Final = ("bid", "cost", "value")
+
+TermColumns = NDArray[np.void]
+"""The terms of n events, (n,), of the type TERMS."""
+
+
+def packed_terms(length: int, given: Mapping[int, Terms]) -> bytes:
+    """The terms of `length` events, by their place; nothing where none are given."""
+    if not given:
+        return b""
+    return np.array([given.get(place, NO_TERMS) for place in range(length)], TERMS).tobytes()
+
+
+def joined_terms(*parts: tuple[int, bytes]) -> bytes:
+    """The packed terms of so many events each, one behind the other; nothing of all none."""
+    if not any(packed for _, packed in parts):
+        return b""
+    return b"".join(packed or _NONE * length for length, packed in parts)
+
+
+def without_none(terms: bytes) -> bytes:
+    """Packed terms; nothing where no event has any."""
+    return b"" if terms == _NONE * (len(terms) // len(_NONE)) else terms
+
+
+_NONE: Final = packed_terms(1, {0: NO_TERMS})
+
+
+def check_terms(terms: TermColumns) -> None:
+    """Raises ValueError on terms that no event can have."""
+    arms, buckets = terms["arm"], terms["bucket"]
+    if not ((arms < len(ARMS)) | (arms == NO_TERMS.arm)).all():
+        raise ValueError(f"the arms are 0 to {len(ARMS) - 1}, and {NO_TERMS.arm} for none")
+    if not (buckets.min(initial=0) >= NO_TERMS.bucket and buckets.max(initial=0) < BUCKETS):
+        raise ValueError(f"the buckets are 0 to {BUCKETS - 1}, and {NO_TERMS.bucket} for none")
+    for name in MONEY:
+        # A comparison with NaN is false: it must not be what lets a value pass.
+        least, most = terms[name].min(initial=0.0), terms[name].max(initial=0.0)
+        if not (least >= 0.0 and most <= LARGEST_WEIGHT):
+            raise ValueError(f"a {name} must be in [0, {LARGEST_WEIGHT:.0f}]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,13 +160,47 @@ class Block:
     scores: Floats
     counts: Floats
     positives: Floats
+    terms: TermColumns | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def chosen(self, kept: NDArray[np.bool_]) -> "Block":
+        """The events that are marked, (n,)."""
+        return Block(
+            self.campaigns,
+            self.rows[kept],
+            self.scores[kept],
+            self.counts[kept],
+            self.positives[kept],
+            None if self.terms is None else self.terms[kept],
+        )
+
+    def table(self) -> BinsTable:
+        """Their bins."""
+        if not len(self):
+            return BinsTable.empty()
+        rows = self.rows.astype(np.int64, copy=False)
+        values = (self.scores, self.counts, self.positives)
+        return BinsTable.from_columns(self.campaigns, rows, *values)
+
+
+def together(blocks: Sequence[Block]) -> Block:
+    """One or more blocks, one behind the other; with terms if all have them."""
+    starts = np.cumsum([0, *(len(block.campaigns) for block in blocks[:-1])])
+    terms = [block.terms for block in blocks if block.terms is not None]
+    return Block(
+        tuple(campaign for block in blocks for campaign in block.campaigns),
+        np.concatenate([block.rows + start for block, start in zip(blocks, starts, strict=True)]),
+        np.concatenate([block.scores for block in blocks]),
+        np.concatenate([block.counts for block in blocks]),
+        np.concatenate([block.positives for block in blocks]),
+        np.concatenate(terms) if len(terms) == len(blocks) else None,
+    )
+
 
 class PackedRows(NamedTuple):
-    """Events of one log on their way to it: the columns of a `Block` as bytes.
+    """Events of one log on their way to it: the columns of a `Block` as bytes, no terms as none.
 
     A request has events for many logs, and cutting bytes is cheaper than cutting arrays.
     """
@@ -113,6 +210,7 @@ class PackedRows(NamedTuple):
     scores: bytes
     counts: bytes
     positives: bytes
+    terms: bytes = b""
 
 
 def encode_block(packed: PackedRows, seed: int = 0) -> bytes:
@@ -120,7 +218,7 @@ def encode_block(packed: PackedRows, seed: int = 0) -> bytes:
     campaigns, rows, *columns = packed
     sizes = SIZES.pack(len(campaigns), len(rows) // NUMBER_BYTES)
     body = b"".join((sizes, _packed_names(campaigns), rows, *columns))
-    return framed(_MAGIC, body, seed)
+    return framed(_MAGIC, body, seed, _WITH_TERMS if packed.terms else SCHEMA_VERSION)
 
 
 def decode_block(data: bytes, seed: int = 0) -> Block:
@@ -128,25 +226,34 @@ def decode_block(data: bytes, seed: int = 0) -> Block:
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks = opened_block(data, seed)
+    body, marks, row_bytes = opened_block(data, seed)
     campaigns, length = SIZES.unpack_from(body)
     names, start = unpack_names(memoryview(body), SIZES.size, campaigns)
-    if start + length * ROW_BYTES != len(body):
-        raise ValueError(f"{length} rows of {ROW_BYTES} bytes do not fill the block")
+    if start + length * row_bytes != len(body):
+        raise ValueError(f"{length} rows of {row_bytes} bytes do not fill the block")
     rows = np.frombuffer(body, "<u4", length, start)
     values = np.frombuffer(body, "<f8", 3 * length, start + 4 * length).reshape(3, length)
+    terms = _terms(body[start + length * ROW_BYTES :]) if row_bytes > ROW_BYTES else None
     check_rows(rows, campaigns)
     check_values(values)
-    block = Block(names, rows, *values)
+    scores, counts, positives = values
+    block = Block(names, rows, scores, counts, positives, terms)
     return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
 
 
-def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes]:
-    """Body and marks of a block; ValueError on bytes of another kind or version, and on damage."""
-    body, marks = opened(_MAGIC, data, seed)
+def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes, int]:
+    """Body and marks of a block, and the bytes of a row; ValueError on bytes of another kind or
+    version, and on damage."""
+    body, marks = opened(_MAGIC, data, seed, _WITH_TERMS)
     if len(body) < SIZES.size:
         raise ValueError(f"the body of a block has at least {SIZES.size} bytes, not {len(body)}")
-    return body, marks
+    return body, marks, ROW_BYTES + (TERMS.itemsize if data[_VERSION] == _WITH_TERMS else 0)
+
+
+def _terms(data: bytes) -> TermColumns:
+    terms: TermColumns = np.frombuffer(data, TERMS)
+    check_terms(terms)
+    return terms
 
 
 def check_rows(rows: Rows, campaigns: int | NDArray[np.int64]) -> None:
@@ -176,14 +283,7 @@ def _packed_names(names: Sequence[str]) -> bytes:
 def _without_duplicates(block: Block, marks: NDArray[np.uint8]) -> Block:
     if len(marks) != len(block) or (marks > 1).any():
         raise ValueError(f"a block of {len(block)} rows needs as many marks of 0 or 1, or none")
-    kept = marks == 0
-    return Block(
-        block.campaigns,
-        block.rows[kept],
-        block.scores[kept],
-        block.counts[kept],
-        block.positives[kept],
-    )
+    return block.chosen(marks == 0)
 
 
 _CONVERSION_MAGIC = b"SCNV"
@@ -232,45 +332,53 @@ _LENGTHS = SIZES.size + len(COLUMN_OF_BYTES)
 
 def decode_blocks(blocks: Sequence[bytes], seed: int = 0) -> list[Block]:
     """What `decode_block` says of each, as few blocks: those without duplicates and without long
-    names are put together, one behind the other, and their campaigns are named once.
+    names are put together, one behind the other, and their campaigns are named once; those with
+    terms apart from those without.
 
     Raises ValueError when any of them is damaged; which, `decode_block` tells.
     """
-    run, others = _Run(), []
+    runs: dict[int, _Run] = {}
+    others = []
     for data in blocks:
-        body, marks = opened_block(data, seed)
+        body, marks, row_bytes = opened_block(data, seed)
         if marks or body[SIZES.size : _LENGTHS] != COLUMN_OF_BYTES:
             others.append(decode_block(data, seed))
         else:
-            run.add(body)
-    return [run.block(), *others] if run.rows else others
+            runs.setdefault(row_bytes, _Run(row_bytes)).add(body)
+    return [*(run.block() for run in runs.values()), *others]
 
 
 @dataclass(slots=True)
 class _Run:
-    """The parts of each block's body."""
+    """The parts of each block's body, whose rows have so many bytes."""
 
+    row_bytes: int
     lengths: list[bytes] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
     rows: list[bytes] = field(default_factory=list)
     scores: list[bytes] = field(default_factory=list)
     counts: list[bytes] = field(default_factory=list)
     positives: list[bytes] = field(default_factory=list)
+    terms: list[bytes] = field(default_factory=list)
 
     def add(self, body: bytes) -> None:
         campaigns, rows = SIZES.unpack_from(body)
-        text, first = _LENGTHS + campaigns, len(body) - rows * ROW_BYTES
+        text, first = _LENGTHS + campaigns, len(body) - rows * self.row_bytes
         if text > first:
-            raise ValueError(f"names and {rows} rows of {ROW_BYTES} bytes do not fill the block")
+            raise ValueError(
+                f"names and {rows} rows of {self.row_bytes} bytes do not fill the block"
+            )
         scores = first + rows * NUMBER_BYTES
         counts = scores + rows * VALUE_BYTES
         positives = counts + rows * VALUE_BYTES
+        terms = positives + rows * VALUE_BYTES
         self.lengths.append(body[_LENGTHS:text])
         self.texts.append(body[text:first])
         self.rows.append(body[first:scores])
         self.scores.append(body[scores:counts])
         self.counts.append(body[counts:positives])
-        self.positives.append(body[positives:])
+        self.positives.append(body[positives:terms])
+        self.terms.append(body[terms:])
 
     def block(self) -> Block:
         campaigns = np.array([len(each) for each in self.lengths])
@@ -284,7 +392,10 @@ class _Run:
         check_values(values)
         names, numbers = numbered(self._lengths(campaigns), b"".join(self.texts))
         firsts = np.cumsum(campaigns) - campaigns
-        return Block(names, numbers[rows + firsts[of_block]].astype(np.uint32), *values)
+        terms = _terms(b"".join(self.terms)) if self.row_bytes > ROW_BYTES else None
+        scores, counts, positives = values
+        of_names = numbers[rows + firsts[of_block]].astype(np.uint32)
+        return Block(names, of_names, scores, counts, positives, terms)
 
     def _lengths(self, campaigns: Integers) -> Integers:
         """Those of all names; ValueError where they do not fill the text of their block."""

@@ -14,7 +14,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.storage.blocks import LARGEST_WEIGHT, NUMBER_BYTES, VALUE_BYTES, PackedRows
+from app.storage.blocks import (
+    LARGEST_WEIGHT,
+    NUMBER_BYTES,
+    TERMS,
+    VALUE_BYTES,
+    PackedRows,
+    TermColumns,
+    check_terms,
+    without_none,
+)
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
 from calibrators.samples import Floats
 
@@ -99,18 +108,22 @@ class EventColumns:
     scores: Floats
     positives: Floats
     ids: Sequence[str] | None = None
+    terms: TermColumns | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def check(self) -> None:
-        """ValueError on a score outside [0, 1] or a positive outside [0, LARGEST_WEIGHT]."""
+        """ValueError on a score outside [0, 1] or a positive outside [0, LARGEST_WEIGHT], and on
+        terms that cannot be."""
         # A comparison with NaN is false: it must not be what lets a value pass.
         scores, positives = self.scores, self.positives
         if not (scores.min(initial=0.0) >= 0.0 and scores.max(initial=0.0) <= 1.0):
             raise ValueError("a score must be in [0, 1]")
         if not (positives.min(initial=0.0) >= 0.0 and positives.max(initial=0.0) <= LARGEST_WEIGHT):
             raise ValueError(f"a positive must be in [0, {LARGEST_WEIGHT:.0f}]")
+        if self.terms is not None:
+            check_terms(self.terms)
 
     def without_repeats(self) -> "EventColumns":
         """The first events of those that share an id within one log."""
@@ -127,6 +140,7 @@ class EventColumns:
             scores=self.scores[kept],
             positives=self.positives[kept],
             ids=[self.ids[place] for place in kept.tolist()],
+            terms=None if self.terms is None else self.terms[kept],
         )
 
     def entries(self, target: str) -> Iterator[LogEntry]:
@@ -151,6 +165,7 @@ class EventColumns:
         hours = self.hours[order[begins[firsts]]].tolist()
         numbers = _numbers(len(order), begins, firsts)
         scores, positives = _packed(self.scores[order]), _packed(self.positives[order])
+        terms = b"" if self.terms is None else self.terms[order].tobytes()
         campaigns_at = pairwise([*firsts.tolist(), len(begins)])
         rows_at = pairwise([*begins[firsts].tolist(), len(order)])
         for hour, (one, other), (start, stop) in zip(hours, campaigns_at, rows_at, strict=True):
@@ -162,6 +177,7 @@ class EventColumns:
                 scores[values],
                 _ONE * (stop - start),
                 positives[values],
+                without_none(terms[start * TERMS.itemsize : stop * TERMS.itemsize]),
             )
             log = TargetHour(shard_of(some[0]), target, hour)
             yield LogEntry(log, ids[start:stop] if ids else (), block, ())

@@ -11,7 +11,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:ids_staged:<packer>:<hour>:<target>  hash: the blocks that it makes of them
     sirocco:{07}:ids_packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
-    sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable)
+    sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable),
+                                          and of each ledger that there is the same by its name
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
     sirocco:{07}:evidence:<target>        bytes: which campaigns are off, `evidence.py`
     sirocco:{07}:damaged                  list of what nobody could read: blocks, names
@@ -71,8 +72,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.arms import ARMS
+
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""
+
+LEDGERS = (*ARMS, "bid", "money", "units", "unit_money")
+"""The sums that are kept beside the bins of an hour, see `ledgers.py`."""
 
 CURRENT = "sirocco:{maps}:current"
 HISTORY = "sirocco:{maps}:history"

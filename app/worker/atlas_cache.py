@@ -4,13 +4,15 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from app.storage.errors import CorruptVersion, UnknownVersion
+from app.storage.experiments import CHALLENGER_OF, Experiment
 from app.storage.versions import Versions
 from app.worker.hours import SECONDS, version_as_of
 from calibrators import Atlas
+from calibrators.arms import CHALLENGER
 
 _log = logging.getLogger(__name__)
 # What serves, what served when the newest hour began and the hour before, and what comes next.
@@ -18,24 +20,74 @@ _KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Steering:
+    """What a version holds of experiments, by target: their state, the maps on trial and the report
+    on them; and the methods that were promoted. Nothing where nothing ever was on trial."""
+
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
+    challengers: Mapping[str, Atlas] = field(default_factory=dict)
+    trials: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any], atlases: Mapping[str, Atlas]) -> Self:
+        """Out of a version's report and all of its atlases."""
+        experiments, targets = report.get("experiments", {}), report.get("targets", {})
+        named = {target: CHALLENGER_OF(target) for target in experiments}
+        return cls(
+            experiments,
+            report.get("methods", {}),
+            {target: atlases[name] for target, name in named.items() if name in atlases},
+            {target: targets.get(target, {}).get(CHALLENGER) or {} for target in experiments},
+        )
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report's part about all targets; empty where there is nothing to say."""
+        parts = {"experiments": dict(self.experiments), "methods": dict(self.methods)}
+        return {name: part for name, part in parts.items() if part}
+
+    def beside(self, reports: Mapping[str, Any]) -> dict[str, Any]:
+        """The reports by target, with those on the maps on trial."""
+        own = {
+            name: {**reports.get(name, {}), CHALLENGER: row} for name, row in self.trials.items()
+        }
+        return {**reports, **own}
+
+    @property
+    def atlases(self) -> dict[str, Atlas]:
+        """The maps on trial, as versions name them."""
+        return {CHALLENGER_OF(target): atlas for target, atlas in self.challengers.items()}
+
+    @property
+    def moments(self) -> list[float]:
+        """As of when the maps on trial were fitted."""
+        moments = (self.trials[target].get("fitted_as_of") for target in self.challengers)
+        return [moment for moment in moments if moment]
+
+
+@dataclass(frozen=True, slots=True)
 class CachedVersion:
-    """The moment no map of a version has seen beyond, its atlases, its report of each target."""
+    """The moment no map of a version has seen beyond, its atlases, its report of each target, and
+    what it holds of experiments."""
 
     as_of: float = -math.inf
     atlases: Mapping[str, Atlas] = field(default_factory=dict)
     targets: Mapping[str, Any] = field(default_factory=dict)
+    steering: Steering = field(default_factory=Steering)
 
     def only(self, targets: Collection[str]) -> "CachedVersion":
-        """What it holds of these targets, which says nothing of the moment."""
+        """What it holds of these targets, which says nothing of the moment, and its experiments."""
         return CachedVersion(
             atlases={name: self.atlases[name] for name in targets if name in self.atlases},
             targets={name: self.targets[name] for name in targets if name in self.targets},
+            steering=self.steering,
         )
 
     def beside(self, other: "CachedVersion") -> "CachedVersion":
-        """What both hold, of different targets; the moment is its own."""
-        atlases = {**self.atlases, **other.atlases}
-        return CachedVersion(self.as_of, atlases, {**self.targets, **other.targets})
+        """What both hold, of different targets; moment and experiments are its own."""
+        atlases, targets = {**self.atlases, **other.atlases}, {**self.targets, **other.targets}
+        return replace(self, atlases=atlases, targets=targets)
 
 
 class AtlasCache:
@@ -83,5 +135,7 @@ class AtlasCache:
         """The version, which is not held in memory; raises CorruptVersion, UnknownVersion, and
         ValueError on an atlas that cannot be read."""
         published = self._versions.load(version)
-        atlases = {target: Atlas.from_bytes(data) for target, data in published.atlases.items()}
-        return CachedVersion(published.as_of, atlases, published.report.get("targets", {}))
+        read = {name: Atlas.from_bytes(data) for name, data in published.atlases.items()}
+        steering = Steering.of(published.report, read)
+        own = {name: atlas for name, atlas in read.items() if name not in steering.atlases}
+        return CachedVersion(published.as_of, own, published.report.get("targets", {}), steering)

@@ -15,7 +15,7 @@ from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign
 from calibrators.methods.sufficiency import Reason
-from calibrators.registry import make_method
+from calibrators.registry import METHODS, make_method
 
 
 class Methods:
@@ -105,19 +105,26 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """Fits as the settings say, the same for immediate and delayed targets."""
+    """Fits as the settings say, the same for immediate and delayed targets; `promoted` are methods
+    of targets in the place of the settings'."""
 
     settings: Settings
     methods: Methods
+    promoted: Mapping[str, str] = field(default_factory=dict)
+
+    def calibrator_of(self, target: str) -> str:
+        """The method of a target; one that there is not any more counts for nothing."""
+        promoted = self.promoted.get(target)
+        return promoted if promoted in METHODS else self.settings.calibrator_of(target)
 
     def hours(self, target: str, own: Mapping[str, str]) -> int:
         """How many hours of a target's history its refit looks at."""
-        names = {self.settings.calibrator_of(target), *own.values()}
+        names = {self.calibrator_of(target), *own.values()}
         return max(self._hours(name) for name in names)
 
     def whole(self, target: str, history: History, own: Mapping[str, str]) -> Candidate:
         """Maps of all campaigns; `own` are the calibrators of campaigns that have theirs."""
-        calibrator = self.settings.calibrator_of(target)
+        calibrator = self.calibrator_of(target)
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
         candidate = Candidate(fitted.atlas, fitted.trial, fitted.skipped, fitted.notes)
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
@@ -132,7 +139,7 @@ class Fitting:
         in_force: Atlas,
     ) -> Candidate:
         """Maps of these campaigns only; every other map, and the target's, is that in force."""
-        calibrator = self.settings.calibrator_of(target)
+        calibrator = self.calibrator_of(target)
         chosen = {name: own.get(name, calibrator) for name in campaigns}
         base = Candidate(in_force, in_force if self.settings.guard else None)
         return self._laid_on(base, target, history, chosen)
@@ -321,7 +328,7 @@ class RefitOutcome:
 
 def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitOutcome:
     """Fit the candidate and let the guard choose on the newest hour of the history."""
-    calibrator = fitting.settings.calibrator_of(order.target)
+    calibrator = fitting.calibrator_of(order.target)
     if order.campaigns is None:
         candidate = fitting.whole(order.target, history, order.own)
         guarded = _guarded(candidate, order.compared, history)

@@ -346,6 +346,8 @@ class Worker:
         if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
             self._bins.fold()
             self._close()
+            if self._settings.clock == "wall":
+                self._refitter.canary.watch(self._now())
             self._look_for_lost_names()
             self._folded_at = self._now()
             self._beat()

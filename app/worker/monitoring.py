@@ -5,7 +5,7 @@ Each closed hour is binned by the probabilities that served it, from maps fitted
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from app.settings import Settings
 from app.storage.bins import BinsStore
-from app.worker.atlas_cache import AtlasCache
+from app.storage.experiments import CHALLENGER_OF
+from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
@@ -154,18 +155,29 @@ class PrequentialEvaluation:
     def run(self, closed: int, again: bool) -> None:
         """Evaluate what is not evaluated yet of the window that ends with the hours below
         `closed`; the newest hours `again`."""
-        first = closed - self.settings.window_hours
+        hours = range(closed - self.settings.window_hours, closed)
         for target in self.settings.targets:
-            complete = closed - _EVALUATED_HOURS if again else closed
-            known = self.bins.calibrated_hours(target, first, complete)
-            for hour in sorted(set(range(first, closed)) - known):
-                in_force = self.cache.serving(hour, self.history, self.settings.versions_kept)
-                if in_force is not None:
-                    self._bin(target, hour, in_force.atlases.get(target, Atlas.empty()))
+            for hour, in_force in self._left(target, hours, again):
+                self._bin(target, target, hour, in_force.atlases.get(target, Atlas.empty()))
 
-    def _bin(self, target: str, hour: int, in_force: Atlas) -> None:
+    def run_challenger(self, target: str, hours: range, again: bool) -> None:
+        """The same of the maps on trial of a target, in hours up to the newest that is closed."""
+        for hour, in_force in self._left(CHALLENGER_OF(target), hours, again):
+            on_trial = in_force.steering.challengers.get(target)
+            if on_trial is not None:
+                self._bin(target, CHALLENGER_OF(target), hour, on_trial)
+
+    def _left(self, name: str, hours: range, again: bool) -> Iterator[tuple[int, CachedVersion]]:
+        complete = hours.stop - _EVALUATED_HOURS if again else hours.stop
+        known = self.bins.calibrated_hours(name, hours.start, complete)
+        for hour in sorted(set(hours) - known):
+            in_force = self.cache.serving(hour, self.history, self.settings.versions_kept)
+            if in_force is not None:
+                yield hour, in_force
+
+    def _bin(self, target: str, name: str, hour: int, in_force: Atlas) -> None:
         served = self.bins.shards_of_hour(target, hour)
-        self.bins.write_calibrated(target, hour, map(in_force.calibrated, served))
+        self.bins.write_calibrated(name, hour, map(in_force.calibrated, served))
 
 
 _WHOLE = ("",)

@@ -18,7 +18,9 @@ from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, Ve
 from app.storage.lease import LeaseToken
 from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
-from app.worker.atlas_cache import AtlasCache, CachedVersion
+from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
+from app.worker.canary import Canary
+from app.worker.challengers import Challengers
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import FROZEN, Fitting, Methods, RefitTask, filled, kept, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
@@ -188,11 +190,15 @@ class Refitter:
     advance: Advance = unheard
     cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
+    canary: Canary = field(init=False)
+    _fitting: Fitting = field(init=False)
     _any_in_force: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.cache = AtlasCache(self.versions)
+        self.canary = Canary(self.settings, self.bins, self.versions, self.cache)
         self.methods = Methods(self.settings)
+        self._fitting = Fitting(self.settings, self.methods)
 
     def run(
         self, request: Request, lease_token: LeaseToken, now: Callable[[], float]
@@ -220,6 +226,7 @@ class Refitter:
         self._evaluate(request)
         expected, in_force = self.versions.current(), self._in_force()
         present = self._present(request, in_force or CachedVersion())
+        self._fitting = replace(self._fitting, promoted=present.in_force.steering.methods)
         request, carried = self._carried_over(request, in_force, present.frozen)
         refitted = RefittedTargets()
         for target in _chosen(request, self.settings.targets):
@@ -229,6 +236,9 @@ class Refitter:
         self._hold_all_where(request, in_force, refitted)
         ready, held = refitted.split()
         carried = carried.beside((in_force or CachedVersion()).only(held.held))
+        on_trial = self._on_trial(request, present)
+        steering = self.canary.looked_at(on_trial, closed_hours(request.as_of))
+        carried = replace(carried, steering=steering)
         self.advance(Step(PUBLISHING, _AFTER))
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None
@@ -262,9 +272,9 @@ class Refitter:
     def _report(
         self, request: Request, carried: CachedVersion, ready: RefittedTargets, seconds: float
     ) -> dict[str, Any]:
-        atlases = {**carried.atlases, **ready.atlases}
-        reports = {**carried.targets, **ready.reports}
-        moments = self._moments_of(atlases, reports)
+        atlases, steering = {**carried.atlases, **ready.atlases}, carried.steering
+        reports = steering.beside({**carried.targets, **ready.reports})
+        moments = self._moments_of(atlases, reports) + steering.moments
         damaged = self.bins.damage.emptied()
         return {
             "as_of": max(request.as_of, carried.as_of, *moments),
@@ -272,6 +282,7 @@ class Refitter:
             "refit_seconds": seconds,
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
+            **steering.report,
         }
 
     def _hold_all_where(
@@ -312,12 +323,14 @@ class Refitter:
         conditions: tuple[str | None, str | None],
     ) -> str:
         atlases = {**carried.atlases, **ready.atlases}
-        packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
+        every = {**atlases, **carried.steering.atlases}
+        packed = {name: atlas.to_bytes() for name, atlas in every.items()}
         as_of, replaced = report["as_of"], list(ready.atlases)
         version = self.versions.publish(
             lease_token, as_of, now, packed, dict(report), replaced, *conditions
         )
-        self.cache.put(version, CachedVersion(as_of, atlases, report["targets"]))
+        cached = CachedVersion(as_of, atlases, report["targets"], carried.steering)
+        self.cache.put(version, cached)
         self._any_in_force = True
         return version
 
@@ -326,7 +339,9 @@ class Refitter:
         closed, target_report = closed_hours(request.as_of), TargetReport(self.settings, self.bins)
         known = carried_over(order.before, closed) if request.between_hours else None
         window = target_report.window(closed) if known is None else RawWindow.none()
-        history = self._history(request, order, window)
+        hours = self._fitting.hours(order.target, order.own)
+        reached = partial(self._fits, request, order.target)
+        history = self._history(request, order.target, hours, window, reached)
         outcome = refit_target(self._fitting, order, history)
         quality = known or self._quality(target_report, order.target, closed, window)
         # A refit of a few campaigns does not stand for the hour's refit of the target.
@@ -355,16 +370,32 @@ class Refitter:
         done = _BEFORE + (_AFTER - _BEFORE) * fitted
         self.advance(Step(f"fitting {target}", done, target, share))
 
-    def _history(self, request: Request, order: RefitTask, window: RawWindow) -> History:
+    def _history(
+        self,
+        request: Request,
+        target: str,
+        hours: int,
+        window: RawWindow,
+        reached: Callable[[float], None],
+    ) -> History:
         behind = begun_hours(request.as_of)
-        first = behind - self._fitting.hours(order.target, order.own)
-        reached = partial(self._fits, request, order.target)
-        blocks = self.bins.history(order.target, first, behind, reached)
+        blocks = self.bins.history(target, behind - hours, behind, reached)
         return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window))
 
-    @property
-    def _fitting(self) -> Fitting:
-        return Fitting(self.settings, self.methods)
+    def _on_trial(self, request: Request, present: _Present) -> Steering:
+        """What comes of the experiments that run; the maps that serve are none of theirs."""
+        if not present.in_force.steering.experiments:
+            return present.in_force.steering
+
+        def history(target: str, hours: int) -> History:
+            # The targets' own parts of the work are done.
+            return self._history(request, target, hours, RawWindow.none(), lambda _: None)
+
+        again, evaluation = not request.between_hours, self._prequential
+        parts = present.in_force, request.as_of, again, evaluation, self._fitting, history
+        targets = _chosen(request, self.settings.targets)
+        challengers = Challengers(*parts, present.own, present.frozen)
+        return challengers.refit(targets, whole=request.campaigns is None)
 
     def _refit_delayed(
         self,
@@ -408,11 +439,15 @@ class Refitter:
         return [report["fitted_as_of"] for report in held if report.get("fitted_as_of")]
 
     def _evaluate(self, request: Request) -> None:
-        hours = PrequentialEvaluation(self.settings, self.bins, self.cache, self.versions.history())
         closed = closed_hours(request.as_of)
-        hours.run(closed, again=not request.between_hours)
+        self._prequential.run(closed, again=not request.between_hours)
         for target in () if request.between_hours else self.settings.targets:
             self._bounds.take_in(target, closed)
+
+    @property
+    def _prequential(self) -> PrequentialEvaluation:
+        history = self.versions.history()
+        return PrequentialEvaluation(self.settings, self.bins, self.cache, history)
 
     def _quality(
         self, target_report: TargetReport, target: str, closed: int, window: RawWindow

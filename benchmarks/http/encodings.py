@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.api.calibrate import CalibrateRequest, read_request
+from app.api.scoring.calibrate import CalibrateRequest, read_request
 from app.columns import CampaignIds
 from app.columns.layout import INTERNED
 from app.columns.scores import pack_probabilities, read_scores

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
-from app.api.calibrate import RULES, CalibrateRequest
+from app.api.scoring.calibrate import RULES, CalibrateRequest
 from app.settings import Settings
 from app.strict_json import MalformedJson, ValidationError, convert, loads
 from calibrators import Atlas

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.api.calibrate import respond
+from app.api.scoring.calibrate import respond
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import CampaignGroups, GroupMaps

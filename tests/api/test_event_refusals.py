@@ -15,7 +15,8 @@ TIME_RULE = "must be a time: RFC 3339 with a time zone, or epoch seconds"
 TYPE_RULE = "must be impression, click, behaviour, conversion or outcome"
 FEATURES_RULE = "must be an object of names, and numbers or strings"
 YEAR_RULE = "must be in the years 2000 to 2099"
-MONEY_RULE = "must be a finite number of at least 0"
+MONEY_RULE = "must be a finite number of at least 0; of an event with a score at most 1000000"
+PRICE_RULE = "must be a number from 0 to 1000000"
 NOT_IMMEDIATE = "outcomes are taken for the immediate targets: click"
 NOT_DELAYED = "conversions are taken for the delayed targets: conversion"
 BEHAVIOURS = (
@@ -72,8 +73,12 @@ def refused(refusing, body):
             "scores.click: is required: it says which cell to count in",
         ),
         (impression(NOW, scores=0.5), "scores = 0.5: must be an object of target names and scores"),
-        (impression(NOW, bid=-1), f"bid = -1: {MONEY_RULE}"),
-        (impression(NOW, cost=float("inf")), f"cost = Infinity: {MONEY_RULE}"),
+        (impression(NOW, bid=-1), f"bid = -1: {PRICE_RULE}"),
+        (impression(NOW, cost=float("inf")), f"cost = Infinity: {PRICE_RULE}"),
+        (impression(NOW, bid=1000001), f"bid = 1000001: {PRICE_RULE}"),
+        (impression(NOW, value=1000001), f"value = 1000001: {MONEY_RULE}"),
+        (impression(NOW, unit=""), 'unit = "": must have 1 to 256 bytes of UTF-8'),
+        (impression(NOW, arm="blue"), 'arm = "blue": must be champion, challenger or raw'),
         (impression(NOW, speed=9), "speed: unknown field"),
         (
             click(NOW, "1", features={"a": 1, "b": [2]}),

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.api.admin import RetrainRequest
-from app.api.calibrate import CalibrateRequest, Row
+from app.api.scoring.calibrate import CalibrateRequest, Row
 from app.events.schema import Click, Impression, TargetOutcome
 from tests.api.plain_look_up import probability
 from tests.api.problems import LONGEST_ANSWER, MEDIA_TYPE

@@ -20,7 +20,7 @@ def versions(redis_client):
 def publish_all(redis_client, versions):
     lease = Lease(redis_client, "worker", "test", 60)
     lease.acquire()
-    return lambda atlases: versions.publish(lease.token, 1.0, 2.0, atlases, {})
+    return lambda atlases, report=(): versions.publish(lease.token, 1.0, 2.0, atlases, dict(report))
 
 
 @pytest.fixture
@@ -77,6 +77,43 @@ def test_what_did_not_change_is_shared_with_the_snapshot_before(refresher, publi
     assert after.atlases["conversion"].at("a", 0.5) == 0.125
     assert after.atlases["conversion"].campaigns is before.atlases["conversion"].campaigns
     assert after.ids["conversion"] is before.ids["conversion"]
+
+
+EXPERIMENT = {"salt": "spring", "shares": {"challenger": 0.25}, "state": "running"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "on_trial", "split"),
+    [
+        ({}, True, {"click": 1024}),
+        ({"state": "aborted"}, True, {}),
+        ({"shares": {"challenger": 0.0}}, True, {}),
+        ({}, False, {}),
+    ],
+)
+def test_maps_on_trial_come_with_the_split_of_one_version(
+    refresher, publish_all, changed, on_trial, split
+):
+    """There is no split before there are maps for it, and they are no target."""
+    report = {"experiments": {"click": EXPERIMENT | changed}}
+    own, challengers = {"click": atlas_bytes(0.5)}, {"click:challenger": atlas_bytes(0.25)}
+    publish_all(own | challengers, report)
+    refresher.refresh()
+    before = refresher.current
+
+    publish_all(own | (challengers if on_trial else {}), report)
+    refresher.refresh()
+
+    snapshot = refresher.current
+    assert set(snapshot.atlases) == set(snapshot.ids) == set(TARGETS)
+    assert {t: atlas.at("a", 0.5) for t, atlas in snapshot.challengers.items()} == (
+        {"click": 0.125} if on_trial else {}
+    )
+    assert ("click:challenger" in snapshot.packed) is on_trial
+    found = {target: one.buckets("challenger") for target, one in snapshot.splits.items()}
+    assert found == split
+    assert not on_trial or snapshot.challengers["click"] is before.challengers["click"]
+    assert all(snapshot.splits[target] is before.splits[target] for target in split)
 
 
 def test_a_target_that_has_no_atlas_any_more_is_served_by_the_identity(refresher, publish_all):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from app.api.application import create_app
-from app.api.calibrate import CalibrateRequest
 from app.api.hot_path import JSON, NDJSON
+from app.api.scoring.calibrate import CalibrateRequest
 from app.events.schema import Event
 from app.settings import Settings
 

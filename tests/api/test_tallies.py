@@ -128,7 +128,8 @@ def test_an_unknown_route_counts_as_other() -> None:
 def test_no_two_series_share_a_place() -> None:
     """The block of each route, and each pair, reason and number behind the last block."""
     blocks = sorted(LAYOUT.routes.values())
-    pairs = [*LAYOUT.scores.values(), *LAYOUT.events.values(), *LAYOUT.garbage.values()]
+    by_labels = (LAYOUT.scores, LAYOUT.arms, LAYOUT.events, LAYOUT.garbage)
+    pairs = [place for places in by_labels for place in places.values()]
     single = [
         LAYOUT.duplicates,
         LAYOUT.refused_versions,

@@ -33,11 +33,11 @@ class Routes(dict[str, tuple[int, bytes, str]]):
 
     def run(self, version: str, of_maps: str | None = None, **changes: Any) -> None:
         """An experiment of this version, the challenger's maps perhaps of another."""
-        about = {"salt": "spring", "shares": SHARES, "state": "running", **changes}
-        body = json.dumps({"experiments": {"click": about}}).encode()
+        about = {"salt": "spring", "shares": SHARES, "state": "running", "ready": True, **changes}
+        found = {"version": version, "experiments": {"click": about}}
         self["/v1/atlas/click"] = (200, CHAMPION.to_bytes(), version)
         self["/v1/atlas/click?label=challenger"] = (200, CHALLENGER.to_bytes(), of_maps or version)
-        self["/v1/experiments"] = (200, body, version)
+        self["/v1/experiments"] = (200, json.dumps(found).encode(), version)
 
 
 @pytest.fixture
@@ -111,7 +111,9 @@ def test_maps_and_split_are_of_one_version_or_the_former_stay(
     routes.run("2", of_maps="3", salt="summer")
     assert not edge.refresh()
     routes.run("2", salt="summer")
-    routes["/v1/experiments"] = (200, routes["/v1/experiments"][1], "3")
+    later = routes["/v1/experiments"]
+    routes.run("3", salt="winter")
+    routes["/v1/experiments"] = later
     assert not edge.refresh()
     assert (edge.calibrate("shoes", [0.4] * 200, units=UNITS).arms, edge.version) == (
         former.arms,

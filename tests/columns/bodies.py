@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS = 1, 2, 4, 8, 16
+FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS, UNITS = 1, 2, 4, 8, 16, 32
 SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = 1, 2, 3, 4, 5
-LEVEL_NAMES = ("identity", "target", "campaign", "group")
+LEVEL_NAMES = ("identity", "target", "campaign", "group", "raw")
+ARM_NAMES = ("champion", "challenger", "raw")
 HEADER = "<4sHBBIIIIQ"
 
 
@@ -66,10 +67,10 @@ def body(
     return header + padded(target.encode()) + named + numbers("I", places) + sections
 
 
-def scores_body(scores: Sequence[float], **more: Any) -> bytes:
-    """A calibrate request."""
+def scores_body(scores: Sequence[float], units: Sequence[int] = (), **more: Any) -> bytes:
+    """A calibrate request; `units` are their numbers, for the flag UNITS."""
     code = "f" if more.get("flags", 0) & FLOAT32 else "d"
-    return body(SCORES, len(scores), numbers(code, scores), **more)
+    return body(SCORES, len(scores), numbers(code, scores) + numbers("Q", units), **more)
 
 
 def impressions_body(
@@ -117,9 +118,16 @@ def read_answer(answer: bytes) -> tuple[list[float], list[str] | None, int]:
     probabilities = list(struct.unpack_from(f"<{rows}{code}", answer, 32))
     column = len(numbers(code, probabilities))
     assert not any(answer[32 + struct.calcsize(code) * rows : 32 + column])
-    if not flags & LEVELS:
-        assert len(answer) == 32 + column
-        return probabilities, None, dictionary
-    assert len(answer) == 32 + column + rows + -rows % 8
-    levels = answer[32 + column : 32 + column + rows]
-    return probabilities, [LEVEL_NAMES[level] for level in levels], dictionary
+    width = rows + -rows % 8
+    named = bool(flags & LEVELS)
+    assert len(answer) == 32 + column + width * (named + bool(flags & UNITS))
+    levels = answer[32 + column : 32 + column + rows] if named else None
+    names = None if levels is None else [LEVEL_NAMES[level] for level in levels]
+    return probabilities, names, dictionary
+
+
+def read_arms(answer: bytes) -> list[str]:
+    """The arms of an answer that has them: its last section."""
+    rows = struct.unpack_from(HEADER, answer)[4]
+    start = len(answer) - rows - -rows % 8
+    return [ARM_NAMES[arm] for arm in answer[start : start + rows]]

@@ -12,8 +12,10 @@ from app.events.schema import (
     check_campaign,
 )
 from app.settings import Settings
+from app.storage.blocks import Terms
 from app.strict_json import ValidationError
-from tests.storage.packing import unpacked
+from calibrators.arms import unit_number
+from tests.storage.packing import terms_of, unpacked
 
 HOUR = 470_000
 NOW = HOUR * 3600.0
@@ -53,6 +55,33 @@ def test_a_click_adds_a_positive_in_its_impressions_hour():
     admission.admit(Click("1", "shoes", NOW, NOW - 7200, SCORES))
 
     assert entries(admission) == [("click", HOUR - 2, "shoes", 0.25, 0.0, 1.0, True)]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Impression("shoes", NOW, SCORES, unit="ann", arm="raw", bid=2.5, cost=0.5, value=3.0),
+        Click("1", "shoes", NOW, NOW, SCORES, unit="ann", arm="raw", bid=2.5, cost=0.5, value=3.0),
+        TargetOutcome(
+            "shoes", "click", NOW, 0.5, 1.0, unit="ann", arm="raw", bid=2.5, cost=0.5, value=3.0
+        ),
+    ],
+)
+def test_whatever_counts_in_the_bins_may_say_who_saw_it_and_what_it_cost(event):
+    admission = admission_of()
+
+    admission.admit(event)
+
+    (entry,) = admission.batch.entries()
+    assert terms_of(unpacked(entry.block)) == [Terms(2, unit_number("ann") >> 52, 2.5, 0.5, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "rule"), [("", 'unit = "": must have 1 to 256 bytes'), ("日" * 86, "1 to 256 bytes")]
+)
+def test_a_unit_that_is_empty_or_too_long_is_refused(unit, rule):
+    with pytest.raises(ValidationError, match=rule):
+        admission_of().admit(Impression("shoes", NOW, SCORES, unit=unit))
 
 
 def test_an_outcome_counts_a_trial_and_what_came_of_it():

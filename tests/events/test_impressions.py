@@ -12,6 +12,7 @@ from app.events.admission import Admission, OpenTimes, columns_of
 from app.events.reading import Parsed
 from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings
+from calibrators.arms import ARMS
 from tests.storage.gathered import rows_by_log
 
 HOUR = 470_000
@@ -28,13 +29,23 @@ good_campaigns = st.sampled_from(["a", "b", "x" * 8, "日日", "😀😀"])
 bad_campaigns = st.sampled_from(["", "x" * 9, "日日日"])
 good_ids = st.none() | st.sampled_from(["1", "2", "é" * 70, "x" * 256])
 bad_ids = st.sampled_from(["", "x" * 257])
-good = st.builds(Impression, good_campaigns, good_times, good_scores, good_ids)
+amounts = st.none() | st.sampled_from([0.0, 0.25, 1e6])
+good_terms = {
+    "unit": st.none() | st.sampled_from(["ann", "日" * 85]),
+    "arm": st.none() | st.sampled_from(ARMS),
+    **dict.fromkeys(("bid", "cost", "value"), amounts),
+}
+good = st.one_of(
+    st.builds(Impression, good_campaigns, good_times, good_scores, good_ids),
+    st.builds(Impression, good_campaigns, good_times, good_scores, good_ids, **good_terms),
+)
 mixed = st.builds(
     Impression,
     good_campaigns | bad_campaigns,
     good_times | bad_times,
     good_scores | bad_scores,
     good_ids | bad_ids,
+    unit=good_terms["unit"] | st.sampled_from(["", "日" * 86]),
 )
 clicks = st.builds(
     Click,
@@ -93,6 +104,8 @@ def test_good_impressions_are_taken_all_at_once(events):
         Impression("a", NOW, {"click": 0.5, "view": 0.5}),
         Impression("a", NOW, {"click": 0.5}, ""),
         Impression("a", NOW, {"click": 0.5}, "x" * 257),
+        Impression("a", NOW, {"click": 0.5}, unit=""),
+        Impression("a", NOW, {"click": 0.5}, unit="日" * 86),
     ],
 )
 def test_one_bad_impression_leaves_all_to_the_slow_way(bad):

@@ -25,12 +25,18 @@ MOST = 100
 SCORES = st.floats(0, 1) | st.sampled_from([0, 1])
 TIMES = st.floats(-1e18, 1e18) | st.integers(-(2**70), 2**70) | st.just("2026-01-01T00:00:00+05:30")
 MONEY = st.none() | st.floats(0, sys.float_info.max) | st.integers(0, 10**300)
+PRICE = st.none() | st.floats(0, 1e6) | st.integers(0, 10**6)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCORED = st.dictionaries(TEXT, SCORES)
+TERMS = {
+    "unit": st.none() | TEXT,
+    "arm": st.none() | st.sampled_from(["champion", "challenger", "raw"]),
+    **dict.fromkeys(("bid", "cost", "value"), PRICE),
+}
 COMMON = {"campaign": TEXT, "occurred_at": TIMES}
 IMPRESSIONS = st.fixed_dictionaries(
     {"type": st.just("impression"), **COMMON, "scores": SCORED},
-    optional={"id": st.none() | TEXT, "bid": MONEY, "cost": MONEY},
+    optional={"id": st.none() | TEXT, **TERMS},
 )
 CLICKS = st.fixed_dictionaries(
     {
@@ -40,7 +46,7 @@ CLICKS = st.fixed_dictionaries(
         "impression_at": TIMES,
         "scores": SCORED,
     },
-    optional={"features": st.none() | st.dictionaries(TEXT, st.integers() | TEXT)},
+    optional={"features": st.none() | st.dictionaries(TEXT, st.integers() | TEXT), **TERMS},
 )
 OUTCOMES = st.fixed_dictionaries(
     {"type": st.just("outcome"), **COMMON, "target": TEXT, "score": SCORES, "outcome": SCORES}

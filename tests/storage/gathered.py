@@ -3,14 +3,16 @@
 from itertools import chain, repeat
 
 from app.storage import EventBatch
+from app.storage.blocks import NO_TERMS
 from app.storage.keys import TargetHour
-from tests.storage.packing import unpacked
+from tests.storage.packing import terms_of, unpacked
 
-Row = tuple[str, float, float, float, bytes | int | None]
+Row = tuple[str, float, float, float, bytes | int | None, object]
 
 
 def rows_by_log(batch: EventBatch) -> dict[TargetHour, list[Row]]:
-    """Of each log the sorted rows: campaign, score, count, positive, and id, number or neither."""
+    """Of each log the sorted rows: campaign, score, count, positive, id, number or neither, and
+    terms where there are any."""
     found: dict[TargetHour, list[Row]] = {}
     for entry in batch.entries():
         block = unpacked(entry.block)
@@ -19,6 +21,7 @@ def rows_by_log(batch: EventBatch) -> dict[TargetHour, list[Row]]:
         values = (block.scores.tolist(), block.counts.tolist(), block.positives.tolist())
         known = [*entry.ids, *entry.numbers]
         assert not known or len(known) == len(block)
-        rows = zip(campaigns, *values, chain(known, repeat(None)), strict=False)
+        terms = [None if row == NO_TERMS else row for row in terms_of(block)]
+        rows = zip(campaigns, *values, chain(known, repeat(None)), terms, strict=False)
         found.setdefault(entry.log, []).extend(rows)
     return {log: sorted(rows, key=repr) for log, rows in found.items()}

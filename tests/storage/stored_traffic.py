@@ -30,7 +30,7 @@ from app.storage import (
     open_redis,
 )
 from app.storage.batch import Cell
-from app.storage.blocks import StoredConversion
+from app.storage.blocks import StoredConversion, Terms
 from app.storage.clicks import OpenClick
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.server import find_redis_binary
@@ -102,7 +102,9 @@ def request(begin: float, unique: str = "") -> EventBatch:
     for number in range(120):
         name = f"{unique if number % 2 else ''}{number}"
         score, campaign = number / 150, CAMPAIGNS[number % len(CAMPAIGNS)]
-        batch.add("click", hour, campaign, score, 1.0, float(number % 3 == 0), name)
+        terms = Terms(number % 3, number, 2.5, 0.25, 1.5) if number < 60 else None
+        positive = float(number % 3 == 0)
+        batch.add("click", hour, campaign, score, 1.0, positive, name, terms)
     _add_clicks(batch, begin, unique)
     return batch
 

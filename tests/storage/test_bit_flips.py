@@ -16,11 +16,12 @@ from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
-from app.storage.keys import TargetHour
+from app.storage.keys import LEDGERS, TargetHour
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
 from app.storage.statistics.evidence import EvidenceStore
+from app.storage.statistics.ledgers import Ledgers
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic
@@ -146,6 +147,15 @@ def _tables(client: redis.Redis, key: bytes, calibrated: bool) -> Any:
     return [table.to_bytes() for table in tables]
 
 
+def _bins(client: redis.Redis, key: bytes) -> Any:
+    log, store = _log(key), BinsStore(client, 3600)
+    hours = range(log.hour, log.hour + 1)
+    ledgers = [
+        Ledgers(client, store.damage)._shard(log.shard, log.target, n, hours) for n in LEDGERS
+    ]
+    return _tables(client, key, False), [[one.to_bytes() for one in found] for found in ledgers]
+
+
 def _click(client: redis.Redis, key: bytes) -> Any:
     held = client.hgetall(key)
     if b"campaign" in held or b"sum" in held:
@@ -198,7 +208,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "log:": lambda client, key: {
         hour: table.to_bytes() for hour, table in _folded(client, key).items()
     },
-    "bins:": lambda client, key: _tables(client, key, False),
+    "bins:": _bins,
     "judged:": lambda client, key: _tables(client, key, True),
     "logs": lambda client, _: list(Folding(client, 3600, 1 << 20).open_logs()),
     "hours": lambda client, _: BinsStore(client, 3600).hours("click"),

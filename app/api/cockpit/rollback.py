@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.api.snapshot import NO_VERSION, Pace, seconds_of_others
+from app.storage.experiments import CHALLENGER_OF, with_entry, with_experiment, with_method
 from app.storage.overrides import frozen_name
 from app.storage.versions import Published
 from calibrators import Atlas, CalibrationMap
+from calibrators.arms import CHALLENGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,6 @@ class Chosen:
         if self.campaigns is None:
             return self.targets
         return [frozen_name(self.targets[0], campaign) for campaign in self.campaigns]
-
-    def packed(self, present: Published, to: Published) -> dict[str, bytes | None]:
-        """Their atlases, which hold the maps of `to` in the place of those that serve."""
-        if self.campaigns is None:
-            return {target: to.atlases.get(target) for target in self.targets}
-        (target,) = self.targets
-        atlas, older = _atlas(present, target), _atlas(to, target)
-        return {target: atlas.with_own(_maps(older, self.campaigns)).to_bytes()}
 
     def differ(self, one: Published, other: Published) -> bool:
         """Whether any of them is served otherwise in the one than in the other."""
@@ -61,30 +55,49 @@ def _atlas(version: Published, target: str) -> Atlas:
 
 
 def rolled_back(present: Published, to: Published, chosen: Chosen) -> Published | None:
-    """What serves, but for the maps that are chosen, which are those of the older version; None
-    where that is what serves already.
+    """What serves, but for the maps that are chosen, which are those of the older version; of whole
+    targets the methods, too, and experiments on them end. None where that is what serves already.
 
     It has seen what either has, so that hours are evaluated with it from the rollback on.
     """
-    atlases, reports = dict(present.atlases), dict(present.report.get("targets", {}))
-    older = to.report.get("targets", {})
-    for target, packed in chosen.packed(present, to).items():
-        _replace(atlases, target, packed)
-        if chosen.campaigns is None:
-            _replace(reports, target, older.get(target))
-    if atlases == present.atlases:
+    if chosen.campaigns is None:
+        found = _with_targets(present, to, chosen.targets)
+    else:
+        found = _with_campaigns(present, to, chosen.targets[0], chosen.campaigns)
+    if found.atlases == present.atlases and _steering(found) == _steering(present):
         return None
     about = {"to": to.version, "targets": sorted(chosen.targets), **chosen.said}
-    report = {**present.report, "targets": reports, "rolled_back": about}
-    return replace(
-        present, atlases=atlases, report=report, as_of=max(present.as_of, to.as_of), digests={}
-    )
+    as_of = max(present.as_of, to.as_of)
+    return replace(found, report={**found.report, "rolled_back": about}, as_of=as_of)
 
 
-def _replace(found: dict[str, Any], name: str, value: Any) -> None:
-    found.pop(name, None)
-    if value is not None:
-        found[name] = value
+def _with_targets(present: Published, to: Published, targets: Iterable[str]) -> Published:
+    found, older = present, to.report.get("targets", {})
+    for target in targets:
+        found = with_experiment(found, target, None)
+        atlases = with_entry(found.atlases, target, to.atlases.get(target))
+        older_report = with_entry(older.get(target, {}), CHALLENGER, None)
+        reports = with_entry(found.report.get("targets", {}), target, older_report)
+        report = with_method(found.report, target, to.report.get("methods", {}).get(target))
+        found = replace(found, atlases=atlases, report={**report, "targets": reports})
+    return found
+
+
+def _with_campaigns(
+    present: Published, to: Published, target: str, campaigns: Iterable[str]
+) -> Published:
+    """The maps on trial, if there are any, get the same for these campaigns: a campaign that is
+    switched off is so in every arm."""
+    maps = _maps(_atlas(to, target), campaigns)
+    on_trial = {CHALLENGER_OF(target)} & present.atlases.keys()
+    changed = {
+        name: _atlas(present, name).with_own(maps).to_bytes() for name in {target} | on_trial
+    }
+    return replace(present, atlases={**present.atlases, **changed}, digests={})
+
+
+def _steering(version: Published) -> list[Any]:
+    return [version.report.get(name, {}) for name in ("experiments", "methods")]
 
 
 def last_good(versions: Iterable[Published], chosen: Chosen) -> Published | None:

@@ -126,8 +126,9 @@ async def reject_version(given: Given, by: By, version: str) -> JSONResponse:
 async def roll_back(request: Request, given: Given, by: By) -> dict[str, Any]:
     """Bring the maps of an older version into force again, in every API process within seconds.
 
-    They go out as a new version. Unless `freeze` is false, no refit replaces them until
-    `POST /v1/admin/unfreeze`. With `campaigns`, only these are served as they were then.
+    They go out as a new version, which ends experiments on their targets. Unless `freeze` is false,
+    no refit replaces them until `POST /v1/admin/unfreeze`. With `campaigns`, only these are served
+    as they were then, and experiments go on.
     """
     wanted = decode(await given_body(request, given), _ROLLBACK, _RULES)
     return await _rolled_back(given, by, wanted, _chosen(given, wanted))
@@ -187,11 +188,11 @@ def _chosen(given: Resources, wanted: RollbackRequest | FreezeRequest) -> Chosen
 
 
 def _loaded(given: Resources, version: str) -> Mapping[str, Atlas]:
-    packed = _published(given, version).atlases
+    packed = published(given, version).atlases
     return {target: Atlas.from_bytes(data) for target, data in packed.items()}
 
 
-def _published(given: Resources, version: str) -> Published:
+def published(given: Resources, version: str) -> Published:
     """A version that is kept; a 409 problem where it is damaged. `none` is no maps at all."""
     if version == NO_VERSION:
         return Published(NO_VERSION, 0.0, 0.0, {}, {})
@@ -220,11 +221,12 @@ def _row(found: MapMovement, row: int) -> dict[str, float]:
     return {name: float(column[row]) for name, column in columns.items()}
 
 
-def _in_force(given: Resources) -> Published:
+def in_force(given: Resources) -> Published:
+    """The version that serves, out of the store; a 409 problem before the first."""
     version = given.versions.current()
     if version is None:
         raise Problem(HTTPStatus.CONFLICT, "no-version", "nothing has been published yet")
-    return _published(given, version)
+    return published(given, version)
 
 
 def _last_good(given: Resources, present: Published, chosen: Chosen) -> Published:
@@ -252,11 +254,11 @@ async def _rolled_back(
     given: Resources, by: By, wanted: RollbackRequest, chosen: Chosen
 ) -> dict[str, Any]:
     def look() -> tuple[Published, Published, bool]:
-        present = _in_force(given)
+        present = in_force(given)
         if wanted.version == LAST_GOOD:
             to = _last_good(given, present, chosen)
         else:
-            to = _published(given, NO_VERSION if wanted.version == IDENTITY else wanted.version)
+            to = published(given, NO_VERSION if wanted.version == IDENTITY else wanted.version)
         return present, to, rolled_back(present, to, chosen) is not None
 
     present, to, changed = await run_in_threadpool(look)
@@ -284,15 +286,20 @@ async def _rolled_back(
 
 def _put_in_force(given: Resources, to: Published, chosen: Chosen, *, freeze: bool) -> str:
     """The id of the version that serves then. Frozen first: nothing may come in between."""
-    now = time.time()
     if freeze:
-        given.frozen.freeze(chosen.names, now)
+        given.frozen.freeze(chosen.names, time.time())
+    return put_in_force(given, lambda present: rolled_back(present, to, chosen))
+
+
+def put_in_force(given: Resources, change: Callable[[Published], Published | None]) -> str:
+    """Publish what the change makes of the version in force, unless it is None; the id of the
+    version that serves then."""
     for _ in range(_TRIES):
-        present = _in_force(given)
-        wanted = rolled_back(present, to, chosen)
+        present = in_force(given)
+        wanted = change(present)
         if wanted is None:
             return present.version
-        version = given.versions.put_in_force(replace(wanted, published_at=now))
+        version = given.versions.put_in_force(replace(wanted, published_at=time.time()))
         if version is not None:
             return version
     detail = "versions were published in between, again and again: send it again"

@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.events.rejections import INVALID, UNKNOWN_TYPE
 from app.events.schema import TYPE_NAMES
 from app.tracing import RequestAbout, RequestTraces
+from calibrators.arms import ARMS, RAW
 from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 
@@ -72,7 +73,7 @@ _OTHER_CODE: Final = len(_CODES) * _BUCKETS
 _SUM: Final = _OTHER_CODE + _BUCKETS
 _BLOCK: Final = _SUM + 1
 
-LEVELS: Final = (CAMPAIGN, GROUP, TARGET, IDENTITY)
+LEVELS: Final = (CAMPAIGN, GROUP, TARGET, IDENTITY, RAW)
 EVENT_TYPES: Final = (*TYPE_NAMES.values(), UNKNOWN_TYPE)
 RESULTS: Final = ("accepted", INVALID, "late", "future", "full")
 GENERATIONS: Final = ("0", "1", "2")
@@ -95,6 +96,7 @@ class MetricLayout:
 
     routes: dict[str, int]
     scores: Pairs
+    arms: Pairs
     events: Pairs
     garbage: Pairs
     closed: dict[Reason, int]
@@ -107,12 +109,14 @@ class MetricLayout:
     @classmethod
     def of(cls, routes: Iterable[str], targets: Iterable[str]) -> Self:
         """Of an application with these routes and known targets."""
+        targets = tuple(targets)
         names = (*dict.fromkeys(routes), OTHER)
         blocks = {name: place * _BLOCK for place, name in enumerate(names)}
         places = count(len(blocks) * _BLOCK)
         return cls(
             blocks,
             dict(zip(product(targets, LEVELS), places, strict=False)),
+            dict(zip(product(targets, ARMS), places, strict=False)),
             dict(zip(product(EVENT_TYPES, RESULTS), places, strict=False)),
             dict(zip(product(COLLECTED, GENERATIONS), places, strict=False)),
             dict(zip(Reason, places, strict=False)),
@@ -264,6 +268,10 @@ class Metrics(Collector):
         """So many scores were served by a map of the level."""
         self.row[self._scores[target, level]] += number
 
+    def count_arm(self, target: str, arm: str, number: int) -> None:
+        """So many scores that came with a unit were served as this arm is."""
+        self.row[self.layout.arms[target, arm]] += number
+
     def count_events(self, event_type: str, result: str, number: int = 1) -> None:
         """So many events of the type had the result accepted, invalid, late, future or full."""
         self.row[self._events[event_type, result]] += number
@@ -290,6 +298,8 @@ class Metrics(Collector):
         yield from _request_families(layout, total, self._exemplars)
         text = "Scores calibrated, by the level of map that served them."
         yield _family("sirocco_scores", text, ["target", "level"], layout.scores, total, empty=None)
+        text = "Scores of units calibrated, by the arm that each unit is in."
+        yield _family("sirocco_arm_scores", text, ["target", "arm"], layout.arms, total, empty=None)
         text = "Events received: accepted (stored, now or before), invalid, late, future or full."
         yield _family("sirocco_events", text, ["type", "result"], layout.events, total, empty=None)
         text = "Accepted events that were stored already."

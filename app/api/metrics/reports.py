@@ -15,6 +15,8 @@ from prometheus_client.registry import Collector
 from app.api.metrics.counters import Samples, counter, gauge
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
+from app.storage.experiments import experiments_of
+from calibrators.arms import CHALLENGER, CHAMPION
 from calibrators.evidence import DIRECTIONS
 
 Report = Mapping[str, Any]
@@ -27,6 +29,10 @@ _SPANS: Final = ("hour", "window", "matured")
 _ORDERS: Final = {
     "cal": ("Cal-N of all.", (3, 5)),
     "gc": ("Cal-N by campaign, averaged.", (3, 4, 5)),
+}
+_ON_TRIAL: Final = {
+    "log_loss": "Log loss of maps on trial and of those that serve.",
+    "pcoc": "Their PCOC.",
 }
 _DECISIONS: Final = ("passed", "kept", "parent", "bounded")
 _METHOD: Final = {
@@ -127,6 +133,7 @@ class ReportCollector(Collector):
         text = "Since the end of the oldest hour that waits to be folded."
         yield _single("oldest_unfolded_hour_age_seconds", text, age)
         yield from _quality(reports)
+        yield from _experiments(reports, snapshot)
         yield from _fits(reports)
         yield from _calibrators(reports)
         yield from _guard(reports, (heartbeat or {}).get("guard", {}))
@@ -210,6 +217,37 @@ def _bounds(bounds: Reports) -> Iterator[Metric]:
     ):
         samples = (([target, one], row.get(one)) for target, row in whole.items() for one in values)
         yield gauge(f"sirocco_{name}", text, ["target", label], samples)
+
+
+def _experiments(reports: Reports, snapshot: Snapshot) -> Iterator[Metric]:
+    """How maps on trial do beside those that serve, in the same hours."""
+    trials = {
+        target: reports[target].get(CHALLENGER, {})
+        for target in experiments_of(snapshot.report)
+        if target in reports
+    }
+    scored = [
+        ([target, maps, span], row.get(span) or {})
+        for target, trial in trials.items()
+        for maps, row in ((CHAMPION, trial.get(CHAMPION) or {}), (CHALLENGER, trial))
+        for span in ("hour", "window")
+    ]
+    labels = ["target", "maps", "span"]
+    for name, text in _ON_TRIAL.items():
+        samples = ((values, row.get(name)) for values, row in scored)
+        yield gauge(f"sirocco_experiment_{name}", text, labels, samples)
+    for suffix, text in (("", "Their GC-N."), ("_floor", "Their GC-N by chance alone.")):
+        errors = (
+            ([*values, str(order)], row.get(f"gc_{order}{suffix}"))
+            for values, row in scored
+            for order in _ORDERS["gc"][1]
+        )
+        yield gauge(f"sirocco_experiment_gc_n{suffix}", text, [*labels, "n"], errors)
+    ready = {
+        target: target in snapshot.challengers and not trial.get("failed")
+        for target, trial in trials.items()
+    }
+    yield _by_target("experiment_ready", "1 if there are maps on trial, and none failed.", ready)
 
 
 def _fits(reports: Reports) -> Iterator[Metric]:

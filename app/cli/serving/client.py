@@ -90,6 +90,15 @@ class ServiceClient:
         """Roll back, freeze or let go ("rollback", "freeze", "unfreeze")."""
         return self._call("POST", f"/v1/admin/{change}", request)
 
+    def experiments(self) -> dict[str, Any]:
+        """The experiments of the version that serves, by target."""
+        return self._call("GET", "/v1/experiments")
+
+    def change_experiment(self, change: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Start, stop or promote one ("start", "stop", "promote")."""
+        path = "" if change == "start" else f"/{change}"
+        return self._call("POST", f"/v1/admin/experiments{path}", request)
+
     def cancel(self, job_id: str) -> dict[str, Any]:
         """Cancel a job; the job as it is then."""
         return self._call("POST", f"/v1/admin/jobs/{quote(job_id, safe='')}/cancel")

@@ -32,6 +32,7 @@ class Damaged(StrEnum):
 
     BINS = "bins"
     CALIBRATED_BINS = "calibrated-bins"
+    LEDGER = "ledger"
     BLOCK = "block"
     CLICK = "click"
     NAME = "name"
@@ -69,6 +70,19 @@ class Damage:
         script = self.client.register_script(lua("set_aside"))
         if script(keys=[key, keys.set_aside(key)], args=[seen, DAMAGED_SECONDS]):
             self._noted(kind, 1, {"kind": kind.value, **about})
+
+    @reaching_the_store()
+    def set_field_aside(
+        self, kind: Damaged, place: keys.TargetHour, field: bytes, data: bytes | None
+    ) -> None:
+        """Take a field out of the hash of bins, unless it holds other bytes than these by now, and
+        keep it on the shard's list; without bytes, whatever it holds."""
+        seen = "" if data is None else sha1(data, usedforsecurity=False).hexdigest()
+        script = self.client.register_script(lua("set_aside_field"))
+        names = [place.bins, keys.damaged(place.shard)]
+        if script(keys=names, args=[field, seen, DAMAGED_SECONDS]):
+            about = {"shard": place.shard, "target": place.target, "hour": place.hour}
+            self._noted(kind, 1, {"kind": kind.value, **about, "field": repr(field)})
 
     @reaching_the_store()
     def set_key_aside(self, kind: Damaged, key: str) -> None:

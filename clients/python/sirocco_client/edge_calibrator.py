@@ -322,8 +322,8 @@ class EdgeCalibrator:
         response = self._get("/v1/experiments", {})
         if response.status == 404:
             return None, None
-        split = read_split(response, self._label.target)
-        if response.headers.get(VERSION_HEADER) != version:
+        of_version, split = read_split(response, self._label.target)
+        if of_version != version:
             return None
         if split is None or not split.shares.get(CHALLENGER):
             return split, None
@@ -381,16 +381,17 @@ class EdgeCalibrator:
             logger.error("the atlas of version %s is not kept: %s", self._label.version, error)
 
 
-def read_split(response: HttpResponse, target: str) -> Split | None:
-    """How `GET /v1/experiments` deals the units of a target out; None where no experiment runs.
-    Raises NoAtlas on any other answer."""
+def read_split(response: HttpResponse, target: str) -> tuple[str, Split | None]:
+    """The version, and how by `GET /v1/experiments` it deals the units of a target out; None where
+    no experiment runs or its maps are not ready. Raises NoAtlas on any other answer."""
     if response.status != 200:
         raise NoAtlas(f"the service answered {response.status} about experiments")
     try:
-        found = json.loads(response.body)["experiments"].get(target)
-        if found is None or found["state"] != "running":
-            return None
-        return Split(found["salt"], found["shares"])
+        content = json.loads(response.body)
+        version, found = str(content["version"]), content["experiments"].get(target)
+        if found is None or found["state"] != "running" or not found["ready"]:
+            return version, None
+        return version, Split(found["salt"], found["shares"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoAtlas(f"the answer about experiments cannot be read: {error!r}") from None
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
-from operator import attrgetter, itemgetter
-from typing import Annotated, Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -37,14 +37,26 @@ from app.api.hot_path import (
 )
 from app.api.metrics.counters import Metrics
 from app.api.resources import Resources
+from app.api.scoring.arms import (
+    CalibratedScores,
+    ColumnsOfArm,
+    Places,
+    TargetScores,
+    atlas_of,
+    by_arm,
+    columns_by_arm,
+    units_of,
+    units_of_rows,
+)
 from app.api.snapshot import Snapshot, age_headers
-from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN
+from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import Score, are_campaigns, check_campaign
 from app.settings import Settings
 from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
+from calibrators.arms import ARMS, RAW
 from calibrators.maps.atlas import CAMPAIGN, GROUP
 
 
@@ -54,6 +66,7 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     target: str
     campaign: str
     score: Score
+    unit: str | UnsetType = UNSET
 
 
 class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
@@ -63,6 +76,8 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
     campaigns: Annotated[list[str], Meta(description="One per score.")] | UnsetType = UNSET
     campaign: Annotated[str, Meta(description="The one of all scores.")] | UnsetType = UNSET
     scores: Annotated[list[Score], Meta(description="What the model said.")] | UnsetType = UNSET
+    units: Annotated[list[str], Meta(description="One per score.")] | UnsetType = UNSET
+    unit: Annotated[str, Meta(description="The one of all scores.")] | UnsetType = UNSET
     rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
 
 
@@ -74,20 +89,13 @@ RULES: Final = {
     "scores": "must be an array of numbers in [0, 1]",
     "scores[]": "must be a number in [0, 1]",
     "score": "must be a number in [0, 1]",
+    "units": "must be an array of strings",
+    "units[]": "must be a string",
+    "unit": "must be a string",
     "rows": "must be an array of objects with target, campaign and score",
     "rows[]": "must be an object with target, campaign and score",
 }
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
-
-
-class TargetScores(NamedTuple):
-    """Scores of one target; `campaigns` has a name for each, or one for all of them."""
-
-    target: str
-    campaigns: Sequence[str]
-    scores: Sequence[float]
-    places: Sequence[int] = ()
-    """Where each score stands in the request, if that has rows of several targets."""
 
 
 def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
@@ -104,7 +112,10 @@ def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> l
     _check_length("scores", len(request.scores), settings)
     one = request.campaigns is UNSET
     _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
-    return [TargetScores(request.target, campaigns, request.scores)]
+    given = TargetScores(request.target, campaigns, request.scores)
+    if request.unit is UNSET and request.units is UNSET:
+        return [given]
+    return [given._replace(units=units_of(request.unit, request.units, len(request.scores)))]
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
@@ -123,11 +134,12 @@ def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
 def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
 ) -> list[TargetScores]:
-    for column in ("target", "campaign", "campaigns", "scores"):
+    for column in ("target", "campaign", "campaigns", "scores", "units", "unit"):
         if getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
     _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)
+    units = units_of_rows([row.unit for row in rows])
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.target, []).append(place)
@@ -135,7 +147,11 @@ def _scores_of_rows(
         _check_target(f"rows[{found[0]}].target", target, settings)
     return [
         TargetScores(
-            target, [rows[i].campaign for i in found], [rows[i].score for i in found], found
+            target,
+            [rows[i].campaign for i in found],
+            [rows[i].score for i in found],
+            found,
+            [units[i] for i in found] if units else (),
         )
         for target, found in places.items()
     ]
@@ -160,38 +176,25 @@ def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -
         check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
-class CalibratedScores(NamedTuple):
-    """Probabilities of n scores of a target, and the atlas and its rows, n too, behind them."""
-
-    target: str
-    probabilities: Sequence[float] | NDArray[np.float64]
-    atlas: Atlas
-    rows: list[int] | NDArray[np.int64]
-
-    @property
-    def levels(self) -> list[str]:
-        """The level of map behind each probability."""
-        return self.atlas.levels(np.asarray(self.rows))
-
-
 def _calibrated(atlas: Atlas, given: TargetScores) -> CalibratedScores:
     number = len(given.scores)
     if number <= FEW:
-        return _looked_up(given.target, atlas, atlas.few_rows(given.campaigns), given.scores)
+        return _looked_up(given, atlas, atlas.few_rows(given.campaigns), given.scores)
     scores = np.fromiter(given.scores, np.float64, number)
-    return _looked_up(given.target, atlas, atlas.rows(given.campaigns), scores)
+    return _looked_up(given, atlas, atlas.rows(given.campaigns), scores)
 
 
 def _looked_up(
-    target: str, atlas: Atlas, rows: list[int] | NDArray[np.int64], scores: Any
+    given: TargetScores | ColumnsOfArm, atlas: Atlas, rows: list[int] | Places, scores: Any
 ) -> CalibratedScores:
     """The scores, shape (n,), by the maps in these rows, n or one for all; a list for few."""
+    target, arm = given.target, given.arm
     number = len(scores)
     if isinstance(rows, list):
         rows = rows if len(rows) == number else rows * number
-        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows)
+        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, arm)
     rows = rows if len(rows) == number else np.repeat(rows, number)
-    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows)
+    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows, arm)
 
 
 def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
@@ -199,6 +202,11 @@ def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
     for part in parts:
         rows = part.rows
         number = len(rows)
+        if part.arm:
+            metrics.count_arm(part.target, part.arm, number)
+        if part.arm == RAW:
+            metrics.count_scores(part.target, RAW, number)
+            continue
         others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
         if others < number:
             _count_own(part, metrics, number - others)
@@ -231,16 +239,18 @@ def respond(
     request = _read_columns(body, resources.settings)
     if caller.campaigns:
         _check_sees(_named(request, snapshot), caller)
+    cut = columns_by_arm(request, snapshot)
     try:
-        part = _calibrated_columns(request, snapshot)
+        parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]
     except IndexError:
         # The look-up meets an id beyond the list anyway; only then is it searched for.
         snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
     if accept is not None and _wants_json(accept):
-        levels = part.levels if request.header.flags & LEVELS else None
-        return _json(part.probabilities, levels, snapshot), [part]
-    return _columns(request, part, snapshot), [part]
+        levels = _merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
+        arms = _merged(cut, parts, _ARMS) if parts[0].arm else None
+        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot), parts
+    return _columns(request, cut, parts, snapshot), parts
 
 
 def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
@@ -266,44 +276,67 @@ def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     return request
 
 
-def _calibrated_columns(request: ScoresRequest, snapshot: Snapshot) -> CalibratedScores:
-    target, atlas = request.target, snapshot.atlases[request.target]
-    rows = _rows(request, atlas, snapshot)
-    if len(request.scores) > FEW:
-        return _looked_up(target, atlas, rows, request.scores)
-    return _looked_up(target, atlas, rows.tolist(), request.scores.tolist())
+def _calibrated_columns(
+    given: ColumnsOfArm, header: Header, snapshot: Snapshot
+) -> CalibratedScores:
+    atlas = atlas_of(given.arm, given.target, snapshot)
+    rows = _rows(given, header, atlas, snapshot)
+    if len(given.scores) > FEW:
+        return _looked_up(given, atlas, rows, given.scores)
+    return _looked_up(given, atlas, rows.tolist(), given.scores.tolist())
 
 
-def _rows(request: ScoresRequest, atlas: Atlas, snapshot: Snapshot) -> NDArray[np.int64]:
-    if not request.header.flags & INTERNED:
-        return atlas.rows(request.names)[request.numbers]
-    return snapshot.ids[request.target].rows(request.header.dictionary, request.numbers)
+def _rows(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> Places:
+    if not header.flags & INTERNED:
+        return atlas.rows(given.names)[given.numbers]
+    ids = snapshot.ids[given.target]
+    if atlas is snapshot.atlases[given.target]:
+        return ids.rows(header.dictionary, given.numbers)
+    # Ids are rows of the champion's atlas.
+    names, places = ids.names(header.dictionary, given.numbers)
+    return np.where([name == "" for name in names], 0, atlas.rows(names))[places]
 
 
-def _columns(request: ScoresRequest, part: CalibratedScores, snapshot: Snapshot) -> PlainResponse:
+def _columns(
+    request: ScoresRequest,
+    cut: Sequence[ColumnsOfArm],
+    parts: list[CalibratedScores],
+    snapshot: Snapshot,
+) -> PlainResponse:
     flags = request.header.flags
     body = pack_probabilities(
-        part.probabilities,
+        _merged(cut, parts, _PROBABILITIES),
         snapshot.ids[request.target].dictionary,
         float32=bool(flags & FLOAT32),
-        levels=_level_numbers(part) if flags & LEVELS else None,
+        levels=_merged(cut, parts, _level_numbers) if flags & LEVELS else None,
+        arms=_merged(cut, parts, _arm_numbers) if flags & UNITS else None,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
     return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
 
 
+def _arm_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
+    return np.full(len(part.rows), ARMS.index(part.arm), np.uint8)
+
+
 def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
     """The level behind each row."""
+    if part.arm == RAW:
+        return np.full(len(part.rows), LEVEL_NUMBERS[RAW], np.uint8)
     shared, rows = LEVEL_NUMBERS[part.atlas.shared_level], np.asarray(part.rows)
     levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
     levels[rows > len(part.atlas)] = LEVEL_NUMBERS[GROUP]
     return levels
 
 
-def _json(probabilities: Any, levels: list[Any] | None, snapshot: Snapshot) -> PlainResponse:
+def _json(
+    probabilities: Any, levels: list[Any] | None, arms: list[Any] | None, snapshot: Snapshot
+) -> PlainResponse:
     content = {"probabilities": probabilities, "version": snapshot.version}
     if levels is not None:
         content["levels"] = levels
+    if arms is not None:
+        content["arms"] = arms
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
     return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed)
 
@@ -319,6 +352,7 @@ PATH: Final = "/v1/calibrate"
 _TYPES: Final = (JSON, COLUMNS)
 _PROBABILITIES: Final = attrgetter("probabilities")
 _LEVELS: Final = attrgetter("levels")
+_ARMS: Final = attrgetter("arms")
 _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
@@ -381,20 +415,27 @@ def _response(
     if caller.campaigns:
         _check_sees(chain.from_iterable(one.campaigns for one in given), caller)
     snapshot = resources.refresher.current
-    parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
+    if given[0].units:
+        given = [part for one in given for part in by_arm(one, snapshot)]
+        parts = [_calibrated(atlas_of(one.arm, one.target, snapshot), one) for one in given]
+    else:
+        parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
     probabilities = _merged(given, parts, _PROBABILITIES)
     levels = _merged(given, parts, _LEVELS) if explain else None
-    return _json(probabilities, levels, snapshot), parts
+    arms = _merged(given, parts, _ARMS) if given[0].units else None
+    return _json(probabilities, levels, arms, snapshot), parts
 
 
 def _merged(
-    given: list[TargetScores],
+    given: Sequence[TargetScores | ColumnsOfArm],
     parts: list[CalibratedScores],
     column: Callable[[CalibratedScores], Any],
 ) -> Any:
     """The column of several parts as one, each value at its place in the request."""
     if len(parts) == 1:
         return column(parts[0])
-    places = chain.from_iterable(one.places for one in given)
-    values = chain.from_iterable(map(column, parts))
-    return [value for _, value in sorted(zip(places, values, strict=True), key=itemgetter(0))]
+    merged = [None] * sum(len(part.rows) for part in parts)
+    for one, part in zip(given, parts, strict=True):
+        for place, value in zip(one.places, column(part), strict=True):
+            merged[place] = value
+    return merged

@@ -1,0 +1,1 @@
+"""`POST /v1/calibrate`: scores in, calibrated probabilities out."""
