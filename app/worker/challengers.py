@@ -29,7 +29,8 @@ class Challengers:
     """The experiments of the version `in_force`, at a refit as of a moment.
 
     `history` gives so many hours of a target's bins; `own` are calibrators of campaigns that have
-    theirs, by target; what is `frozen` keeps the maps that serve it. Between whole hours, hours that were evaluated are not evaluated `again`.
+    theirs, by target; what is `frozen` keeps the maps that serve it. Between whole hours, hours
+    that were evaluated are not evaluated `again`.
     """
 
     in_force: CachedVersion
