@@ -1,0 +1,449 @@
+"""The OpenAPI document: what the framework knows of paths and parameters, and from here what each
+route answers, with every type of problem that it can send.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from fastapi import FastAPI
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from app.access.audit import AuditEntry
+from app.access.keys import Scope
+from app.api.authorization import scope_of
+from app.api.cockpit.answers import (
+    ExperimentChanged,
+    ExperimentList,
+    Frozen,
+    Number,
+    RolledBack,
+    VersionDifference,
+    VersionList,
+)
+from app.api.problems import MEDIA_TYPE, NAMESPACE
+from app.columns.layout import MEDIA_TYPE as COLUMNS
+from app.events.rejections import MOST_SHOWN
+from app.events.schema import Score
+
+_JSON: Final = "application/json"
+_REFERENCE: Final = "#/components/schemas/{name}"
+
+Amount = Annotated[float, Meta(ge=0)]
+Level = Literal["campaign", "group", "target", "identity"]
+Numbers = dict[str, Any]
+
+
+class Calibration(Struct):
+    """In the order of the scores; `levels` with `?explain=true`."""
+
+    probabilities: list[Score]
+    version: str
+    levels: list[Level] | UnsetType = UNSET
+
+
+class Rejected(Struct):
+    """An event that is not stored, by its place in the request."""
+
+    index: Number
+    error: str
+
+
+class Stored(Struct):
+    """What became of the events; the first of the rejected are named, all are counted."""
+
+    accepted: Number
+    duplicates: Number
+    rejected: Annotated[list[Rejected], Meta(max_length=MOST_SHOWN)]
+    rejected_total: Number
+    rejected_by_reason: dict[str, Number]
+
+
+class CampaignPcoc(Struct):
+    """How far a campaign is off, and whether beyond chance."""
+
+    predicted: Amount
+    positives: Amount
+    value: Amount | None
+    lower: Amount
+    upper: Amount | None
+    evidence: float
+    direction: Literal["over", "under"]
+    off: bool
+
+
+class ListedCampaign(Struct):
+    """A campaign with a map of its own, or, by evidence, any; a report if it is among the
+    largest."""
+
+    campaign: str
+    calibrator: str | None
+    report: Numbers | None
+    pcoc: CampaignPcoc | UnsetType = UNSET
+
+
+class CampaignPage(Struct):
+    """How the maps of a target were made, and a page of its campaigns."""
+
+    target: str
+    version: str
+    calibrator: str | None
+    overridden: dict[str, Number] | None
+    guard: Numbers | None
+    method: Numbers | None
+    held: dict[str, str]
+    total: Number
+    campaigns: list[ListedCampaign]
+    next: str | None
+    bound: float | UnsetType = UNSET
+
+
+class Served(Struct):
+    """What serves a campaign for one target."""
+
+    level: Level
+    knots: Number
+    calibrator: str | None
+    frozen: bool | None
+    report: Numbers | None
+
+
+class Campaign(Struct):
+    """What serves a campaign, by target."""
+
+    campaign: str
+    version: str
+    targets: dict[str, Served]
+
+
+class Map(Struct):
+    """Knots and values, linear in between."""
+
+    target: str
+    campaign: str
+    version: str
+    as_of: float | None
+    level: Level
+    calibrator: str | None
+    schema_version: int
+    knots: list[Score]
+    values: list[Score]
+
+
+class InternedIds(Struct):
+    """Id i + 1 stands for campaigns[i]."""
+
+    target: str
+    version: str
+    dictionary: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    campaigns: list[str]
+
+
+class QueuedJob(Struct):
+    """A job; times are epoch seconds."""
+
+    id: str
+    kind: str
+    request: dict[str, Any]
+    status: Literal["queued", "running", "done", "failed", "cancelled"]
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    result: dict[str, Any] | None
+    error: str | None
+    progress: str | None
+    fraction: float | None
+    cancel_requested_at: float | None
+
+
+class ListedOverride(Struct):
+    """A campaign with a calibrator of its own."""
+
+    campaign: str
+    calibrator: str
+
+
+class OverridePage(Struct):
+    """A page of them, of one target; `targets` counts those of all."""
+
+    target: str
+    total: Number
+    targets: dict[str, Number]
+    overrides: list[ListedOverride]
+    next: str | None
+
+
+class NextRefit(Struct):
+    """What the campaign's next refit will use, and when that is."""
+
+    target: str
+    campaign: str
+    calibrator: str | None
+    next_refit_at: float | None
+    job: QueuedJob | UnsetType = UNSET
+
+
+class ListedKey(Struct):
+    """An API key without its secret; times are epoch seconds."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    campaigns: list[str]
+    rate_limit: int | None
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    replaces: str | None
+    standing: Literal["valid", "expired", "revoked"]
+
+
+class KeyList(Struct):
+    """All API keys, oldest first."""
+
+    keys: list[ListedKey]
+
+
+class NewKey(Struct):
+    """A key and its token, which nobody keeps."""
+
+    key: ListedKey
+    token: str
+
+
+class AuditPage(Struct):
+    """Changes by admins, newest first."""
+
+    entries: list[AuditEntry]
+    next: int | None
+
+
+class AuditChecked(Struct):
+    """How many entries are as they were written, and the first that is not."""
+
+    entries: Number
+    wrong: str | None
+
+
+class Alive(Struct):
+    """The process answers."""
+
+    status: Literal["alive"]
+
+
+class Readiness(Struct):
+    """Whether the process should get traffic, and what is amiss."""
+
+    status: Literal["ready", "degraded", "starting", "not-ready", "draining"]
+    version: str
+    reason: str | UnsetType = UNSET
+    reasons: list[str] | UnsetType = UNSET
+
+
+Problems = dict[int, tuple[str, ...]]
+"""Types of problems by their status."""
+
+_ALWAYS: Final[Problems] = {
+    400: ("malformed-request",),
+    408: ("request-timeout",),
+    431: ("head-too-large",),
+    500: ("internal-error",),
+    503: ("too-many-connections",),
+}
+_SHED: Final[Problems] = {503: ("overloaded",)}
+_BODY: Final[Problems] = {
+    400: ("malformed-json", "bad-gzip", "body-cut-short"),
+    413: ("body-too-large",),
+    415: ("unsupported-media-type", "unsupported-encoding"),
+    422: ("broken-rule",),
+}
+_IN_COLUMNS: Final[Problems] = {
+    409: ("unknown-dictionary",),
+    415: ("unsupported-columns-version",),
+}
+_STORE: Final[Problems] = {503: ("store-unavailable",)}
+_JOB: Final[Problems] = {429: ("queue-full",), **_STORE}
+_BROKEN: Final[Problems] = {422: ("broken-rule",)}
+_UNKNOWN: Final[Problems] = {404: ("not-found",)}
+_EVENTS: Final[Problems] = {
+    409: ("idempotency-conflict",),
+    413: ("too-many-events",),
+    422: ("broken-events",),
+}
+_KEY: Final[Problems] = {401: ("no-valid-key",), 403: ("missing-scope",), 429: ("rate-limited",)}
+_CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
+_CONFLICT: Final[Problems] = {409: ("key-conflict",)}
+_DAMAGED: Final[Problems] = {409: ("damaged-version",)}
+_OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
+_UNREADY: Final[Problems] = {409: ("challenger-not-ready",)}
+_CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
+
+_BYTES: Final = {"type": "string", "format": "binary"}
+_TEXT: Final = {
+    media_type: {"schema": {"type": "string"}}
+    for media_type in ("text/plain", "application/openmetrics-text")
+}
+_ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
+
+ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
+    ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS, _SHED)),
+    ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE, _SHED)),
+    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
+    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN, _SHED)),
+    ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN, _SHED)),
+    ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _SHED)),
+    ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN, _SHED)),
+    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
+    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
+    ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
+    ("post", "/v1/admin/jobs/{job_id}/cancel"): (
+        200,
+        QueuedJob,
+        (_UNKNOWN, _STORE, _CHANGE, _SHED),
+    ),
+    ("get", "/v1/admin/versions"): (200, VersionList, (_STORE, _SHED)),
+    ("get", "/v1/admin/versions/{version}/diff"): (
+        200,
+        VersionDifference,
+        (_UNKNOWN, _DAMAGED, _BROKEN, _STORE, _SHED),
+    ),
+    ("post", "/v1/admin/rollback"): (
+        200,
+        RolledBack,
+        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _STORE, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/freeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
+    ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
+    ("post", "/v1/admin/versions/{version}/approve"): (
+        202,
+        QueuedJob,
+        (_UNKNOWN, _JOB, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/versions/{version}/reject"): (
+        202,
+        QueuedJob,
+        (_UNKNOWN, _JOB, _CHANGE, _SHED),
+    ),
+    ("get", "/v1/experiments"): (200, ExperimentList, (_SHED,)),
+    **{
+        ("post", f"/v1/admin/experiments{path}"): (
+            200,
+            ExperimentChanged,
+            (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, *more, _STORE, _CHANGE, _SHED),
+        )
+        for path, more in (("", ()), ("/stop", ()), ("/promote", (_UNREADY,)))
+    },
+    ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
+    ("put", "/v1/admin/overrides/{target}/{campaign}"): (
+        200,
+        NextRefit,
+        (_UNKNOWN, _BODY, _CROWDED, _JOB, _CHANGE, _SHED),
+    ),
+    ("delete", "/v1/admin/overrides/{target}/{campaign}"): (
+        200,
+        NextRefit,
+        (_UNKNOWN, _BROKEN, _JOB, _CHANGE, _SHED),
+    ),
+    ("get", "/v1/admin/keys"): (200, KeyList, (_STORE, _SHED)),
+    ("post", "/v1/admin/keys"): (201, NewKey, (_BODY, _CONFLICT, _STORE, _CHANGE, _SHED)),
+    ("post", "/v1/admin/keys/{key_id}/rotate"): (
+        201,
+        NewKey,
+        (_UNKNOWN, _BODY, _CONFLICT, _STORE, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/keys/{key_id}/expire"): (
+        200,
+        ListedKey,
+        (_UNKNOWN, _BODY, _CONFLICT, _STORE, _CHANGE, _SHED),
+    ),
+    ("post", "/v1/admin/keys/{key_id}/revoke"): (
+        200,
+        ListedKey,
+        (_UNKNOWN, _CONFLICT, _STORE, _CHANGE, _SHED),
+    ),
+    ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE, _SHED)),
+    ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE, _SHED)),
+    ("get", "/healthz"): (200, Alive, ()),
+    ("get", "/readyz"): (200, Readiness, ()),
+    ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),
+}
+"""Of each route the status of success, a type or the content by media type, and its problems."""
+
+
+def declare_answers(app: FastAPI) -> None:
+    """Has the application's document say what its routes answer."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _with_answers(made())
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _with_answers(document: dict[str, Any]) -> dict[str, Any]:
+    kinds = {kind for _, kind, _ in ANSWERS.values() if not isinstance(kind, dict)}
+    ordered = sorted(kinds, key=lambda kind: str(kind.__name__))
+    schemas, components = msgspec.json.schema_components(ordered, ref_template=_REFERENCE)
+    document["components"] = {"schemas": {**components, "Problem": _PROBLEM}}
+    by_kind = dict(zip(ordered, schemas, strict=True))
+    for method, path, operation in declared(document):
+        if (method, path) in ANSWERS:
+            _declare(method, path, operation, by_kind)
+    return document
+
+
+def _declare(method: str, path: str, operation: dict[str, Any], schemas: dict[Any, Any]) -> None:
+    status, kind, problems = ANSWERS[method, path]
+    content = kind if isinstance(kind, dict) else {_JSON: {"schema": schemas[kind]}}
+    if COLUMNS in operation.get("requestBody", {}).get("content", {}) and status == 200:
+        content = {**content, **({COLUMNS: {}} if kind is Calibration else {})}
+    former = operation["responses"].get(str(status), {})
+    answers = {str(status): {"description": former.get("description", ""), "content": content}}
+    if "304" in operation["responses"]:
+        answers["304"] = operation["responses"]["304"]
+    access = () if scope_of(path) is None else (_KEY,)
+    for code, slugs in sorted(_merged((_ALWAYS, *access, *problems)).items()):
+        answers[str(code)] = _problem(code, slugs)
+    if kind is Readiness:
+        answers["503"]["content"] |= content
+    operation["responses"] = answers
+
+
+def _merged(tables: Iterable[Problems]) -> Problems:
+    found: Problems = {}
+    for table in tables:
+        for code, slugs in table.items():
+            found[code] = (*found.get(code, ()), *slugs)
+    return found
+
+
+_PROBLEM: Final = {
+    "title": "Problem",
+    "description": "An error (RFC 9457); `type` is stable, further members say what is wrong.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+
+def _problem(code: int, slugs: tuple[str, ...]) -> dict[str, Any]:
+    types = {"enum": [NAMESPACE + slug for slug in slugs]}
+    own = {"properties": {"type": types, "status": {"const": code}}}
+    schema = {"allOf": [{"$ref": _REFERENCE.format(name="Problem")}, own]}
+    text = f"{HTTPStatus(code).phrase}: {', '.join(slugs)}"
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
+def declared(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Method, path and operation of everything in the document."""
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield method, path, operation
