@@ -38,7 +38,7 @@ _MOST_LISTED: Final = 20
 
 
 # Documented here and checked elsewhere, where the error can say more.
-_SOME_CAMPAIGNS: Final = Meta(extra_json_schema={"minItems": 1, "maxItems": _MOST_CAMPAIGNS})
+SOME_CAMPAIGNS: Final = Meta(extra_json_schema={"minItems": 1, "maxItems": _MOST_CAMPAIGNS})
 _SOME_METHOD: Final = Meta(extra_json_schema={"enum": list(METHODS)})
 
 
@@ -46,7 +46,7 @@ class RetrainRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     """What to refit, and as of when; everything and now by default."""
 
     target: str | None = None
-    campaigns: Annotated[list[str], _SOME_CAMPAIGNS] | None = None
+    campaigns: Annotated[list[str], SOME_CAMPAIGNS] | None = None
     as_of: Annotated[Time, Meta(description="The end of the window.")] | None = None
     allow_past: Annotated[bool, Meta(description="Allow an `as_of` before the window.")] = False
 
@@ -81,7 +81,7 @@ async def retrain(request: Request, given: Given, by: By) -> JSONResponse:
     targets = given.settings.known_targets
     wanted, content = await _wanted(request, given, _RETRAIN, targets, "a target")
     if wanted.campaigns is not None:
-        content["campaigns"] = _campaigns(wanted.campaigns, given.settings)
+        content["campaigns"] = checked_campaigns(wanted.campaigns, given.settings)
     if "as_of" in content and not wanted.allow_past:
         await run_in_threadpool(_check_in_window, given, content["as_of"])
     return await queued(given, by, RETRAIN, content)
@@ -184,7 +184,8 @@ async def _submitted(
     )
 
 
-def _campaigns(campaigns: list[str], settings: Settings) -> list[str]:
+def checked_campaigns(campaigns: list[str], settings: Settings) -> list[str]:
+    """Each once, sorted; raises ValidationError."""
     if not 1 <= len(campaigns) <= _MOST_CAMPAIGNS:
         rule = f"has {len(campaigns)} items; must have 1 to {_MOST_CAMPAIGNS}"
         raise ValidationError("campaigns", rule)

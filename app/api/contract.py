@@ -105,6 +105,7 @@ class Served(Struct):
     level: Level
     knots: Number
     calibrator: str | None
+    frozen: bool | None
     report: Numbers | None
 
 

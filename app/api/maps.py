@@ -20,7 +20,9 @@ from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot, age_headers
 from app.events.schema import check_campaign
 from app.storage.bins import BinsStore
+from app.storage.errors import StorageUnavailable
 from app.storage.experiments import CHALLENGER_OF
+from app.storage.overrides import frozen_name
 from app.strict_json import ValidationError, show
 from calibrators import Atlas
 from calibrators.arms import CHALLENGER, CHAMPION
@@ -290,15 +292,22 @@ def _pcoc_row(values: Floats, directions: Floats, bound: float) -> Report:
 
 @campaigns_router.get("/{campaign:path}")
 async def show_campaign(given: Given, by: By, campaign: str) -> dict[str, Any]:
-    """What serves the campaign, by target; its report only while it is among the largest."""
+    """What serves the campaign, by target; whether it is `frozen`, itself or with its target (null
+    while the store is away); its report only while it is among the largest."""
     check_campaign("campaign", campaign, given.settings.max_campaign_bytes)
     by.caller.check_sees("campaign", campaign)
     snapshot = given.refresher.current
-    return {
-        "campaign": campaign,
-        "version": snapshot.version,
-        "targets": {target: _served(snapshot, target, campaign) for target in snapshot.atlases},
-    }
+    targets = {target: _served(snapshot, target, campaign) for target in snapshot.atlases}
+    for target, served in targets.items():
+        served["frozen"] = await run_in_threadpool(_frozen, given, target, campaign)
+    return {"campaign": campaign, "version": snapshot.version, "targets": targets}
+
+
+def _frozen(given: Resources, target: str, campaign: str) -> bool | None:
+    try:
+        return given.frozen.holds(target, frozen_name(target, campaign))
+    except StorageUnavailable:
+        return None
 
 
 def _seen(campaigns: Sequence[str], caller: Caller, search: str) -> Sequence[str]:

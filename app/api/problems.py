@@ -23,6 +23,7 @@ from app.storage.errors import (
     NotReplicated,
     QueueFull,
     StorageUnavailable,
+    TooManyFrozen,
     TooManyOverrides,
     UnknownVersion,
 )
@@ -138,6 +139,7 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
     TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
+    TooManyFrozen: _worded(HTTPStatus.CONFLICT, "too-many-frozen"),
     UnknownVersion: _worded(HTTPStatus.NOT_FOUND, "not-found"),
     UnknownKey: _worded(HTTPStatus.NOT_FOUND, "not-found"),
     KeyConflict: _worded(HTTPStatus.CONFLICT, "key-conflict"),

@@ -1,14 +1,17 @@
 """`sirocco versions` and `sirocco rollback`: which maps serve, and the way back to older ones."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from app.cli import options
 from app.cli.console import note, print_json, print_line
 from app.cli.operate import service_at
+
+_MOST_LISTED: Final = 20
 
 versions = typer.Typer(no_args_is_help=True)
 
@@ -31,6 +34,7 @@ class ChangeOptions:
     """Of which target something is changed, and whether it is."""
 
     target: str | None = options.option(None, "Only this target.", show_default="every target")
+    campaign: list[str] | None = options.option(None, "Only this campaign of it; may be repeated.")
     dry_run: bool = options.option(False, "Only tell what would change.")
 
 
@@ -44,6 +48,7 @@ def _about() -> None:
       sirocco versions diff 000041-1c8f3a20
       sirocco rollback 000041-1c8f3a20
       sirocco versions freeze --target click
+      sirocco versions freeze --target click --campaign shoes
       sirocco versions unfreeze
     """
 
@@ -65,7 +70,8 @@ def _list(*, service: RunningService) -> None:
         line = f"{entry['version']}  {published}  as of {as_of}  {targets}  {mark}"
         print_line(line.rstrip())
     if back := found["rolled_back"]:
-        note(f"rolled back to {back['to']}: {', '.join(back['targets'])}")
+        names = _names({"campaigns": None, **back})
+        note(f"rolled back to {back['to']}: {_listed(names)}")
     if held := found["held"]:
         note(f"{held['version']} waits for approval")
     _note_frozen(list(found["frozen"]))
@@ -115,7 +121,9 @@ def _unfreeze(*, change: ChangeOptions, service: RunningService) -> None:
 
 @options.grouped
 def rollback(
-    version: Annotated[str, typer.Argument(help="A version that is kept; none for raw scores.")],
+    version: Annotated[
+        str, typer.Argument(help="A version that is kept; last-good; identity for raw scores.")
+    ],
     refit: Annotated[
         bool, typer.Option("--refit", help="Let the next refit replace the maps.")
     ] = False,
@@ -125,15 +133,16 @@ def rollback(
 ) -> None:
     """Bring the maps of an older version into force again, everywhere within seconds.
 
-    No refit replaces them until `sirocco versions unfreeze`. With the version none
-    scores come back as they are.
+    No refit replaces them until `sirocco versions unfreeze`. last-good is the newest
+    version before whose maps are others; with identity, scores come back as they are.
 
     [bold]Examples[/bold]
 
       sirocco versions list
       sirocco rollback 000041-1c8f3a20 --dry-run
       sirocco rollback 000041-1c8f3a20
-      sirocco rollback none --target click
+      sirocco rollback last-good --target click --campaign shoes
+      sirocco rollback identity --target click --campaign shoes --campaign hats
     """
     request = {"version": version, "freeze": not refit, **_of(change)}
     with service_at(service.url, service.api_key) as client:
@@ -141,14 +150,14 @@ def rollback(
     if service.json:
         print_json(found)
         return
-    targets = ", ".join(found["targets"])
+    version, targets = found["rolled_back_to"], _listed(_names(found))
     if not found["changed"]:
         print_line(f"the maps of {version} serve already: {targets}")
     elif change.dry_run:
         print_line(f"the maps of {version} would serve: {targets}")
     else:
         print_line(f"{found['version']} serves, with the maps of {version}: {targets}")
-    _note_frozen(found["targets"] if found["frozen"] and not change.dry_run else [])
+    _note_frozen(_names(found) if found["frozen"] and not change.dry_run else [])
 
 
 def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
@@ -158,18 +167,31 @@ def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
         print_json(found)
         return
     done = f"would {what}" if change.dry_run else f"{what}: done"
-    print_line(f"{done}: {', '.join(found['changed']) or 'nothing'}")
+    print_line(f"{done}: {_listed(found['changed']) or 'nothing'}")
     _note_frozen(found["frozen"])
 
 
 def _of(change: ChangeOptions) -> dict[str, Any]:
     target = {} if change.target is None else {"target": change.target}
-    return {"dry_run": change.dry_run, **target}
+    campaigns = {"campaigns": list(change.campaign)} if change.campaign else {}
+    return {"dry_run": change.dry_run, **target, **campaigns}
 
 
-def _note_frozen(targets: list[str]) -> None:
-    if targets:
-        note(f"frozen, until `sirocco versions unfreeze`: {', '.join(targets)}")
+def _names(found: Mapping[str, Any]) -> list[str]:
+    """What a rollback was of: targets, or `target:campaign`."""
+    targets: list[str] = found["targets"]
+    campaigns = found["campaigns"]
+    return targets if campaigns is None else [f"{targets[0]}:{name}" for name in campaigns]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _note_frozen(names: Sequence[str]) -> None:
+    if names:
+        note(f"frozen, until `sirocco versions unfreeze`: {_listed(names)}")
 
 
 def _time(seconds: float) -> str:

@@ -19,6 +19,7 @@ from app.storage.errors import (
     QueueFull,
     StorageError,
     StorageUnavailable,
+    TooManyFrozen,
     TooManyOverrides,
     UnknownVersion,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "RedisNotStarted",
     "StorageError",
     "StorageUnavailable",
+    "TooManyFrozen",
     "TooManyOverrides",
     "UnknownVersion",
     "Versions",

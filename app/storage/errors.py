@@ -67,3 +67,10 @@ class TooManyOverrides(StorageError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} campaigns have calibrators of their own, the most there may be")
+
+
+class TooManyFrozen(StorageError):
+    """Too many campaigns are frozen."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} campaigns may be frozen, the most there may be: unfreeze some")

@@ -38,8 +38,9 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:sequence               counter of versions
     sirocco:{maps}:version:<version>      hash: manifest, report, chunks of atlases
     sirocco:{maps}:held                   which version waits for approval, and why; lives for a day
-    sirocco:{maps}:frozen                 hash: target -> sealed time since which no refit replaces
-                                          its maps
+    sirocco:{maps}:frozen                 hash: target, or <target>:<campaign> -> sealed time since
+                                          which no refit replaces its maps
+    sirocco:{maps}:freezes                counter of freezes
     sirocco:{maps}:published              channel: notice of each new version
     sirocco:{maps}:lease:<name>           the token of who holds the lease
     sirocco:{maps}:fence:<name>           counter of leases granted
@@ -87,6 +88,7 @@ HISTORY = "sirocco:{maps}:history"
 SEQUENCE = "sirocco:{maps}:sequence"
 HELD = "sirocco:{maps}:held"
 FROZEN = "sirocco:{maps}:frozen"
+FREEZES = "sirocco:{maps}:freezes"
 PUBLISHED = "sirocco:{maps}:published"
 JOBS_QUEUED = "sirocco:{maps}:jobs:queued"
 JOBS_RUNNING = "sirocco:{maps}:jobs:running"

@@ -1,5 +1,5 @@
 """What operators have set: calibrators of single campaigns, which win over that of their target;
-and targets whose maps no refit may replace.
+and targets, and single campaigns, whose maps no refit may replace.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import redis
 
 from app.storage import keys
-from app.storage.errors import TooManyOverrides
+from app.storage.errors import TooManyFrozen, TooManyOverrides
 from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import seal, unseal
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
@@ -63,29 +63,59 @@ class Overrides:
 
 
 class FrozenTargets:
-    """Since when each is frozen, in epoch seconds. `publish_version.lua` looks at them, too, so
-    that a refit that began before a target was frozen does not replace its maps either."""
+    """Since when each is frozen, in epoch seconds: targets, and campaigns as `frozen_name` has
+    them. `publish_version.lua` looks at them, too, so that a refit that began before does not
+    replace their maps either."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
+        self._freeze = client.register_script(lua("freeze_maps"))
 
-    @reaching_the_store()
     def read(self) -> Mapping[str, float]:
         """All of them, by name; where the time is damaged it is 0."""
-        stored = self._client.hgetall(keys.FROZEN)
-        return {as_text(name): _moment(as_text(name), as_bytes(at)) for name, at in stored.items()}
+        return self.counted()[0]
 
     @reaching_the_store()
-    def freeze(self, targets: Collection[str], now: float) -> None:
-        """Freeze targets; one that is frozen already keeps its time."""
-        for target in targets:
-            self._client.hsetnx(keys.FROZEN, target, seal(f"{now:.3f}", target))
+    def counted(self) -> tuple[Mapping[str, float], str]:
+        """The same, and how often something was frozen: `Versions.publish` takes that, and
+        publishes nothing after one more."""
+        pipeline = self._client.pipeline()
+        pipeline.hgetall(keys.FROZEN)
+        pipeline.get(keys.FREEZES)
+        stored, freezes = pipeline.execute()
+        names = {as_text(name): as_bytes(at) for name, at in stored.items()}
+        frozen = {name: _moment(name, at) for name, at in names.items()}
+        return frozen, as_text(freezes or "0")
 
     @reaching_the_store()
-    def release(self, targets: Collection[str]) -> None:
-        """Let refits replace the maps of targets again."""
-        if targets:
-            self._client.hdel(keys.FROZEN, *targets)
+    def holds(self, *names: str) -> bool:
+        """Whether any of them is frozen."""
+        return any(self._client.hmget(keys.FROZEN, names))
+
+    @reaching_the_store()
+    def freeze(self, names: Collection[str], now: float, most: int = MOST) -> None:
+        """Freeze targets or campaigns; one that is frozen already keeps its time. Raises
+        TooManyFrozen, and freezes none, beyond `most` campaigns of all targets together."""
+        each = (text for name in names for text in (name, seal(f"{now:.3f}", name)))
+        if not self._freeze(keys=[keys.FROZEN, keys.FREEZES], args=[most, *each]):
+            raise TooManyFrozen(most)
+
+    @reaching_the_store()
+    def release(self, names: Collection[str]) -> None:
+        """Let refits replace these maps again."""
+        if names:
+            self._client.hdel(keys.FROZEN, *names)
+
+
+def frozen_name(target: str, campaign: str) -> str:
+    """How a campaign is named beside targets, none of which has a colon."""
+    return f"{target}:{campaign}"
+
+
+def frozen_campaigns(names: Collection[str], target: str) -> list[str]:
+    """Which campaigns of the target these names hold."""
+    prefix = frozen_name(target, "")
+    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
 
 def _moment(target: str, sealed: bytes) -> float:

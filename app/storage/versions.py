@@ -183,21 +183,23 @@ class Versions:
         report: dict[str, Any],
         replaced: Collection[str] | None = None,
         expected: str | None = None,
+        freezes: str | None = None,
     ) -> str:
         """Bring a new version into force and drop what is beyond `kept`, by
         `beyond_retention` first and then the oldest; returns its id.
 
         Times are epoch seconds. `replaced` are the targets whose maps are new, all by default;
-        `expected` is the version that must be in force still. Changes nothing when it raises:
+        `expected` is the version that must be in force still, `freezes` what
+        `FrozenTargets.counted` said before the maps were made. Changes nothing when it raises:
         LeaseLost when the token's lease is not held any more, VersionChanged when another version
-        is in force or a target that is replaced was frozen.
+        is in force, a target that is replaced was frozen, or anything was since.
         """
         history = self.history()
         number = self._next_number(history)
         manifest = self._staged(number, as_of, published_at, atlases, report)
         dropped_first = beyond_retention([manifest, *history])
         targets = list(atlases if replaced is None else replaced)
-        conditions: list[str | int] = [expected or "", len(targets), *targets]
+        conditions: list[str | int] = [expected or "", freezes or "", len(targets), *targets]
         self._bring_into_force(lease_token, manifest["version"], conditions, dropped_first)
         return str(manifest["version"])
 
@@ -388,6 +390,7 @@ class Versions:
             keys.CURRENT,
             keys.HISTORY,
             keys.FROZEN,
+            keys.FREEZES,
         ]
         prefix = keys.version("")
         arguments: list[str | int] = [lease_token.value, version, self._kept, prefix]

@@ -3,15 +3,16 @@ were in force when it began, and fitted beside the maps that serve, without the 
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.experiments import CHALLENGER_OF
+from app.storage.overrides import frozen_campaigns
 from app.worker.atlas_cache import CachedVersion, Steering
-from app.worker.fitting import Fitting
+from app.worker.fitting import Fitting, kept
 from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import PrequentialEvaluation, Row, scorecard_of
 from calibrators import Atlas
@@ -28,7 +29,8 @@ class Challengers:
     """The experiments of the version `in_force`, at a refit as of a moment.
 
     `history` gives so many hours of a target's bins; `own` are calibrators of campaigns that have
-    theirs, by target. Between whole hours, hours that were evaluated are not evaluated `again`.
+    theirs, by target; what is `frozen` keeps the maps that serve it. Between whole hours, hours
+    that were evaluated are not evaluated `again`.
     """
 
     in_force: CachedVersion
@@ -38,6 +40,7 @@ class Challengers:
     fitting: Fitting
     history: Callable[[str, int], History]
     own: Mapping[str, Mapping[str, str]]
+    frozen: Collection[str]
 
     def refit(self, targets: Sequence[str], whole: bool) -> Steering:
         """What comes of the experiments: those of these targets are evaluated, and fitted where the
@@ -81,7 +84,10 @@ class Challengers:
         method = self.in_force.steering.experiments[target]["challenger"]["method"]
         first = before.get("first_hour") if target in challengers else None
         try:
-            challengers[target] = self._fitted(target, method)
+            fitted = self._fitted(target, method)
+            # What is on trial must not undo what an operator has switched off.
+            frozen = frozen_campaigns(self.frozen, target)
+            challengers[target] = kept(fitted, self.in_force.atlases.get(target), frozen)
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception as error:

@@ -70,6 +70,12 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
     return Atlas.build(kept | _own(source, named), atlas.target_map, atlas.groups)
 
 
+def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
+    """The atlas with these campaigns served by what serves them now, as maps of their own."""
+    source = in_force or Atlas.empty()
+    return atlas.with_own({name: source.map_of(name) for name in campaigns})
+
+
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
     """The atlas with the source's maps where it has none."""
     if atlas is None or source is None:
@@ -226,6 +232,7 @@ def counted(names: Iterable[str]) -> dict[str, int]:
 
 
 PASSED = "passed"
+FROZEN = "frozen"
 _DAY_HOURS = 24
 
 
@@ -241,6 +248,7 @@ class RefitTask:
         nothing was published before.
     own : calibrators of campaigns that have theirs.
     before : the report of the refit before.
+    frozen : campaigns that keep what serves them.
     """
 
     target: str
@@ -249,6 +257,7 @@ class RefitTask:
     compared: Atlas | None = None
     own: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, Any] = field(default_factory=dict)
+    frozen: Collection[str] = ()
 
     @property
     def moves(self) -> list[float]:
@@ -291,6 +300,7 @@ class RefitOutcome:
             "guard": None if self.guarded is None else _guard_counts(self.guarded),
             "method": dict(self.candidate.notes),
             "moves": self.order.moves if self.change is None else self.change.accepted,
+            **({"frozen_campaigns": len(self.order.frozen)} if self.order.frozen else {}),
         }
 
     def decided(self, top: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -307,6 +317,8 @@ class RefitOutcome:
 
     def _decision(self, campaign: str) -> str:
         named = self.order.campaigns
+        if campaign in self.order.frozen:
+            return FROZEN
         if named is not None and campaign not in named:
             listed = self.order.before.get("top", ())
             earlier = {entry["campaign"]: entry.get("decision", PASSED) for entry in listed}
@@ -320,14 +332,15 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
     if order.campaigns is None:
         candidate = fitting.whole(order.target, history, order.own)
         guarded = _guarded(candidate, order.compared, history)
-        atlas = candidate.atlas if guarded is None else guarded.atlas
+        chosen = candidate.atlas if guarded is None else guarded.atlas
+        atlas = kept(chosen, order.in_force, order.frozen)
         change = _change(order, candidate, atlas, history)
         return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
     chosen = candidate.atlas if guarded is None else guarded.atlas
-    atlas = replaced(in_force, chosen, order.campaigns)
+    atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)
     return RefitOutcome(order, calibrator, candidate, atlas, guarded)
 
 
@@ -358,7 +371,8 @@ def _change(
         return None
     move = _move(order.in_force, atlas, history)
     traffic = {row["campaign"]: row["n"] for row in order.before.get("top", ())}
-    return RefitChange(order.in_force, candidate.atlas, move, order.moves, traffic)
+    fitted = kept(candidate.atlas, order.in_force, order.frozen)
+    return RefitChange(order.in_force, fitted, move, order.moves, traffic)
 
 
 def _move(before: Atlas, after: Atlas, history: History) -> float | None:

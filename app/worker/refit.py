@@ -16,13 +16,13 @@ from app.settings import Settings
 from app.storage.bins import BinsStore, HourBlocks
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, VersionChanged
 from app.storage.lease import LeaseToken
-from app.storage.overrides import FrozenTargets, Overrides
+from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.canary import Canary
 from app.worker.challengers import Challengers
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
+from app.worker.fitting import FROZEN, Fitting, Methods, RefitTask, filled, kept, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.money import MoneyReport, take_in_units
 from app.worker.monitoring import (
@@ -63,6 +63,7 @@ class _Present:
     compared: CachedVersion
     own: Mapping[str, Mapping[str, str]]
     frozen: Collection[str]
+    freezes: str | None
 
     def order(self, request: Request, target: str) -> RefitTask:
         """What is asked of one target."""
@@ -75,6 +76,7 @@ class _Present:
             filled(self.compared.atlases.get(target), in_force),
             self.own.get(target, {}),
             self.in_force.targets.get(target, {}),
+            frozen_campaigns(self.frozen, target),
         )
 
 
@@ -133,8 +135,6 @@ class StoredHistory(History):
 
 STORE_EMPTIED: Final = "store-emptied"
 OF_THE_PAST: Final = "of-the-past"
-FROZEN: Final = "frozen"
-"""In the report of a target: its maps were not refitted."""
 
 
 @dataclass(slots=True)
@@ -245,7 +245,8 @@ class Refitter:
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None
         if ready.atlases or not held.held:
-            version = self._publish(report, carried, ready, lease_token, now(), expected)
+            conditions = (expected, present.freezes)
+            version = self._publish(report, carried, ready, lease_token, now(), conditions)
         return {**report, "version": version, "held": self._hold(request, ready, held, now())}
 
     def approve(self, version: str, lease_token: LeaseToken, now: float) -> dict[str, Any]:
@@ -257,10 +258,16 @@ class Refitter:
             raise UnknownVersion(version)
         found = self.cache.load(version)
         in_force = self._in_force() or CachedVersion()
-        chosen = RefittedTargets(dict(found.atlases), dict(found.targets))
+        frozen, freezes = self._frozen()
+        atlases = {
+            target: kept(atlas, in_force.atlases.get(target), frozen_campaigns(frozen, target))
+            for target, atlas in found.atlases.items()
+        }
+        chosen = RefittedTargets(atlases, dict(found.targets))
         request = Request(found.as_of)
         report = self._report(request, in_force, chosen, 0.0) | {"approved": version}
-        published = self._publish(report, in_force, chosen, lease_token, now, expected)
+        conditions = (expected, freezes)
+        published = self._publish(report, in_force, chosen, lease_token, now, conditions)
         self.versions.reject()
         return {**report, "version": published, "held": None}
 
@@ -316,14 +323,14 @@ class Refitter:
         ready: RefittedTargets,
         lease_token: LeaseToken,
         now: float,
-        expected: str | None,
+        conditions: tuple[str | None, str | None],
     ) -> str:
         atlases = {**carried.atlases, **ready.atlases}
         every = {**atlases, **carried.steering.atlases}
         packed = {name: atlas.to_bytes() for name, atlas in every.items()}
         as_of, replaced = report["as_of"], list(ready.atlases)
         version = self.versions.publish(
-            lease_token, as_of, now, packed, dict(report), replaced, expected
+            lease_token, as_of, now, packed, dict(report), replaced, *conditions
         )
         cached = CachedVersion(as_of, atlases, report["targets"], carried.steering)
         self.cache.put(version, cached)
@@ -390,7 +397,8 @@ class Refitter:
         again, evaluation = not request.between_hours, self._prequential
         parts = present.in_force, request.as_of, again, evaluation, self._fitting, history
         targets = _chosen(request, self.settings.targets)
-        return Challengers(*parts, present.own).refit(targets, whole=request.campaigns is None)
+        challengers = Challengers(*parts, present.own, present.frozen)
+        return challengers.refit(targets, whole=request.campaigns is None)
 
     def _refit_delayed(
         self,
@@ -472,8 +480,11 @@ class Refitter:
         began = (begun_hours(request.as_of) - 1) * SECONDS
         kept = self.settings.versions_kept
         compared = self.cache.before(began, self.versions.history(), kept)
-        frozen = {} if self.frozen is None else self.frozen.read()
-        return _Present(in_force, compared or in_force, self._own_calibrators(), frozen)
+        own = self._own_calibrators()
+        return _Present(in_force, compared or in_force, own, *self._frozen())
+
+    def _frozen(self) -> tuple[Collection[str], str | None]:
+        return ({}, None) if self.frozen is None else self.frozen.counted()
 
     def _own_calibrators(self) -> Mapping[str, Mapping[str, str]]:
         """Those that there are: one that was stored may have had another name once."""

@@ -255,6 +255,16 @@ class Atlas:
         """The map that serves the campaign."""
         return self._map_at(self._row(campaign))
 
+    def with_own(self, maps: Mapping[str, CalibrationMap]) -> "Atlas":
+        """The same, but these campaigns have these maps as their own."""
+        if not maps:
+            return self
+        kept = [row for row, name in enumerate(self.campaigns, 1) if name not in maps]
+        names = [*(self.campaigns[row - 1] for row in kept), *maps]
+        stay = self.columns().taken(np.array([0, *kept], np.int64))
+        every = MapColumns.end_to_end((stay, MapColumns.of_maps(list(maps.values()))))
+        return Atlas.of_columns(names, every, self._has_target_map, self.groups)
+
     def _map_at(self, row: int) -> CalibrationMap:
         return CalibrationMap(*self._blocks.map_at(row))
 

@@ -74,7 +74,8 @@ def test_pages_hold_every_campaign_once(service, limit):
 
 def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
     version = service.publish({"click": atlas}, REPORT)
-    identity = {"level": "identity", "knots": 2, "calibrator": None, "report": None}
+    same = {"calibrator": None, "frozen": False}
+    identity = {"level": "identity", "knots": 2, "report": None, **same}
 
     shoes = service.http.get(f"{PATH}/shoes").json()
     unseen = service.http.get(f"{PATH}/un/seen").json()
@@ -83,7 +84,7 @@ def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
         "campaign": "shoes",
         "version": version,
         "targets": {
-            "click": {"level": "campaign", "knots": 3, "calibrator": None, "report": SHOES},
+            "click": {"level": "campaign", "knots": 3, "report": SHOES, **same},
             "conversion": identity,
         },
     }

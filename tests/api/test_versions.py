@@ -1,9 +1,12 @@
 """The way back to older maps, what moved between versions, and maps that no refit replaces."""
 
+import time
+
 import pytest
+from sirocco_client import EdgeCalibrator
 
 from app.storage import Lease, Versions
-from app.storage.errors import VersionChanged
+from app.storage.errors import TooManyFrozen, VersionChanged
 from app.storage.overrides import FrozenTargets
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually
@@ -51,6 +54,7 @@ def test_the_maps_of_an_older_version_serve_again(service, old, new):
     assert answer | {"version": None} == {
         "rolled_back_to": old,
         "targets": ["click", "conversion"],
+        "campaigns": None,
         "frozen": True,
         "dry_run": False,
         "changed": True,
@@ -109,14 +113,88 @@ def test_what_cannot_be_is_refused_and_changes_nothing(service, new):
         post(service, "rollback", version=new, target="view"),
         post(service, "rollback"),
         post(service, "freeze", dry_run=1),
+        post(service, "freeze", campaigns=["shoes"]),
+        post(service, "rollback", version="identity", target="click", campaigns=[]),
     ]
-    assert [answer.status_code for answer in refused] == [404, 404, 422, 422]
-    assert [answer.json().get("field") for answer in refused] == [None, None, "version", "dry_run"]
+    assert [answer.status_code for answer in refused] == [404, 404, 422, 422, 422, 422]
+    fields = [None, None, "version", "dry_run", "campaigns", "campaigns"]
+    assert [answer.json().get("field") for answer in refused] == fields
     service.store.hset(f"sirocco:{{maps}}:version:{new}", "click:0", b"junk")
     damaged = post(service, "rollback", version=new)
     assert damaged.status_code == 409
     assert damaged.json()["type"] == "urn:sirocco:problem:damaged-version"
     assert FrozenTargets(service.store).read() == {}
+
+
+def test_campaigns_get_what_served_them_and_the_others_stay(service, old, new):
+    """One that had no map of its own then gets the target's of then."""
+    body = {"version": old, "target": "conversion", "campaigns": ["a"]}
+    preview = post(service, "rollback", **body, dry_run=True).json()
+    first, again = (post(service, "rollback", **body).json() for _ in range(2))
+
+    eventually(lambda: calibrated(service, "a", "conversion") == 0.4 * 0.9)
+    assert (preview["changed"], first["campaigns"], again) == (
+        True,
+        ["a"],
+        first | {"changed": False},
+    )
+    assert calibrated(service, "shoes") == 0.1
+    assert list(FrozenTargets(service.store).read()) == ["conversion:a"]
+    served = service.http.get("/v1/campaigns/a").json()["targets"]
+    assert (served["conversion"]["frozen"], served["click"]["frozen"]) == (True, False)
+    about = service.http.get(f"{ADMIN}/versions").json()["rolled_back"]
+    assert about == {"to": old, "targets": ["conversion"], "campaigns": ["a"]}
+    post(service, "unfreeze", target="conversion", campaigns=["a"])
+    assert FrozenTargets(service.store).read() == {}
+
+
+def test_identity_gives_the_score_bit_for_bit_everywhere_within_5_seconds(service, new):
+    scores = [0.0, 5e-324, 0.1, 1 / 3, 0.7, 0.9999999999999999, 1.0] * 9
+    began = time.monotonic()
+    post(service, "rollback", version="identity", target="click", campaigns=["shoes"])
+
+    eventually(lambda: calibrated(service, "shoes") == 0.4)
+    with EdgeCalibrator(service.url, "click", refresh_seconds=1.0) as edge:
+        assert edge.wait(30)
+        found = [edge.at("shoes", score) for score in scores]
+        assert (found, edge("shoes", scores).tolist()) == (scores, scores)
+    assert time.monotonic() - began < 5
+    body = {"target": "click", "campaign": "shoes", "scores": scores}
+    answer = service.http.post("/v1/calibrate", json=body).json()["probabilities"]
+    assert (answer, calibrated(service, "hats")) == (scores, 0.2)
+
+
+def test_last_good_goes_back_once_and_never_to_what_was_left(service, old, new):
+    shoes = {"target": "click", "campaigns": ["shoes"]}
+
+    def last_good(**chosen):
+        return post(service, "rollback", version="last-good", **chosen).json()
+
+    first, again = last_good(**shoes), last_good(**shoes)
+    assert (first["rolled_back_to"], again["changed"]) == (old, False)
+    assert last_good(target="click", campaigns=["hats"])["type"].endswith(":no-last-good")
+    killed = post(service, "rollback", version="identity", **shoes).json()
+    assert (killed["changed"], last_good(**shoes)["rolled_back_to"]) == (True, first["version"])
+    # A rollback of one campaign is no way of the whole target: it is what was left before it.
+    assert last_good(target="click")["rolled_back_to"] == old
+
+
+def test_frozen_campaigns_are_bounded_and_a_refit_that_began_before_is_refused(service, new):
+    frozen = FrozenTargets(service.store)
+    _, freezes = frozen.counted()
+    lease = Lease(service.store, "worker", "test", 60)
+    assert lease.acquire()
+
+    assert post(service, "freeze", target="click", campaigns=["a", "b:c"]).status_code == 200
+
+    with pytest.raises(VersionChanged):
+        Versions(service.store, 8).publish(lease.token, 1.0, 2.0, {}, {}, freezes=freezes)
+    _, freezes = frozen.counted()
+    assert Versions(service.store, 8).publish(lease.token, 1.0, 2.0, {}, {}, freezes=freezes)
+    frozen.freeze(["conversion", "click:a"], 3.0, most=2)
+    with pytest.raises(TooManyFrozen):
+        frozen.freeze(["conversion:a"], 3.0, most=2)
+    assert list(frozen.read()) == ["click:a", "click:b:c", "conversion"]
 
 
 def test_before_the_first_version_there_is_no_way_back(service):

@@ -51,6 +51,12 @@ def test_there_and_back(called, service):
     assert lines("versions", "unfreeze", "--dry-run")[0] == ["would unfreeze: click, conversion"]
     assert lines("versions", "unfreeze")[0] == ["unfreeze: done: click, conversion"]
     assert lines("versions", "freeze", "--target", "click")[0] == ["freeze: done: click"]
+    shoes = ("--target", "click", "--campaign", "shoes")
+    killed, frozen = lines("rollback", "identity", *shoes)
+    assert killed[0].endswith("serves, with the maps of none: click:shoes")
+    assert "frozen, until `sirocco versions unfreeze`: click:shoes" in frozen
+    assert lines("versions", "unfreeze", *shoes)[0] == ["unfreeze: done: click:shoes"]
+    assert lines("rollback", old, "--target", "click", "--refit")[1] == ""
     found = orjson.loads("\n".join(lines("versions", "list", "--json")[0]))
     assert (list(found["frozen"]), found["rolled_back"]["to"]) == (["click"], old)
 

@@ -8,6 +8,7 @@ from app.worker.hours import SECONDS
 from app.worker.loop import Worker
 from app.worker.progress import PUBLISHING
 from app.worker.refit import Request
+from calibrators import Atlas, CalibrationMap
 from tests.worker.conftest import HOUR
 
 
@@ -21,6 +22,10 @@ def worker(redis_client, settings, clock, append_log, outcomes):
 
 def refit(worker, hour):
     return worker._refitter.run(Request((HOUR + hour) * SECONDS), worker._lease.token, worker._now)
+
+
+def atlas_of(versions, report):
+    return Atlas.from_bytes(versions.load(report["version"]).atlases["click"])
 
 
 def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
@@ -39,6 +44,41 @@ def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
     third = refit(worker, 4)
     assert versions.load(third["version"]).atlases != first.atlases
     assert "frozen" not in third["targets"]["click"]
+
+
+def test_frozen_campaigns_keep_what_serves_them(worker, redis_client):
+    """With a map of their own or without, in refits of all and of some campaigns."""
+    versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
+    first = atlas_of(versions, refit(worker, 2))
+    name = first.campaigns[0]
+    worker._refitter.advance = lambda step: (
+        frozen.freeze([f"click:{name}", "click:new"], 1.0) if step.phase == PUBLISHING else None
+    )
+
+    report = refit(worker, 4)
+
+    second = atlas_of(versions, report)
+    assert second.map_of(name) == first.map_of(name)
+    assert second.map_of("new") == first.map_of("new") != second.target_map
+    assert report["targets"]["click"]["frozen_campaigns"] == 2
+    decided = {row["campaign"]: row["decision"] for row in report["targets"]["click"]["top"]}
+    assert decided[name] == "frozen"
+    named = Request((HOUR + 4) * SECONDS, "click", [name])
+    third = worker._refitter.run(named, worker._lease.token, worker._now)
+    assert atlas_of(versions, third).map_of(name) == first.map_of(name)
+
+
+def test_an_approval_keeps_what_serves_frozen_campaigns(worker, redis_client):
+    versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
+    first = atlas_of(versions, refit(worker, 2))
+    name = first.campaigns[0]
+    held = {"click": Atlas.build({name: CalibrationMap.proportional(0.5)}).to_bytes()}
+    version = versions.hold(HOUR * SECONDS, 1.0, held, {"targets": {"click": {}}}, {"reasons": {}})
+    frozen.freeze([f"click:{name}"], 1.0)
+
+    report = worker._refitter.approve(version, worker._lease.token, 2.0)
+
+    assert atlas_of(versions, report).map_of(name) == first.map_of(name)
 
 
 def test_who_freezes_amid_a_refit_keeps_what_served(worker, redis_client):

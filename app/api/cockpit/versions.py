@@ -1,9 +1,9 @@
 """Published versions: which there are, what moved between two of them, approval of one that is
-held, the way back to an older one, and targets whose maps no refit replaces.
+held, the way back to an older one, of all campaigns or of some, and maps that no refit replaces.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -14,41 +14,51 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
-from app.api.admin import APPROVE, REJECT, given_body, queued
+from app.api.admin import APPROVE, REJECT, SOME_CAMPAIGNS, checked_campaigns, given_body, queued
 from app.api.authorization import ADMIN_PATH, By
+from app.api.cockpit.rollback import Chosen, last_good, rolled_back
 from app.api.hot_path import JSON, request_body
 from app.api.maps import known_target, target_fit
 from app.api.problems import Problem, not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import NO_VERSION, Pace, seconds_of_others
 from app.events.schema import Score
-from app.storage.errors import CorruptVersion
-from app.storage.experiments import with_entry, with_experiment, with_method
+from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.versions import Published
-from app.strict_json import decode, show
+from app.strict_json import ValidationError, decode, show
 from calibrators import Atlas
-from calibrators.arms import CHALLENGER
 from calibrators.maps.movement import MapMovement, movement
 
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
 
 _TRIES: Final = 5
 """Each time the worker may have published in between."""
+IDENTITY: Final = "identity"
+LAST_GOOD: Final = "last-good"
 
 
 class RollbackRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """Which version's maps are to serve again, of which target; all by default."""
+    """Which version's maps are to serve again, of which target and campaigns; all by default."""
 
-    version: Annotated[str, Meta(description="A version that is kept, or `none`: raw scores.")]
+    version: Annotated[
+        str,
+        Meta(
+            description="A version that is kept; `last-good`: the newest before whose maps are"
+            " others; or `identity` (or `none`): raw scores."
+        ),
+    ]
     target: str | None = None
+    campaigns: Annotated[list[str], SOME_CAMPAIGNS] | None = None
     freeze: Annotated[bool, Meta(description="Let no refit replace them, until released.")] = True
     dry_run: Annotated[bool, Meta(description="Only tell what would change.")] = False
 
 
 class FreezeRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """The target whose maps are to stay, or to be refitted again; all by default."""
+    """The target, or its campaigns, whose maps are to stay, or to be refitted again; every target
+    by default."""
 
     target: str | None = None
+    campaigns: Annotated[list[str], SOME_CAMPAIGNS] | None = None
     dry_run: Annotated[bool, Meta(description="Only tell what would change.")] = False
 
 
@@ -102,6 +112,7 @@ class RolledBack(Struct):
 
     rolled_back_to: str
     targets: list[str]
+    campaigns: list[str] | None
     frozen: bool
     dry_run: bool
     changed: bool
@@ -109,7 +120,7 @@ class RolledBack(Struct):
 
 
 class Frozen(Struct):
-    """The targets that were changed, and all whose maps no refit replaces."""
+    """What was changed, and all whose maps no refit replaces: targets, and `target:campaign`."""
 
     changed: list[str]
     frozen: list[str]
@@ -120,8 +131,10 @@ _ROLLBACK: Final = msgspec.json.Decoder(RollbackRequest)
 _FREEZE_BODY: Final = request_body({JSON: FreezeRequest}, {"target": "click"}, required=False)
 _FREEZE: Final = msgspec.json.Decoder(FreezeRequest)
 _RULES: Final = {
-    "version": "must be a string: the id of a version, or none",
+    "version": "must be a string: the id of a version, last-good, identity or none",
     "target": "must be a string",
+    "campaigns": "must be an array of strings",
+    "campaigns[]": "must be a string",
     "freeze": "must be true or false",
     "dry_run": "must be true or false",
 }
@@ -135,7 +148,7 @@ _Largest = Annotated[int, Query(ge=0, le=1000, description="Most campaigns of a 
 def list_versions(given: Given) -> dict[str, Any]:
     """The versions kept, newest first; the one that this process serves, what made its maps, the
     one that waits for approval (`held`), if there is one, to which it was `rolled_back`, if it
-    was, and since when targets are frozen."""
+    was, and since when targets and campaigns (`target:campaign`) are frozen."""
     snapshot = given.refresher.current
     made = {target: target_fit(snapshot, target)["calibrator"] for target in snapshot.atlases}
     return {
@@ -180,11 +193,11 @@ async def roll_back(request: Request, given: Given, by: By) -> dict[str, Any]:
     """Bring the maps of an older version into force again, in every API process within seconds.
 
     They go out as a new version, which ends experiments on their targets. Unless `freeze` is false,
-    no refit replaces them until `POST /v1/admin/unfreeze`.
+    no refit replaces them until `POST /v1/admin/unfreeze`. With `campaigns`, only these are served
+    as they were then, and experiments go on.
     """
     wanted = decode(await given_body(request, given), _ROLLBACK, _RULES)
-    targets = _targets(given, wanted.target)
-    return await _rolled_back(given, by, wanted, targets)
+    return await _rolled_back(given, by, wanted, _chosen(given, wanted))
 
 
 @router.post(
@@ -194,8 +207,8 @@ async def roll_back(request: Request, given: Given, by: By) -> dict[str, Any]:
 async def freeze(request: Request, given: Given, by: By) -> dict[str, Any]:
     """Let no refit replace the maps that serve."""
 
-    def change(targets: Collection[str]) -> None:
-        given.frozen.freeze(targets, time.time())
+    def change(names: Collection[str]) -> None:
+        given.frozen.freeze(names, time.time())
 
     return await _changed(request, given, by, "freeze", change)
 
@@ -217,20 +230,27 @@ async def _decided(given: Resources, by: By, decision: str, version: str) -> JSO
 async def _changed(
     request: Request, given: Resources, by: By, what: str, change: Callable[[Collection[str]], None]
 ) -> dict[str, Any]:
-    """Freeze or let go; which targets were changed, and what is frozen then."""
+    """Freeze or let go; what was changed, and what is frozen then."""
     wanted = decode(await given_body(request, given) or b"{}", _FREEZE, _RULES)
     before = await run_in_threadpool(given.frozen.read)
     freezes = what == "freeze"
-    targets = [name for name in _targets(given, wanted.target) if (name in before) is not freezes]
-    if not wanted.dry_run and targets:
-        about = {"target": ", ".join(targets), "before": sorted(before)}
-        await by.changes(given.audit, what, lambda: change(targets), **about)
-    frozen = {*before, *targets} if freezes else {*before} - {*targets}
-    return {"changed": targets, "frozen": sorted(frozen), "dry_run": wanted.dry_run}
+    chosen = _chosen(given, wanted)
+    names = [name for name in chosen.names if (name in before) is not freezes]
+    if not wanted.dry_run and names:
+        about = {"target": ", ".join(chosen.targets), "before": sorted(before), "after": names}
+        await by.changes(given.audit, what, lambda: change(names), **about)
+    frozen = {*before, *names} if freezes else {*before} - {*names}
+    return {"changed": names, "frozen": sorted(frozen), "dry_run": wanted.dry_run}
 
 
-def _targets(given: Resources, target: str | None) -> list[str]:
-    return list(given.settings.known_targets) if target is None else [known_target(given, target)]
+def _chosen(given: Resources, wanted: RollbackRequest | FreezeRequest) -> Chosen:
+    if wanted.campaigns is None:
+        every = list(given.settings.known_targets)
+        return Chosen(every if wanted.target is None else [known_target(given, wanted.target)])
+    if wanted.target is None:
+        raise ValidationError("campaigns", "needs target: name the target whose campaigns they are")
+    campaigns = checked_campaigns(wanted.campaigns, given.settings)
+    return Chosen([known_target(given, wanted.target)], campaigns)
 
 
 def _loaded(given: Resources, version: str) -> Mapping[str, Atlas]:
@@ -267,31 +287,6 @@ def _row(found: MapMovement, row: int) -> dict[str, float]:
     return {name: float(column[row]) for name, column in columns.items()}
 
 
-def rolled_back(present: Published, to: Published, targets: Collection[str]) -> Published | None:
-    """What serves, but for the maps of the targets, which are those of the older version, as their
-    methods are, and whose experiments end; None where that is what serves already.
-
-    It has seen what either has, so that hours are evaluated with it from the rollback on.
-    """
-    found, older = present, to.report.get("targets", {})
-    for target in targets:
-        found = with_experiment(found, target, None)
-        atlases = with_entry(found.atlases, target, to.atlases.get(target))
-        older_report = with_entry(older.get(target, {}), CHALLENGER, None)
-        reports = with_entry(found.report.get("targets", {}), target, older_report)
-        report = with_method(found.report, target, to.report.get("methods", {}).get(target))
-        found = replace(found, atlases=atlases, report={**report, "targets": reports})
-    if found.atlases == present.atlases and _steering(found) == _steering(present):
-        return None
-    about = {"to": to.version, "targets": sorted(targets)}
-    as_of = max(present.as_of, to.as_of)
-    return replace(found, report={**found.report, "rolled_back": about}, as_of=as_of)
-
-
-def _steering(version: Published) -> list[Any]:
-    return [version.report.get(name, {}) for name in ("experiments", "methods")]
-
-
 def in_force(given: Resources) -> Published:
     """The version that serves, out of the store; a 409 problem before the first."""
     version = given.versions.current()
@@ -300,19 +295,46 @@ def in_force(given: Resources) -> Published:
     return published(given, version)
 
 
-async def _rolled_back(
-    given: Resources, by: By, wanted: RollbackRequest, targets: Collection[str]
-) -> dict[str, Any]:
-    def look() -> tuple[Published, Published]:
-        return in_force(given), published(given, wanted.version)
+def _last_good(given: Resources, present: Published, chosen: Chosen) -> Published:
+    found = last_good(_before(given, present), chosen)
+    if found is None:
+        detail = f"of the versions kept, none before {present.version} has other maps of these"
+        raise Problem(HTTPStatus.CONFLICT, "no-last-good", detail)
+    return found
 
-    present, to = await run_in_threadpool(look)
+
+def _before(given: Resources, present: Published) -> Iterator[Published]:
+    """It, and those kept that came before it, newest first; damaged ones are left out."""
+    yield present
+    kept = [entry["version"] for entry in given.versions.history()]
+    first = kept.index(present.version) + 1 if present.version in kept else 0
+    for version in kept[first:]:
+        try:
+            present = given.versions.load(version, present, Pace(seconds_of_others))
+        except (CorruptVersion, UnknownVersion):
+            continue
+        yield present
+
+
+async def _rolled_back(
+    given: Resources, by: By, wanted: RollbackRequest, chosen: Chosen
+) -> dict[str, Any]:
+    def look() -> tuple[Published, Published, bool]:
+        present = in_force(given)
+        if wanted.version == LAST_GOOD:
+            to = _last_good(given, present, chosen)
+        else:
+            to = published(given, NO_VERSION if wanted.version == IDENTITY else wanted.version)
+        return present, to, rolled_back(present, to, chosen) is not None
+
+    present, to, changed = await run_in_threadpool(look)
     result = {
         "rolled_back_to": to.version,
-        "targets": sorted(targets),
+        "targets": sorted(chosen.targets),
+        "campaigns": chosen.campaigns,
         "frozen": wanted.freeze,
         "dry_run": wanted.dry_run,
-        "changed": rolled_back(present, to, targets) is not None,
+        "changed": changed,
         "version": present.version,
     }
     if wanted.dry_run:
@@ -320,21 +342,19 @@ async def _rolled_back(
     version = await by.changes(
         given.audit,
         "rollback",
-        lambda: _put_in_force(given, to, targets, freeze=wanted.freeze),
+        lambda: _put_in_force(given, to, chosen, freeze=wanted.freeze),
         target=wanted.target or "all targets",
         before={"version": present.version},
-        after={"version": to.version, "freeze": wanted.freeze},
+        after={"version": to.version, "freeze": wanted.freeze, **chosen.said},
     )
     return {**result, "version": version}
 
 
-def _put_in_force(
-    given: Resources, to: Published, targets: Collection[str], *, freeze: bool
-) -> str:
+def _put_in_force(given: Resources, to: Published, chosen: Chosen, *, freeze: bool) -> str:
     """The id of the version that serves then. Frozen first: nothing may come in between."""
     if freeze:
-        given.frozen.freeze(targets, time.time())
-    return put_in_force(given, lambda present: rolled_back(present, to, targets))
+        given.frozen.freeze(chosen.names, time.time())
+    return put_in_force(given, lambda present: rolled_back(present, to, chosen))
 
 
 def put_in_force(given: Resources, change: Callable[[Published], Published | None]) -> str:

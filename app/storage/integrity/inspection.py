@@ -47,8 +47,16 @@ _TEXTS: Final = {
     "lease:",
     "fence:",
 }
-_TEXTS_TOO: Final = {"heartbeat", "audit:head", "probe", "models", "training:", "jobs:sequence"}
-_COUNTERS: Final = {"sequence", "fence:", "models", "training:", "jobs:sequence"}
+_TEXTS_TOO: Final = {
+    "heartbeat",
+    "audit:head",
+    "probe",
+    "models",
+    "training:",
+    "jobs:sequence",
+    "freezes",
+}
+_COUNTERS: Final = {"sequence", "fence:", "models", "training:", "jobs:sequence", "freezes"}
 TYPES: Final[dict[str, bytes]] = {
     **dict.fromkeys(_LISTS, b"list"),
     **dict.fromkeys(_SETS | _SETS_TOO, b"set"),

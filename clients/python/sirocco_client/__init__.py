@@ -3,7 +3,8 @@
 `client.py` has `Sirocco` and `AsyncSirocco`; `calibrate.py` has the request and its response,
 `connections.py`, `requests.py` and `retries.py` are how they travel. `event_buffer.py` sends the
 events of `events.py` by way of an `event_queue.py`, from a thread or for asyncio.
-`edge_calibrator.py` keeps an `atlas.py` current and calibrates in this process.
+`edge_calibrator.py` keeps an `atlas.py` current (and in an `atlas_file.py`), and calibrates in this
+process; `arms.py` tells the arm of a unit.
 Every error is in `errors.py`.
 """
 

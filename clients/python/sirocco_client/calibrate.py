@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sirocco_client.arms import CHAMPION, RAW
 from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
 from sirocco_client.requests import (
     COLUMNS,
@@ -19,11 +20,11 @@ from sirocco_client.requests import (
     Floats,
     HttpRequest,
     HttpResponse,
+    Words,
     pack_input,
     unpack_response,
 )
 
-RAW: Final = "raw"
 NO_VERSION: Final = "none"
 AGE_HEADER: Final = "sirocco-map-age"
 VERSION_HEADER: Final = "sirocco-version"
@@ -35,13 +36,17 @@ class Calibrated:
 
     `levels` says of each which map served it: `campaign`, `group`, `target`, `identity`, or `raw`
     when the service was away and these are the scores themselves; None without `explain`.
-    `map_age` is seconds since `version` was published; None before the first version.
+    `map_age` is seconds since `version` was published; None before the first version. `arms` says
+    of each the arm of its unit (`champion`, `challenger`, `raw`); None without units, and when the
+    service was away. `label` is the maps that everybody gets who is in no other arm.
     """
 
     probabilities: Floats
     version: str
     map_age: float | None = None
     levels: tuple[str, ...] | None = None
+    arms: tuple[str, ...] | None = None
+    label: str = CHAMPION
 
     @classmethod
     def raw(cls, scores: Floats) -> Self:
@@ -56,12 +61,13 @@ class Calibrated:
             return first
         probabilities = np.concatenate([part.probabilities for part in parts])
         levels = tuple(level for part in parts for level in part.levels or ())
-        return cls(probabilities, first.version, first.map_age, levels or None)
+        arms = tuple(arm for part in parts for arm in part.arms or ())
+        return cls(probabilities, first.version, first.map_age, levels or None, arms or None)
 
     @property
     def is_raw(self) -> bool:
-        """Whether these are the scores themselves."""
-        return self.levels is not None and self.levels[:1] == (RAW,)
+        """Whether the service was away, and these are the scores themselves."""
+        return self.version == NO_VERSION and (self.levels or ())[:1] == (RAW,)
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -70,19 +76,22 @@ class Calibrated:
         return np.array(self.probabilities, dtype=dtype, copy=copy)
 
 
-def read_response(response: HttpResponse, scores: int, explain: bool) -> Calibrated:
-    """The answer to so many scores; raises Refused or BadAnswer."""
+def read_response(response: HttpResponse, given: CalibrateInput, explain: bool) -> Calibrated:
+    """The answer to these scores; raises Refused or BadAnswer."""
+    scores = len(given)
     if response.status != 200:
         raise refusal(response)
     if response.media_type == COLUMNS:
-        probabilities, levels = unpack_response(response.body, scores)
+        probabilities, levels, arms = unpack_response(response.body, scores)
         version = response.headers.get(VERSION_HEADER, NO_VERSION)
     else:
-        probabilities, levels, version = _of_json(response)
+        probabilities, levels, arms, version = _of_json(response)
     _check_probabilities(probabilities, scores)
     if explain and (levels is None or len(levels) != scores):
         raise BadAnswer("the levels are not in the answer")
-    return Calibrated(probabilities, version, map_age(response), levels)
+    if given.units is not None and (arms is None or len(arms) != scores):
+        raise BadAnswer("the arms are not in the answer")
+    return Calibrated(probabilities, version, map_age(response), levels, arms)
 
 
 def refusal(response: HttpResponse) -> Refused:
@@ -102,12 +111,13 @@ def map_age(response: HttpResponse) -> float | None:
         return None
 
 
-def _of_json(response: HttpResponse) -> tuple[Floats, tuple[str, ...] | None, str]:
+def _of_json(response: HttpResponse) -> tuple[Floats, Words, Words, str]:
     try:
         content = json.loads(response.body)
         probabilities = np.array(content["probabilities"], np.float64)
-        levels = content.get("levels")
-        return probabilities, None if levels is None else tuple(levels), str(content["version"])
+        words = (content.get(name) for name in ("levels", "arms"))
+        levels, arms = (None if found is None else tuple(found) for found in words)
+        return probabilities, levels, arms, str(content["version"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadAnswer(f"{response.body[:40]!r} is no answer to a calibrate request") from None
 
@@ -154,13 +164,13 @@ class CalibrateExchange:
         if self._takes_columns(part):
             response = yield _request(COLUMNS, pack_input(part, explain), explain=False)
             if response.status != _UNSUPPORTED:
-                return read_response(response, len(part), explain)
+                return read_response(response, part, explain)
             if self._binary:
                 raise refusal(response)
             # An older service: it gets JSON from now on.
             self._columns_refused = True
         response = yield _request(JSON, part.as_json(), explain)
-        return read_response(response, len(part), explain)
+        return read_response(response, part, explain)
 
     def _takes_columns(self, part: CalibrateInput) -> bool:
         if self._binary is not None:

@@ -9,7 +9,8 @@ from typing import Literal, Self, cast
 
 from numpy.typing import ArrayLike
 
-from sirocco_client.calibrate import RAW, Calibrated, CalibrateExchange
+from sirocco_client.arms import RAW, Units
+from sirocco_client.calibrate import Calibrated, CalibrateExchange
 from sirocco_client.connections import (
     Address,
     AsyncConnections,
@@ -87,14 +88,23 @@ class Sirocco(_Client):
     """
 
     def calibrate(
-        self, target: str, campaigns: Campaigns, scores: ArrayLike, *, explain: bool = False
+        self,
+        target: str,
+        campaigns: Campaigns,
+        scores: ArrayLike,
+        *,
+        units: Units | None = None,
+        explain: bool = False,
     ) -> Calibrated:
         """Probabilities of the scores, in their order.
 
-        `campaigns` has one name per score, or is one name for all. `explain` asks for the level of
-        map behind each. Raises BadInput, Refused, or Unavailable when there is no fallback.
+        `campaigns` has one name per score, or is one name for all. With `units` (the user or the
+        request of each score, or one for all) experiments apply, and `arms` tells the arm of each.
+        `explain` asks for the level of map behind each. Raises BadInput, Refused, or Unavailable
+        when there is no fallback.
         """
-        given, deadline = CalibrateInput.of(target, campaigns, scores), Deadline(self._timeout)
+        given = CalibrateInput.of(target, campaigns, scores, units)
+        deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:
             call = next(calls)
@@ -131,10 +141,17 @@ class AsyncSirocco(_Client):
     """The same as Sirocco for one event loop; a cancelled call is over at once."""
 
     async def calibrate(
-        self, target: str, campaigns: Campaigns, scores: ArrayLike, *, explain: bool = False
+        self,
+        target: str,
+        campaigns: Campaigns,
+        scores: ArrayLike,
+        *,
+        units: Units | None = None,
+        explain: bool = False,
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
-        given, deadline = CalibrateInput.of(target, campaigns, scores), Deadline(self._timeout)
+        given = CalibrateInput.of(target, campaigns, scores, units)
+        deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:
             call = next(calls)

@@ -1,86 +1,46 @@
 """Calibration in the caller's own process, by an atlas that is kept current: `EdgeCalibrator` looks
-for a new one at the service, and keeps what it has when that fails; optionally in a file, so that a
-process has maps before it has reached the service.
+for a new one at the service, and keeps what it has when that fails; optionally in an
+`atlas_file.py`.
 
-Layout of the file, little-endian: magic "SEDG", schema_version u2, two zero bytes, length of the
-label u4, 32 bytes SHA-256 of what follows, the label (JSON), and the bytes of the atlas as they
-came.
+With the atlas it holds the experiment of the same version: who is in which arm, and the maps on
+trial. Both are part of a version, so they are fetched together or not at all.
 """
 
 import json
 import logging
-import os
 import random
-import struct
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
+from dataclasses import dataclass, replace
 from pathlib import Path
 from ssl import SSLContext
-from tempfile import NamedTemporaryFile
-from typing import Final, Literal, NoReturn, Self
+from typing import Final, Literal, NamedTuple, NoReturn, Self
 
 import httpx
+import numpy as np
 from numpy.typing import ArrayLike
 
+from sirocco_client.arms import ARMS, CHALLENGER, CHAMPION, Split, Units
 from sirocco_client.atlas import EdgeAtlas
-from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, map_age
+from sirocco_client.atlas_file import Label, read_atlas_file, write_atlas_file
+from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map_age
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
-from sirocco_client.requests import Campaigns, Floats, HttpRequest, HttpResponse
+from sirocco_client.requests import (
+    CalibrateInput,
+    Campaigns,
+    Floats,
+    HttpRequest,
+    HttpResponse,
+)
 
 logger = logging.getLogger(__name__)
 
-_HEADER: Final = struct.Struct("<4sHHI32s")
-_MAGIC: Final = b"SEDG"
-_SCHEMA_VERSION: Final = 1
 _BREATH_SECONDS: Final = 0.0005
 _JOIN_SECONDS: Final = 1.0
 _MOST_DOUBLINGS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """Which atlas it is; times are epoch seconds."""
-
-    target: str
-    version: str = "none"
-    etag: str = ""
-    published_at: float | None = None
-    confirmed_at: float | None = None
-
-
-def write_atlas_file(path: Path, label: Label, data: bytes) -> None:
-    """Replace the file in one step: a reader finds the old one or the new one, whole."""
-    text = json.dumps(asdict(label)).encode()
-    content = text + data
-    header = _HEADER.pack(_MAGIC, _SCHEMA_VERSION, 0, len(text), sha256(content).digest())
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(header + content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-
-
-def read_atlas_file(path: Path, target: str) -> tuple[Label, bytes]:
-    """What was written for the target; raises BadAtlas on damage, FileNotFoundError without it."""
-    stored = path.read_bytes()
-    if len(stored) < _HEADER.size or stored[:4] != _MAGIC:
-        raise BadAtlas(f"{path}: not the file of an atlas")
-    _, version, _, size, digest = _HEADER.unpack_from(stored)
-    content = stored[_HEADER.size :]
-    if version != _SCHEMA_VERSION or sha256(content).digest() != digest:
-        raise BadAtlas(f"{path}: damaged, or of schema_version {version}")
-    label = Label(**json.loads(content[:size]))
-    if label.target != target:
-        raise BadAtlas(f"{path}: an atlas of {label.target!r}, not of {target!r}")
-    return label, content[size:]
+_MOST_ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +64,32 @@ class _MissingAtlas:
         raise NoAtlas("no atlas has come yet")
 
 
+class _Held(NamedTuple):
+    """What serves, all of one version, replaced by one assignment; without a split everybody gets
+    the atlas. `whole` is false where it came from a file, which has no experiment."""
+
+    label: Label
+    atlas: EdgeAtlas | _MissingAtlas
+    split: Split | None = None
+    challenger: EdgeAtlas | None = None
+    whole: bool = True
+
+    def by_arm(self, given: CalibrateInput) -> tuple[Floats, tuple[str, ...]]:
+        """Probability and arm of each score."""
+        numbers = np.zeros(len(given), np.uint8)
+        if self.split is not None and given.units is not None:
+            numbers = self.split.numbers(given.units, len(given))
+        # Those that are served raw stay as they are.
+        probabilities = given.scores.copy()
+        for arm, atlas in ((CHAMPION, self.atlas), (CHALLENGER, self.challenger)):
+            places = np.flatnonzero(numbers == ARMS.index(arm))
+            if len(places) and atlas is not None:
+                each = given.campaigns
+                campaigns = each if isinstance(each, str) else [each[i] for i in places.tolist()]
+                probabilities[places] = atlas(campaigns, given.scores[places])
+        return probabilities, tuple(ARMS[number] for number in numbers.tolist())
+
+
 class EdgeCalibrator:
     """Holds the atlas of one target and looks up locally; a thread polls for changes.
 
@@ -112,7 +98,8 @@ class EdgeCalibrator:
     atlas stays, and its age tells. Before the first atlas a look-up raises NoAtlas, or with
     `before_first="identity"` changes nothing. With `keep_in`, the atlas is kept in that file and a
     new process starts from it. `api_key` needs the scope `read`, and to be bound to no campaigns.
-    Any number of threads may look up; in a forked child the thread begins anew.
+    `label="challenger"` holds the maps on trial instead, which everybody gets then. Any number of
+    threads may look up; in a forked child the thread begins anew.
     """
 
     def __init__(
@@ -122,6 +109,7 @@ class EdgeCalibrator:
         *,
         refresh_seconds: float = 5.0,
         stale_seconds: float = 60.0,
+        label: Literal["champion", "challenger"] = "champion",
         before_first: Literal["raise", "identity"] = "raise",
         keep_in: Path | str | None = None,
         timeout: float = 10.0,
@@ -133,13 +121,13 @@ class EdgeCalibrator:
             raise BadInput("refresh_seconds", "must be more than 0", refresh_seconds)
         if before_first not in ("raise", "identity"):
             raise BadInput("before_first", "must be raise or identity", before_first)
+        if label not in (CHAMPION, CHALLENGER):
+            raise BadInput("label", f"must be {CHAMPION} or {CHALLENGER}", label)
         self._refresh_seconds, self._stale_seconds = refresh_seconds, stale_seconds
         self._address, self._timeout = Address(url, 1, headers or {}, verify, api_key), timeout
         self._file = None if keep_in is None else Path(keep_in)
-        self._atlas: EdgeAtlas | _MissingAtlas = (
-            _MissingAtlas() if before_first == "raise" else EdgeAtlas.identity()
-        )
-        self._label = Label(target)
+        first = _MissingAtlas() if before_first == "raise" else EdgeAtlas.identity()
+        self._held = _Held(Label(target, label=label), first)
         self._counts = EdgeCounts()
         self._refused_in_a_row = 0
         self._responding = True
@@ -149,21 +137,43 @@ class EdgeCalibrator:
 
     def at(self, campaign: str, score: float) -> float:
         """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas."""
-        return self._atlas.at(campaign, score)
+        return self._held.atlas.at(campaign, score)
 
     def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
         """Probabilities, shape (n,), of n scores with a campaign each or one for all; raises
         BadInput on scores outside [0, 1] or on unequal lengths, or NoAtlas."""
-        return self._atlas(campaigns, scores)
+        return self._held.atlas(campaigns, scores)
+
+    def calibrate(
+        self, campaigns: Campaigns, scores: ArrayLike, *, units: Units | None = None
+    ) -> Calibrated:
+        """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm
+        of each. Probabilities, arms, version and label are of one version."""
+        held = self._held
+        given = CalibrateInput.of(held.label.target, campaigns, scores, units)
+        probabilities, arms = held.by_arm(given)
+        label = held.label
+        return Calibrated(
+            probabilities,
+            label.version,
+            _since(label.published_at),
+            arms=None if units is None else arms,
+            label=label.label,
+        )
 
     def level(self, campaign: str) -> str:
         """Which map serves the campaign: `campaign`, `target` or `identity`; raises NoAtlas."""
-        return self._atlas.level(campaign)
+        return self._held.atlas.level(campaign)
 
     @property
     def version(self) -> str:
         """The version held; `none` before the first."""
         return self._label.version
+
+    @property
+    def label(self) -> str:
+        """Whose maps it follows: the `champion`'s, or the `challenger`'s."""
+        return self._label.label
 
     @property
     def age(self) -> float | None:
@@ -221,6 +231,10 @@ class EdgeCalibrator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def _label(self) -> Label:
+        return self._held.label
+
     def _connect(self) -> None:
         self._has_come = threading.Event()
         if self._label.confirmed_at is not None:
@@ -246,38 +260,87 @@ class EdgeCalibrator:
         return self._refresh_seconds * slower * random.uniform(0.5, 1.5)
 
     def _refresh(self) -> None:
-        held = {"If-None-Match": self._label.etag} if self._label.etag else {}
-        request = HttpRequest("GET", f"/v1/atlas/{self._label.target}", headers=held)
-        response = self._connections.ask(request, Deadline(self._timeout))
-        if response.status == 304:
-            self._confirm()
-        elif response.status == 200:
-            self._take(response)
-        else:
-            raise NoAtlas(f"the service answered {response.status}")
+        for _ in range(_MOST_ROUNDS):
+            response = self._atlas_of(self._label.label, self._label.etag)
+            if response.status not in (200, 304):
+                raise NoAtlas(f"the service answered {response.status}")
+            if self._take(response) if response.status == 200 else self._confirm():
+                return
+        raise NoAtlas("every time another version came between the maps and their experiment")
 
-    def _confirm(self) -> None:
-        self._label = replace(self._label, confirmed_at=time.time())
+    def _atlas_of(self, label: str, etag: str = "") -> HttpResponse:
+        query = "" if label == CHAMPION else f"?label={label}"
+        held = {"If-None-Match": etag} if etag else {}
+        return self._get(f"/v1/atlas/{self._label.target}{query}", held)
+
+    def _get(self, path: str, headers: Mapping[str, str]) -> HttpResponse:
+        return self._connections.ask(
+            HttpRequest("GET", path, headers=headers), Deadline(self._timeout)
+        )
+
+    def _confirm(self) -> bool:
+        held, label = self._held, replace(self._label, confirmed_at=time.time())
+        if not held.whole:
+            experiment = self._experiment(label.version)
+            if experiment is None:
+                return False
+            held = _Held(label, held.atlas, *experiment)
+        self._held = held._replace(label=label)
         self._counts = replace(self._counts, confirmed=self._counts.confirmed + 1)
+        return True
 
-    def _take(self, response: HttpResponse) -> None:
+    def _take(self, response: HttpResponse) -> bool:
+        """Hold what it has, with the experiment of the same version; False where that is of
+        another."""
         version = response.headers.get(VERSION_HEADER, NO_VERSION)
         if version == NO_VERSION != self._label.version:
             # It has just started, without its store: what we hold is better than nothing.
             raise NoAtlas("the service has no version yet")
-        etag = response.headers.get("etag", "")
-        self._atlas = self._read(response.body)
+        atlas = self._read(response.body, self._held.atlas)
+        experiment = self._experiment(version)
+        if experiment is None:
+            return False
         now, age = time.time(), map_age(response)
-        published_at = None if age is None else now - age
-        self._label = Label(self._label.target, version, etag, published_at, now)
+        label = replace(
+            self._label,
+            version=version,
+            etag=response.headers.get("etag", ""),
+            published_at=None if age is None else now - age,
+            confirmed_at=now,
+        )
+        self._held = _Held(label, atlas, *experiment)
         self._counts = replace(self._counts, taken=self._counts.taken + 1)
         self._has_come.set()
         self._write_file(response.body)
+        return True
 
-    def _read(self, data: bytes) -> EdgeAtlas:
-        before = self._atlas if isinstance(self._atlas, EdgeAtlas) else None
+    def _experiment(self, version: str) -> tuple[Split | None, EdgeAtlas | None] | None:
+        """The split of the version's experiment and the maps on trial, as far as there are any;
+        None where the service has another version by now. Older services have none."""
+        if self._label.label != CHAMPION:
+            return None, None
+        response = self._get("/v1/experiments", {})
+        if response.status == 404:
+            return None, None
+        of_version, split = read_split(response, self._label.target)
+        if of_version != version:
+            return None
+        if split is None or not split.shares.get(CHALLENGER):
+            return split, None
+        found = self._atlas_of(CHALLENGER)
+        if found.status == 404:
+            # Not there: everybody gets the champion.
+            return None, None
+        if found.status != 200:
+            raise NoAtlas(f"the service answered {found.status}")
+        if found.headers.get(VERSION_HEADER) != version:
+            return None
+        return split, self._read(found.body, self._held.challenger)
+
+    def _read(self, data: bytes, before: object) -> EdgeAtlas:
+        known = before if isinstance(before, EdgeAtlas) else None
         try:
-            atlas = EdgeAtlas.from_bytes(data, before, lambda: time.sleep(_BREATH_SECONDS))
+            atlas = EdgeAtlas.from_bytes(data, known, lambda: time.sleep(_BREATH_SECONDS))
         except BadAtlas:
             self._refused_in_a_row += 1
             self._counts = replace(self._counts, refused=self._counts.refused + 1)
@@ -301,8 +364,8 @@ class EdgeCalibrator:
         if self._file is None:
             return
         try:
-            label, data = read_atlas_file(self._file, self._label.target)
-            self._atlas, self._label = EdgeAtlas.from_bytes(data), label
+            label, data = read_atlas_file(self._file, self._label.target, self._label.label)
+            self._held = _Held(label, EdgeAtlas.from_bytes(data), whole=False)
         except FileNotFoundError:
             pass
         except (OSError, BadAtlas) as error:
@@ -316,6 +379,21 @@ class EdgeCalibrator:
             write_atlas_file(self._file, self._label, data)
         except OSError as error:
             logger.error("the atlas of version %s is not kept: %s", self._label.version, error)
+
+
+def read_split(response: HttpResponse, target: str) -> tuple[str, Split | None]:
+    """The version, and how by `GET /v1/experiments` it deals the units of a target out; None where
+    no experiment runs or its maps are not ready. Raises NoAtlas on any other answer."""
+    if response.status != 200:
+        raise NoAtlas(f"the service answered {response.status} about experiments")
+    try:
+        content = json.loads(response.body)
+        version, found = str(content["version"]), content["experiments"].get(target)
+        if found is None or found["state"] != "running" or not found["ready"]:
+            return version, None
+        return version, Split(found["salt"], found["shares"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NoAtlas(f"the answer about experiments cannot be read: {error!r}") from None
 
 
 def _since(at: float | None) -> float | None:

@@ -8,16 +8,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
+from sirocco_client.arms import ARMS, check_unit
 from sirocco_client.errors import BadInput
 from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, encoded
 
 Time = datetime | float
 
 _AMOUNT_RULE: Final = "must be a finite number of at least 0"
+_LARGEST_PRICE: Final = 1_000_000.0
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+class Terms(TypedDict, total=False):
+    """For whom and for how much: the unit and the arm that its answer said; what a positive is paid
+    for (`bid`: a click's is that of its impression), what the event itself was paid for, and what
+    it was worth; each amount at most 1,000,000."""
+
+    unit: str | None
+    arm: str | None
+    bid: float | None
+    cost: float | None
+    value: float | None
 
 
 class EventMethods(ABC):
@@ -39,8 +53,7 @@ class EventMethods(ABC):
         *,
         occurred_at: Time | None = None,
         id: str | None = None,
-        bid: float | None = None,
-        cost: float | None = None,
+        **terms: Unpack[Terms],
     ) -> bool:
         """An ad was shown; with an `id`, a repeat is counted once."""
         return self._put(
@@ -49,8 +62,7 @@ class EventMethods(ABC):
             occurred_at=_moment("occurred_at", occurred_at),
             scores=_scores(scores),
             id=id,
-            bid=_amount("bid", bid),
-            cost=_amount("cost", cost),
+            **_terms(terms),
         )
 
     def click(
@@ -62,6 +74,7 @@ class EventMethods(ABC):
         impression_at: Time,
         occurred_at: Time | None = None,
         features: Mapping[str, float | str] | None = None,
+        **terms: Unpack[Terms],
     ) -> bool:
         """An impression was clicked; `scores` are those of the impression."""
         return self._put(
@@ -72,6 +85,7 @@ class EventMethods(ABC):
             impression_at=_moment("impression_at", impression_at),
             scores=_scores(scores),
             features=None if features is None else _features(features),
+            **_terms(terms),
         )
 
     def behaviour(
@@ -111,6 +125,7 @@ class EventMethods(ABC):
         outcome: float,
         *,
         occurred_at: Time | None = None,
+        **terms: Unpack[Terms],
     ) -> bool:
         """A score and what came of it: 0, 1 or an expectation in between."""
         return self._put(
@@ -120,6 +135,7 @@ class EventMethods(ABC):
             occurred_at=_moment("occurred_at", occurred_at),
             score=_probability("score", score),
             outcome=_probability("outcome", outcome),
+            **_terms(terms),
         )
 
     def _put(self, **fields: Any) -> bool:
@@ -171,6 +187,25 @@ def _features(features: Mapping[str, float | str]) -> dict[str, float | str]:
         if value != value or value in (math.inf, -math.inf):
             raise BadInput(f"features.{name}", rule, value)
     return found
+
+
+def _terms(terms: Terms) -> dict[str, Any]:
+    if unknown := terms.keys() - Terms.__annotations__.keys():
+        raise TypeError(f"{min(unknown)!r} is nothing that an event has")
+    unit, arm = terms.get("unit"), terms.get("arm")
+    if unit is not None:
+        check_unit("unit", unit)
+    if arm is not None and arm not in ARMS:
+        raise BadInput("arm", f"must be one of {', '.join(ARMS)}", arm)
+    prices = {name: _price(name, terms.get(name)) for name in ("bid", "cost", "value")}
+    return {"unit": unit, "arm": arm, **prices}
+
+
+def _price(field: str, value: Any) -> float | None:
+    amount = _amount(field, value)
+    if amount is not None and amount > _LARGEST_PRICE:
+        raise BadInput(field, f"must be at most {_LARGEST_PRICE:,.0f}", value)
+    return amount
 
 
 def _moment(field: str, at: Time | None) -> float:

@@ -14,6 +14,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sirocco_client.arms import ARMS, RAW, Units, check_units, unit_numbers
 from sirocco_client.errors import BadAnswer, BadInput
 
 Floats = NDArray[np.float64]
@@ -25,21 +26,26 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True)
 class CalibrateInput:
-    """n scores of one target; a campaign for each, or one for all."""
+    """n scores of one target; a campaign for each, or one for all, and so with units, if any."""
 
     target: str
     campaigns: Campaigns
     scores: Floats
+    units: Units | None = None
 
     @classmethod
-    def of(cls, target: str, campaigns: Campaigns, scores: ArrayLike) -> Self:
+    def of(
+        cls, target: str, campaigns: Campaigns, scores: ArrayLike, units: Units | None = None
+    ) -> Self:
         """Checked; raises BadInput."""
         column = checked_scores(scores)
         if not len(column):
             raise BadInput("scores", "has 0 items; must have at least 1")
         if not isinstance(campaigns, str):
-            _check_campaigns(campaigns, len(column))
-        return cls(target, campaigns, column)
+            check_campaigns(campaigns, len(column))
+        if units is not None:
+            check_units(units, len(column))
+        return cls(target, campaigns, column, units)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -51,19 +57,34 @@ class CalibrateInput:
             return
         for start in range(0, len(self), most):
             part = slice(start, start + most)
-            campaigns = self.campaigns if isinstance(self.campaigns, str) else self.campaigns[part]
-            yield CalibrateInput(self.target, campaigns, self.scores[part])
+            campaigns = cut(self.campaigns, part)
+            units = None if self.units is None else cut(self.units, part)
+            yield CalibrateInput(self.target, campaigns, self.scores[part], units)
 
     def as_json(self) -> bytes:
         """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
-        one = isinstance(self.campaigns, str)
-        campaigns = self.campaigns if one else list(self.campaigns)
         content = {
             "target": self.target,
-            "campaign" if one else "campaigns": campaigns,
+            **columns("campaign", self.campaigns),
             "scores": self.scores.tolist(),
+            **({} if self.units is None else columns("unit", self.units)),
         }
-        return encoded("campaigns", _encode(content))
+        return encode_json(content)
+
+
+def cut(names: Campaigns, part: slice) -> Campaigns:
+    """The names of a part of the scores; one for all stays."""
+    return names if isinstance(names, str) else names[part]
+
+
+def columns(name: str, given: Campaigns) -> dict[str, object]:
+    """One for all by its name, one each by the plural."""
+    return {name: given} if isinstance(given, str) else {f"{name}s": list(given)}
+
+
+def encode_json(content: Mapping[str, object]) -> bytes:
+    """As UTF-8; raises BadInput on names without."""
+    return encoded("campaigns", _encode(content))
 
 
 def checked_scores(scores: ArrayLike) -> Floats:
@@ -89,7 +110,8 @@ def encoded(field: str, text: str) -> bytes:
         raise BadInput(field, "must be text that UTF-8 can hold") from None
 
 
-def _check_campaigns(campaigns: Sequence[str], scores: int) -> None:
+def check_campaigns(campaigns: Sequence[str], scores: int) -> None:
+    """BadInput unless there is a string for each of so many scores."""
     if len(campaigns) != scores:
         raise BadInput("campaigns", f"has {len(campaigns)} items beside {scores} scores")
     if set(map(type, campaigns)) == {str}:
@@ -104,8 +126,8 @@ _HEADER: Final = struct.Struct("<4sHBBIIIIQ")
 _MAGIC: Final = b"SCOL"
 _VERSION: Final = 1
 _SCORES, _PROBABILITIES = 1, 2
-_FLOAT32, _ONE_CAMPAIGN, _LEVELS = 1, 4, 16
-_NAMES_OF_LEVELS: Final = ("identity", "target", "campaign", "group")
+_FLOAT32, _ONE_CAMPAIGN, _LEVELS, _UNITS = 1, 4, 16, 32
+_NAMES_OF_LEVELS: Final = ("identity", "target", "campaign", "group", RAW)
 
 Ids = NDArray[np.uint32]
 
@@ -120,29 +142,45 @@ def pack_input(given: CalibrateInput, levels: bool) -> bytes:
     lengths = np.fromiter(map(len, texts), "<u4", len(texts))
     target = encoded("target", given.target)
     flags = _LEVELS * levels + _ONE_CAMPAIGN * isinstance(given.campaigns, str)
+    flags += _UNITS * (given.units is not None)
     text = b"".join(texts)
     sizes = (len(given), len(texts), len(text), len(target))
     header = _HEADER.pack(_MAGIC, _VERSION, _SCORES, flags, *sizes, 0)
     sections = map(_section, (target, lengths.tobytes(), text, places.tobytes()))
     scores = given.scores.astype("<f8", copy=False).tobytes()
-    return b"".join((header, *sections, scores))
+    return b"".join((header, *sections, scores, _unit_column(given)))
 
 
-def unpack_response(body: bytes, rows: int) -> tuple[Floats, tuple[str, ...] | None]:
-    """Probabilities, and levels if there are some; raises BadAnswer."""
+def _unit_column(given: CalibrateInput) -> bytes:
+    if given.units is None:
+        return b""
+    if isinstance(given.units, str):
+        return unit_numbers([given.units]).tobytes() * len(given)
+    return unit_numbers(given.units).tobytes()
+
+
+Words = tuple[str, ...] | None
+"""One for each score, if they are there."""
+
+
+def unpack_response(body: bytes, rows: int) -> tuple[Floats, Words, Words]:
+    """Probabilities, and levels and arms if there are some; raises BadAnswer."""
     if len(body) < _HEADER.size:
         raise BadAnswer(f"columns: {len(body)} bytes are no header")
     magic, version, kind, flags, found, *_ = _HEADER.unpack_from(body)
     if (magic, version, kind, found) != (_MAGIC, _VERSION, _PROBABILITIES, rows):
         raise BadAnswer(f"columns: these are not the probabilities of {rows} scores")
-    with_levels = bool(flags & _LEVELS)
-    size = _HEADER.size + 8 * rows + with_levels * _padded(rows)
+    with_levels, with_arms = bool(flags & _LEVELS), bool(flags & _UNITS)
+    size = _HEADER.size + 8 * rows + (with_levels + with_arms) * _padded(rows)
     if len(body) != size or flags & _FLOAT32:
         raise BadAnswer(f"columns: flags {flags} and {len(body)} bytes, not {size}")
     # A copy is aligned, and outlives the body.
     probabilities = np.frombuffer(body, "<f8", rows, _HEADER.size).astype(np.float64)
-    levels = _levels(body[_HEADER.size + 8 * rows :][:rows]) if with_levels else None
-    return probabilities, levels
+    behind = _HEADER.size + 8 * rows
+    levels = _words(_NAMES_OF_LEVELS, body[behind:][:rows]) if with_levels else None
+    behind += with_levels * _padded(rows)
+    arms = _words(ARMS, body[behind:][:rows]) if with_arms else None
+    return probabilities, levels, arms
 
 
 def _distinct(campaigns: Sequence[str]) -> tuple[list[str], Ids]:
@@ -151,10 +189,10 @@ def _distinct(campaigns: Sequence[str]) -> tuple[list[str], Ids]:
     return list(number), np.array(places, "<u4")
 
 
-def _levels(codes: bytes) -> tuple[str, ...]:
-    if max(codes, default=0) >= len(_NAMES_OF_LEVELS):
-        raise BadAnswer(f"columns: level {max(codes)} is unknown")
-    return tuple(_NAMES_OF_LEVELS[code] for code in codes)
+def _words(words: Sequence[str], codes: bytes) -> tuple[str, ...]:
+    if max(codes, default=0) >= len(words):
+        raise BadAnswer(f"columns: level or arm {max(codes)} is unknown")
+    return tuple(words[code] for code in codes)
 
 
 def _section(content: bytes) -> bytes:
