@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sirocco_client import BadInput, EdgeCalibrator, Sirocco
 from sirocco_client.arms import ARMS
-from sirocco_client.arms import Split as EdgeSplit
+from sirocco_client.arms import UnitSplit as EdgeSplit
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import Split

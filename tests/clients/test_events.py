@@ -104,7 +104,7 @@ def test_unit_arm_and_money_travel_with_what_counts() -> None:
         with pytest.raises(BadInput):
             kept.impression("a", scores, **bad)
     with pytest.raises(TypeError, match="'bdi' is nothing"):
-        kept.impression("a", scores, **{"bdi": 1.0})
+        kept.impression("a", scores, bdi=1.0)
 
 
 def test_without_a_time_it_is_now() -> None:
