@@ -92,8 +92,8 @@ def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
     assert unseen["targets"]["click"] == {
         "level": "target",
         "knots": 3,
-        "calibrator": None,
         "report": None,
+        **same,
     }
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sirocco_client import BadInput, EdgeCalibrator
+from sirocco_client import BadInput, EdgeCalibrator, Sirocco
 from sirocco_client.arms import ARMS
-from sirocco_client.arms import Split as EdgeSplit
+from sirocco_client.arms import UnitSplit as EdgeSplit
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import Split
+from tests.api.running_service import RunningService
 
 SHARES = {"challenger": 0.25, "raw": 0.125}
 CHAMPION = Atlas.build({}, CalibrationMap.proportional(0.5))
@@ -157,6 +158,26 @@ def test_from_a_file_the_experiment_is_fetched_with_the_first_look(
             assert edge.refresh()
             assert "raw" in (edge.calibrate("a", [0.4] * 200, units=UNITS).arms or ())
     assert edge.counts.taken == 0
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_service_and_edge_agree_to_the_last_bit(service: RunningService, binary: bool) -> None:
+    about = {"salt": "spring", "shares": SHARES, "state": "running", "canary": False}
+    report = {"experiments": {"click": {**about, "challenger": {"method": "sir"}}}}
+    version = service.publish({"click": CHAMPION, "click:challenger": CHALLENGER}, report)
+    scores = np.linspace(0.0, 1.0, 200)
+    with (
+        Sirocco(service.url, binary=binary, max_scores=70, timeout=20.0) as client,
+        EdgeCalibrator(service.url, "click") as edge,
+    ):
+        assert edge.wait(20.0)
+        theirs = client.calibrate("click", "shoes", scores, units=UNITS, explain=True)
+        ours = edge.calibrate("shoes", scores, units=UNITS)
+        one = client.calibrate("click", ["a", "b"], [0.4, 0.2], units=UNITS[0])
+    assert (ours.version, ours.arms) == (theirs.version, theirs.arms) == (version, theirs.arms)
+    assert ours.probabilities.tobytes() == theirs.probabilities.tobytes()
+    assert (theirs.is_raw, set(theirs.levels or ())) == (False, {"target", "raw"})
+    assert one.arms == ((ours.arms or ())[0],) * 2
 
 
 def test_an_edge_may_follow_the_challenger(url: str, routes: Routes) -> None:

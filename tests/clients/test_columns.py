@@ -116,7 +116,7 @@ def test_damaged_answers_are_refused_or_read_whole(place: int, byte: int, end: i
         answer([0.5, 0.5], None),
         answer([0.5], None, flags=1),
         answer([0.5], None, kind=1),
-        answer([0.5], [4]),
+        answer([0.5], [5]),
         b"SCOM" + answer([0.5], None)[4:],
     ],
 )

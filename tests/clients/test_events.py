@@ -18,6 +18,7 @@ probabilities = st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 moments = st.floats(0, 4e9) | st.datetimes(timezones=st.just(UTC), min_value=datetime(1971, 1, 1))
 amounts = st.floats(0, 1e300)
+prices = st.floats(0, 1e6)
 
 
 class Kept(EventMethods):
@@ -40,7 +41,7 @@ def seconds(at: float | datetime) -> float:
     return at.timestamp() if isinstance(at, datetime) else at
 
 
-@given(texts, probabilities, moments, st.none() | texts, st.none() | amounts)
+@given(texts, probabilities, moments, st.none() | texts, st.none() | prices)
 def test_impressions(
     campaign: str, score: float, at: Any, name: str | None, bid: float | None
 ) -> None:
@@ -88,6 +89,22 @@ def test_outcomes(campaign: str, target: str, score: float, outcome: float, at: 
     kept.outcome(campaign, target, score, outcome, occurred_at=at)
 
     assert kept.only == TargetOutcome(campaign, target, seconds(at), score, outcome)
+
+
+def test_unit_arm_and_money_travel_with_what_counts() -> None:
+    terms: Any = {"unit": "u", "arm": "raw", "bid": 2.0, "cost": 1.5, "value": 1e6}
+    kept, scores = Kept(), {"click": 0.5}
+    kept.impression("a", scores, **terms)
+    kept.click("1", "a", scores, impression_at=1.0, **terms)
+    kept.outcome("a", "click", 0.5, 1.0, **terms)
+    for line in kept.lines:
+        event: Any = msgspec.json.decode(line, type=Event)
+        assert {name: getattr(event, name) for name in terms} == terms
+    for bad in ({"unit": ""}, {"unit": "ü" * 129}, {"arm": "b"}, {"cost": 1e6 + 1}):
+        with pytest.raises(BadInput):
+            kept.impression("a", scores, **bad)
+    with pytest.raises(TypeError, match="'bdi' is nothing"):
+        kept.impression("a", scores, bdi=1.0)
 
 
 def test_without_a_time_it_is_now() -> None:

@@ -22,7 +22,7 @@ class Chosen:
     campaigns: list[str] | None = None
 
     @property
-    def said(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """The campaigns, for reports, where there are some."""
         return {} if self.campaigns is None else {"campaigns": self.campaigns}
 
@@ -66,7 +66,7 @@ def rolled_back(present: Published, to: Published, chosen: Chosen) -> Published 
         found = _with_campaigns(present, to, chosen.targets[0], chosen.campaigns)
     if found.atlases == present.atlases and _steering(found) == _steering(present):
         return None
-    about = {"to": to.version, "targets": sorted(chosen.targets), **chosen.said}
+    about = {"to": to.version, "targets": sorted(chosen.targets), **chosen.summary}
     as_of = max(present.as_of, to.as_of)
     return replace(found, report={**found.report, "rolled_back": about}, as_of=as_of)
 

@@ -345,7 +345,7 @@ async def _rolled_back(
         lambda: _put_in_force(given, to, chosen, freeze=wanted.freeze),
         target=wanted.target or "all targets",
         before={"version": present.version},
-        after={"version": to.version, "freeze": wanted.freeze, **chosen.said},
+        after={"version": to.version, "freeze": wanted.freeze, **chosen.summary},
     )
     return {**result, "version": version}
 

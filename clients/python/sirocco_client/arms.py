@@ -55,7 +55,7 @@ def unit_numbers(units: Iterable[str]) -> UnitNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class UnitSplit:
     """How 4,096 buckets of units are dealt out: `shares` of the challenger and the raw arm, each in
     [0, 1] and together at most 1; the champion has the rest. ValueError on any other shares."""
 

@@ -21,7 +21,7 @@ import httpx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sirocco_client.arms import ARMS, CHALLENGER, CHAMPION, Split, Units
+from sirocco_client.arms import ARMS, CHALLENGER, CHAMPION, Units, UnitSplit
 from sirocco_client.atlas import EdgeAtlas
 from sirocco_client.atlas_file import Label, read_atlas_file, write_atlas_file
 from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map_age
@@ -70,7 +70,7 @@ class _Held(NamedTuple):
 
     label: Label
     atlas: EdgeAtlas | _MissingAtlas
-    split: Split | None = None
+    split: UnitSplit | None = None
     challenger: EdgeAtlas | None = None
     whole: bool = True
 
@@ -314,7 +314,7 @@ class EdgeCalibrator:
         self._write_file(response.body)
         return True
 
-    def _experiment(self, version: str) -> tuple[Split | None, EdgeAtlas | None] | None:
+    def _experiment(self, version: str) -> tuple[UnitSplit | None, EdgeAtlas | None] | None:
         """The split of the version's experiment and the maps on trial, as far as there are any;
         None where the service has another version by now. Older services have none."""
         if self._label.label != CHAMPION:
@@ -381,7 +381,7 @@ class EdgeCalibrator:
             logger.error("the atlas of version %s is not kept: %s", self._label.version, error)
 
 
-def read_split(response: HttpResponse, target: str) -> tuple[str, Split | None]:
+def read_split(response: HttpResponse, target: str) -> tuple[str, UnitSplit | None]:
     """The version, and how by `GET /v1/experiments` it deals the units of a target out; None where
     no experiment runs or its maps are not ready. Raises NoAtlas on any other answer."""
     if response.status != 200:
@@ -391,7 +391,7 @@ def read_split(response: HttpResponse, target: str) -> tuple[str, Split | None]:
         version, found = str(content["version"]), content["experiments"].get(target)
         if found is None or found["state"] != "running" or not found["ready"]:
             return version, None
-        return version, Split(found["salt"], found["shares"])
+        return version, UnitSplit(found["salt"], found["shares"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoAtlas(f"the answer about experiments cannot be read: {error!r}") from None
 

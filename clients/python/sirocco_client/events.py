@@ -22,7 +22,7 @@ _LARGEST_PRICE: Final = 1_000_000.0
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-class Terms(TypedDict, total=False):
+class EventTerms(TypedDict, total=False):
     """For whom and for how much: the unit and the arm that its answer said; what a positive is paid
     for (`bid`: a click's is that of its impression), what the event itself was paid for, and what
     it was worth; each amount at most 1,000,000."""
@@ -53,7 +53,7 @@ class EventMethods(ABC):
         *,
         occurred_at: Time | None = None,
         id: str | None = None,
-        **terms: Unpack[Terms],
+        **terms: Unpack[EventTerms],
     ) -> bool:
         """An ad was shown; with an `id`, a repeat is counted once."""
         return self._put(
@@ -74,7 +74,7 @@ class EventMethods(ABC):
         impression_at: Time,
         occurred_at: Time | None = None,
         features: Mapping[str, float | str] | None = None,
-        **terms: Unpack[Terms],
+        **terms: Unpack[EventTerms],
     ) -> bool:
         """An impression was clicked; `scores` are those of the impression."""
         return self._put(
@@ -125,7 +125,7 @@ class EventMethods(ABC):
         outcome: float,
         *,
         occurred_at: Time | None = None,
-        **terms: Unpack[Terms],
+        **terms: Unpack[EventTerms],
     ) -> bool:
         """A score and what came of it: 0, 1 or an expectation in between."""
         return self._put(
@@ -189,8 +189,8 @@ def _features(features: Mapping[str, float | str]) -> dict[str, float | str]:
     return found
 
 
-def _terms(terms: Terms) -> dict[str, Any]:
-    if unknown := terms.keys() - Terms.__annotations__.keys():
+def _terms(terms: EventTerms) -> dict[str, Any]:
+    if unknown := terms.keys() - EventTerms.__annotations__.keys():
         raise TypeError(f"{min(unknown)!r} is nothing that an event has")
     unit, arm = terms.get("unit"), terms.get("arm")
     if unit is not None:
