@@ -22,13 +22,14 @@ from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Fitting, Methods, RefitTask, filled, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.money import MoneyReport, take_in_units
 from app.worker.monitoring import (
+    MoneyReport,
     PcocBounds,
     PrequentialEvaluation,
     RawWindow,
     TargetReport,
     carried_over,
+    take_in_units,
 )
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas, BinsTable
