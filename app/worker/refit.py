@@ -24,13 +24,14 @@ from app.worker.challengers import Challengers
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import FROZEN, Fitting, Methods, RefitTask, filled, kept, refit_target
 from app.worker.hours import SECONDS, begun_hours, closed_hours
-from app.worker.money import MoneyReport, take_in_units
 from app.worker.monitoring import (
+    MoneyReport,
     PcocBounds,
     PrequentialEvaluation,
     RawWindow,
     TargetReport,
     carried_over,
+    take_in_units,
 )
 from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard

@@ -88,7 +88,7 @@ class UnitDays:
             self._damage.set_key_aside(Damaged.LEDGER, key)
             names = []
         for name in names:
-            if name.isdigit() and len(name) <= _LONGEST_DAY:
+            if name.isdigit() and len(name) <= _LONGEST_DAY and not name.startswith(b"0"):
                 known.add(int(name))
             else:
                 self._set_aside(key, name, name)
