@@ -79,6 +79,15 @@ def redis_url(redis_server: EmbeddedRedis) -> str:
     return redis_server.url
 
 
+@pytest.fixture(scope="module")
+def redis_url_of_module(redis_server: EmbeddedRedis) -> str:
+    """The same for a service of all tests of a file: it must not find what tests before it left,
+    for it would put that back when a test empties the server."""
+    with open_redis(redis_server.url) as client:
+        client.flushall()
+    return redis_server.url
+
+
 @pytest.fixture
 def redis_client(redis_url: str) -> Iterator[redis.Redis]:
     """A client of an empty server."""

@@ -54,7 +54,7 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
 }
 """By the beginning of a path, at a slash; whatever is not here needs the scope admin."""
 # They tell of the campaigns of all.
-_WHOLE: Final = ("/v1/atlas", "/v1/products", "/metrics", "/v1/status")
+_WHOLE: Final = ("/v1/atlas", "/v1/products", "/v1/experiments", "/metrics", "/v1/status")
 _READS: Final = {"GET", "HEAD"}
 
 

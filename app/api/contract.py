@@ -15,8 +15,8 @@ from app.access.keys import Scope
 from app.api.authorization import scope_of
 from app.api.cockpit.analysis import ExperimentAnswer
 from app.api.cockpit.experiments import ExperimentChanged, ExperimentList
+from app.api.cockpit.page import ServiceStatus
 from app.api.cockpit.reliability import Reliability
-from app.api.cockpit.status import ServiceStatus
 from app.api.cockpit.versions import Frozen, Number, RolledBack, VersionDifference, VersionList
 from app.api.problems import MEDIA_TYPE, NAMESPACE
 from app.columns.layout import MEDIA_TYPE as COLUMNS
@@ -295,6 +295,8 @@ _DAMAGED: Final[Problems] = {409: ("damaged-version",)}
 _OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
 _UNREADY: Final[Problems] = {409: ("challenger-not-ready",)}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
+_FROZEN: Final[Problems] = {409: ("too-many-frozen",)}
+_NOT_GOOD: Final[Problems] = {409: ("no-last-good",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
 _TEXT: Final = {
@@ -330,9 +332,13 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("post", "/v1/admin/rollback"): (
         200,
         RolledBack,
-        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _STORE, _CHANGE, _SHED),
+        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _FROZEN, _NOT_GOOD, _STORE, _CHANGE, _SHED),
     ),
-    ("post", "/v1/admin/freeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
+    ("post", "/v1/admin/freeze"): (
+        200,
+        Frozen,
+        (_UNKNOWN, _BODY, _FROZEN, _STORE, _CHANGE, _SHED),
+    ),
     ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
     ("post", "/v1/admin/versions/{version}/approve"): (
         202,

@@ -43,7 +43,8 @@ class Snapshot:
     challengers: Mapping[str, Atlas] = field(default_factory=dict)
     """The maps on trial, by target, of those that have any; `packed` has their bytes."""
     splits: Mapping[str, Split] = field(default_factory=dict)
-    """How traffic is split, by target, where it is; the target is in `challengers` then."""
+    """How traffic is split, by target, where it is; where the challenger has a share, the target is
+    in `challengers`."""
 
     @classmethod
     def before_the_first(cls, targets: Iterable[str]) -> Self:
@@ -108,9 +109,10 @@ def _complete(
     running = {
         target: experiment
         for target, experiment in experiments_of(published.report).items()
-        if target in atlases and CHALLENGER_OF(target) in packed
+        if target in atlases and (CHALLENGER_OF(target) in packed or not experiment["challenger"])
     }
-    challengers = {target: read(CHALLENGER_OF(target)) for target in running}
+    named = {target: CHALLENGER_OF(target) for target in running}
+    challengers = {target: read(name) for target, name in named.items() if name in packed}
     splits = {name: split_of(one, before.splits.get(name)) for name, one in running.items()}
     names = [*atlases, *_by_name(challengers)]
     return {

@@ -43,6 +43,7 @@ def _about() -> None:
       sirocco experiment start click --method sir
       sirocco experiment show
       sirocco experiment start click --method sir --share 0.05 --raw 0.01
+      sirocco experiment start click --raw 0.01
       sirocco experiment analyse click
       sirocco experiment promote click --dry-run
       sirocco experiment stop click
@@ -61,8 +62,9 @@ def _start(
     """Start an experiment on a target, or change the one that runs there."""
     given = {"method": challenger.method, "version": challenger.version}
     named = {name: value for name, value in given.items() if value is not None}
-    if len(named) != 1:
-        raise CommandError("give --method or --version, and not both")
+    is_holdout = challenger.raw > 0.0 == challenger.share
+    if len(named) != 1 and (named or not is_holdout):
+        raise CommandError("give --method or --version, and not both; or --raw alone")
     shares = {"challenger": challenger.share, "raw": challenger.raw}
     request = {
         "challenger": named,
@@ -142,14 +144,14 @@ def _change(
 
 def _named(one: dict[str, Any]) -> str:
     """What is on trial, who gets it, and how the experiment stands."""
-    ((kind, name),) = one["challenger"].items()
+    challenger = " ".join(" ".join(pair) for pair in one["challenger"].items()) or "a holdout"
     shares = [f"{share:.2%} {arm}" for arm, share in one["shares"].items() if share]
     state = f"aborted ({one['reason']})" if one["reason"] else one["state"]
     if one.get("failed"):
         state = f"{state}, last fit failed: {one['failed']}"
     elif one.get("ready") is False:
         state = f"{state}, no maps before the next refit"
-    return f"{kind} {name}, {', '.join(shares) or 'a shadow'}, {state}"
+    return f"{challenger}, {', '.join(shares) or 'a shadow'}, {state}"
 
 
 def _numbers(row: dict[str, Any]) -> str:

@@ -1,16 +1,19 @@
 """The refit of one target: the candidate by its method, what the guard makes of it, the report.
 
-Campaigns may have calibrators of their own, and a refit may be of some campaigns only.
+Campaigns may have calibrators of their own, and a refit may be of some campaigns only. Its history
+is read from the store, block by block.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.settings import Settings, groups_of
+from app.storage.bins import HourBlocks
+from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.history import History
+from calibrators.bins.history import History, HourTables, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign
@@ -388,3 +391,56 @@ def _move(before: Atlas, after: Atlas, history: History) -> float | None:
 
 def _guard_counts(guarded: Guarded) -> dict[str, Any]:
     return {**guarded.counts, "target": guarded.target_decision}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlocks:
+    """Blocks of bins by hour, read anew each time. Where all of the report's window goes by, its
+    numbers are taken on the way."""
+
+    stored: HourBlocks
+    window: RawWindow
+
+    def __iter__(self) -> Iterator[HourTables]:
+        if not self.window.is_awaited:
+            yield from self.stored
+            return
+        found = self.window.begin()
+        for block in self.stored:
+            found.add(sums_of_block(block, (self.window.hours,))[0])
+            yield block
+            # Not to be held while the next one is read.
+            del block
+        self.window.found = found
+
+    def between(self, first: int, behind: int) -> Iterator[HourTables]:
+        """Those of first <= hour < behind; no others are read."""
+        return iter(self.stored.between(first, behind))
+
+    def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
+        """The sums over spans of hours, all of a block at once."""
+        first, behind = min(span.start for span in spans), max(span.stop for span in spans)
+        sums = self.stored.between(first, behind).sums(spans)
+        if not self.window.is_awaited or self.window.hours not in spans:
+            yield from sums
+            return
+        found, place = self.window.begin(), spans.index(self.window.hours)
+        for tables in sums:
+            found.add(tables[place])
+            yield tables
+        self.window.found = found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredHistory(History):
+    """See `History`: of hours that are not asked for nothing is read."""
+
+    blocks: ReadBlocks
+
+    def between(self, first: int, behind: int) -> Iterator[HourTables]:
+        """See `History`."""
+        return self.blocks.between(first, behind)
+
+    def sums(self, *spans: range) -> Iterator[tuple[BinsTable, ...]]:
+        """See `History`."""
+        return self.blocks.sums(spans)

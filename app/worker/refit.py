@@ -13,16 +13,25 @@ from time import perf_counter
 from typing import Any, Final
 
 from app.settings import Settings
-from app.storage.bins import BinsStore, HourBlocks
+from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, VersionChanged
 from app.storage.lease import LeaseToken
 from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
-from app.worker.canary import Canary
-from app.worker.challengers import Challengers
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.fitting import FROZEN, Fitting, Methods, RefitTask, filled, kept, refit_target
+from app.worker.experiments import Canary, Challengers
+from app.worker.fitting import (
+    FROZEN,
+    Fitting,
+    Methods,
+    ReadBlocks,
+    RefitTask,
+    StoredHistory,
+    filled,
+    kept,
+    refit_target,
+)
 from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import (
     MoneyReport,
@@ -35,8 +44,8 @@ from app.worker.monitoring import (
 )
 from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
-from calibrators import Atlas, BinsTable
-from calibrators.bins.history import History, HourTables, sums_of_block
+from calibrators import Atlas
+from calibrators.bins.history import History
 from calibrators.registry import METHODS
 
 _log = logging.getLogger(__name__)
@@ -79,59 +88,6 @@ class _Present:
             self.in_force.targets.get(target, {}),
             frozen_campaigns(self.frozen, target),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBlocks:
-    """Blocks of bins by hour, read anew each time. Where all of the report's window goes by, its
-    numbers are taken on the way."""
-
-    stored: HourBlocks
-    window: RawWindow
-
-    def __iter__(self) -> Iterator[HourTables]:
-        if not self.window.is_awaited:
-            yield from self.stored
-            return
-        found = self.window.begin()
-        for block in self.stored:
-            found.add(sums_of_block(block, (self.window.hours,))[0])
-            yield block
-            # Not to be held while the next one is read.
-            del block
-        self.window.found = found
-
-    def between(self, first: int, behind: int) -> Iterator[HourTables]:
-        """Those of first <= hour < behind; no others are read."""
-        return iter(self.stored.between(first, behind))
-
-    def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
-        """The sums over spans of hours, all of a block at once."""
-        first, behind = min(span.start for span in spans), max(span.stop for span in spans)
-        sums = self.stored.between(first, behind).sums(spans)
-        if not self.window.is_awaited or self.window.hours not in spans:
-            yield from sums
-            return
-        found, place = self.window.begin(), spans.index(self.window.hours)
-        for tables in sums:
-            found.add(tables[place])
-            yield tables
-        self.window.found = found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredHistory(History):
-    """See `History`: of hours that are not asked for nothing is read."""
-
-    blocks: ReadBlocks
-
-    def between(self, first: int, behind: int) -> Iterator[HourTables]:
-        """See `History`."""
-        return self.blocks.between(first, behind)
-
-    def sums(self, *spans: range) -> Iterator[tuple[BinsTable, ...]]:
-        """See `History`."""
-        return self.blocks.sums(spans)
 
 
 STORE_EMPTIED: Final = "store-emptied"

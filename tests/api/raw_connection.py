@@ -138,5 +138,5 @@ def post(path: str, body: bytes = QUESTION, *headers: str, length: int | None = 
 
 def chunked(path: str, *pieces: bytes) -> bytes:
     """The head of a request in chunks, and bytes that follow it as they are."""
-    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head.encode() + b"".join(pieces)

@@ -17,10 +17,10 @@ OF_REQUEST = len(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
 
 
 @pytest.fixture(scope="module")
-def narrow(redis_server) -> Iterator[RunningService]:
+def narrow(redis_url_of_module) -> Iterator[RunningService]:
     """Takes five connections, one of which is that of its `http`."""
     settings = Settings(port=0, max_connections=MOST_CONNECTIONS)
-    with serving(settings, redis_server.url) as service:
+    with serving(settings, redis_url_of_module) as service:
         yield service
 
 

@@ -21,19 +21,19 @@ MANY_SCORES = b'{"target": "click", "campaign": "a", "scores": [%s]}' % b",".joi
 
 
 @pytest.fixture(scope="module")
-def hurried(redis_server) -> Iterator[RunningService]:
+def hurried(redis_url_of_module) -> Iterator[RunningService]:
     """Waits for nobody longer than three tenths of a second, once a request has begun."""
     settings = Settings(
         port=0, receive_seconds=0.3, redis_timeout_seconds=20, max_scores=2_000_000, clock="event"
     )
-    with serving(settings, redis_server.url) as service:
+    with serving(settings, redis_url_of_module) as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def impatient(redis_server) -> Iterator[RunningService]:
+def impatient(redis_url_of_module) -> Iterator[RunningService]:
     """Keeps idle connections for a quarter of a second only."""
-    with serving(Settings(port=0, keep_alive_seconds=0.25), redis_server.url) as service:
+    with serving(Settings(port=0, keep_alive_seconds=0.25), redis_url_of_module) as service:
         yield service
 
 

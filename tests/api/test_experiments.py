@@ -88,7 +88,9 @@ def test_a_change_keeps_what_the_experiment_has_gathered(service, fitted):
 
     second = listed(service)["click"]
     assert answer["version"] > fitted
-    assert second == first | {"shares": {"challenger": 0.5}}
+    at = second["split_at"]
+    assert second == first | {"shares": {"challenger": 0.5}, "split_at": at}
+    assert at > first["split_at"]
     assert second["ready"]
     split = service.app.state.resources.refresher.current.splits["click"]
     assert (split.salt, split.buckets("challenger")) == ("a", 2048)
@@ -219,3 +221,19 @@ def test_maps_that_are_not_there_are_not_promoted(service, new):
 
     assert answer.status_code == 409
     assert answer.json()["type"] == "urn:sirocco:problem:challenger-not-ready"
+
+
+def test_a_holdout_needs_no_challenger(service, new):
+    """A share of the units gets raw scores at once; whose arms change when shares do is told."""
+    refused = post(service, target="click", shares={"challenger": 0.1, "raw": 0.5})
+    first = post(service, target="click", shares={"raw": 1.0}, salt="a").json()["experiment"]
+    found = listed(service)["click"]
+    question = {"target": "click", "campaign": "shoes", "scores": [0.5], "unit": "ann"}
+    answer = service.http.post("/v1/calibrate", json=question).json()
+    again = post(service, target="click", shares={"raw": 0.5}, salt="a").json()["experiment"]
+
+    assert refused.json()["detail"].startswith("challenger = {}: must have method or version")
+    assert (found["challenger"], found["ready"]) == ({}, True)
+    assert (answer["probabilities"], answer["arms"]) == ([0.5], ["raw"])
+    assert first["since"] == first["split_at"] == again["since"] < again["split_at"]
+    assert post(service, "/promote", target="click").status_code == 409

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
-from calibrators.methods.pool_adjacent_violators import pool_adjacent_violators
+from calibrators.methods.smoothed_isotonic import pool_adjacent_violators
 from calibrators.samples import Integers
 from tests.calibrators.strategies import Floats
 

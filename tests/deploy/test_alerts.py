@@ -46,10 +46,10 @@ def alerts():
 
 
 @pytest.fixture(scope="module")
-def shown(redis_server):
+def shown(redis_url_of_module):
     """The labels of every sample of a `/metrics` on which everything is shown, by its name."""
     settings = Settings(port=0, refresh_seconds=0.01, snapshot_dir="off")
-    with serving(settings, redis_server.url) as service:
+    with serving(settings, redis_url_of_module) as service:
         service.store.flushall()
         bounds = PcocBounds(BinsStore(service.store, 3600), 24)
         whole = {"lower": 0.9, "upper": 1.1, "over": 1.0, "under": 2.0}

@@ -14,9 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.docs.pages import ROOT
-from tests.reports.conftest import browser
 
-__all__ = ["browser"]
 pytestmark = pytest.mark.slow
 
 _LOADED = re.compile(

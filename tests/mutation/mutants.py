@@ -779,8 +779,8 @@ _WORKER = (
     ),
     Mutant(
         "judged-hours-never-again",
-        "complete = closed - _EVALUATED_HOURS if again else closed",
-        "complete = closed",
+        "complete = hours.stop - _EVALUATED_HOURS if again else hours.stop",
+        "complete = hours.stop",
         "worker/**/test_refitting.py worker/**/test_refits_between_hours.py",
     ),
     Mutant(
@@ -853,8 +853,8 @@ _API = (
     ),
     Mutant(
         "columns-levels-padding",
-        "parts += (levels.tobytes(), PADDING[-rows & 7])",
-        "parts += (levels.tobytes(), PADDING[rows & 7])",
+        "tobytes(), PADDING[-rows & 7])",
+        "tobytes(), PADDING[rows & 7])",
         "api/**/test_columns_calibrate.py columns/**/test_*.py",
     ),
     Mutant(
@@ -865,8 +865,8 @@ _API = (
     ),
     Mutant(
         "calibrate-targets-out-of-order",
-        "sorted(zip(places, values, strict=True), key=itemgetter(0))",
-        "zip(places, values, strict=True)",
+        "            merged[place] = value\n    return merged",
+        "            merged[place] = value\n    return merged[::-1]",
         "api/**/test_calibrate.py",
     ),
     Mutant(

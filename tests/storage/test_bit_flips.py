@@ -36,6 +36,7 @@ UNSEEN = {
     "clicks": "counters of metrics",
     "damage": "counters of metrics",
     "sequence": "a counter: goes on behind the versions that are kept",
+    "freezes": "a counter: a refit that began before begins anew",
     "fence:": "a counter: tokens differ by their holders",
     "models": "a counter: models are told apart by their digest",
     "jobs:sequence": "a counter: ids that are taken are passed over",

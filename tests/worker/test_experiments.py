@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.storage import BinsStore, Lease, Versions
-from app.worker.challengers import Challengers
+from app.worker.experiments import Challengers
 from app.worker.hours import SECONDS
 from app.worker.monitoring import scorecard_of
 from app.worker.refit import Refitter, Request

@@ -87,9 +87,9 @@ def test_an_hour_is_judged_by_what_served_when_it_began(
     """However many refits came since: they have seen a part of it."""
     judged = []
 
-    def judge(self, target, hour, in_force):
+    def judge(self, target, name, hour, in_force):
         judged.append((hour - HOUR, len(in_force)))
-        original(self, target, hour, in_force)
+        original(self, target, name, hour, in_force)
 
     original = PrequentialEvaluation._bin
     monkeypatch.setattr(PrequentialEvaluation, "_bin", judge)
@@ -108,9 +108,9 @@ def test_hours_are_judged_by_the_refits_of_whole_hours(
     """Once when they close and once more an hour later, not every few minutes."""
     judged, original = [], PrequentialEvaluation._bin
 
-    def judge(self, target, hour, in_force):
+    def judge(self, target, name, hour, in_force):
         judged.append(hour - HOUR)
-        original(self, target, hour, in_force)
+        original(self, target, name, hour, in_force)
 
     append_log(outcomes(hours=2))
     at(clock, 2)

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class ExperimentAnswer(Struct):
-    """The analysis after so many days; null before the first whole one."""
+    """The analysis after so many days since units last changed their arms; null before the first
+    whole one."""
 
     target: str
     since: float
@@ -73,9 +74,7 @@ async def analyse_experiment(
         raise not_found(f"target = {show(target)}: has no experiment")
 
     def answer() -> dict[str, Any]:
-        from app.storage.statistics.unit_days import UnitDays
-
-        daily = UnitDays(given.client).read(target)
+        daily = given.bins.unit_days.read(target)
         return analysis_answer(given, daily, target, experiment, days, time.time())
 
     async with given.large_reads:
@@ -99,7 +98,7 @@ def analysis_answer(
     # A serving process loads what only an analysis needs when the first is asked for.
     from evaluation.ab_test.experiment import BucketDays
 
-    since = float(experiment["since"])
+    since = float(experiment.get("split_at", experiment["since"]))
     begins, today = math.ceil(since / SECONDS_PER_DAY), int(now // SECONDS_PER_DAY)
     taken = [day for day in sorted(daily) if today - days < day <= today]
     numbers = np.array(taken, np.int64)

@@ -46,8 +46,8 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Challenger(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """What is on trial: a method, fitted with every refit, or the maps of a version that is
-    kept."""
+    """What is on trial: a method, fitted with every refit, or the maps of a version that is kept;
+    nothing in a mere holdout."""
 
     method: Annotated[str, _METHOD] | None = None
     version: str | None = None
@@ -57,7 +57,7 @@ class ExperimentRequest(Struct, forbid_unknown_fields=True, frozen=True, omit_de
     """The experiment that is to run on a target, in the place of any other."""
 
     target: str
-    challenger: Challenger
+    challenger: Challenger = Challenger()
     shares: Annotated[dict[Literal["challenger", "raw"], Share], _SHARES] = {}
     salt: Annotated[str, _SALT] | None = None
     canary: Annotated[bool, Meta(description="Abort it where the challenger does harm.")] = True
@@ -172,7 +172,7 @@ def _shown(snapshot: Snapshot, target: str, experiment: Experiment) -> dict[str,
     }
     return {
         **experiment,
-        "ready": target in snapshot.challengers,
+        "ready": target in snapshot.challengers or not experiment["challenger"],
         "fitted_as_of": report.get("fitted_as_of"),
         "failed": report.get("failed"),
         "shadow": shadow,
@@ -184,9 +184,11 @@ def _check(given: Resources, wanted: ExperimentRequest) -> None:
         rule = f"must be an immediate target, one of {', '.join(targets)}"
         raise ValidationError("target", rule, wanted.target)
     method, version = wanted.challenger.method, wanted.challenger.version
-    if (method is None) is (version is None):
+    is_holdout = wanted.shares.get("raw", 0.0) > 0.0 and not wanted.shares.get("challenger")
+    if (method is None) is (version is None) and not (method is version is None and is_holdout):
         challenger = to_builtins(wanted.challenger)
-        raise ValidationError("challenger", "must have method or version, and not both", challenger)
+        rule = "must have method or version, and not both; or neither where only raw has a share"
+        raise ValidationError("challenger", rule, challenger)
     if method is not None and method not in METHODS:
         raise ValidationError("challenger.method", f"must be one of {', '.join(METHODS)}", method)
     if sum(wanted.shares.values()) > 1.0:
@@ -270,6 +272,9 @@ def started(
         "reason": None,
         "watch": before["watch"] if goes_on else {},
     }
+    dealt = [{key: one.get(key) for key in ("salt", "shares")} for one in (before, experiment)]
+    kept = goes_on and dealt[0] == dealt[1]
+    experiment["split_at"] = before.get("split_at", before["since"]) if kept else now
     if experiment == before:
         return None
     if same:

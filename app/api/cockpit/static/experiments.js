@@ -48,7 +48,7 @@ function Experiment({ target, one, admin, ask }) {
     <header><h2 id="experiment-${target}">${target}</h2><${Badge} tone=${aborted ? "bad" : "fine"}>${aborted ? "aborted" : live ? "running" : "shadow"}<//></header>
     ${aborted && html`<p>The canary was aborted: ${WHY[one.reason] || one.reason}. All units get the champion's maps.</p>`}
     <dl class="facts">
-      <${Fact} name="challenger" value=${one.challenger.method || one.challenger.version} note=${one.challenger.method ? "fitted at every refit" : "a version that is kept"} />
+      <${Fact} name="challenger" value=${one.challenger.method || one.challenger.version || "none"} note=${one.challenger.method ? "fitted at every refit" : one.challenger.version ? "a version that is kept" : "a holdout"} />
       ${Object.entries(split).map(([arm, share]) => html`<${Fact} name=${`share: ${arm}`} value=${percent(share)} />`)}
       <${Fact} name="canary" value=${one.canary ? "watched" : "off"} note=${`since ${moment(one.since)}`} />
       ${watch.map(([name, value]) => html`<${Fact} name=${name.replaceAll("_", " ")} value=${number(value, 2)} note="canary" />`)}
