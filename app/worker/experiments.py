@@ -6,7 +6,9 @@ began, and fitted beside the maps that serve, without the guard.
 `Canary` stops an experiment whose maps on trial are wrong: the events of its arm are weighed hour
 by hour (`calibrators.canary`), each with the maps that served it. An hour counts when its late
 clicks are in, an hour after its end, and once: evidence and the end of the hours that it holds are
-one entry of the published version, `watch`.
+one entry of the published version, `watch`. Hours that are not over so long are looked at with
+every fold: where the clicks so far, measured by those of the champion's arm, are enough to tell,
+nobody waits for more.
 """
 
 import logging
@@ -140,6 +142,10 @@ probability is known, before it counts as lost."""
 _ALTERNATIVES: Final = ("over", "under", "champion")
 # The newest closed hour may still get clicks.
 _INCOMPLETE: Final = 1
+_FEWEST_CLICKS: Final = 100.0
+_TIMES_AS_MANY: Final = 3.0
+"""So many clicks the champion's arm must have in an hour, and so many times those that it predicts
+of the challenger's must it predict, to tell which share of the clicks has come."""
 
 Manifests = Sequence[Mapping[str, Any]]
 """The manifests of the versions kept, newest first."""
@@ -210,10 +216,13 @@ class Canary:
         closed = closed_hours(now - self.settings.refit_delay_seconds)
         version = self.versions.current()
         in_force = None if version is None else self.cache.take(version)
-        if in_force is None or self._looked == (version, closed):
+        if in_force is None or not any(map(_is_watched, in_force.steering.experiments.values())):
             return None
-        before = in_force.steering.experiments
-        after = self.looked_at(in_force.steering, closed).experiments
+        before = after = in_force.steering.experiments
+        if self._looked != (version, closed):
+            after = self.looked_at(in_force.steering, closed).experiments
+        ahead = {name: self._ahead(name, one, in_force, now) for name, one in after.items()}
+        after = {name: ahead[name] or one for name, one in after.items()}
         if all(after[name]["state"] == one["state"] for name, one in before.items()):
             self._looked = (version, closed)
             return None
@@ -247,6 +256,50 @@ class Canary:
             return found
         _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
         return {**found, "state": ABORTED, "reason": watch.reason}
+
+    def _ahead(
+        self, target: str, experiment: Experiment, in_force: CachedVersion, now: float
+    ) -> Experiment | None:
+        """Aborted, where the hours that may still get clicks are enough to tell; None otherwise."""
+        watch = _Watch.of(experiment)
+        first = watch.until if experiment["watch"] else closed_hours(experiment["since"])
+        if not _is_watched(experiment):
+            return None
+        history = self.versions.history()
+        for hour in range(first, closed_hours(now) + 1):
+            served = self.cache.serving(hour, history, self.settings.versions_kept)
+            if served is None or target not in served.steering.challengers:
+                served = in_force
+            watch = self._so_far(watch, target, hour, served)
+        if watch.evidence.reason is None:
+            return None
+        _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
+        about = {"state": ABORTED, "reason": watch.evidence.reason, "watch": watch.report}
+        return {**experiment, **about}
+
+    def _so_far(self, watch: _Watch, target: str, hour: int, served: CachedVersion) -> _Watch:
+        """With what an hour says already, if it says anything."""
+        on_trial = served.steering.challengers.get(target)
+        tables = [one for one in self.bins.ledger(target, CHALLENGER, hour, hour + 1) if len(one)]
+        if on_trial is None or not tables:
+            return watch
+        champion = served.atlases.get(target, Atlas.empty())
+        predicted, come = self._clicks_of_champion(target, hour, champion)
+        whole = _with_events(watch, tables, on_trial, champion)
+        due = whole.predicted_by_champion - watch.predicted_by_champion
+        if come < _FEWEST_CLICKS or predicted < _TIMES_AS_MANY * due:
+            return watch
+        share = come / predicted if predicted > come else 1.0
+        return _with_events(watch, tables, on_trial, champion, share)
+
+    def _clicks_of_champion(self, target: str, hour: int, champion: Atlas) -> tuple[float, float]:
+        """Those predicted of its arm in an hour, and those that have come."""
+        predicted = come = 0.0
+        for table in self.bins.ledger(target, CHAMPION, hour, hour + 1):
+            scores, outcomes, counts, rows = table.samples()
+            found = champion.look_up(champion.rows(table.campaigns)[rows], scores)
+            predicted, come = predicted + float(counts @ found), come + float(outcomes @ counts)
+        return predicted, come
 
     def _after(
         self,
@@ -284,14 +337,19 @@ def _is_watched(experiment: Experiment) -> bool:
 
 
 def _with_events(
-    watch: _Watch, tables: Sequence[BinsTable], on_trial: Atlas, champion: Atlas
+    watch: _Watch,
+    tables: Sequence[BinsTable],
+    on_trial: Atlas,
+    champion: Atlas,
+    come: float = 1.0,
 ) -> _Watch:
-    """With the events of the arm in one hour, in tables by cells of scores."""
+    """With the events of the arm in one hour, in tables by cells of scores, of whose clicks this
+    share has come."""
     ratios, sums = np.zeros(len(_ALTERNATIVES)), np.zeros(3)
     for table in tables:
         scores, outcomes, counts, rows = table.samples()
         predicted, instead = (
-            atlas.look_up(atlas.rows(table.campaigns)[rows], scores)
+            come * atlas.look_up(atlas.rows(table.campaigns)[rows], scores)
             for atlas in (on_trial, champion)
         )
         positives = outcomes * counts

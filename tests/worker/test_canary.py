@@ -131,6 +131,32 @@ def test_wrong_maps_are_stopped_between_refits(arms, start, refitter, versions):
     assert worker.canary.watch((HOUR + HOURS) * SECONDS + 700.0) is None
 
 
+@pytest.mark.parametrize(("factor", "late"), [(4.0, 1.0), (2.0, 1.0), (2.0, 0.4), (4.0, 0.4)])
+def test_wrong_maps_are_stopped_within_the_hour(append, start, refitter, versions, factor, late):
+    """Clicks that have not come yet are no fault of the challenger's: none have in either arm."""
+    start(factor)
+    worker, batch = refitter(), EventBatch()
+    for arm, events in (("champion", 12_000), ("challenger", 2000)):
+        terms = NO_TERMS._replace(arm=ARMS.index(arm))
+        clicks = int(events * 0.1 * late)
+        for place in range(events):
+            outcome = 1.0 if place < clicks else 0.0
+            batch.add("click", HOUR + FIRST, "shoes", 0.05, 1.0, outcome, terms=terms)
+    append(batch)
+    worker.bins.fold()
+    present = versions.load(versions.current())
+    atlas = Atlas.build({}, CalibrationMap.proportional(2.0)).to_bytes()
+    right = replace(present, atlases={**present.atlases, "click": atlas}, digests={})
+    before = versions.put_in_force(right)
+
+    stopped = worker.canary.watch((HOUR + FIRST) * SECONDS + 1800.0)
+
+    assert (stopped is not None) is (factor == 4.0)
+    experiment = versions.load(versions.current()).report["experiments"]["click"]
+    assert experiment["state"] == ("aborted" if stopped else "running")
+    assert (versions.current() == before) is (stopped is None)
+
+
 def test_an_arm_that_nothing_tells_of_is_stopped(arms, start, refit):
     arms("champion")
     start(2.0)
