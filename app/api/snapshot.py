@@ -109,7 +109,8 @@ def _complete(
     running = {
         target: experiment
         for target, experiment in experiments_of(published.report).items()
-        if target in atlases and (CHALLENGER_OF(target) in packed or not experiment["challenger"])
+        if target in atlases
+        and (CHALLENGER_OF(target) in packed or not experiment.get("challenger"))
     }
     named = {target: CHALLENGER_OF(target) for target in running}
     challengers = {target: read(name) for target, name in named.items() if name in packed}

@@ -32,9 +32,12 @@ def experiments_of(report: Mapping[str, Any]) -> Mapping[str, Experiment]:
 
 def split_of(experiment: Experiment, before: Split | None = None) -> Split | None:
     """How an experiment splits traffic: not at all where it is aborted, or no arm has a share. One
-    that is that of `before` is not made again. Raises ValueError on shares that are none."""
-    salt, shares = experiment["salt"], experiment["shares"]
-    if experiment["state"] != RUNNING or not any(shares.values()):
+    that is that of `before` is not made again. Raises ValueError on what is no experiment."""
+    try:
+        state, salt, shares = (experiment[name] for name in ("state", "salt", "shares"))
+    except KeyError as error:
+        raise ValueError(f"an experiment has no {error}") from None
+    if state != RUNNING or not any(shares.values()):
         return None
     if before is not None and (before.salt, before.shares) == (salt, shares):
         return before

@@ -79,7 +79,12 @@ def test_what_did_not_change_is_shared_with_the_snapshot_before(refresher, publi
     assert after.ids["conversion"] is before.ids["conversion"]
 
 
-EXPERIMENT = {"salt": "spring", "shares": {"challenger": 0.25}, "state": "running"}
+EXPERIMENT = {
+    "challenger": {"method": "sir"},
+    "salt": "spring",
+    "shares": {"challenger": 0.25},
+    "state": "running",
+}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,10 @@ def ask_rows(http: httpx.Client) -> Any:
 
 
 def ask_map(http: httpx.Client) -> Any:
-    shown = http.get("/v1/maps/click/c1").json()
+    # On a busy machine the service sheds what can be asked again.
+    while (answer := http.get("/v1/maps/click/c1")).status_code == 503:
+        pass
+    shown = answer.json()
     return shown["version"], shown["knots"], shown["values"]
 
 

@@ -61,6 +61,7 @@ def shown(redis_url_of_module):
         delayed = {"refused_models": 0, "damaged_parts": 0, "closing_failures": 0, "left_alone": 0}
         Heartbeat(service.store, 3600).write({**said, **delayed, "clicks": clicks})
         stopped = {"state": "aborted", "reason": "pcoc", "watch": {"evidence": 5.0}}
+        stopped |= {"challenger": {"method": "sir"}, "salt": "a", "shares": {"challenger": 0.1}}
         targets = {"click": click, "conversion": CONVERSION}
         report = {"refit_seconds": 1.0, "targets": targets, "experiments": {"click": stopped}}
         atlas = Atlas.build({"a": CalibrationMap.identity()})

@@ -19,7 +19,6 @@ from app.storage import keys
 from app.storage.bins import campaigns_between
 from app.storage.errors import CorruptVersion, UnknownVersion
 from calibrators import Atlas, Bins, CalibrationMap
-from evaluation.metrics.reliability import reliability_diagram
 
 
 class ReliabilityPoint(Struct):
@@ -140,6 +139,9 @@ def _bins(
 def _diagram(bins: Mapping[int, Bins], hours: list[int]) -> list[dict[str, float]]:
     if not hours:
         return []
+    # A serving process loads what only the page needs when it is first asked for.
+    from evaluation.metrics.reliability import reliability_diagram
+
     scores, rates, weights = Bins.merge([bins[hour] for hour in hours]).samples()
     found = reliability_diagram(scores, rates, _POINTS, sample_weight=weights)
     columns = {

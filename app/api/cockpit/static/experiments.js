@@ -43,7 +43,7 @@ function Experiment({ target, one, admin, ask }) {
     const row = one.shadow?.[arm]?.[span] || {};
     return [span, arm, ...COLUMNS.map(([, name]) => number(row[name], name === "n" ? 0 : name === "log_loss" ? 5 : 3))];
   }));
-  const watch = Object.entries(one.watch || {}).filter(([, value]) => typeof value === "number");
+  const watch = one.watch || {};
   return html`<section class="card ${aborted ? "warns" : ""}" aria-labelledby="experiment-${target}">
     <header><h2 id="experiment-${target}">${target}</h2><${Badge} tone=${aborted ? "bad" : "fine"}>${aborted ? "aborted" : live ? "running" : "shadow"}<//></header>
     ${aborted && html`<p>The canary was aborted: ${WHY[one.reason] || one.reason}. All units get the champion's maps.</p>`}
@@ -51,7 +51,8 @@ function Experiment({ target, one, admin, ask }) {
       <${Fact} name="challenger" value=${one.challenger.method || one.challenger.version || "none"} note=${one.challenger.method ? "fitted at every refit" : one.challenger.version ? "a version that is kept" : "a holdout"} />
       ${Object.entries(split).map(([arm, share]) => html`<${Fact} name=${`share: ${arm}`} value=${percent(share)} />`)}
       <${Fact} name="canary" value=${one.canary ? "watched" : "off"} note=${`since ${moment(one.since)}`} />
-      ${watch.map(([name, value]) => html`<${Fact} name=${name.replaceAll("_", " ")} value=${number(value, 2)} note="canary" />`)}
+      ${watch.bound && html`<${Fact} name="evidence against it" value=${number(watch.evidence ?? 0, 1)} note=${`stopped at ${number(watch.bound, 1)}`} />
+        <${Fact} name="clicks of its arm" value=${number(watch.positives, 0)} note=${`${number(watch.predicted, 0)} predicted`} />`}
     </dl>
     <h3>On the same traffic</h3>
     <${Table} label=${`Champion and challenger of ${target}`} heads=${["span", "maps", ...COLUMNS.map(([text]) => text)]} rows=${rows} />
