@@ -5,7 +5,7 @@
 into tables of bins by hour. `versions.py` publishes maps,
 `models.py` post-click models. `clicks.py` has open clicks, `conversions.py` conversions that wait
 for the worker. `lease.py` lets one worker work, `jobs.py` queues what operators request,
-`overrides.py` has the calibrators of single campaigns. `statistics/` has sums over time: ledgers
+`overrides.py` has the calibrators of single campaigns. `statistics/` has sums over time: breakdowns
 by arm, by unit and of money, and whether campaigns are off. `redis/` opens connections and runs the
 embedded server.
 """

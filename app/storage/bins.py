@@ -24,8 +24,8 @@ from app.storage.blocks import Block, decode_block, decode_blocks, together
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
+from app.storage.statistics.breakdowns import Breakdowns
 from app.storage.statistics.evidence import EvidenceStore
-from app.storage.statistics.ledgers import Ledgers
 from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
@@ -49,7 +49,7 @@ class Folding:
         self._ttl_seconds = ttl_seconds
         self._bytes_at_once = bytes_at_once
         self.damage = Damage(client)
-        self.ledgers = Ledgers(client, self.damage)
+        self.breakdowns = Breakdowns(client, self.damage)
         self._read_log = client.register_script(lua("read_log"))
         self._commit_fold = client.register_script(lua("commit_fold"))
 
@@ -108,9 +108,9 @@ class Folding:
             keys.damaged(log.shard),
         ]
         seen: list[bytes | int] = [step.folds, step.blocks]
-        ledgers = self.ledgers.with_blocks(log, step.with_terms)
-        fields = [part for field in ledgers.items() for part in field]
-        arguments = (log.member, self._ttl_seconds, *seen, table, len(ledgers), *fields)
+        breakdowns = self.breakdowns.with_blocks(log, step.with_terms)
+        fields = [part for field in breakdowns.items() for part in field]
+        arguments = (log.member, self._ttl_seconds, *seen, table, len(breakdowns), *fields)
         arguments += (*step.damaged,)
         committed = bool(self._commit_fold(keys=names, args=arguments))
         if committed and step.damaged:
@@ -322,12 +322,12 @@ class BinsStore:
                     last = tables[place.hour] = found
         return tables
 
-    def ledger(
+    def breakdown(
         self, target: str, name: str, first_hour: int, last_hour_exclusive: int
     ) -> Iterator[BinsTable]:
-        """The sums of one of `keys.LEDGERS`, see `Ledgers.blocks`, of first_hour <= hour <
+        """The sums of one of `keys.BREAKDOWNS`, see `Breakdowns.blocks`, of first_hour <= hour <
         last_hour_exclusive, in tables as `window_blocks` has them."""
-        return self._folding.ledgers.blocks(target, name, range(first_hour, last_hour_exclusive))
+        return self._folding.breakdowns.blocks(target, name, range(first_hour, last_hour_exclusive))
 
     @reaching_the_store()
     def write_calibrated(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:

@@ -12,7 +12,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:ids_packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable),
-                                          and of each ledger that there is the same by its name
+                                          and of each breakdown that there is the same by its name
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
     sirocco:{07}:evidence:<target>        bytes: which campaigns are off, `evidence.py`
     sirocco:{07}:damaged                  list of what nobody could read: blocks, names
@@ -80,8 +80,8 @@ from calibrators.arms import ARMS
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""
 
-LEDGERS = (*ARMS, "bid", "money", "units", "unit_money")
-"""The sums that are kept beside the bins of an hour, see `ledgers.py`."""
+BREAKDOWNS = (*ARMS, "bid", "money", "units", "unit_money")
+"""The sums that are kept beside the bins of an hour, see `breakdowns.py`."""
 
 CURRENT = "sirocco:{maps}:current"
 HISTORY = "sirocco:{maps}:history"

@@ -280,7 +280,9 @@ class Canary:
     def _so_far(self, watch: _Watch, target: str, hour: int, served: CachedVersion) -> _Watch:
         """With what an hour says already, if it says anything."""
         on_trial = served.steering.challengers.get(target)
-        tables = [one for one in self.bins.ledger(target, CHALLENGER, hour, hour + 1) if len(one)]
+        tables = [
+            one for one in self.bins.breakdown(target, CHALLENGER, hour, hour + 1) if len(one)
+        ]
         if on_trial is None or not tables:
             return watch
         champion = served.atlases.get(target, Atlas.empty())
@@ -295,7 +297,7 @@ class Canary:
     def _clicks_of_champion(self, target: str, hour: int, champion: Atlas) -> tuple[float, float]:
         """Those predicted of its arm in an hour, and those that have come."""
         predicted = come = 0.0
-        for table in self.bins.ledger(target, CHAMPION, hour, hour + 1):
+        for table in self.bins.breakdown(target, CHAMPION, hour, hour + 1):
             scores, outcomes, counts, rows = table.samples()
             found = champion.look_up(champion.rows(table.campaigns)[rows], scores)
             predicted, come = predicted + float(counts @ found), come + float(outcomes @ counts)
@@ -311,7 +313,9 @@ class Canary:
     ) -> _Watch:
         """With one more hour, and the version that served it."""
         on_trial = None if served is None else served.steering.challengers.get(target)
-        tables = [one for one in self.bins.ledger(target, CHALLENGER, hour, hour + 1) if len(one)]
+        tables = [
+            one for one in self.bins.breakdown(target, CHALLENGER, hour, hour + 1) if len(one)
+        ]
         watch = replace(watch, until=hour + 1)
         if served is None or on_trial is None or not tables:
             # Before there are maps on trial nobody is served by them.
@@ -325,7 +329,7 @@ class Canary:
     def _due(self, target: str, hour: int, shares: Mapping[str, float]) -> float:
         """Clicks of the challenger's arm, by those of the champion's and the shares."""
         rest = 1.0 - sum(shares.values())
-        tables = self.bins.ledger(target, CHAMPION, hour, hour + 1)
+        tables = self.bins.breakdown(target, CHAMPION, hour, hour + 1)
         clicks = sum(float(table.total().total_positives) for table in tables)
         return clicks * shares.get(CHALLENGER, 0.0) / rest if rest > 0.0 else 0.0
 

@@ -351,8 +351,8 @@ bid x calibrated probability."""
 
 @dataclass(frozen=True, slots=True)
 class MoneyReport:
-    """Reads the ledgers of money and bids; `history` are the manifests of the versions kept, newest
-    first."""
+    """Reads the breakdowns of money and bids; `history` are the manifests of the versions kept,
+    newest first."""
 
     bins: BinsStore
     cache: AtlasCache
@@ -388,8 +388,8 @@ class MoneyReport:
 
     def _sums(self, target: str, hour: int) -> list[float] | None:
         """None of an hour without money, or whose maps nobody knows any more."""
-        bids = list(self.bins.ledger(target, "bid", hour, hour + 1))
-        paid = list(self.bins.ledger(target, "money", hour, hour + 1))
+        bids = list(self.bins.breakdown(target, "bid", hour, hour + 1))
+        paid = list(self.bins.breakdown(target, "money", hour, hour + 1))
         if not any(map(len, (*bids, *paid))):
             return None
         served = self.cache.serving(hour, self.history, self.versions_kept)
@@ -434,7 +434,7 @@ def take_in_units(bins: BinsStore, target: str, closed: int, window: int) -> Non
     complete, days = closed - 1, bins.unit_days
     first = max(days.until(target) or complete - 1, complete - window)
     for hour in range(first, complete):
-        units = BinsTable.merge(bins.ledger(target, "units", hour, hour + 1))
+        units = BinsTable.merge(bins.breakdown(target, "units", hour, hour + 1))
         if len(units):
-            money = BinsTable.merge(bins.ledger(target, "unit_money", hour, hour + 1))
+            money = BinsTable.merge(bins.breakdown(target, "unit_money", hour, hour + 1))
             days.add(target, hour, units, money)

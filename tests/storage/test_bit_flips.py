@@ -16,12 +16,12 @@ from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
-from app.storage.keys import LEDGERS, TargetHour
+from app.storage.keys import BREAKDOWNS, TargetHour
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
+from app.storage.statistics.breakdowns import Breakdowns
 from app.storage.statistics.evidence import EvidenceStore
-from app.storage.statistics.ledgers import Ledgers
 from app.storage.statistics.unit_days import UnitDays
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
@@ -152,10 +152,10 @@ def _tables(client: redis.Redis, key: bytes, calibrated: bool) -> Any:
 def _bins(client: redis.Redis, key: bytes) -> Any:
     log, store = _log(key), BinsStore(client, 3600)
     hours = range(log.hour, log.hour + 1)
-    ledgers = [
-        Ledgers(client, store.damage)._shard(log.shard, log.target, n, hours) for n in LEDGERS
+    breakdowns = [
+        Breakdowns(client, store.damage)._shard(log.shard, log.target, n, hours) for n in BREAKDOWNS
     ]
-    return _tables(client, key, False), [[one.to_bytes() for one in found] for found in ledgers]
+    return _tables(client, key, False), [[one.to_bytes() for one in found] for found in breakdowns]
 
 
 def _click(client: redis.Redis, key: bytes) -> Any:

@@ -127,4 +127,4 @@ def test_a_damaged_day_is_set_aside_and_old_days_go(redis_client):
     assert (first, last) == (HOUR // 24 + 1, HOUR // 24 + DAYS_KEPT)
     assert {day: int(sums[0, 7]) for day, sums in days.read("click").items()} == {first: 2 * 10**9}
     assert days.until("click") == HOUR + 25
-    assert Damage(redis_client).counts()["ledger"] == 1
+    assert Damage(redis_client).counts()["breakdown"] == 1

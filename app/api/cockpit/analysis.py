@@ -1,7 +1,7 @@
 """`GET /v1/experiments/{target}/analysis`: what an experiment has earned so far, and how far off
 each arm's predictions were.
 
-The sums of units' buckets by day say the first (`evaluation.ab_test.experiment`). The ledgers of
+The sums of units' buckets by day say the first (`evaluation.ab_test.experiment`). The breakdowns of
 the arms' raw scores say the second: every hour is predicted with the maps of the version that was
 in force when it began, so no map is asked about events that it was fitted to.
 """
@@ -181,7 +181,7 @@ def predictions_of_arms(
             continue
         for arm, name in ((CHAMPION, target), (CHALLENGER, CHALLENGER_OF(target)), (RAW, "")):
             maps = Atlas.from_bytes(packed[name]) if name in packed else Atlas.empty()
-            for table in given.bins.ledger(target, arm, hours.start, hours.stop):
+            for table in given.bins.breakdown(target, arm, hours.start, hours.stop):
                 sides[arm] += [side.sum() for side in maps.calibrated(table).outcomes()]
     return {arm: (float(side[0]), float(side[1])) for arm, side in sides.items()}
 

@@ -32,7 +32,7 @@ class Damaged(StrEnum):
 
     BINS = "bins"
     CALIBRATED_BINS = "calibrated-bins"
-    LEDGER = "ledger"
+    BREAKDOWN = "breakdown"
     BLOCK = "block"
     CLICK = "click"
     NAME = "name"

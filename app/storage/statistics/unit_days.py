@@ -58,7 +58,7 @@ class UnitDays:
 
     @reaching_the_store()
     def add(self, target: str, hour: int, units: BinsTable, money: BinsTable) -> None:
-        """Add an hour's ledgers `units` and `unit_money`, unless this hour or a later one of its
+        """Add an hour's breakdowns `units` and `unit_money`, unless this hour or a later one of its
         day is in it; days before the last DAYS_KEPT go."""
         day = hour // 24
         until, before = self._day(target, day)
@@ -85,7 +85,7 @@ class UnitDays:
         except ResponseError as error:
             if not is_wrong_type(error):
                 raise
-            self._damage.set_key_aside(Damaged.LEDGER, key)
+            self._damage.set_key_aside(Damaged.BREAKDOWN, key)
             names = []
         for name in names:
             if name.isdigit() and len(name) <= _LONGEST_DAY and not name.startswith(b"0"):
@@ -110,7 +110,7 @@ class UnitDays:
 
     def _set_aside(self, key: str, name: bytes, data: bytes) -> None:
         self._client.hdel(key, name)
-        self._damage.keep(Damaged.LEDGER, 0, data)
+        self._damage.keep(Damaged.BREAKDOWN, 0, data)
 
 
 def _seed(key: str, day: int) -> int:

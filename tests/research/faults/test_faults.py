@@ -55,7 +55,7 @@ def test_a_batch_is_what_its_columns_say() -> None:
     assert len({event["id"] for event in events if "id" in event}) == types["impression"]
 
 
-def test_the_ledger_adds_up_by_hour() -> None:
+def test_what_was_acknowledged_adds_up_by_hour() -> None:
     acknowledged = Acknowledged()
     for number, at in enumerate((1e9, 1e9, 1e9 + 3600)):
         acknowledged.add(Batch(1, number, at), tries=number + 1)

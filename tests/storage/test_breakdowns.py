@@ -1,4 +1,4 @@
-"""Ledgers: sums by arm, by unit and of money, exactly once beside the bins."""
+"""Breakdowns: sums by arm, by unit and of money, exactly once beside the bins."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, Block, Terms, de
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import EventColumns
 from app.storage.integrity.damage import Damage
-from app.storage.keys import LEDGERS, TargetHour, shard_of
+from app.storage.keys import BREAKDOWNS, TargetHour, shard_of
 from calibrators import BinsTable
 from calibrators.arms import ARMS
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append
@@ -70,7 +70,7 @@ def batch_of(rows: list[Row], first_click: int = 0) -> EventBatch:
 
 
 def expected_of(name: str, rows: Iterable[Row]) -> BinsTable:
-    """The ledger as the table of its rules has it, event by event."""
+    """The breakdown as the table of its rules has it, event by event."""
     found = []
     for campaign, score, count, positive, terms in rows:
         bucket, bid, money = str(terms.bucket), terms.bid, (terms.cost, terms.value)
@@ -89,15 +89,15 @@ def expected_of(name: str, rows: Iterable[Row]) -> BinsTable:
     return BinsTable.from_columns([one[0] for one in counted], np.arange(len(counted)), *columns)
 
 
-def ledger(store: BinsStore, name: str) -> BinsTable:
-    tables = list(store.ledger("click", name, HOUR, HOUR + 1))
+def breakdown(store: BinsStore, name: str) -> BinsTable:
+    tables = list(store.breakdown("click", name, HOUR, HOUR + 1))
     names = [campaign for table in tables for campaign in table.campaigns]
     assert len(names) == len(set(names))
     return BinsTable.merge(tables)
 
 
-def ledgers(store: BinsStore) -> dict[str, BinsTable]:
-    return {name: ledger(store, name) for name in LEDGERS}
+def breakdowns(store: BinsStore) -> dict[str, BinsTable]:
+    return {name: breakdown(store, name) for name in BREAKDOWNS}
 
 
 def sent(rows: list[Row]) -> list[Row]:
@@ -106,7 +106,7 @@ def sent(rows: list[Row]) -> list[Row]:
     return [*rows[: 2 * third], *((*row[:2], 0.0, 1.0, row[4]) for row in rows[2 * third :])]
 
 
-def test_every_ledger_has_each_event_once_whatever_is_repeated(
+def test_every_breakdown_has_each_event_once_whatever_is_repeated(
     append: Append, redis_client: redis.Redis
 ) -> None:
     rows, found = drawn_rows(1, 300), []
@@ -118,9 +118,9 @@ def test_every_ledger_has_each_event_once_whatever_is_repeated(
         assert store.fold() == len(rows)
         append(batch_of(rows))
         assert store.fold() == 0
-        found.append(ledgers(store))
+        found.append(breakdowns(store))
 
-    assert found[0] == found[1] == {name: expected_of(name, sent(rows)) for name in LEDGERS}
+    assert found[0] == found[1] == {name: expected_of(name, sent(rows)) for name in BREAKDOWNS}
 
 
 def test_events_without_terms_leave_the_blocks_and_bins_as_they_were(
@@ -132,7 +132,7 @@ def test_events_without_terms_leave_the_blocks_and_bins_as_they_were(
     fields = {field for key in redis_client.keys("*:bins:*") for field in redis_client.hkeys(key)}
 
     assert (set(versions), fields) == ({2}, {b"table", b"folds"})
-    assert not any(map(len, ledgers(store).values()))
+    assert not any(map(len, breakdowns(store).values()))
 
 
 def _stored(append: Append, client: redis.Redis, rows: list[Row]) -> Iterator[tuple[bytes, int]]:
@@ -153,31 +153,31 @@ def test_a_fold_that_dies_neither_doubles_nor_loses(
 
     store.fold()
 
-    assert ledgers(store) == {name: expected_of(name, sent(rows)) for name in LEDGERS}
+    assert breakdowns(store) == {name: expected_of(name, sent(rows)) for name in BREAKDOWNS}
 
 
 @pytest.mark.parametrize("by", ["reading", "folding"])
-def test_a_damaged_ledger_is_set_aside_and_nothing_else(
+def test_a_damaged_breakdown_is_set_aside_and_nothing_else(
     append: Append, store: BinsStore, redis_client: redis.Redis, by: str
 ) -> None:
     rows, key = drawn_rows(4, 90), TargetHour(shard_of("a"), "click", HOUR).bins
     append(batch_of(rows))
     store.fold()
-    before, bins = ledgers(store), store.hour("click", HOUR)
+    before, bins = breakdowns(store), store.hour("click", HOUR)
     redis_client.hset(key, "bid", redis_client.hget(key, "money") or b"")
     if by == "folding":
         append(batch_of([("a", 0.5, 1.0, 0.0, Terms(bid=2.0))] * 3, first_click=1000))
         store.fold()
-    found = ledgers(store)
+    found = breakdowns(store)
 
-    assert Damage(redis_client).counts()["ledger"] == 1
+    assert Damage(redis_client).counts()["breakdown"] == 1
     assert {"a", "b"} & {*found["bid"].campaigns} == ({"a", "b"} if by == "folding" else {"b"})
     if by == "reading":
         assert {**found, "bid": before["bid"]} == before
         assert store.hour("click", HOUR) == bins
 
 
-def test_a_ledger_whose_name_is_damaged_is_noticed(
+def test_a_breakdown_whose_name_is_damaged_is_noticed(
     append: Append, store: BinsStore, redis_client: redis.Redis
 ) -> None:
     key = TargetHour(shard_of("a"), "click", HOUR).bins
@@ -186,9 +186,9 @@ def test_a_ledger_whose_name_is_damaged_is_noticed(
     redis_client.hset(key, "bie", redis_client.hget(key, "bid") or b"")
     redis_client.hdel(key, "bid")
 
-    ledger(store, "bid")
+    breakdown(store, "bid")
 
-    assert Damage(redis_client).counts()["ledger"] == 1
+    assert Damage(redis_client).counts()["breakdown"] == 1
     assert b"bie" not in redis_client.hkeys(key)
 
 
@@ -211,9 +211,9 @@ def test_a_sum_that_no_cell_holds_never_stops_the_bins(
 
     assert store.fold() == count
     assert store.hour("click", HOUR).total().total_count == count
-    assert ledger(store, "money").totals()[0].tolist() == [count]
-    assert len(ledger(store, "bid")) == 0
-    assert Damage(redis_client).counts()["ledger"] == 1
+    assert breakdown(store, "money").totals()[0].tolist() == [count]
+    assert len(breakdown(store, "bid")) == 0
+    assert Damage(redis_client).counts()["breakdown"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Sums by arm, by unit and of money, beside the bins of an hour of an immediate target.
 
-A ledger is a `BinsTable` whose weights are not those of the bins, a field of the same hash, and is
-written by the same commit: what counts in the bins counts in it, exactly once.
+A breakdown is a `BinsTable` whose weights are not those of the bins, a field of the same hash, and
+is written by the same commit: what counts in the bins counts in it, exactly once.
 
-    | ledger                      | row          | score | weight       | positive       |
+    | breakdown                      | row          | score | weight       | positive       |
     | champion, challenger, raw   | campaign     | score | count        | positive       |
     | bid                         | campaign     | score | bid x count  | bid x positive |
     | money                       | campaign     | 0     | cost         | value          |
@@ -11,8 +11,8 @@ written by the same commit: what counts in the bins counts in it, exactly once.
     | unit_money                  | bucket       | 0     | cost         | value          |
 
 An impression and an outcome count 1, a click 0 and adds a positive. A cell holds sums below 9.2e9:
-what would exceed that is left out of the ledger, logged and counted as damage; bins never wait for
-a ledger.
+what would exceed that is left out of the breakdown, logged and counted as damage; bins never wait
+for a breakdown.
 """
 
 import logging
@@ -28,35 +28,35 @@ from redis.exceptions import ResponseError
 from app.storage import keys
 from app.storage.blocks import Block, TermColumns, together
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
-from app.storage.keys import LEDGERS, TargetHour
+from app.storage.keys import BREAKDOWNS, TargetHour
 from app.storage.redis.client import as_bytes, reaching_the_store
 from calibrators.arms import ARMS
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable
 
 OF_UNITS: Final = frozenset({"units", "unit_money"})
-_FIELDS: Final = frozenset({"table", "folds", *LEDGERS})
+_FIELDS: Final = frozenset({"table", "folds", *BREAKDOWNS})
 _TABLES_AT_ONCE: Final = 32
 _log = logging.getLogger(__name__)
 
 
-class Ledgers:
-    """Adds to ledgers and reads them. One that cannot be read is set aside, logged and counted, and
-    is as if it had never been; the bins beside it stay."""
+class Breakdowns:
+    """Adds to breakdowns and reads them. One that cannot be read is set aside, logged and counted,
+    and is as if it had never been; the bins beside it stay."""
 
     def __init__(self, client: redis.Redis, damage: Damage) -> None:
         self._client = client
         self._damage = damage
 
     def with_blocks(self, log: TargetHour, blocks: Sequence[Block]) -> dict[str, bytes]:
-        """The bytes of each ledger of the log that these blocks, all with terms, add to: what is
+        """The bytes of each breakdown of the log that these blocks, all with terms, add to: what is
         stored now and they together."""
         block = together(blocks) if blocks else None
         if block is None or block.terms is None:
             return {}
         found = {}
-        stored = self._client.hmget(log.bins, LEDGERS)
-        for name, data in zip(LEDGERS, stored, strict=True):
+        stored = self._client.hmget(log.bins, BREAKDOWNS)
+        for name, data in zip(BREAKDOWNS, stored, strict=True):
             try:
                 added = _table(name, block, block.terms)
                 if len(added):
@@ -65,7 +65,7 @@ class Ledgers:
                     found[name] = BinsTable.merge((before, added)).to_bytes(_seed(log, name))
             except (OverflowError, ValueError) as error:
                 _log.error("%s: %s is left as it is: %s", log.bins, name, error)
-                self._damage.count(Damaged.LEDGER)
+                self._damage.count(Damaged.BREAKDOWN)
         return found
 
     def blocks(self, target: str, name: str, hours: range) -> Iterator[BinsTable]:
@@ -109,20 +109,20 @@ class Ledgers:
                 yield place, data
 
     def _check_name(self, place: TargetHour, field: bytes) -> None:
-        """A damaged name must not hide a ledger."""
+        """A damaged name must not hide a breakdown."""
         if field.decode(errors="replace") not in _FIELDS:
             _log.error("%s: nobody knows a field %r", place.bins, field)
-            self._damage.set_field_aside(Damaged.LEDGER, place, field, None)
+            self._damage.set_field_aside(Damaged.BREAKDOWN, place, field, None)
 
     def _read(self, place: TargetHour, name: str, data: bytes | None) -> list[PackedTable]:
-        """The stored ledger; nothing where there is none, or none that can be read."""
+        """The stored breakdown; nothing where there is none, or none that can be read."""
         if data is None:
             return []
         try:
             return [PackedTable.from_bytes(data, seed=_seed(place, name))]
         except ValueError as error:
             _log.error("%s of %s: %s", name, place, error)
-            self._damage.set_field_aside(Damaged.LEDGER, place, name.encode(), data)
+            self._damage.set_field_aside(Damaged.BREAKDOWN, place, name.encode(), data)
             return []
 
 
@@ -132,7 +132,7 @@ def _seed(place: TargetHour, name: str) -> int:
 
 
 def _table(name: str, block: Block, terms: TermColumns) -> BinsTable:
-    """The ledger of one block with these terms."""
+    """The breakdown of one block with these terms."""
     if name in ARMS:
         return block.chosen(terms["arm"] == ARMS.index(name)).table()
     if name == "bid":
