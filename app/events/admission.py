@@ -21,6 +21,7 @@ from app.events.products import ProductTrials
 from app.events.reading import SLICE_SECONDS, Parsed
 from app.events.rejections import INVALID, EventRejection, Rejections
 from app.events.schema import (
+    LONGEST_UNIT,
     TYPE_NAMES,
     Behaviour,
     Click,
@@ -190,8 +191,6 @@ FEW: Final = 64
 """Up to about so many events are admitted sooner one by one."""
 
 
-LONGEST_UNIT: Final = 256
-"""Bytes of a unit."""
 _ARM_NUMBERS: Final[dict[str | None, int]] = {
     None: NO_TERMS.arm,
     **{arm: number for number, arm in enumerate(ARMS)},

@@ -159,6 +159,8 @@ def _fits(name: str, longest: int) -> bool:
 MOST_FEATURES: Final = 64
 LONGEST_NAME: Final = 64
 LONGEST_TEXT: Final = 256
+LONGEST_UNIT: Final = 256
+"""Bytes of a unit, in events and in requests for probabilities."""
 
 
 def check_features(features: Mapping[str, Feature]) -> None:

@@ -28,6 +28,7 @@ from app.api.snapshot import Pace, seconds_of_others
 from app.settings import SECONDS_PER_HOUR
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.experiments import CHALLENGER_OF, Experiment, experiments_of
+from app.storage.statistics.unit_days import DAYS_KEPT
 from app.strict_json import show
 from calibrators import Atlas
 from calibrators.arms import ARMS, BUCKETS, CHALLENGER, CHAMPION, RAW, Split
@@ -50,7 +51,6 @@ class ExperimentAnswer(Struct):
     analysis: dict[str, Any] | None
 
 
-DAYS_KEPT: Final = 60
 SECONDS_PER_DAY: Final = 86_400.0
 MOST_VERSIONS: Final = 24
 """So many of the newest versions are asked what they predicted: a day of hourly refits."""

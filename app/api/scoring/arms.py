@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from app.api.snapshot import Snapshot
 from app.columns.campaigns import Ids
 from app.columns.scores import Scores, ScoresRequest
-from app.events.schema import are_campaigns, check_campaign
+from app.events.schema import LONGEST_UNIT, are_campaigns, check_campaign
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.arms import (
@@ -27,7 +27,6 @@ from calibrators.arms import (
     unit_numbers,
 )
 
-LONGEST_UNIT: Final = 256
 _IDENTITY: Final = Atlas.empty()
 Places = NDArray[np.int64]
 _NOWHERE: Final = np.empty(0, np.int64)
