@@ -266,7 +266,9 @@ class Canary:
         if not _is_watched(experiment):
             return None
         history = self.versions.history()
-        for hour in range(first, closed_hours(now) + 1):
+        newest = closed_hours(now)
+        # Of hours before the window no bins are kept.
+        for hour in range(max(first, newest - self.settings.window_hours), newest + 1):
             served = self.cache.serving(hour, history, self.settings.versions_kept)
             if served is None or target not in served.steering.challengers:
                 served = in_force
