@@ -48,18 +48,31 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
     "/openapi.json": KeyScope.READ,
     "/v1/status": KeyScope.READ,
     "/v1/reliability": KeyScope.READ,
+    f"{ADMIN_PATH}/versions": KeyScope.READ,
+    f"{ADMIN_PATH}/jobs": KeyScope.READ,
     # The page: files without data.
     "/": None,
     "/page": None,
 }
-"""By the beginning of a path, at a slash; whatever is not here needs the scope admin."""
+"""By the beginning of a path, at a slash; whatever is not here needs the scope admin, and so does
+every change below the admin path."""
 # They tell of the campaigns of all.
-_WHOLE: Final = ("/v1/atlas", "/v1/products", "/v1/experiments", "/metrics", "/v1/status")
+_WHOLE: Final = (
+    "/v1/atlas",
+    "/v1/products",
+    "/v1/experiments",
+    "/metrics",
+    "/v1/status",
+    f"{ADMIN_PATH}/versions",
+    f"{ADMIN_PATH}/jobs",
+)
 _READS: Final = {"GET", "HEAD"}
 
 
-def scope_of(path: str) -> KeyScope | None:
+def scope_of(path: str, method: str = "GET") -> KeyScope | None:
     """The scope that a request for the path needs; None for health and the files of the page."""
+    if path.startswith(ADMIN_PATH) and method not in _READS:
+        return KeyScope.ADMIN
     for start, scope in _SCOPES.items():
         if path == start or path.startswith(f"{start}/"):
             return scope
@@ -149,7 +162,7 @@ class Authorization:
             lasts = min(lasts, key.expires_at - at)
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
-        caller = Caller(key.id, key.scopes, key.campaigns, self._limit(key, table))
+        caller = Caller(key.id, _with_implied(key.scopes), key.campaigns, self._limit(key, table))
         found = self._remembered[given] = _Remembered(now + lasts, table, caller)
         return found
 
@@ -161,6 +174,11 @@ class Authorization:
             self._limits = {one: kept for one, kept in self._limits.items() if one in table.keys}
             limit = self._limits[key.id] = RateLimit(key.rate_limit)
         return limit
+
+
+def _with_implied(scopes: frozenset[KeyScope]) -> frozenset[KeyScope]:
+    """Who may change everything may look at it."""
+    return scopes | {KeyScope.READ} if KeyScope.ADMIN in scopes else scopes
 
 
 def _no_key() -> Problem:
@@ -229,7 +247,7 @@ class Authorized:
         path = scope["path"]
         if self._admin_port and path.startswith(ADMIN_PATH):
             _check_port(scope.get("server"), self._admin_port)
-        needed = scope_of(path)
+        needed = scope_of(path, scope["method"])
         if needed is None:
             return
         caller = self._authorization.admitted(scope["headers"], needed, perf_counter())
@@ -316,8 +334,7 @@ def _describe(schema: dict[str, Any]) -> None:
     components = schema.setdefault("components", {})
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in schema["paths"].items():
-        needed = scope_of(path)
-        if needed is None:
-            continue
-        for operation in operations.values():
-            operation["security"] = [{"key": [needed.value]}]
+        for method, operation in operations.items():
+            needed = scope_of(path, method.upper())
+            if needed is not None:
+                operation["security"] = [{"key": [needed.value]}]

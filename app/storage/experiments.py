@@ -15,7 +15,7 @@ from calibrators.arms import CHALLENGER, Split
 Experiment = Mapping[str, Any]
 """challenger ({"method": name}, {"version": id}, or {} of a holdout), salt, shares by arm, canary,
 since and split_at (epoch seconds: when it began, and when units last changed their arms), state,
-reason (of an abort, else None) and watch."""
+reason (of an abort, else None), aborted_at (from then on everybody is the champion's) and watch."""
 
 CHALLENGER_OF: Final = "{}:challenger".format
 """How a version names the maps on trial of a target, and the worker their bins; no target has a

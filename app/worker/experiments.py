@@ -255,7 +255,8 @@ class Canary:
         if watch.reason is None:
             return found
         _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
-        return {**found, "state": ABORTED, "reason": watch.reason}
+        ended = float((behind + _INCOMPLETE) * SECONDS)
+        return {**found, "state": ABORTED, "reason": watch.reason, "aborted_at": ended}
 
     def _ahead(
         self, target: str, experiment: Experiment, in_force: CachedVersion, now: float
@@ -276,8 +277,8 @@ class Canary:
         if watch.evidence.reason is None:
             return None
         _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
-        about = {"state": ABORTED, "reason": watch.evidence.reason, "watch": watch.report}
-        return {**experiment, **about}
+        about = {"state": ABORTED, "reason": watch.evidence.reason, "aborted_at": now}
+        return {**experiment, **about, "watch": watch.report}
 
     def _so_far(self, watch: _Watch, target: str, hour: int, served: CachedVersion) -> _Watch:
         """With what an hour says already, if it says anything."""

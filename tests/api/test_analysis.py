@@ -104,6 +104,21 @@ def test_before_the_first_whole_day_there_is_no_analysis(capsys):
     )
 
 
+def test_days_after_an_abort_are_nobodys():
+    now = 1_000 * DAY + 7 * HOUR
+    experiment = {**EXPERIMENT, "since": now - 9 * DAY, "aborted_at": 993 * DAY + HOUR}
+    given = SimpleNamespace(versions=SimpleNamespace(history=list))
+
+    aborted, runs = (
+        analysis_answer(given, daily(985, now), "click", one, 60, now)
+        for one in (experiment, {**EXPERIMENT, "since": now - 9 * DAY})
+    )
+
+    assert [found["days"] for found in (aborted, runs)] == [1, 9]
+    (lift,) = aborted["analysis"]["lifts"]["raw"]["rpm"]["by_day"]
+    assert lift["day"] == "1972-09-19"
+
+
 def test_an_hour_is_of_the_version_in_force_when_it_began():
     history = [
         {"version": name, "published_at": hour * HOUR}

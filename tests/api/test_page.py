@@ -15,6 +15,9 @@ from playwright.sync_api import Browser, Page, expect
 from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from app.api.cockpit.page import page_files
+from calibrators import Bins
+from evaluation.metrics.cal_n import cal_n_of
+from evaluation.metrics.predictions import Predictions
 from tests.api.conftest import new_redis
 from tests.api.furnished import BUSY, EXPERIMENTS, HOURS, furnish
 from tests.api.running_service import RunningService, eventually, serving
@@ -114,6 +117,9 @@ def test_the_status_and_a_campaign_are_those_of_the_bins(furnished):
         assert hour["raw"] == pytest.approx(expected.total_score)
     assert sum(point["n"] for point in found["calibrated"]) == pytest.approx(HOURS * 1500)
     assert found["map"]["values"] != found["map_before"]["values"]
+    pooled = Predictions.check(*Bins.merge(bins).samples())
+    assert found["cal_n"]["3"]["raw"] == pytest.approx(cal_n_of(pooled, 3, "merge"))
+    assert 0.0 < found["cal_n"]["3"]["floor"] < 1.0
     assert [row["campaign"] for row in listed["campaigns"]] == ["books/paper"]
     assert (listed["total"], [job["status"] for job in jobs]) == (1, ["done"])
     gone = furnished.http.get("/v1/reliability/click/nobody?before=000000-00000000").json()
@@ -264,7 +270,10 @@ def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
         page.evaluate("location.hash = '#/versions'")
-        expect(page.locator("main")).to_contain_text("a key with the scope admin")
+        expect(page.get_by_role("region", name="Kept")).to_contain_text("Nothing has been")
+        expect(page.get_by_role("region", name="Jobs")).to_contain_text("None of the last day")
+        expect(page.get_by_role("button", name="Refit now")).to_have_count(0)
+        expect(page.get_by_role("button", name="Compare")).to_have_count(0)
         assert page.context.cookies() == []
         page.get_by_role("button", name="Forget the key").click()
         expect(given).to_be_visible()

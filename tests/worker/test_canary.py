@@ -126,7 +126,9 @@ def test_wrong_maps_are_stopped_between_refits(arms, start, refitter, versions):
 
     assert stopped == versions.current() != before
     published = versions.load(stopped)
-    assert published.report["experiments"]["click"]["state"] == "aborted"
+    experiment = published.report["experiments"]["click"]
+    assert experiment["state"] == "aborted"
+    assert 0.0 <= (HOUR + HOURS) * SECONDS + 600.0 - experiment["aborted_at"] <= SECONDS
     assert published.atlases == versions.load(before).atlases
     assert worker.canary.watch((HOUR + HOURS) * SECONDS + 700.0) is None
 

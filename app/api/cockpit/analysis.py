@@ -99,14 +99,18 @@ def analysis_answer(
     from evaluation.ab_test.experiment import BucketDays
 
     since = float(experiment.get("split_at", experiment["since"]))
+    until = min(now, float(experiment.get("aborted_at", math.inf)))
     begins, today = math.ceil(since / SECONDS_PER_DAY), int(now // SECONDS_PER_DAY)
     taken = [day for day in sorted(daily) if today - days < day <= today]
     numbers = np.array(taken, np.int64)
     sums = np.zeros((len(taken), BUCKETS, 4))
     for place, day in enumerate(taken):
         sums[place] = from_fixed(daily[day]).T
-    # The day on which it began belongs to neither side.
-    during, before = numbers >= begins, numbers < int(since // SECONDS_PER_DAY)
+    # The day on which it began belongs to neither side, nor do those on which it was aborted and
+    # after.
+    behind = today + 1 if until == now else int(until // SECONDS_PER_DAY)
+    during = (numbers >= begins) & (numbers < behind)
+    before = numbers < int(since // SECONDS_PER_DAY)
     split = Split(experiment["salt"], experiment["shares"])
     looks = BucketDays(numbers[during], sums[during])
     about = {
@@ -120,7 +124,7 @@ def analysis_answer(
     arms = split.arms.astype(np.int64)
     if not (_has_traffic(looks, arms == 0) and _has_traffic(looks, arms != 0)):
         return about
-    sides = predictions_of_arms(given, target, since, now)
+    sides = predictions_of_arms(given, target, since, until)
     return {**about, "analysis": analysed(arms, looks, sums[before].sum(axis=0), sides)}
 
 

@@ -5,6 +5,7 @@ against observed rates before and after, hour by hour, and its map against the o
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
+import numpy as np
 from fastapi import APIRouter, Query
 from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +20,7 @@ from app.storage import keys
 from app.storage.bins import campaigns_between
 from app.storage.errors import CorruptVersion, UnknownVersion
 from calibrators import Atlas, Bins, CalibrationMap
+from calibrators.samples import Floats
 
 
 class ReliabilityPoint(Struct):
@@ -29,6 +31,15 @@ class ReliabilityPoint(Struct):
     lower: float
     upper: float
     n: float
+
+
+class CalibrationError(Struct):
+    """Cal-N of the campaign (its part in GC-N), and what it would be on average were the
+    probabilities right; null where it has too few positives for N bins."""
+
+    raw: float | None
+    calibrated: float | None
+    floor: float | None
 
 
 class EvaluatedHour(Struct):
@@ -57,6 +68,7 @@ class Reliability(Struct):
     campaign: str
     raw: list[ReliabilityPoint]
     calibrated: list[ReliabilityPoint]
+    cal_n: dict[str, CalibrationError]
     hours: list[EvaluatedHour]
     map: MapPoints
     map_before: MapPoints | None
@@ -70,6 +82,9 @@ Before = Annotated[
 ]
 
 _POINTS: Final = 10
+_CAL_N: Final = (1, 3, 5)
+_DRAWS: Final = 200
+"""Of outcomes, for the floor: as many as leave its third digit to chance."""
 _HOURS_AT_ONCE: Final = 4
 """Tables of a whole shard are in memory for so many hours at a time."""
 
@@ -109,6 +124,7 @@ def _evaluated(
     return {
         "raw": _diagram(raw, both),
         "calibrated": _diagram(calibrated, both),
+        "cal_n": _cal_n(raw, calibrated, both) if both else {},
         "hours": [
             {
                 "at": hour * SECONDS_PER_HOUR,
@@ -153,6 +169,35 @@ def _diagram(bins: Mapping[int, Bins], hours: list[int]) -> list[dict[str, float
     }
     values = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def _cal_n(
+    raw: Mapping[int, Bins], calibrated: Mapping[int, Bins], hours: list[int]
+) -> dict[str, dict[str, float | None]]:
+    """Of all hours together, by number of bins."""
+    from evaluation.metrics.gc_n import CampaignRuns, GroupCalibration
+    from evaluation.metrics.predictions import Predictions
+
+    sides = [Bins.merge([bins[hour] for hour in hours]).samples() for bins in (raw, calibrated)]
+    runs = [
+        CampaignRuns.of_rows(Predictions.check(*side), ("",), np.zeros(len(side[0]), np.int64))
+        for side in sides
+    ]
+    found = {}
+    for n in _CAL_N:
+        before, after = (
+            GroupCalibration.of(
+                one.runs, one.run_positives, n, np.random.default_rng(n), draws=_DRAWS
+            )
+            for one in runs
+        )
+        columns = {"raw": before.values, "calibrated": after.values, "floor": after.floors}
+        found[str(n)] = {name: _defined(values) for name, values in columns.items()}
+    return found
+
+
+def _defined(values: Floats) -> float | None:
+    return None if np.isnan(values[0]) else float(values[0])
 
 
 def _older_map(

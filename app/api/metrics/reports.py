@@ -277,8 +277,9 @@ def _experiments(reports: Reports, snapshot: Snapshot) -> Iterator[Metric]:
         )
         yield gauge(f"sirocco_experiment_gc_n{suffix}", text, [*labels, "n"], errors)
     ready = {
-        target: target in snapshot.challengers and not trial.get("failed")
-        for target, trial in trials.items()
+        target: target in snapshot.challengers and not trials.get(target, {}).get("failed")
+        for target, one in experiments_of(snapshot.report).items()
+        if one.get("challenger")
     }
     yield from _canaries(experiments_of(snapshot.report))
     yield _by_target("experiment_ready", "1 if there are maps on trial, and none failed.", ready)

@@ -111,7 +111,7 @@ export function Campaign({ status, target, campaign, tell }) {
       const sum = (name) => found.hours.reduce((total, hour) => total + hour[name], 0);
       const after = sum("calibrated") / sum("positives"), raw = sum("raw") / sum("positives");
       return html`${found.hours.length > 0 ? html`
-        <p>The newest ${plural(found.hours.length, "hour")}, each by the maps that served it: PCOC ${number(raw, 2)} before, <b>${number(after, 2)}</b> after.</p>
+        <p>The newest ${plural(found.hours.length, "hour")}, each by the maps that served it: PCOC ${number(raw, 2)} before, <b>${number(after, 2)}</b> after.${found.cal_n["3"]?.calibrated != null && html` Cal-3 ${number(found.cal_n["3"].raw, 2)} before, <b>${number(found.cal_n["3"].calibrated, 2)}</b> after; chance alone gives ${number(found.cal_n["3"].floor, 2)}.`}</p>
         <div class="drawings">
           <${ReliabilityDiagram} title="Before: raw score" kind="raw" points=${found.raw} most=${most} />
           <${ReliabilityDiagram} title="After: calibrated" kind="calibrated" points=${found.calibrated} most=${most} />

@@ -63,42 +63,41 @@ function jobRow(job, now, ask) {
   const asks = Object.values(job.request).join(" ") || "everything";
   return [job.id, `${job.kind}: ${asks}`, html`<${Badge} tone=${TONES[job.status]}>${job.status}<//>`,
     open ? html`${job.progress || "waits"} ${job.fraction !== null && html`<${Progress} value=${job.fraction} label=${`Progress of job ${job.id}`} />`}` : job.error || (job.finished_at ? `${duration(now - job.finished_at)} ago` : "–"),
-    open && html`<button type="button" onClick=${() => ask(sent(`Cancel job ${job.id}?`, ["It ends at its next step, before it publishes: the maps in force stay."], `jobs/${job.id}/cancel`))}>Cancel<span class="unseen"> job ${job.id}</span></button>`];
+    open && ask && html`<button type="button" onClick=${() => ask(sent(`Cancel job ${job.id}?`, ["It ends at its next step, before it publishes: the maps in force stay."], `jobs/${job.id}/cancel`))}>Cancel<span class="unseen"> job ${job.id}</span></button>`];
 }
 
 export function Versions({ status, tell, reload }) {
   const versions = usePolled(`${ADMIN}/versions`), jobs = usePolled(`${ADMIN}/jobs`, 2_000);
   const [asks, setAsks] = useState(null), [compared, setCompared] = useState(null), [target, setTarget] = useState("");
-  if (!status.scopes.includes("admin")) return html`<h1 tabindex="-1">Versions</h1><p>They need a key with the scope <code>admin</code>.</p>`;
   if (versions.error?.status === 404) return html`<h1 tabindex="-1">Versions</h1><p>The admin routes have a port of their own here (<code>SIROCCO_ADMIN_PORT</code>): open this page there.</p>`;
-  const names = Object.keys(status.targets);
+  const names = Object.keys(status.targets), admin = status.scopes.includes("admin");
   const closed = (done) => { setAsks(null); if (done) { tell(done); versions.reload(); jobs.reload(); reload(); } };
   const named = (version, label) => html`${label}<span class="unseen"> ${version}</span>`;
   return html`<h1 tabindex="-1">Versions</h1>
     <${Loading} asked=${versions}>${(list) => html`
       ${list.held && html`<section class="card warns" aria-labelledby="held"><h2 id="held">${list.held.version} waits for approval</h2>
         <ul>${Object.entries(list.held.reasons || {}).map(([name, why]) => html`<li>${name}: ${why}</li>`)}</ul>
-        <p class="buttons"><button type="button" class="main" onClick=${() => setAsks(decision("approve", list.held))}>Approve</button>
-          <button type="button" onClick=${() => setAsks(decision("reject", list.held))}>Reject</button></p></section>`}
+        ${admin && html`<p class="buttons"><button type="button" class="main" onClick=${() => setAsks(decision("approve", list.held))}>Approve</button>
+          <button type="button" onClick=${() => setAsks(decision("reject", list.held))}>Reject</button></p>`}</section>`}
       <section class="card" aria-labelledby="frozen"><h2 id="frozen">Targets</h2>
         <${Table} label="Targets and their refits" heads=${["target", "calibrator", "refits", ""]} rows=${names.map((name) => {
           const since = list.frozen[name];
           return [name, list.calibrators[name] || "–", since === undefined ? "replace its maps" : html`<${Badge} tone="warns">frozen<//> since ${moment(since)}`,
-            html`<button type="button" onClick=${() => setAsks(freezing(since === undefined ? "freeze" : "unfreeze", name))}>${since === undefined ? "Freeze" : "Release"}<span class="unseen"> ${name}</span></button>`];
+            admin && html`<button type="button" onClick=${() => setAsks(freezing(since === undefined ? "freeze" : "unfreeze", name))}>${since === undefined ? "Freeze" : "Release"}<span class="unseen"> ${name}</span></button>`];
         })} />
         ${list.rolled_back && html`<p>Rolled back to ${list.rolled_back.to}: ${(list.rolled_back.targets || []).join(", ")}.</p>`}</section>
       <section class="card" aria-labelledby="kept"><header><h2 id="kept">Kept</h2>
-        <${Choice} label="Roll back" value=${target} options=${[["", "all targets"], ...names.map((name) => [name, name])]} onChange=${setTarget} /></header>
+        ${admin && html`<${Choice} label="Roll back" value=${target} options=${[["", "all targets"], ...names.map((name) => [name, name])]} onChange=${setTarget} />`}</header>
         <${Table} label="Versions kept" heads=${["version", "published (UTC)", "events until", "", ""]} empty="Nothing has been published yet." rows=${list.versions.map((one) => [
           html`${one.version} ${one.version === list.serving && html`<${Badge} tone="fine">serves<//>`}`, moment(one.published_at), moment(one.as_of),
           html`<button type="button" onClick=${() => setCompared(one.version)}>${named(one.version, "Compare")}</button>`,
-          html`<button type="button" disabled=${one.version === list.serving} onClick=${() => setAsks(rollback(one.version, target))}>${named(one.version, "Roll back")}</button>`])} />
+          admin && html`<button type="button" disabled=${one.version === list.serving} onClick=${() => setAsks(rollback(one.version, target))}>${named(one.version, "Roll back")}</button>`])} />
       </section>
       ${compared && html`<${Difference} key=${compared} version=${compared} onClose=${() => setCompared(null)} />`}`}<//>
     <section class="card" aria-labelledby="jobs"><header><h2 id="jobs">Jobs</h2>
-      <span class="buttons"><button type="button" class="main" onClick=${() => setAsks(sent("Refit everything now?", ["Every target and campaign is refitted on the events so far; the guard tests each map before it is published."], "retrain"))}>Refit now</button>
-      ${names.some((name) => status.targets[name].delayed) && html`<button type="button" onClick=${() => setAsks(sent("Train post-click models now?", ["The models of all delayed targets are trained on the clicks that are mature now; the next refit uses them."], "pccem/train"))}>Train models</button>`}</span></header>
-      <${Loading} asked=${jobs}>${(list) => html`<${Table} label="The last jobs" heads=${["job", "what", "state", "progress", ""]} rows=${list.jobs.map((job) => jobRow(job, status.now, setAsks))} empty="None of the last day." />`}<//>
+      ${admin && html`<span class="buttons"><button type="button" class="main" onClick=${() => setAsks(sent("Refit everything now?", ["Every target and campaign is refitted on the events so far; the guard tests each map before it is published."], "retrain"))}>Refit now</button>
+      ${names.some((name) => status.targets[name].delayed) && html`<button type="button" onClick=${() => setAsks(sent("Train post-click models now?", ["The models of all delayed targets are trained on the clicks that are mature now; the next refit uses them."], "pccem/train"))}>Train models</button>`}</span>`}</header>
+      <${Loading} asked=${jobs}>${(list) => html`<${Table} label="The last jobs" heads=${["job", "what", "state", "progress", ""]} rows=${list.jobs.map((job) => jobRow(job, status.now, admin && setAsks))} empty="None of the last day." />`}<//>
     </section>
     ${asks && html`<${Confirm} ...${asks} onClose=${closed} />`}`;
 }
