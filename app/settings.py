@@ -67,6 +67,15 @@ def _group_expression(value: str) -> str:
     return CampaignGroups(value).expression
 
 
+def _url_of(*schemes: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not value.startswith(schemes):
+            raise ValueError(f"must begin with {' or '.join(schemes)}")
+        return value
+
+    return AfterValidator(check)
+
+
 def _divisor(value: int) -> int:
     if _MINUTES_OF_AN_HOUR % value:
         raise ValueError("must be a divisor of 60")
@@ -95,8 +104,10 @@ GroupExpression = Annotated[
 MaybeSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
 MaybePath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 MaybeUrl = Annotated[
-    Annotated[str, Field(pattern="^https?://")] | None, BeforeValidator(lambda value: value or None)
+    Annotated[str, _url_of("http://", "https://")] | None,
+    BeforeValidator(lambda value: value or None),
 ]
+RedisUrl = Annotated[str, _url_of("redis://", "rediss://", "unix://")]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
@@ -138,7 +149,7 @@ class Settings(BaseSettings):
     )
 
     # Not shown: it may hold a password.
-    redis_url: str | None = Field(
+    redis_url: RedisUrl | None = Field(
         None,
         repr=False,
         description="redis:// or unix:// address; unset starts a private embedded server.",

@@ -116,6 +116,7 @@ def test_an_unknown_variable_alone_is_an_error(environment):
         ("SIROCCO_BIN_SIZE", "-1"),
         ("SIROCCO_MAX_BODY_BYTES", "1e400"),
         ("SIROCCO_GUARD", "perhaps"),
+        ("SIROCCO_OTLP_ENDPOINT", "collector:4318"),
     ],
 )
 def test_a_value_out_of_its_bounds_is_an_error(environment, variable, value):
@@ -209,9 +210,17 @@ def test_a_secret_is_shown_nowhere(environment):
     assert load_settings().signing_key.get_secret_value().startswith("a-secret")
 
 
+def test_a_store_of_another_kind_is_refused_before_anything_starts(environment):
+    environment(SIROCCO_REDIS_URL="memcached://ops:secret@cache")
+
+    with pytest.raises(BadConfiguration, match="must begin with redis://") as caught:
+        load_settings()
+    assert "secret" not in str(caught.value)
+
+
 def test_a_secret_may_stand_in_a_file(environment, tmp_path, caplog):
     file = tmp_path / "secret"
-    file.write_text("a-secret-that-is-long-enough-to-sign\n")
+    file.write_text("redis://a-secret-that-is-long-enough-to-sign\n")
     file.chmod(0o600)
     for name in ("SIGNING_KEY", "BOOTSTRAP_ADMIN_KEY", "REDIS_URL"):
         environment(**{f"SIROCCO_{name}_FILE": str(file)})
@@ -219,7 +228,7 @@ def test_a_secret_may_stand_in_a_file(environment, tmp_path, caplog):
 
     settings = load_settings()
 
-    secret = "a-secret-that-is-long-enough-to-sign"
+    secret = "redis://a-secret-that-is-long-enough-to-sign"
     assert settings.signing_key.get_secret_value() == secret
     assert settings.bootstrap_admin_key.get_secret_value() == secret
     assert settings.redis_url == secret

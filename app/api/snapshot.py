@@ -210,6 +210,7 @@ class Refresher:
         self.watch = watch
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
+        self._told_up = True
         self.store_up = False
         self.refused_versions = 0
         self.failed_refits = 0
@@ -412,8 +413,9 @@ class Refresher:
         self.held = bool(self.worker.get("held"))
 
     def _found_store(self, up: bool, reason: str = "") -> None:
-        if not up and (self.store_up or not self.store_seen):
+        if not up and self._told_up:
             logger.warning("the store is away, serving %s: %s", self.current.version, reason)
+        self._told_up = up
         self.store_seen = self.store_seen or up
         self.store_up = up
 

@@ -169,6 +169,16 @@ def test_an_atlas_that_cannot_be_read_is_refused(refresher, publish, data):
     assert refresher.store_up
 
 
+def test_a_store_that_was_never_there_is_logged_once(redis_client, caplog):
+    versions = _Failing(StorageUnavailable("nobody answers"))
+    refresher = Refresher(versions, Notices(redis_client), TARGETS, pause_seconds=60)
+
+    for _ in range(3):
+        refresher.refresh()
+
+    assert (refresher.store_seen, caplog.text.count("the store is away")) == (False, 1)
+
+
 def test_the_version_after_a_refused_one_is_taken(refresher, publish):
     publish(b"not an atlas")
     refresher.refresh()
