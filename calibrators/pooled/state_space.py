@@ -76,8 +76,9 @@ AHEAD = 0.5
 """Hours from the moment to the middle of the hour that is served."""
 
 _JUMP = 0.5
-"""Variance, at least, of a level that is new after a jump: what has jumped is not one of the
-campaigns that are all alike, which the variance before the first hour may be of."""
+"""Variance, at least, of a level that is new after a certain jump, less so the less certain it is:
+what has jumped is not one of the campaigns that are all alike, which the variance before the first
+hour may be of."""
 
 HARMONICS = 2
 """Waves of a campaign's daily cycle: of a day, and of half a day."""
@@ -135,9 +136,8 @@ class LevelFilter:
             return
         kept, of = 1 - chances, self.covariances
         between = kept * chances * self.means[_LEVEL] ** 2
-        spread = (
-            kept * of[_LEVEL, _LEVEL] + chances * np.maximum(variances, _JUMP * chances) + between
-        )
+        fresh = np.maximum(variances, _JUMP * chances)
+        spread = kept * of[_LEVEL, _LEVEL] + chances * fresh + between
         self.means[_LEVEL : _TREND + 1] *= kept
         of[_LEVEL] *= kept
         of[:, _LEVEL] *= kept
@@ -193,7 +193,7 @@ _MOST = 1_024
 have little to say of an hour's step."""
 
 _AT_ONCE = 256
-"""Campaigns that are filtered at once: of each the covariances of all models take some kilobytes."""
+"""Campaigns that are filtered at once: of each the covariances of all models take kilobytes."""
 
 
 class CampaignSeries(NamedTuple):

@@ -374,6 +374,13 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
                 level=0.25, slope=0.1, wave=0.04, bend=0.2, jumps=1.2, jump=0.7, global_jump=0.5
             ),
         ),
+        "cycles": Regime(
+            "60 campaigns, CTR 2 %: each has a daily cycle of its own, +-40 %, in its own phase",
+            60,
+            15_000,
+            0.02,
+            Distortions(level=0.25, slope=0.1, wave=0.04, bend=0.2, own_day=0.4),
+        ),
         "steps": Regime(
             "100 campaigns, CTR 3 %: steps, kinks and plateaus, nothing smooth in log-odds",
             100,
