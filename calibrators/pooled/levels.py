@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrators.pooled.campaign_hours import CampaignHours, complete_hours, starts
 from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.outliers import PlatformHours, outage_hours
-from calibrators.pooled.state_space import AveragedFilter, CampaignSeries
+from calibrators.pooled.state_space import AHEAD, AveragedFilter, CampaignSeries
 from calibrators.samples import Floats
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
@@ -189,16 +189,37 @@ class LevelPath(NamedTuple):
 
     @classmethod
     def of(cls, amounts: Amounts, ages: Floats, rules: LevelRules) -> "LevelPath":
-        """Of the half-life and pseudo-count that would have predicted these rows best."""
-        gains = [amounts.gains(ages, half_life, rules.bound) for half_life in rules.half_lives]
+        """Of the half-life and pseudo-count that would have predicted these rows best, once their
+        daily cycles are taken out of them."""
+        cycles = np.exp(_cycles(amounts, ages))
+        level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
+        gains = [level.gains(ages, half_life, rules.bound) for half_life in rules.half_lives]
         row, column = divmod(int(np.argmax(gains)), len(PSEUDO_COUNTS))
         half_life, count = rules.half_lives[row], float(PSEUDO_COUNTS[column])
         between = np.abs(ages[:, None] - ages[None, :])
         then, now = (
-            amounts.ratios(np.exp2(-hours / half_life), count, rules.bound)
+            level.ratios(np.exp2(-hours / half_life), count, rules.bound)
             for hours in (between, ages)
         )
-        return cls(LevelModel(half_life, count), then, now)
+        most = np.exp(rules.bound)
+        served = np.clip(now * cycles[:, -1], 1 / most, most)
+        return cls(LevelModel(half_life, count), then * cycles[:, :-1], served)
+
+
+_HARMONICS = 3
+"""Waves of the daily cycle of target and groups, down to eight hours: they have the clicks to tell
+a morning by."""
+
+_ORDINARY = 0.1
+"""Variance of a level of target or group before its first hour, in log ratio."""
+
+
+def _cycles(amounts: Amounts, ages: Floats) -> Floats:
+    """Log ratios of the daily cycles of n rows in each hour, and in that which is served,
+    (n, h + 1)."""
+    none = np.zeros(amounts.observed.shape)
+    series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
+    return AveragedFilter.of(series, ages, _HARMONICS).cycles(series, ages, np.append(ages, -AHEAD))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

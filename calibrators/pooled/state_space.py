@@ -1,8 +1,9 @@
-"""The state-space filter of campaigns' levels: a local level with a damped trend, or without one.
+"""The state-space filter of levels: a local level, with a damped trend or a daily cycle or neither.
 
 Which of a few models of how levels move fits the campaigns, and where it puts each of them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import NamedTuple, Self
@@ -14,31 +15,39 @@ from calibrators.samples import Floats, Integers
 _STEPS = (0.0, 2.5e-5, 1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2)
 _TRENDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)
 _PERSISTENCE = (0.9, 0.95)
+_CYCLES = (0.01, 0.04, 0.16)
+_STEPS_OF_CYCLES = (0.0, 1e-4, 1.6e-3, 6.4e-3)
+
+DAY = 24.0
+"""Hours."""
 
 
-class TrendModels(NamedTuple):
-    """A local level with a damped trend: n ways of moving, each an array (n, 1).
+class LevelModels(NamedTuple):
+    """A local level with a damped trend and a daily cycle: n ways of moving, each an array (n, 1).
 
     steps : variance of an hour's random step of the level, in log ratio.
     trends : variance of an hour's random step of the trend, in log ratio an hour.
     persistence : the share of a trend that is left after an hour, in [0, 1).
+    cycles : variance of each of the two amplitudes of the day's wave, in log ratio; 0 for none.
 
-    Source: Harrison and Stevens, JRSS B 38, 1976; damped: Gardner and McKenzie, Management
-    Science 31, 1985.
+    Source: Harrison and Stevens, JRSS B 38, 1976; damped: Gardner and McKenzie, Management Science
+    31, 1985; seasonal effects in Fourier form: West and Harrison, Bayesian Forecasting and Dynamic
+    Models, 1997, section 8.6.
     """
 
     steps: Floats
     trends: Floats
     persistence: Floats
+    cycles: Floats
 
     @classmethod
-    def of(cls, rows: list[tuple[float, float, float]]) -> "TrendModels":
-        """From a row (step, trend, persistence) each."""
-        return cls(*np.array(rows, np.float64).reshape(-1, 3).T[:, :, None])
+    def of(cls, rows: list[tuple[float, float, float, float]]) -> "LevelModels":
+        """From a row (step, trend, persistence, cycle) each."""
+        return cls(*np.array(rows, np.float64).reshape(-1, 4).T[:, :, None])
 
-    def chosen(self, rows: Integers) -> "TrendModels":
+    def chosen(self, rows: Integers) -> "LevelModels":
         """Some of them."""
-        return TrendModels(*(column[rows] for column in self))
+        return LevelModels(*(column[rows] for column in self))
 
     @property
     def ordinary(self) -> Floats:
@@ -46,14 +55,15 @@ class TrendModels(NamedTuple):
         return np.asarray(self.trends / (1 - self.persistence**2))
 
 
-TREND_MODELS = TrendModels.of(
+LEVEL_MODELS = LevelModels.of(
     [
-        *((step, 0.0, 0.0) for step in _STEPS),
-        *((0.0, trend, share) for share in _PERSISTENCE for trend in _TRENDS),
+        *((step, 0.0, 0.0, 0.0) for step in _STEPS),
+        *((0.0, trend, share, 0.0) for share in _PERSISTENCE for trend in _TRENDS),
+        *((step, 0.0, 0.0, cycle) for cycle in _CYCLES for step in _STEPS_OF_CYCLES),
     ]
 )
 """First a level that stays, then those that wander by half to 16 percent an hour, then those that
-go their way for ten or twenty hours."""
+go their way for ten or twenty hours; last those that have a daily cycle besides."""
 
 
 _FARTHEST = 30.0
@@ -65,86 +75,114 @@ _ROUNDS = 4
 AHEAD = 0.5
 """Hours from the moment to the middle of the hour that is served."""
 
+_JUMP = 0.5
+"""Variance, at least, of a level that is new after a certain jump, less so the less certain it is:
+what has jumped is not one of the campaigns that are all alike, which the variance before the first
+hour may be of."""
+
+HARMONICS = 2
+"""Waves of a campaign's daily cycle: of a day, and of half a day."""
+
+_LEVEL, _TREND, _WAVES = 0, 1, 2
+
 
 @dataclass(slots=True)
 class LevelFilter:
-    """Normal beliefs about levels and trends of c campaigns under n models, (n, c) each.
+    """Normal beliefs about the level, the trend and the amplitudes of the daily cycle of c
+    campaigns under n models: means (4, n, c), covariances (4, 4, n, c).
 
-    An hour's positives are Poisson around expected * exp(level). The belief after an hour is taken
-    at its mode, with the curvature there.
+    An hour's positives are Poisson around expected * exp(level + cycle at that hour). The belief
+    after an hour is taken at its mode, with the curvature there.
 
     Source: dynamic generalised linear models, West, Harrison and Migon, JASA 80, 1985; posterior
     modes, Fahrmeir, JASA 87, 1992.
-
-    levels, trends : means; log ratios, and log ratios an hour.
-    spreads, ties, drifts : the levels' variances, their covariances with the trends, the trends'
-        variances.
     """
 
-    models: TrendModels
-    levels: Floats
-    trends: Floats
-    spreads: Floats
-    ties: Floats
-    drifts: Floats
+    models: LevelModels
+    means: Floats
+    covariances: Floats
 
     @classmethod
-    def before(cls, models: TrendModels, variances: Floats) -> Self:
+    def before(cls, models: LevelModels, variances: Floats, harmonics: int = HARMONICS) -> Self:
         """What is believed before the first hour, of levels that have these variances, (c,)."""
         shape = (len(models.steps), len(variances))
-        return cls(
-            models,
-            np.zeros(shape),
-            np.zeros(shape),
-            np.broadcast_to(variances, shape).copy(),
-            np.zeros(shape),
-            np.broadcast_to(models.ordinary, shape).copy(),
-        )
+        states = _WAVES + 2 * harmonics
+        covariances = np.zeros((states, states, *shape))
+        covariances[_LEVEL, _LEVEL] = variances
+        covariances[_TREND, _TREND] = models.ordinary
+        for wave in range(_WAVES, states):
+            covariances[wave, wave] = models.cycles / (wave // 2) ** 2
+        return cls(models, np.zeros((states, *shape)), covariances)
 
     def pass_time(self, hours: float) -> None:
         """What is believed so many hours later."""
-        steps, _, persistence = self.models
+        steps, _, persistence, _ = self.models
         left, ordinary = persistence**hours, self.models.ordinary
-        self.levels = np.clip(self.levels + hours * self.trends, -_FARTHEST, _FARTHEST)
-        self.trends = left * self.trends
-        ties = self.ties + hours * self.drifts
-        self.spreads = self.spreads + hours * (self.ties + ties + steps)
-        self.ties = left * ties
-        self.drifts = left**2 * (self.drifts - ordinary) + ordinary
+        level, trend = self.means[_LEVEL], self.means[_TREND]
+        self.means[_LEVEL] = np.clip(level + hours * trend, -_FARTHEST, _FARTHEST)
+        self.means[_TREND] = left * trend
+        of = self.covariances
+        of[_LEVEL] += hours * of[_TREND]
+        of[:, _LEVEL] += hours * of[:, _TREND]
+        of[_LEVEL, _LEVEL] += hours * steps
+        of[_TREND] *= left
+        of[:, _TREND] *= left
+        of[_TREND, _TREND] += ordinary * (1 - left**2)
 
     def jump(self, chances: Floats, variances: Floats) -> None:
         """What is believed if each level may be a new one, with these chances, (c,), of the
-        variance before the first hour: the mean and variance of both together."""
-        kept = 1 - chances
-        between = kept * chances * self.levels**2
-        self.levels, self.trends = kept * self.levels, kept * self.trends
-        self.spreads = kept * self.spreads + chances * variances + between
-        self.ties = kept * self.ties
+        variance before the first hour or `_JUMP`: the mean and variance of both together."""
+        if not chances.any():
+            return
+        kept, of = 1 - chances, self.covariances
+        between = kept * chances * self.means[_LEVEL] ** 2
+        fresh = np.maximum(variances, _JUMP * chances)
+        spread = kept * of[_LEVEL, _LEVEL] + chances * fresh + between
+        self.means[_LEVEL : _TREND + 1] *= kept
+        of[_LEVEL] *= kept
+        of[:, _LEVEL] *= kept
+        of[_LEVEL, _LEVEL] = spread
 
-    def learn(self, observed: Floats, expected: Floats) -> None:
-        """What is believed after an hour's positives, (c,) each."""
-        found = self._modes(np.where(expected > 0, observed, 0.0), expected)
+    def learn(self, observed: Floats, expected: Floats, age: float) -> None:
+        """What is believed after an hour's positives, (c,) each, whose middle is `age` hours
+        before the moment."""
+        wave = self._wave(age)
+        ties = np.tensordot(wave, self.covariances, 1)
+        spreads, rates = np.tensordot(wave, ties, 1), self.at(age)
+        found = _modes(rates, spreads, np.where(expected > 0, observed, 0.0), expected)
         information = expected * np.exp(found)
-        left = 1 / (1 + information * self.spreads)
-        moved = (found - self.levels) / np.maximum(self.spreads, np.finfo(float).tiny)
-        self.trends = self.trends + self.ties * np.where(self.spreads > 0, moved, 0.0)
-        self.levels = found
-        self.drifts = self.drifts - information * left * self.ties**2
-        self.ties = left * self.ties
-        self.spreads = left * self.spreads
+        moved = (found - rates) / np.maximum(spreads, np.finfo(float).tiny)
+        self.means += ties * np.where(spreads > 0, moved, 0.0)
+        gain = ties * (information / (1 + information * spreads))
+        self.covariances -= gain[:, None] * ties[None]
 
-    def _modes(self, observed: Floats, expected: Floats) -> Floats:
-        """The likeliest levels, (n, c): the zero of a falling concave function, which Newton's
-        steps from any point above it do not pass."""
-        low, tiny = self.levels, np.finfo(float).tiny
-        seen = np.log(np.maximum(observed, tiny)) - np.log(np.maximum(expected, tiny))
-        found: Floats = np.minimum(low + self.spreads * observed, np.maximum(low, seen))
-        found = np.clip(found, -_FARTHEST, _FARTHEST)
-        for _ in range(_ROUNDS):
-            rates = expected * np.exp(found)
-            gradients = self.spreads * (observed - rates) - (found - low)
-            found = np.maximum(found + gradients / (self.spreads * rates + 1), -_FARTHEST)
-        return found
+    def at(self, age: float) -> Floats:
+        """Log ratios at a moment's time of day, (n, c)."""
+        return np.asarray(np.tensordot(self._wave(age), self.means, 1))
+
+    def _wave(self, age: float) -> Floats:
+        """What each of the states counts in the log ratio, (s,)."""
+        return np.concatenate(([1.0, 0.0], _waves(age, (len(self.means) - _WAVES) // 2)))
+
+
+def _waves(age: float, harmonics: int) -> Floats:
+    """Cosine and sine of each harmonic of the day, (2 harmonics,)."""
+    angles = 2 * np.pi * age / DAY * np.arange(1, harmonics + 1)
+    return np.stack((np.cos(angles), np.sin(angles)), axis=1).reshape(-1)
+
+
+def _modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> Floats:
+    """The likeliest log ratios, (n, c), given normal beliefs: the zero of a falling concave
+    function, which Newton's steps from any point above it do not pass."""
+    tiny = np.finfo(float).tiny
+    seen = np.log(np.maximum(observed, tiny)) - np.log(np.maximum(expected, tiny))
+    found: Floats = np.minimum(low + spreads * observed, np.maximum(low, seen))
+    found = np.clip(found, -_FARTHEST, _FARTHEST)
+    for _ in range(_ROUNDS):
+        rates = expected * np.exp(found)
+        gradients = spreads * (observed - rates) - (found - low)
+        found = np.maximum(found + gradients / (spreads * rates + 1), -_FARTHEST)
+    return found
 
 
 _NEGLIGIBLE = 1e-3
@@ -153,6 +191,9 @@ _NEGLIGIBLE = 1e-3
 _MOST = 1_024
 """Campaigns, those with the most positives, of which the models are learnt: all others together
 have little to say of an hour's step."""
+
+_AT_ONCE = 256
+"""Campaigns that are filtered at once: of each the covariances of all models take kilobytes."""
 
 
 class CampaignSeries(NamedTuple):
@@ -177,6 +218,11 @@ class CampaignSeries(NamedTuple):
         order = np.argsort(-both.observed.sum(axis=1), kind="stable")[:_MOST]
         return CampaignSeries(*(column[order] for column in both))
 
+    def pieces(self) -> Iterator["CampaignSeries"]:
+        """The campaigns in order, so many at once as are filtered; one piece at least."""
+        for first in range(0, max(len(self.variances), 1), _AT_ONCE):
+            yield CampaignSeries(*(column[first : first + _AT_ONCE] for column in self))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AveragedFilter:
@@ -188,49 +234,75 @@ class AveragedFilter:
     al., Statistical Science 14, 1999).
     """
 
-    models: TrendModels
+    models: LevelModels
     belief: Floats
+    harmonics: int
 
     @classmethod
-    def of(cls, series: CampaignSeries, ages: Floats) -> Self:
+    def of(cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS) -> Self:
         """What fits these campaigns; ages: (h,), of the hours' middles."""
-        found = _gains(series, ages)
-        found[1:] -= log(len(found) - 1)
+        gains = (_gains(piece, ages, harmonics) for piece in series.pieces())
+        found: Floats = np.sum(list(gains), axis=0) + _prior_logs(LEVEL_MODELS)
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
-        return cls(TREND_MODELS.chosen(kept), belief[kept] / belief[kept].sum())
+        return cls(LEVEL_MODELS.chosen(kept), belief[kept] / belief[kept].sum(), harmonics)
 
     def levels(self, series: CampaignSeries, ages: Floats) -> Floats:
         """Levels to expect in the hour that is served, (c,)."""
-        filtered = LevelFilter.before(self.models, series.variances)
-        for hour, since in enumerate(_since(ages)):
+        return np.concatenate([self._levels(piece, ages) for piece in series.pieces()])
+
+    def _levels(self, series: CampaignSeries, ages: Floats) -> Floats:
+        filtered = self._filtered(series, ages)
+        filtered.pass_time(AHEAD + float(ages[-1:].sum()))
+        levels: Floats = self.belief @ filtered.at(-AHEAD)
+        return levels
+
+    def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
+        """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
+        means = self._filtered(series, ages).means
+        amplitudes = np.einsum("n,snc->cs", self.belief, means[_WAVES:])
+        waves = np.stack([_waves(age, self.harmonics) for age in at.tolist()], axis=1)
+        return np.asarray(amplitudes @ waves)
+
+    def _filtered(self, series: CampaignSeries, ages: Floats) -> LevelFilter:
+        filtered = LevelFilter.before(self.models, series.variances, self.harmonics)
+        for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
             filtered.pass_time(since)
             filtered.jump(series.jumps[:, hour], series.variances)
-            filtered.learn(series.observed[:, hour], series.expected[:, hour])
-        filtered.pass_time(AHEAD + float(ages[-1:].sum()))
-        levels: Floats = self.belief @ filtered.levels
-        return levels
+            filtered.learn(series.observed[:, hour], series.expected[:, hour], age)
+        return filtered
 
     def strengths(self) -> dict[str, float]:
         """The likeliest model, in standard deviations; nothing if levels stay."""
-        step, trend, persistence = (
+        step, trend, persistence, cycle = (
             float(column[np.argmax(self.belief), 0]) for column in self.models
         )
+        found = {"campaign_cycle": sqrt(cycle)} if cycle else {}
         if trend:
-            return {"campaign_trend": sqrt(trend), "campaign_persistence": persistence}
-        return {"campaign_step": sqrt(step)} if step else {}
+            return {**found, "campaign_trend": sqrt(trend), "campaign_persistence": persistence}
+        return {**found, "campaign_step": sqrt(step)} if step else found
 
 
-def _gains(series: CampaignSeries, ages: Floats) -> Floats:
+def _prior_logs(models: LevelModels) -> Floats:
+    """Half of the belief is that there is no cycle, and half of either that levels stay."""
+    cycle, moves = models.cycles[:, 0] > 0, (models.steps + models.trends)[:, 0] > 0
+    logs = np.zeros(len(cycle))
+    for some in (cycle & moves, cycle & ~moves, ~cycle & moves, ~cycle & ~moves):
+        logs[some] = -log(4 * np.count_nonzero(some))
+    return logs
+
+
+def _gains(series: CampaignSeries, ages: Floats, harmonics: int) -> Floats:
     """The Poisson log likelihood of each model, (n,), against levels of 0."""
-    filtered = LevelFilter.before(TREND_MODELS, series.variances)
-    gains = np.zeros(len(TREND_MODELS.steps))
-    for hour, since in enumerate(_since(ages)):
+    filtered = LevelFilter.before(LEVEL_MODELS, series.variances, harmonics)
+    gains = np.zeros(len(LEVEL_MODELS.steps))
+    for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
         observed, expected = series.observed[:, hour], series.expected[:, hour]
         filtered.pass_time(since)
         filtered.jump(series.jumps[:, hour], series.variances)
-        gains += filtered.levels @ observed - np.expm1(filtered.levels) @ expected
-        filtered.learn(observed, expected)
+        found = filtered.at(age)
+        gains += found @ observed - np.expm1(found) @ expected
+        filtered.learn(observed, expected, age)
     return gains
 
 

@@ -48,6 +48,7 @@ class Distortions:
     drift : height of the campaigns' slow swings.
     walk : standard deviation of an hour's step of everyone's random walk.
     day : height of everyone's daily swing.
+    own_day : height of each campaign's own daily swing, whose phase is its own.
     jumps : expected jumps of a campaign's level, in hours 24 to 120.
     jump : standard deviation of such a jump.
     global_jump : size of everyone's jump, between hours 56 and 80.
@@ -61,6 +62,7 @@ class Distortions:
     drift: float = 0.0
     walk: float = 0.0
     day: float = 0.0
+    own_day: float = 0.0
     jumps: float = 0.0
     jump: float = 0.0
     global_jump: float = 0.0
@@ -157,6 +159,8 @@ class Paths:
     drift: float
     periods: Floats
     phases: Floats
+    own_day: float
+    day_phases: Floats
     jump_hours: Integers
     jump_sizes: Floats
     global_jump_hour: int
@@ -175,6 +179,9 @@ class Paths:
             jump_hours=rng.integers(_FIRST_JUMP, _LAST_JUMP, shape),
             jump_sizes=np.where(jumped, rng.normal(0.0, rules.jump, shape), 0.0),
             global_jump_hour=at,
+            own_day=rules.own_day,
+            # The last of what is drawn, so that all else is as it was without.
+            day_phases=rng.uniform(0.0, 2.0 * np.pi, campaigns),
         )
 
     def levels(self, hour: int) -> Floats:
@@ -183,7 +190,8 @@ class Paths:
             raise ValueError(f"hour = {hour}: must be at least 0 and below {HOURS}")
         swings = np.sin(2.0 * np.pi * hour / self.periods + self.phases).sum(axis=0)
         jumps = np.where(hour >= self.jump_hours, self.jump_sizes, 0.0).sum(axis=0)
-        moved: Floats = self.everyone[hour] + self.drift * swings + jumps
+        days = self.own_day * np.sin(2.0 * np.pi * hour / 24.0 + self.day_phases)
+        moved: Floats = self.everyone[hour] + self.drift * swings + jumps + days
         return moved
 
 
@@ -365,6 +373,13 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             Distortions(
                 level=0.25, slope=0.1, wave=0.04, bend=0.2, jumps=1.2, jump=0.7, global_jump=0.5
             ),
+        ),
+        "cycles": Regime(
+            "60 campaigns, CTR 2 %: each has a daily cycle of its own, +-40 %, in its own phase",
+            60,
+            15_000,
+            0.02,
+            Distortions(level=0.25, slope=0.1, wave=0.04, bend=0.2, own_day=0.4),
         ),
         "steps": Regime(
             "100 campaigns, CTR 3 %: steps, kinks and plateaus, nothing smooth in log-odds",

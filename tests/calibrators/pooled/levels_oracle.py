@@ -1,12 +1,15 @@
 """The cascade of levels, literally: one campaign, hour, strength and dynamics after the other."""
 
-from math import exp, expm1, inf, log
+from math import cos, exp, expm1, inf, log, pi, sin
 
 STRENGTHS = [inf] + [2.0**power for power in range(14, -2, -1)]
 HALF_LIVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
 BOUND = log(3.0)
-WAYS = [(step, 0.0, 0.0) for step in (0.0, 2.5e-5, 1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2)]
-WAYS += [(0.0, trend, left) for left in (0.9, 0.95) for trend in (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)]
+WAYS = [(step, 0.0, 0.0, 0.0) for step in (0.0, 2.5e-5, 1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2)]
+TRENDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)
+WAYS += [(0.0, trend, left, 0.0) for left in (0.9, 0.95) for trend in TRENDS]
+WAYS += [(step, 0.0, 0.0, c) for c in (0.01, 0.04, 0.16) for step in (0.0, 1e-4, 1.6e-3, 6.4e-3)]
+PRIOR = [0.25, *[0.25 / 16] * 16, *[0.25 / 3 if way[0] == 0 else 0.25 / 9 for way in WAYS[17:]]]
 
 Table = list[list[float]]
 
@@ -58,6 +61,17 @@ def gain(y: list[float], e: list[float], ages: list[float], stage: tuple) -> flo
     return sum(y * log(r) - e * (r - 1) for y, e, r in zip(y, e, ratios, strict=True))
 
 
+def wave_at(age: float, harmonics: int) -> list[float]:
+    """What level, trend, and cosine and sine of each harmonic count at an hour."""
+    angles = [2 * pi * age / 24 * number for number in range(1, harmonics + 1)]
+    return [1.0, 0.0, *(part(angle) for angle in angles for part in (cos, sin))]
+
+
+def dot(first: list[float], second: list[float]) -> float:
+    """The sum of the products."""
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
 def track(
     y: list[float],
     e: list[float],
@@ -65,31 +79,50 @@ def track(
     variance: float,
     ages: list[float],
     moves: tuple,
+    harmonics: int = 2,
 ):
-    """A campaign's level half an hour after the moment, and the log likelihood of its hours."""
-    step, trend, persistence = moves
+    """A campaign's log ratio half an hour after the moment, the log likelihood of its hours, and
+    the amplitudes of its cycle."""
+    step, trend, persistence, cycle = moves
     ordinary = trend / (1 - persistence**2)
-    level, slope, a, b, d = 0.0, 0.0, variance, 0.0, ordinary
-    gained = 0.0
-    before = ages[0]
+    states = 2 + 2 * harmonics
+    mean = [0.0] * states
+    cov = [[0.0] * states for _ in range(states)]
+    cov[0][0], cov[1][1] = variance, ordinary
+    for state in range(2, states):
+        cov[state][state] = cycle / (state // 2) ** 2
+    gained, before = 0.0, ages[0]
     hours = [*zip(y, e, jumps, ages, strict=True), (0.0, 0.0, 0.0, -0.5)]
     for seen, hoped, jump, age in hours:
         since, before = before - age, age
-        level, slope = level + since * slope, persistence**since * slope
-        a, b, d = (
-            a + 2 * since * b + since**2 * d + since * step,
-            persistence**since * (b + since * d),
-            persistence ** (2 * since) * d + (1 - persistence ** (2 * since)) * ordinary,
-        )
-        a = (1 - jump) * (a + level**2) + jump * variance - ((1 - jump) * level) ** 2
-        level, slope, b = (1 - jump) * level, (1 - jump) * slope, (1 - jump) * b
-        gained += seen * level - hoped * expm1(level)
+        left = persistence**since
+        turn = [[float(i == j) for j in range(states)] for i in range(states)]
+        turn[0][1], turn[1][1] = since, left
+        mean = [dot(row, mean) for row in turn]
+        half = [[dot(row, [c[j] for c in cov]) for j in range(states)] for row in turn]
+        cov = [[dot(half[i], turn[j]) for j in range(states)] for i in range(states)]
+        cov[0][0] += since * step
+        cov[1][1] += (1 - left**2) * ordinary
+        level, own = mean[0], cov[0][0]
+        fresh = max(variance, 0.5 * jump)
+        spread = (1 - jump) * (own + level**2) + jump * fresh - ((1 - jump) * level) ** 2
+        mean[:2] = [(1 - jump) * mean[0], (1 - jump) * mean[1]]
+        for other in range(1, states):
+            cov[0][other] = cov[other][0] = (1 - jump) * cov[0][other]
+        cov[0][0] = spread
+        wave = wave_at(age, harmonics)
+        at, ties = dot(wave, mean), [dot(wave, row) for row in cov]
+        a = dot(wave, ties)
+        gained += seen * at - hoped * expm1(at)
         if a > 0:
-            mode = bisected(seen, hoped, level, a)
+            mode = bisected(seen, hoped, at, a)
             share = hoped * exp(mode) / (1 + hoped * exp(mode) * a)
-            level, slope = mode, slope + b / a * (mode - level)
-            a, b, d = a - share * a * a, b - share * a * b, d - share * b * b
-    return level, gained
+            mean = [m + t / a * (mode - at) for m, t in zip(mean, ties, strict=True)]
+            cov = [
+                [c - share * t * u for c, u in zip(row, ties, strict=True)]
+                for row, t in zip(cov, ties, strict=True)
+            ]
+    return dot(wave_at(-0.5, harmonics), mean), gained, mean[2:]
 
 
 def bisected(seen: float, hoped: float, mean: float, variance: float) -> float:
@@ -102,18 +135,33 @@ def bisected(seen: float, hoped: float, mean: float, variance: float) -> float:
     return low
 
 
+def believed(gains: list[float]) -> list[float]:
+    """What each way to move is believed, their sum 1."""
+    logs = [gain + log(prior) for gain, prior in zip(gains, PRIOR, strict=True)]
+    beliefs = [exp(each - max(logs)) for each in logs]
+    beliefs = [belief if belief > 1e-3 else 0.0 for belief in beliefs]
+    return [belief / sum(beliefs) for belief in beliefs]
+
+
 def moved(rows: list[tuple], ages: list[float]) -> list[float]:
     """The levels of campaigns, averaged over all ways to move."""
     found = [[track(*row, ages, way) for row in rows] for way in WAYS]
-    gains = [sum(gained for _, gained in row) for row in found]
-    gains = [gains[0], *(each - log(len(WAYS) - 1) for each in gains[1:])]
-    beliefs = [exp(each - max(gains)) for each in gains]
-    beliefs = [belief if belief > 1e-3 else 0.0 for belief in beliefs]
+    beliefs = believed([sum(gained for _, gained, _ in row) for row in found])
     return [
         sum(belief * row[place][0] for belief, row in zip(beliefs, found, strict=True))
-        / sum(beliefs)
         for place in range(len(rows))
     ]
+
+
+def cycle_of(y: list[float], e: list[float], ages: list[float]) -> list[float]:
+    """The ratios of the target's daily cycle in each hour, and half an hour after the moment."""
+    found = [track(y, e, [0.0] * len(y), 0.1, ages, way, 3) for way in WAYS]
+    beliefs = believed([gained for _, gained, _ in found])
+    amplitudes = [
+        sum(belief * row[2][place] for belief, row in zip(beliefs, found, strict=True))
+        for place in range(6)
+    ]
+    return [exp(dot(wave_at(age, 3)[2:], amplitudes)) for age in [*ages, -0.5]]
 
 
 def levels(
@@ -128,16 +176,19 @@ def levels(
     """Shifts of the campaigns and the target; no groups, no outage."""
     counted = [times(capped(observed, expected), weights), times(expected, weights)]
     y, e = [[sum(column) for column in zip(*rows, strict=True)] for rows in counted]
+    *cycle, served = cycle_of(y, e, ages)
+    e = [a * ratio for a, ratio in zip(e, cycle, strict=True)]
     stages = [(half_life, strength) for half_life in HALF_LIVES for strength in STRENGTHS]
     half_life, strength = max(stages, key=lambda stage: gain(y, e, ages, stage))
-    now = ratio_at(y, e, ages, 0.0, (half_life, strength))
+    now = bounded(served * ratio_at(y, e, ages, 0.0, (half_life, strength)))
     course = [
         drawn(
             sum(a * 2 ** (-abs(s - t) / half_life) for a, s in zip(y, ages, strict=True)),
             sum(a * 2 ** (-abs(s - t) / half_life) for a, s in zip(e, ages, strict=True)),
             strength,
         )
-        for t in ages
+        * ratio
+        for t, ratio in zip(ages, cycle, strict=True)
     ]
     freed = [[a * c for a, c in zip(row, course, strict=True)] for row in expected]
     own = [[a * exp(-level) for a in row] for row, level in zip(freed, fitted, strict=True)]

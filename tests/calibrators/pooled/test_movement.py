@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.state_space import TREND_MODELS, AveragedFilter, CampaignSeries
+from calibrators.pooled.state_space import LEVEL_MODELS, AveragedFilter, CampaignSeries
 from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
@@ -49,6 +49,32 @@ def test_swings_are_told_as_trends_and_walks_as_steps():
     assert steps == {"campaign_step": pytest.approx(0.08)}
 
 
+def days(hours, campaigns=40, height=0.4):
+    """Levels with a daily cycle each, in phases of their own, (campaigns, hours)."""
+    phases = np.linspace(0, 2 * np.pi, campaigns, endpoint=False)[:, None]
+    return height * np.sin(2 * np.pi * np.arange(hours) / 24.0 + phases)
+
+
+def test_daily_cycles_are_met_at_their_hour():
+    """Of what the last hour's level misses, known for certain, a third is left."""
+    levels = days(HOURS + 1)
+    seen = courses(levels[:, :-1], positives=60.0)
+    filtered = AveragedFilter.of(seen, AGES)
+    missed = filtered.levels(seen, AGES) - levels[:, -1]
+    late = np.sqrt(np.mean((levels[:, -2] - levels[:, -1]) ** 2))
+    assert "campaign_cycle" in filtered.strengths()
+    assert np.sqrt(np.mean(missed**2)) < 0.09 < late + 0.02
+
+
+def test_the_cycle_alone_is_what_comes_back_every_day():
+    """Above a level that stays, known at any moment, before and after."""
+    levels = days(HOURS) + 0.3
+    seen = courses(levels, positives=5_000.0)
+    found = AveragedFilter.of(seen, AGES).cycles(seen, AGES, np.append(AGES, -0.5))
+    assert np.abs(found[:, :-1] - days(HOURS)).max() < 0.05
+    assert found[:, -1] == pytest.approx(found[:, HOURS - 24], abs=1e-9)
+
+
 def test_levels_that_stay_say_nothing_of_dynamics():
     still = courses(np.repeat(np.random.default_rng(3).normal(0, 0.2, (50, 1)), HOURS, axis=1))
     found = AveragedFilter.of(still, AGES)
@@ -57,10 +83,13 @@ def test_levels_that_stay_say_nothing_of_dynamics():
     assert found.belief[0] == found.belief.max()
 
 
-def test_without_campaigns_half_of_the_belief_is_that_levels_stay():
+def test_without_campaigns_half_of_the_belief_is_that_there_is_no_cycle_and_levels_stay():
     found = AveragedFilter.of(CampaignSeries(*np.empty((3, 0, HOURS)), np.empty(0)), AGES)
-    assert found.belief[0] == pytest.approx(0.5)
-    assert len(found.belief) == len(TREND_MODELS.steps)
+    cycle = LEVEL_MODELS.cycles[:, 0] > 0
+    stays = (LEVEL_MODELS.steps + LEVEL_MODELS.trends)[:, 0] == 0
+    assert found.belief[cycle].sum() == pytest.approx(0.5)
+    assert found.belief[stays].sum() == pytest.approx(0.5)
+    assert found.belief[0] == pytest.approx(0.25)
 
 
 def after_a_jump(chance, positives, seen, variance):
@@ -69,14 +98,16 @@ def after_a_jump(chance, positives, seen, variance):
     before = courses(np.zeros((1, HOURS)), positives=positives, variance=variance)
     observed, jumps = before.observed.copy(), np.zeros((1, HOURS))
     observed[0, -1], jumps[0, -1] = seen, chance
-    stays = AveragedFilter(TREND_MODELS.chosen(np.array([0])), np.ones(1))
+    stays = AveragedFilter(LEVEL_MODELS.chosen(np.array([0])), np.ones(1), 1)
     return stays.levels(before._replace(observed=observed, jumps=jumps), AGES)[0]
 
 
-def test_after_a_certain_jump_the_past_says_nothing():
-    """The level is what one hour's positives and the variance of levels before any make it."""
-    found = after_a_jump(1.0, positives=100.0, seen=250.0, variance=0.09)
-    assert 250 - 100 * np.exp(found) == pytest.approx(found / 0.09, abs=1e-4)
+@pytest.mark.parametrize(("variance", "after"), [(0.8, 0.8), (0.001, 0.5)])
+def test_after_a_certain_jump_the_past_says_nothing(variance, after):
+    """The level is what one hour's positives and the variance of levels before any make it; but
+    where campaigns are all alike, one that has jumped is none of them."""
+    found = after_a_jump(1.0, positives=100.0, seen=250.0, variance=variance)
+    assert 250 - 100 * np.exp(found) == pytest.approx(found / after, abs=1e-4)
 
 
 def test_a_jump_that_is_half_sure_is_followed_half_at_least():
@@ -125,5 +156,5 @@ def test_an_hour_of_a_million_positives_is_survived():
 
 
 def test_strengths_are_standard_deviations():
-    movement = AveragedFilter(TREND_MODELS.chosen(np.array([3])), np.ones(1))
+    movement = AveragedFilter(LEVEL_MODELS.chosen(np.array([3])), np.ones(1), 1)
     assert movement.strengths() == {"campaign_step": sqrt(4e-4)}
