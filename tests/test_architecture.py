@@ -71,6 +71,7 @@ ROOMS = {
         "arms": set(),
         "scipy_functions": {"samples"},
         "bins": {"samples"},
+        "fields": {"samples", "scipy_functions", "bins"},
         "maps": {"samples", "bins"},
         "methods": {"samples", "scipy_functions", "bins", "maps"},
         "pooled": {"samples", "scipy_functions", "bins", "maps", "methods"},

@@ -31,16 +31,21 @@ from app.events.schema import (
     TargetOutcome,
     Time,
     are_campaigns,
+    are_field_values,
     check_campaign,
     check_features,
+    check_fields,
 )
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import MONEY, NO_TERMS, TERMS, StoredConversion, TermColumns, Terms
 from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, StoreRefusal
 from app.storage.event_columns import EventColumns
+from app.storage.fields import FieldColumns, FieldValues
+from app.storage.fields import columns_of as columns_of_fields
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS, bucket_of, buckets_of, unit_numbers
+from calibrators.fields.sums import OTHER
 
 _FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 _END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
@@ -267,10 +272,26 @@ def _columns(
         return None
     if not are_campaigns({e.unit for e in stated if e.unit is not None}, LONGEST_UNIT):
         return None
+    fields = _field_columns([impression.fields for impression in impressions], settings)
+    if fields is None:
+        return None
     terms = _term_columns(impressions) if stated else None
     number = len(impressions)
     places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, number)
-    return EventColumns(list(rows), places, hours, scores, np.zeros(number), ids or None, terms)
+    values = (scores, np.zeros(number), ids or None, terms, fields or None)
+    return EventColumns(list(rows), places, hours, *values)
+
+
+def _field_columns(events: Sequence[FieldValues | None], settings: Settings) -> FieldColumns | None:
+    """The fields of the events; None if one is not declared, or a value cannot be."""
+    if not any(events):
+        return {}
+    if any(OTHER in fields.values() for fields in events if fields):
+        return None
+    columns = columns_of_fields(events)
+    values = {value for column in columns.values() for value in column.names} - {OTHER}
+    in_order = columns.keys() <= {*settings.fields} and are_field_values(values)
+    return columns if in_order else None
 
 
 def _seconds(times: Sequence[Time]) -> NDArray[np.float64]:
@@ -378,7 +399,10 @@ class Admission:
         # Not a call unless it says something: there are a million of them a minute.
         plain = event.unit is event.arm is None is event.bid is event.cost is event.value
         terms = None if plain else _terms(event)
-        self.batch.add(CLICK, hour, event.campaign, score, 1.0, 0.0, event_id, terms)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
+        cell = (score, 1.0, 0.0, event_id, terms, event.fields)
+        self.batch.add(CLICK, hour, event.campaign, *cell)
         if self._trials is not None:
             self._trials.hold((event,))
 
@@ -390,8 +414,10 @@ class Admission:
             rule = f"outcomes are taken for the immediate targets: {immediate}"
             raise ValidationError("target", rule, event.target)
         hour = self._times.hour("occurred_at", event.occurred_at)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
         terms, one = _terms(event), (event.score, 1.0, event.outcome)
-        self.batch.add(event.target, hour, event.campaign, *one, terms=terms)
+        self.batch.add(event.target, hour, event.campaign, *one, terms=terms, fields=event.fields)
 
     def _admit_click_event(self, event: ClickEvent, index: int) -> None:
         if isinstance(event, Click):
@@ -415,7 +441,9 @@ class Admission:
         cell = None
         if counts:
             hour = self._times.hour("impression_at", event.impression_at)
-            cell = Cell(CLICK, hour, score, _terms(event))
+            cell = Cell(CLICK, hour, score, _terms(event), event.fields)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
         if opens:
             self._times.seconds("occurred_at", event.occurred_at)
         features = event.features or {}

@@ -24,6 +24,7 @@ from app.storage.blocks import (
     check_terms,
     without_none,
 )
+from app.storage.fields import FieldColumns, FieldPacker, chosen
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
 from calibrators.samples import Floats
 
@@ -109,6 +110,7 @@ class EventColumns:
     positives: Floats
     ids: Sequence[str] | None = None
     terms: TermColumns | None = None
+    fields: FieldColumns | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -141,6 +143,7 @@ class EventColumns:
             positives=self.positives[kept],
             ids=[self.ids[place] for place in kept.tolist()],
             terms=None if self.terms is None else self.terms[kept],
+            fields=None if self.fields is None else chosen(self.fields, kept),
         )
 
     def entries(self, target: str) -> Iterator[LogEntry]:
@@ -166,6 +169,7 @@ class EventColumns:
         numbers = _numbers(len(order), begins, firsts)
         scores, positives = _packed(self.scores[order]), _packed(self.positives[order])
         terms = b"" if self.terms is None else self.terms[order].tobytes()
+        fields = FieldPacker(chosen(self.fields, order)) if self.fields else None
         campaigns_at = pairwise([*firsts.tolist(), len(begins)])
         rows_at = pairwise([*begins[firsts].tolist(), len(order)])
         for hour, (one, other), (start, stop) in zip(hours, campaigns_at, rows_at, strict=True):
@@ -178,6 +182,7 @@ class EventColumns:
                 _ONE * (stop - start),
                 positives[values],
                 without_none(terms[start * TERMS.itemsize : stop * TERMS.itemsize]),
+                b"" if fields is None else fields.packed(slice(start, stop)),
             )
             log = TargetHour(shard_of(some[0]), target, hour)
             yield LogEntry(log, ids[start:stop] if ids else (), block, ())

@@ -1,0 +1,218 @@
+"""Fields of events, such as device or placement, as columns, and their bytes in a block.
+
+Behind the terms of a block with fields stand, little-endian, number of fields u1, and of each
+
+    bytes of its name u1, bytes of a code u1 (2 or 4), values v u4, bytes of their names u4
+    its name, UTF-8
+    names of the v values (`calibrators.bins.codecs`); "" stands for other: nothing was said
+    codes u2 or u4 (n): the value of each event, as its place among these
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.bins.codecs import COLUMN_OF_BYTES, numbered, pack_short_names, unpack_names
+from calibrators.fields.sums import OTHER, FieldColumn
+from calibrators.samples import Integers
+
+LONGEST_VALUE: Final = 256
+"""Bytes of a value."""
+
+_FIELD: Final = struct.Struct("<BBII")
+_NARROW, _WIDE, _MOST_OF_NARROW = 2, 4, 1 << 16
+
+FieldColumns = Mapping[str, FieldColumn]
+"""By name; of a field that is not there every event's value is other."""
+
+FieldValues = Mapping[str, str]
+"""What one event says, by field."""
+
+_NOTHING: Final[FieldValues] = {}
+
+
+def columns_of(events: Sequence[FieldValues | None]) -> dict[str, FieldColumn]:
+    """The columns of n events, of every field that any of them names."""
+    said = [event or _NOTHING for event in events]
+    return {name: _column_of(said, name) for name in sorted(set().union(*said))}
+
+
+def _column_of(said: Sequence[FieldValues], name: str) -> FieldColumn:
+    values = [event.get(name, OTHER) for event in said]
+    numbers = dict(zip(dict.fromkeys(values), count()))
+    codes = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
+    return FieldColumn(tuple(numbers), codes)
+
+
+def chosen(columns: FieldColumns, kept: NDArray[Any]) -> dict[str, FieldColumn]:
+    """The columns of the events that are chosen."""
+    return {name: FieldColumn(names, codes[kept]) for name, (names, codes) in columns.items()}
+
+
+def end_to_end(parts: Sequence[tuple[int, FieldColumns]]) -> dict[str, FieldColumn]:
+    """The columns of so many events each, one part behind the other."""
+    names = sorted(set().union(*(columns for _, columns in parts)))
+    return {name: _joined([_of(columns, name, n) for n, columns in parts]) for name in names}
+
+
+def _of(columns: FieldColumns, name: str, length: int) -> FieldColumn:
+    return columns[name] if name in columns else FieldColumn.missing(length)
+
+
+def _joined(parts: Sequence[FieldColumn]) -> FieldColumn:
+    places: dict[str, int] = {}
+    for part in parts:
+        for value in part.names:
+            places.setdefault(value, len(places))
+    rows = [np.array([places[value] for value in part.names], np.int64) for part in parts]
+    pairs = zip(parts, rows, strict=True)
+    return FieldColumn(tuple(places), np.concatenate([row[part.codes] for part, row in pairs]))
+
+
+class FieldPacker:
+    """The bytes of the fields of runs of n events: of the events of one log after the other."""
+
+    def __init__(self, columns: FieldColumns) -> None:
+        self._columns = columns
+        self._heads = {name: _head(name, column.names) for name, column in columns.items()}
+
+    def packed(self, events: slice) -> bytes:
+        """Those of consecutive events."""
+        parts = [bytes((len(self._columns),))]
+        for name, (values, codes) in self._columns.items():
+            head, some = self._heads[name], codes[events]
+            if len(values) > 2 * len(some):
+                # What other logs need is not written into each.
+                used, some = np.unique(some, return_inverse=True)
+                values = tuple(values[code] for code in used.tolist())
+                head = _head(name, values)
+            parts += (head, some.astype(_dtype(_width(len(values)))).tobytes())
+        return b"".join(parts)
+
+
+def pack_fields(columns: FieldColumns) -> bytes:
+    """The bytes of all of them; nothing of no fields."""
+    return FieldPacker(columns).packed(slice(None)) if columns else b""
+
+
+def _head(name: str, values: Sequence[str]) -> bytes:
+    names, encoded = pack_short_names(values), name.encode()
+    head = _FIELD.pack(len(encoded), _width(len(values)), len(values), len(names))
+    return head + encoded + names
+
+
+def _width(values: int) -> int:
+    return _NARROW if values <= _MOST_OF_NARROW else _WIDE
+
+
+def _dtype(width: int) -> str:
+    return f"<u{width}"
+
+
+class PackedField(NamedTuple):
+    """One field of a block as its bytes stand there."""
+
+    name: str
+    width: int
+    number: int
+    values: bytes
+    codes: bytes
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `FieldRun` takes it: short values and narrow codes, as nearly all have."""
+        return self.width == _NARROW and self.values.startswith(COLUMN_OF_BYTES)
+
+    def column(self) -> FieldColumn:
+        """ValueError on bytes that are no column."""
+        values, end = unpack_names(memoryview(self.values), 0, self.number)
+        if end != len(self.values):
+            raise ValueError(f"the values of {self.name} do not fill their place")
+        codes = np.frombuffer(self.codes, _dtype(self.width))
+        check_rows(codes, self.number)
+        return FieldColumn(values, codes.astype(np.int64))
+
+
+def split_fields(data: bytes, length: int) -> list[PackedField]:
+    """The fields of `length` events; ValueError on bytes that are none."""
+    try:
+        found, at = [], 1
+        for _ in range(data[0]):
+            field_, at = _split(data, at, length)
+            found.append(field_)
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"the fields of a block are cut short: {error}") from None
+    if at != len(data):
+        raise ValueError(f"the fields of a block end at byte {at}, there are {len(data)}")
+    return found
+
+
+def _split(data: bytes, at: int, length: int) -> tuple[PackedField, int]:
+    named, width, values, size = _FIELD.unpack_from(data, at)
+    if width not in (_NARROW, _WIDE):
+        raise ValueError(f"a code of {width} bytes is unknown")
+    name = at + _FIELD.size
+    codes = name + named + size
+    end = codes + width * length
+    text = data[name : name + named].decode()
+    return PackedField(text, width, values, data[name + named : codes], data[codes:end]), end
+
+
+def unpack_fields(data: bytes, length: int) -> dict[str, FieldColumn]:
+    """What `pack_fields` wrote of `length` events; ValueError on any other bytes."""
+    return {packed.name: packed.column() for packed in split_fields(data, length)}
+
+
+def check_rows(rows: NDArray[np.integer[Any]], names: int | Integers) -> None:
+    """Raises ValueError on a row that points beyond the names of its block."""
+    if (rows >= names).any():
+        raise ValueError(f"a row points beyond the block's {np.max(names)} names")
+
+
+@dataclass(slots=True)
+class NamedColumn:
+    """A column of many blocks, whose rows are places among names of their own block: lengths of
+    these u1, their text, the rows of so many bytes."""
+
+    width: int
+    lengths: list[bytes] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    rows: list[bytes] = field(default_factory=list)
+
+    def add(self, lengths: bytes, text: bytes, rows: bytes) -> None:
+        """The next block's."""
+        self.lengths.append(lengths)
+        self.texts.append(text)
+        self.rows.append(rows)
+
+    def add_field(self, packed: PackedField) -> None:
+        """The next block's, which is plain."""
+        start = len(COLUMN_OF_BYTES)
+        values = packed.values
+        self.add(
+            values[start : start + packed.number], values[start + packed.number :], packed.codes
+        )
+
+    def joined(self) -> tuple[tuple[str, ...], Integers]:
+        """The names of all blocks, each once, and the rows, (n,), as places among them."""
+        counts = np.array([len(each) for each in self.lengths])
+        sizes = [len(each) // self.width for each in self.rows]
+        of_block = np.repeat(np.arange(len(counts)), sizes)
+        rows = np.frombuffer(b"".join(self.rows), _dtype(self.width))
+        check_rows(rows, counts[of_block])
+        names, numbers = numbered(self._lengths(counts), b"".join(self.texts))
+        firsts = np.cumsum(counts) - counts
+        return names, numbers[rows + firsts[of_block]]
+
+    def _lengths(self, counts: Integers) -> Integers:
+        """Those of all names; ValueError where they do not fill the text of their block."""
+        lengths = np.frombuffer(b"".join(self.lengths), np.uint8).astype(np.int64)
+        reached = np.append(0, np.cumsum(lengths))[np.cumsum(counts)]
+        if not np.array_equal(reached, np.cumsum([len(text) for text in self.texts])):
+            raise ValueError("the names of a block do not fill their place in it")
+        return lengths
