@@ -88,7 +88,7 @@ UNSAFE_CALLS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsa
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "service"}
 LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
-LONGER_FILES = {ROOT / "app/settings.py": 564}
+LONGER_FILES = {ROOT / "app/settings.py": 612}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
 MOST_LINES = 60_800

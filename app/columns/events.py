@@ -34,7 +34,8 @@ from app.columns.layout import (
     Sections,
     read_header,
 )
-from app.events.admission import CLICK, LONGEST_ID, Admission, OpenTimes
+from app.events.admission import CLICK, LONGEST_ID, Admission
+from app.events.open_times import OpenTimes
 from app.events.reading import Parsed
 from app.events.rejections import EventRejection
 from app.events.schema import (
@@ -48,9 +49,9 @@ from app.events.schema import (
 )
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.event_columns import EventColumns
-from app.storage.fields import FieldColumns
-from app.storage.fields import chosen as chosen_of
 from app.strict_json import InvalidNumber, ValidationError, convert
+from calibrators.fields.columns import FieldColumns, said
+from calibrators.fields.columns import chosen as chosen_of
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 
@@ -265,19 +266,9 @@ class EventAdmission:
         if request.ids is not None:
             columns[self._kind.id_field] = [request.ids[index] for index in indices]
         if request.fields:
-            columns["fields"] = _said(chosen_of(request.fields, places), len(indices))
+            columns["fields"] = said(chosen_of(request.fields, places), len(indices))
         rows = zip(*columns.values(), strict=True)
         return (dict(zip(columns, row, strict=True)) for row in rows)
-
-
-def _said(fields: FieldColumns, length: int) -> list[dict[str, str]]:
-    """What each of the events says, which nothing is a part of."""
-    said: list[dict[str, str]] = [{} for _ in range(length)]
-    for name, (values, codes) in fields.items():
-        for event, code in zip(said, codes.tolist(), strict=True):
-            if values[code] != OTHER:
-                event[name] = values[code]
-    return said
 
 
 def _within(values: Floats, least: float, most: float) -> Mask:

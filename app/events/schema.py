@@ -11,9 +11,9 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from app.storage.blocks import LARGEST_WEIGHT
-from app.storage.fields import LONGEST_VALUE
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS
+from calibrators.fields.columns import LONGEST_VALUE
 from calibrators.fields.sums import SEPARATOR
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"

@@ -18,8 +18,9 @@ from app.storage.blocks import (
 )
 from app.storage.clicks import ClickEvents, OpenClick
 from app.storage.event_columns import EventColumns, LogEntry, stored_id
-from app.storage.fields import FieldValues, columns_of, end_to_end, pack_fields, unpack_fields
+from app.storage.fields import FieldValues, columns_of, pack_fields, unpack_fields
 from app.storage.keys import TargetHour, shard_of
+from calibrators.fields.columns import end_to_end
 
 _ZERO: Final = struct.pack("<d", 0.0)
 _ONE: Final = struct.pack("<d", 1.0)

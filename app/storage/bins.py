@@ -46,18 +46,12 @@ _log = logging.getLogger(__name__)
 class Folding:
     """Folds every log that holds blocks."""
 
-    def __init__(
-        self,
-        client: redis.Redis,
-        ttl_seconds: int,
-        bytes_at_once: int,
-        fields: DeclaredFields | None = None,
-    ) -> None:
+    def __init__(self, client: redis.Redis, ttl_seconds: int, bytes_at_once: int) -> None:
         self._client = client
         self._ttl_seconds = ttl_seconds
         self._bytes_at_once = bytes_at_once
         self.damage = Damage(client)
-        self.breakdowns = Breakdowns(client, self.damage, fields)
+        self.breakdowns = Breakdowns(client, self.damage)
         self._read_log = client.register_script(lua("read_log"))
         self._commit_fold = client.register_script(lua("commit_fold"))
 
@@ -239,7 +233,8 @@ class BinsStore:
     ) -> None:
         self._client = client
         self._calibrated_seconds = ttl_seconds if calibrated_seconds is None else calibrated_seconds
-        self._folding = Folding(client, ttl_seconds, fold_bytes, fields)
+        self._folding = Folding(client, ttl_seconds, fold_bytes)
+        self._folding.breakdowns.fields = fields or DeclaredFields()
         self.damage = self._folding.damage
         self.evidence = EvidenceStore(client)
         self.unit_days = UnitDays(client)

@@ -30,18 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.storage.fields import (
-    FieldColumns,
     NamedColumn,
     PackedField,
     check_rows,
-    chosen,
-    end_to_end,
     split_fields,
     unpack_fields,
 )
 from calibrators.arms import ARMS, BUCKETS
 from calibrators.bins.codecs import COLUMN_OF_BYTES, pack_short_names, unpack_names
 from calibrators.bins.table import BinsTable
+from calibrators.fields.columns import FieldColumns, chosen, end_to_end
 from calibrators.fields.sums import FieldColumn
 from calibrators.samples import Floats
 

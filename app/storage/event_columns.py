@@ -24,8 +24,9 @@ from app.storage.blocks import (
     check_terms,
     without_none,
 )
-from app.storage.fields import FieldColumns, FieldPacker, chosen
+from app.storage.fields import FieldPacker
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
+from calibrators.fields.columns import FieldColumns, chosen
 from calibrators.samples import Floats
 
 LONGEST_ID: Final = 64

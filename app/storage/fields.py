@@ -18,17 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.codecs import COLUMN_OF_BYTES, numbered, pack_short_names, unpack_names
+from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Integers
 
-LONGEST_VALUE: Final = 256
-"""Bytes of a value."""
-
 _FIELD: Final = struct.Struct("<BBII")
 _NARROW, _WIDE, _MOST_OF_NARROW = 2, 4, 1 << 16
-
-FieldColumns = Mapping[str, FieldColumn]
-"""By name; of a field that is not there every event's value is other."""
 
 FieldValues = Mapping[str, str]
 """What one event says, by field."""
@@ -47,31 +42,6 @@ def _column_of(said: Sequence[FieldValues], name: str) -> FieldColumn:
     numbers = dict(zip(dict.fromkeys(values), count()))
     codes = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
     return FieldColumn(tuple(numbers), codes)
-
-
-def chosen(columns: FieldColumns, kept: NDArray[Any]) -> dict[str, FieldColumn]:
-    """The columns of the events that are chosen."""
-    return {name: FieldColumn(names, codes[kept]) for name, (names, codes) in columns.items()}
-
-
-def end_to_end(parts: Sequence[tuple[int, FieldColumns]]) -> dict[str, FieldColumn]:
-    """The columns of so many events each, one part behind the other."""
-    names = sorted(set().union(*(columns for _, columns in parts)))
-    return {name: _joined([_of(columns, name, n) for n, columns in parts]) for name in names}
-
-
-def _of(columns: FieldColumns, name: str, length: int) -> FieldColumn:
-    return columns[name] if name in columns else FieldColumn.missing(length)
-
-
-def _joined(parts: Sequence[FieldColumn]) -> FieldColumn:
-    places: dict[str, int] = {}
-    for part in parts:
-        for value in part.names:
-            places.setdefault(value, len(places))
-    rows = [np.array([places[value] for value in part.names], np.int64) for part in parts]
-    pairs = zip(parts, rows, strict=True)
-    return FieldColumn(tuple(places), np.concatenate([row[part.codes] for part, row in pairs]))
 
 
 class FieldPacker:

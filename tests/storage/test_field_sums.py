@@ -40,20 +40,24 @@ Row = tuple[str, float, float, float, FieldValues | None]
 
 
 def drawn_rows(seed: int, count: int) -> list[Row]:
-    """Campaign, score, count, positive and fields of events; the last third are clicks."""
-    draw, third = random.Random(seed), count // 3
-    rows = [(draw.choice(CAMPAIGNS), draw.random(), draw.choice(SAID)) for _ in range(count)]
+    """Campaign, score, count, positive and fields of impressions."""
+    draw = random.Random(seed)
     return [
-        (campaign, score, *((1.0, 0.0) if place < 2 * third else (0.0, 1.0)), said)
-        for place, (campaign, score, said) in enumerate(rows)
+        (draw.choice(CAMPAIGNS), draw.random(), 1.0, 0.0, draw.choice(SAID)) for _ in range(count)
     ]
 
 
-def batch_of(rows: list[Row]) -> EventBatch:
+def sent(rows: list[Row]) -> list[Row]:
+    """As `batch_of` sends them: the last third of them are clicks."""
+    third = len(rows) // 3
+    return [*rows[: 2 * third], *((*row[:2], 0.0, 1.0, row[4]) for row in rows[2 * third :])]
+
+
+def batch_of(rows: list[Row], ids: str = "") -> EventBatch:
     """A third one by one, a third as columns, all with ids, and a third as clicks."""
     batch, third = EventBatch(), len(rows) // 3
     for number, (campaign, score, count, positive, said) in enumerate(rows[:third]):
-        batch.add("click", HOUR, campaign, score, count, positive, f"e{number}", fields=said)
+        batch.add("click", HOUR, campaign, score, count, positive, f"e{ids}{number}", fields=said)
     some = rows[third : 2 * third]
     columns = EventColumns(
         CAMPAIGNS,
@@ -61,12 +65,12 @@ def batch_of(rows: list[Row]) -> EventBatch:
         np.full(third, HOUR),
         np.array([row[1] for row in some]),
         np.zeros(third),
-        [f"c{number}" for number in range(third)],
+        [f"c{ids}{number}" for number in range(third)],
         fields=columns_of([row[4] for row in some]),
     )
     batch.add_columns("click", columns)
     for place, (campaign, score, _, _, said) in enumerate(rows[2 * third :]):
-        click = OpenClick(f"k{place}", campaign, HOUR * 3600.0)
+        click = OpenClick(f"k{ids}{place}", campaign, HOUR * 3600.0)
         batch.add_click(place, click, opens=False, cell=Cell("click", HOUR, score, fields=said))
     return batch
 
@@ -128,7 +132,7 @@ def test_every_sum_has_each_event_once_whatever_is_repeated(
         append(batch_of(rows))
         assert store.fold() == 0
 
-        assert summed(store) == expected_of(rows)
+        assert summed(store) == expected_of(sent(rows))
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -143,7 +147,7 @@ def test_a_fold_that_dies_neither_doubles_nor_loses(
 
     store.fold()
 
-    assert summed(store) == expected_of(rows)
+    assert summed(store) == expected_of(sent(rows))
 
 
 def test_without_declared_fields_nothing_is_summed_and_blocks_are_as_they_were(
@@ -155,7 +159,7 @@ def test_without_declared_fields_nothing_is_summed_and_blocks_are_as_they_were(
         for key in redis_client.keys("*:log:*")
         for block in redis_client.lrange(key, 0, -1)
     }
-    append(batch_of(drawn_rows(4, 90)))
+    append(batch_of(drawn_rows(4, 90), "more"))
     plain = BinsStore(redis_client, TTL_SECONDS)
     plain.fold()
     names = {name for key in redis_client.keys("*:bins:*") for name in redis_client.hkeys(key)}
@@ -171,9 +175,10 @@ def test_rows_beyond_the_bounds_count_as_others(
         monkeypatch.setattr(sums, bound, 2)
     rows = drawn_rows(6, 300)
     for first in range(0, 300, 60):
-        append(batch_of(rows[first : first + 60]))
+        append(batch_of(rows[first : first + 60], str(first)))
         store.fold()
-    found, whole = summed(store), expected_of(rows)
+    thirds = [row for first in range(0, 300, 60) for row in sent(rows[first : first + 60])]
+    found, whole = summed(store), expected_of(thirds)
 
     assert max(len(table) for table in found.values()) <= 2 + 2 + 1
     for name, table in found.items():

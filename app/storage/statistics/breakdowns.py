@@ -52,15 +52,13 @@ _log = logging.getLogger(__name__)
 
 class Breakdowns:
     """Adds to breakdowns and reads them. One that cannot be read is set aside, logged and counted,
-    and is as if it had never been; the bins beside it stay. `look_up` says what the maps in force
-    give: who folds sets it."""
+    and is as if it had never been; the bins beside it stay. `fields` are those that are declared,
+    and `look_up` says what the maps in force give: who folds sets both."""
 
-    def __init__(
-        self, client: redis.Redis, damage: Damage, fields: DeclaredFields | None = None
-    ) -> None:
+    def __init__(self, client: redis.Redis, damage: Damage) -> None:
         self._client = client
         self._damage = damage
-        self.fields = fields or DeclaredFields()
+        self.fields = DeclaredFields()
         self.look_up: LookUp = identity
 
     def with_blocks(self, log: TargetHour, blocks: Sequence[Block]) -> dict[str, bytes]:
@@ -89,7 +87,10 @@ class Breakdowns:
         names = self.fields.breakdowns
         stored = self._client.hmget(log.bins, names)
         try:
-            added = self.fields.tables(log.target, together(blocks), self.look_up)
+            block = together(blocks)
+            rows = block.rows.astype(np.int64)
+            found = self.look_up(log.target, block.campaigns, rows, block.scores)
+            added = self.fields.tables(block, found)
             tables = FieldTables.merge((self._field_tables(log, stored), added))
         except (OverflowError, ValueError) as error:
             _log.error("%s: sums by field are left as they are: %s", log.bins, error)
@@ -99,7 +100,9 @@ class Breakdowns:
 
     @reaching_the_store()
     def field_tables(self, target: str, hour: int) -> FieldTables:
-        """The sums of an hour by declared field."""
+        """The sums of an hour by declared field; nothing where there is none."""
+        if not self.fields.names:
+            return FieldTables.empty()
         held = [TargetHour(shard, target, hour) for shard in range(keys.SHARDS)]
         found = self._fields(held, self.fields.breakdowns)
         return FieldTables.merge(self._field_tables(place, stored) for place, stored in found)

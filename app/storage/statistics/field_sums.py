@@ -57,15 +57,15 @@ class DeclaredFields:
         """Their names."""
         return tuple(named(FieldTables.empty(self.names, self.pairs)))
 
-    def tables(self, log_target: str, block: Block, look_up: LookUp) -> FieldTables:
-        """What the events of a block add up to."""
+    def tables(self, block: Block, probabilities: Floats) -> FieldTables:
+        """What the events of a block add up to, whose probabilities, (n,), are these."""
         rows = block.rows.astype(np.int64)
         said = block.fields or {}
         columns = {name: said.get(name) or FieldColumn.missing(len(rows)) for name in self.names}
-        probabilities = look_up(log_target, block.campaigns, rows, block.scores)
         events = (probabilities, block.counts, block.positives)
-        campaigns = FieldColumn(block.campaigns, rows)
-        return FieldTables.from_events(campaigns, columns, self.pairs, events)
+        return FieldTables.from_events(
+            FieldColumn(block.campaigns, rows), columns, self.pairs, events
+        )
 
 
 def named(tables: FieldTables) -> dict[str, BinsTable]:
