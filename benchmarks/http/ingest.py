@@ -5,11 +5,11 @@ stored when the answer comes; `wall` is the time until then, by the event. Impre
 of their own are the plain case; `ids and clicks` gives every impression an id, which is checked for
 repeats, and makes 2 % of the events clicks. `3 fields` gives every impression values of three
 declared fields, of which there are 3, 50 and 5,000. A body of binary columns holds one kind of
-event: there `ids` are impressions with ids. `into Redis` leaves HTTP and parsing out: check, pack, append. The
-naive endpoint is FastAPI with pydantic, and for each event its HINCRBYs (two for an impression, one
-for a click), a request's in one pipeline; it checks no repeats, and forgets nothing. All write to a
-Redis with an append-only file that is synchronised before the answer, on a unix socket. Over HTTP
-16 requests are on their way at a time, into Redis one.
+event: there `ids` are impressions with ids. `into Redis` leaves HTTP and parsing out: check, pack,
+append. The naive endpoint is FastAPI with pydantic, and for each event its HINCRBYs (two for an
+impression, one for a click), a request's in one pipeline; it checks no repeats, and forgets
+nothing. All write to a Redis with an append-only file that is synchronised before the answer, on a
+unix socket. Over HTTP 16 requests are on their way at a time, into Redis one.
 
     python -m benchmarks ingest [--json] [--write]
 """
