@@ -53,7 +53,7 @@ class ServiceClient:
         fields: Mapping[str, Sequence[str]] | None = None,
     ) -> list[float]:
         """Probabilities of scores in [0, 1], in their order; with values of fields, if given."""
-        body = {"target": target, "campaigns": campaigns, "scores": scores}
+        body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
         body |= {"fields": fields} if fields else {}
         probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities
