@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, repeat
-from typing import Final, Self, TypeGuard
+from typing import Final, Self, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,9 @@ class _FieldTerm:
     def coded(self, given: Given) -> Codes | int:
         if isinstance(given, str):
             return self.place_of.get(given, 0)
-        return given if _are_codes(given) else self.codes(given)
+        if _are_codes(given):
+            return given
+        return self.codes(cast(Sequence[str], given))
 
 
 class _KeyedTerm:
@@ -127,7 +129,7 @@ class _KeyedTerm:
             raise ValueError(f"effects of {name}: {error} has no row of its own") from None
         order = np.argsort(np.array(keys, np.int64), kind="stable")
         self._keys = np.append(np.array(keys, np.int64)[order], _BEHIND)
-        self._view = memoryview(self._keys)
+        self._view: memoryview[int] = memoryview(self._keys)  # type: ignore[arg-type]
         self.ratios = np.append(table.odds_ratios[order], 1.0)
         self.variances = np.append(table.deviations[order].astype(np.float64) ** 2, 0.0)
 
