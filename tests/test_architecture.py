@@ -72,10 +72,10 @@ ROOMS = {
         "scipy_functions": {"samples"},
         "bins": {"samples"},
         "fields": {"samples", "scipy_functions", "bins"},
-        "maps": {"samples", "bins"},
+        "maps": {"samples", "bins", "fields"},
         "methods": {"samples", "scipy_functions", "bins", "maps"},
-        "pooled": {"samples", "scipy_functions", "bins", "maps", "methods"},
-        "guard": {"samples", "bins", "maps"},
+        "pooled": {"samples", "scipy_functions", "bins", "fields", "maps", "methods"},
+        "guard": {"samples", "bins", "fields", "maps"},
         "evidence": {"samples", "scipy_functions", "bins"},
         "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
@@ -91,7 +91,7 @@ LONGEST_FILE = 500
 LONGER_FILES = {ROOT / "app/settings.py": 612}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 60_800
+MOST_LINES = 62_000
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 
