@@ -40,8 +40,7 @@ from app.columns.events import EventAdmission, EventsRequest
 from app.columns.events import read_events as read_columns
 from app.columns.layout import INTERNED
 from app.columns.layout import MEDIA_TYPE as COLUMNS
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
+from app.events.admission import Admission, OpenTimes
 from app.events.products import ProductTrials
 from app.events.reading import PIECE_BYTES, Parsed, is_array, read_events
 from app.events.rejections import INVALID, Rejections

@@ -34,8 +34,7 @@ from app.columns.layout import (
     Sections,
     read_header,
 )
-from app.events.admission import CLICK, LONGEST_ID, Admission
-from app.events.open_times import OpenTimes
+from app.events.admission import CLICK, LONGEST_ID, Admission, OpenTimes
 from app.events.reading import Parsed
 from app.events.rejections import EventRejection
 from app.events.schema import (

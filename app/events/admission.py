@@ -1,6 +1,7 @@
 """Which events count, and what each adds: to the bins of its hour, or to what its click knows.
 
-Many impressions are checked as columns, all at once; those checks only say whether
+`OpenTimes` are the times that events may carry: the hours a refit can still learn from, and not the
+future. Many impressions are checked as columns, all at once; those checks only say whether
 everything is in order, and where something is not, events are admitted one by one, which finds the
 errors and keeps those that count. What the store refused afterwards is a rejection like any other:
 field, value and rule.
@@ -8,16 +9,26 @@ field, value and rule.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import perf_counter
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.open_times import OpenTimes, Untimely, iso, shown
 from app.events.products import ProductTrials
 from app.events.reading import SLICE_SECONDS, Parsed
-from app.events.rejections import INVALID, EventRejection, Rejections
+from app.events.rejections import (
+    INVALID,
+    ClickEvent,
+    EventRejection,
+    Rejections,
+    iso,
+    reason_of,
+    rejection_of,
+    shown,
+)
 from app.events.schema import (
     LONGEST_UNIT,
     TYPE_NAMES,
@@ -34,76 +45,88 @@ from app.events.schema import (
     check_features,
     check_fields,
 )
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import MONEY, NO_TERMS, TERMS, StoredConversion, TermColumns, Terms
-from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, StoreRefusal
-from app.storage.event_columns import EventColumns
-from app.storage.fields import FieldValues
-from app.storage.fields import columns_of as columns_of_fields
+from app.storage.clicks import OpenClick, StoreRefusal
+from app.storage.event_columns import EventColumns, FieldValues
+from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS, bucket_of, buckets_of, unit_numbers
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 
-ClickEvent = Click | Behaviour | Conversion
-
-_REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
-
-
-def rejection_of(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> EventRejection:
-    """Why the event is not stored, as an error and as a label of a metric."""
-    error = _broken_rule(event, refused, settings)
-    return EventRejection(refused.place, str(error), TYPE_NAMES[type(event)], _reason_of(refused))
+_FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 
 
-def _reason_of(refused: StoreRefusal) -> str:
-    return _REASONS.get(refused.reason, INVALID)
+class Untimely(ValueError):
+    """A well-formed event outside the open times; `reason` is late or future."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
 
 
-def _broken_rule(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
-    if refused.reason in (Refusal.CHANGED_FEATURE, Refusal.MANY_FEATURES):
-        return _about_feature(event, refused, settings)
-    if refused.reason in (Refusal.EARLY, Refusal.AFTERWARDS):
-        return _about_time(event, refused, settings)
-    return ValidationError("click_id", _rule_of_click(refused.reason, settings), event.click_id)
+@dataclass(frozen=True, slots=True)
+class OpenTimes:
+    """From the beginning of `first_hour` to the second `latest`, both in epoch time."""
+
+    first_hour: int
+    latest: float
+
+    @classmethod
+    def at(cls, now: float, settings: Settings) -> Self:
+        """Open when it is `now`: the window before, and a little future for clocks that differ."""
+        return cls(_hour_of(now) - settings.window_hours, now + settings.future_seconds)
+
+    @classmethod
+    def since(cls, as_of: float | None, settings: Settings) -> Self:
+        """Open by the time of events: the window before the last refit, and all after it."""
+        if as_of is None:
+            return cls(_hour_of(_FIRST_SECOND), _END_SECOND)
+        return cls(_hour_of(as_of) - settings.window_hours, _END_SECOND)
+
+    def check(self, field: str, time: Time) -> float:
+        """Epoch seconds of a time that is not in the future; raises ValidationError or Untimely."""
+        seconds = time if isinstance(time, float) else time.timestamp()
+        if not _FIRST_SECOND <= seconds < _END_SECOND:
+            raise ValidationError(field, "must be in the years 2000 to 2099", shown(time))
+        if seconds > self.latest:
+            raise Untimely("future", f"{field} = {shown(time)}: future, after {iso(self.latest)}")
+        return seconds
+
+    def hour(self, field: str, time: Time) -> int:
+        """The hour of an open time; Untimely if its hour is closed already."""
+        hour = int(self.check(field, time) // SECONDS_PER_HOUR)
+        if hour < self.first_hour:
+            raise self._late(field, time, 0.0)
+        return hour
+
+    def hours(self, seconds: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """The hours of times (n,) in epoch seconds; None unless `hour` takes each of them."""
+        latest = min(self.latest, float(np.nextafter(_END_SECOND, 0)))
+        # A comparison with NaN is false: it must not be what lets a time pass.
+        in_time = seconds.min(initial=latest) >= _FIRST_SECOND
+        if not (in_time and seconds.max(initial=_FIRST_SECOND) <= latest):
+            return None
+        hours = np.floor_divide(seconds, SECONDS_PER_HOUR).astype(np.int64)
+        return hours if hours.min(initial=self.first_hour) >= self.first_hour else None
+
+    def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
+        """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""
+        seconds = self.check(field, time)
+        if _hour_of(seconds + longer) < self.first_hour:
+            raise self._late(field, time, longer)
+        return seconds
+
+    def _late(self, field: str, time: Time, longer: float) -> Untimely:
+        first = iso(self.first_hour * SECONDS_PER_HOUR - longer)
+        return Untimely("late", f"{field} = {shown(time)}: late, the window begins at {first}")
 
 
-def _about_feature(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
-    name = refused.detail
-    features = event.features if isinstance(event, Click) else None
-    value = (features or {}).get(name)
-    if refused.reason is Refusal.MANY_FEATURES:
-        rule = f"a new name, and {settings.max_features} are known already, the most there may be"
-    else:
-        kind = "number" if isinstance(value, str) else "string"
-        rule = f"must be a {kind}, as it was in earlier clicks"
-    return ValidationError(f"features.{name}", rule, value)
-
-
-def _about_time(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
-    clicked_at = float(refused.detail)
-    if refused.reason is Refusal.EARLY:
-        rule = f"must not be before its click, which was at {iso(clicked_at)}"
-    else:
-        end = iso(clicked_at + settings.post_click_seconds)
-        rule = f"late, the post-click window of its click ended at {end}"
-    return ValidationError("occurred_at", rule, shown(event.occurred_at))
-
-
-def _rule_of_click(reason: Refusal, settings: Settings) -> str:
-    match reason:
-        case Refusal.REUSED:
-            return "belongs to a click of another campaign"
-        case Refusal.CLOSED:
-            return "late, the click is closed and gathers no more behaviours"
-        case Refusal.FULL:
-            most = settings.max_waiting
-            return f"full, behaviours wait for {most} unknown clicks already, the most there may be"
-        case Refusal.MANY_BEHAVIOURS:
-            return f"the click has {MOST_BEHAVIOURS} behaviours already, the most there may be"
-        case _:
-            return "the click has no score of a delayed target, so it gathers no behaviours"
+def _hour_of(seconds: float) -> int:
+    return int(seconds // SECONDS_PER_HOUR)
 
 
 CLICK: Final = "click"
@@ -275,7 +298,7 @@ class Admission:
             if self.rejections.wants(one.place):
                 self._reject(rejection_of(event, one, self._settings))
             else:
-                self.rejections.count(TYPE_NAMES[type(event)], _reason_of(one))
+                self.rejections.count(TYPE_NAMES[type(event)], reason_of(one))
                 self.admitted[TYPE_NAMES[type(event)]] -= 1
 
     def _reject(self, rejection: EventRejection) -> None:

@@ -17,8 +17,15 @@ from app.storage.blocks import (
     packed_terms,
 )
 from app.storage.clicks import ClickEvents, OpenClick
-from app.storage.event_columns import EventColumns, LogEntry, stored_id
-from app.storage.fields import FieldValues, columns_of, pack_fields, unpack_fields
+from app.storage.event_columns import (
+    EventColumns,
+    FieldValues,
+    LogEntry,
+    columns_of,
+    pack_fields,
+    stored_id,
+)
+from app.storage.fields import unpack_fields
 from app.storage.keys import TargetHour, shard_of
 from calibrators.fields.columns import end_to_end
 

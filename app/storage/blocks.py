@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.storage.fields import (
+    COLUMN_OF_BYTES,
     NamedColumn,
     PackedField,
     check_rows,
@@ -37,7 +38,7 @@ from app.storage.fields import (
     unpack_fields,
 )
 from calibrators.arms import ARMS, BUCKETS
-from calibrators.bins.codecs import COLUMN_OF_BYTES, pack_short_names, unpack_names
+from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns, chosen, end_to_end
 from calibrators.fields.sums import FieldColumn
@@ -92,6 +93,7 @@ LARGEST_WEIGHT = 1_000_000.0
 _MAGIC = b"SBLK"
 SIZES = struct.Struct("<II")
 _TRAILER = struct.Struct("<IB")
+_LONGEST_OF_ONE_BYTE = 255
 NUMBER_BYTES, VALUE_BYTES = 4, 8
 ROW_BYTES = NUMBER_BYTES + 3 * VALUE_BYTES
 """Bytes of one row in a block's columns, without its terms."""
@@ -295,6 +297,15 @@ def check_values(values: Floats) -> None:
         raise ValueError("a value of the block is negative, or a score above 1")
     if not values.max(initial=0.0) <= LARGEST_WEIGHT:
         raise ValueError(f"a count of the block is above {LARGEST_WEIGHT:.0f}")
+
+
+def pack_short_names(names: Sequence[str]) -> bytes:
+    """`pack_names` of short names, without the arrays that cost more than some dozen names do."""
+    encoded = [name.encode() for name in names]
+    lengths = [len(name) for name in encoded]
+    if max(lengths, default=0) > _LONGEST_OF_ONE_BYTE:
+        return pack_names(names)
+    return COLUMN_OF_BYTES + bytes(lengths) + b"".join(encoded)
 
 
 def _without_duplicates(block: Block, marks: NDArray[np.uint8]) -> Block:

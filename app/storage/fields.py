@@ -9,78 +9,24 @@ Behind the terms of a block with fields stand, little-endian, number of fields u
 """
 
 import struct
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.codecs import COLUMN_OF_BYTES, numbered, pack_short_names, unpack_names
-from calibrators.fields.columns import FieldColumns
-from calibrators.fields.sums import OTHER, FieldColumn
+from calibrators.bins.codecs import numbered, unpack_names
+from calibrators.fields.sums import FieldColumn
 from calibrators.samples import Integers
 
-_FIELD: Final = struct.Struct("<BBII")
-_NARROW, _WIDE, _MOST_OF_NARROW = 2, 4, 1 << 16
-
-FieldValues = Mapping[str, str]
-"""What one event says, by field."""
-
-_NOTHING: Final[FieldValues] = {}
+# How `pack_names` begins a column of numbers of one byte.
+COLUMN_OF_BYTES: Final = b"\1\0"
+FIELD_HEAD: Final = struct.Struct("<BBII")
+NARROW, WIDE = 2, 4
 
 
-def columns_of(events: Sequence[FieldValues | None]) -> dict[str, FieldColumn]:
-    """The columns of n events, of every field that any of them names."""
-    said = [event or _NOTHING for event in events]
-    return {name: _column_of(said, name) for name in sorted(set().union(*said))}
-
-
-def _column_of(said: Sequence[FieldValues], name: str) -> FieldColumn:
-    values = [event.get(name, OTHER) for event in said]
-    numbers = dict(zip(dict.fromkeys(values), count()))
-    codes = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
-    return FieldColumn(tuple(numbers), codes)
-
-
-class FieldPacker:
-    """The bytes of the fields of runs of n events: of the events of one log after the other."""
-
-    def __init__(self, columns: FieldColumns) -> None:
-        self._columns = columns
-        self._heads = {name: _head(name, column.names) for name, column in columns.items()}
-
-    def packed(self, events: slice) -> bytes:
-        """Those of consecutive events."""
-        parts = [bytes((len(self._columns),))]
-        for name, (values, codes) in self._columns.items():
-            head, some = self._heads[name], codes[events]
-            if len(values) > 2 * len(some):
-                # What other logs need is not written into each.
-                used, some = np.unique(some, return_inverse=True)
-                values = tuple(values[code] for code in used.tolist())
-                head = _head(name, values)
-            parts += (head, some.astype(_dtype(_width(len(values)))).tobytes())
-        return b"".join(parts)
-
-
-def pack_fields(columns: FieldColumns) -> bytes:
-    """The bytes of all of them; nothing of no fields."""
-    return FieldPacker(columns).packed(slice(None)) if columns else b""
-
-
-def _head(name: str, values: Sequence[str]) -> bytes:
-    names, encoded = pack_short_names(values), name.encode()
-    head = _FIELD.pack(len(encoded), _width(len(values)), len(values), len(names))
-    return head + encoded + names
-
-
-def _width(values: int) -> int:
-    return _NARROW if values <= _MOST_OF_NARROW else _WIDE
-
-
-def _dtype(width: int) -> str:
+def code_type(width: int) -> str:
+    """Of codes of so many bytes."""
     return f"<u{width}"
 
 
@@ -95,15 +41,15 @@ class PackedField(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether `FieldRun` takes it: short values and narrow codes, as nearly all have."""
-        return self.width == _NARROW and self.values.startswith(COLUMN_OF_BYTES)
+        """Whether a `NamedColumn` takes it: short values and narrow codes, as nearly all have."""
+        return self.width == NARROW and self.values.startswith(COLUMN_OF_BYTES)
 
     def column(self) -> FieldColumn:
         """ValueError on bytes that are no column."""
         values, end = unpack_names(memoryview(self.values), 0, self.number)
         if end != len(self.values):
             raise ValueError(f"the values of {self.name} do not fill their place")
-        codes = np.frombuffer(self.codes, _dtype(self.width))
+        codes = np.frombuffer(self.codes, code_type(self.width))
         check_rows(codes, self.number)
         return FieldColumn(values, codes.astype(np.int64))
 
@@ -123,10 +69,10 @@ def split_fields(data: bytes, length: int) -> list[PackedField]:
 
 
 def _split(data: bytes, at: int, length: int) -> tuple[PackedField, int]:
-    named, width, values, size = _FIELD.unpack_from(data, at)
-    if width not in (_NARROW, _WIDE):
+    named, width, values, size = FIELD_HEAD.unpack_from(data, at)
+    if width not in (NARROW, WIDE):
         raise ValueError(f"a code of {width} bytes is unknown")
-    name = at + _FIELD.size
+    name = at + FIELD_HEAD.size
     codes = name + named + size
     end = codes + width * length
     text = data[name : name + named].decode()
@@ -173,7 +119,7 @@ class NamedColumn:
         counts = np.array([len(each) for each in self.lengths])
         sizes = [len(each) // self.width for each in self.rows]
         of_block = np.repeat(np.arange(len(counts)), sizes)
-        rows = np.frombuffer(b"".join(self.rows), _dtype(self.width))
+        rows = np.frombuffer(b"".join(self.rows), code_type(self.width))
         check_rows(rows, counts[of_block])
         names, numbers = numbered(self._lengths(counts), b"".join(self.texts))
         firsts = np.cumsum(counts) - counts

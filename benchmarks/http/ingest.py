@@ -23,8 +23,7 @@ from typing import NamedTuple, Self
 
 import orjson
 
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
+from app.events.admission import Admission, OpenTimes
 from app.events.reading import read_events
 from app.events.rejections import Rejections
 from app.settings import load_settings

@@ -91,19 +91,6 @@ def pack_names(names: Sequence[str]) -> bytes:
     return pack_column(lengths) + b"".join(encoded)
 
 
-COLUMN_OF_BYTES, _LONGEST_OF_ONE_BYTE = b"\1\0", 255
-"""How a column of numbers of one byte begins."""
-
-
-def pack_short_names(names: Sequence[str]) -> bytes:
-    """`pack_names` of short names, without the arrays that cost more than some dozen names do."""
-    encoded = [name.encode() for name in names]
-    lengths = [len(name) for name in encoded]
-    if max(lengths, default=0) > _LONGEST_OF_ONE_BYTE:
-        return pack_names(names)
-    return COLUMN_OF_BYTES + bytes(lengths) + b"".join(encoded)
-
-
 def unpack_names(data: memoryview, offset: int, count: int) -> tuple[tuple[str, ...], int]:
     """The names that start at offset, and the offset behind them; ValueError on bad bytes."""
     lengths, start = unpack_column(data, offset, count)

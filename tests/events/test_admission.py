@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
+from app.events.admission import Admission, OpenTimes
 from app.events.reading import Parsed
 from app.events.rejections import EventRejection
 from app.events.schema import (

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.events import admission
-from app.events.admission import Admission, columns_of
-from app.events.open_times import OpenTimes
+from app.events.admission import Admission, OpenTimes, columns_of
 from app.events.reading import Parsed
 from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings

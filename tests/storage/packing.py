@@ -3,7 +3,7 @@
 from hashlib import sha1
 
 from app.storage.blocks import NO_TERMS, Block, PackedRows, Terms, decode_block, encode_block
-from app.storage.fields import pack_fields
+from app.storage.event_columns import pack_fields
 
 
 def encoded(block: Block, seed: int = 0) -> bytes:

@@ -12,8 +12,8 @@ from app.storage import BinsStore, EventBatch
 from app.storage.batch import Cell
 from app.storage.blocks import Block, decode_block, decode_blocks
 from app.storage.clicks import OpenClick
-from app.storage.event_columns import EventColumns
-from app.storage.fields import FieldValues, columns_of, pack_fields, unpack_fields
+from app.storage.event_columns import EventColumns, FieldValues, columns_of, pack_fields
+from app.storage.fields import unpack_fields
 from app.storage.integrity.damage import Damage
 from app.storage.keys import TargetHour, shard_of
 from app.storage.statistics.field_sums import DeclaredFields, named

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.events.open_times import OpenTimes, Untimely
+from app.events.admission import OpenTimes, Untimely
 from app.settings import Settings
 from app.storage import Appended, BinsStore, EventBatch, EventLog, open_async_redis
 from app.storage.event_columns import hash_ids, stored_id

@@ -11,8 +11,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
+from app.events.admission import Admission, OpenTimes
 from app.events.reading import Parsed
 from app.events.schema import Impression
 from app.settings import Settings

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from app.click_log import ClickLog, ClosedClick
-from app.events.admission import Admission
-from app.events.open_times import OpenTimes
+from app.events.admission import Admission, OpenTimes
 from app.events.products import ProductTrials
 from app.events.reading import Parsed
 from app.events.schema import Impression
