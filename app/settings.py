@@ -82,6 +82,20 @@ def _divisor(value: int) -> int:
     return value
 
 
+def _pairs(value: object) -> object:
+    names = _names(value)
+    if not isinstance(names, tuple):
+        return names
+    return tuple(tuple(one.strip() for one in name.split("*")) for name in names)
+
+
+def _each_once(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    twice = sorted({str(one) for one in value if value.count(one) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)}: declared twice")
+    return value
+
+
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Names = Annotated[tuple[TargetName, ...], NoDecode, BeforeValidator(_names)]
 HostNames = Annotated[
@@ -96,6 +110,22 @@ MethodName = Annotated[str, AfterValidator(_known_method)]
 Factors = Annotated[tuple[TargetName, ...], Field(min_length=2)]
 Products = Annotated[
     dict[TargetName, Factors], Field(max_length=10), NoDecode, BeforeValidator(_products)
+]
+MOST_FIELDS = 20
+FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+FieldNames = Annotated[
+    tuple[FieldName, ...],
+    Field(max_length=MOST_FIELDS),
+    NoDecode,
+    BeforeValidator(_names),
+    AfterValidator(_each_once),
+]
+FieldPairs = Annotated[
+    tuple[tuple[FieldName, FieldName], ...],
+    Field(max_length=MOST_FIELDS),
+    NoDecode,
+    BeforeValidator(_pairs),
+    AfterValidator(_each_once),
 ]
 MethodsByTarget = Annotated[dict[str, MethodName], NoDecode, BeforeValidator(_by_target)]
 GroupExpression = Annotated[
@@ -260,6 +290,15 @@ class Settings(BaseSettings):
         description="Products of targets, comma-separated, such as `pay=click*conversion`: requests"
         " with the score of each factor get the product of the calibrated probabilities.",
     )
+    fields: FieldNames = Field(
+        (),
+        description="Fields of events and of requests, comma-separated, such as `device,placement`,"
+        " at most 20: probabilities are calibrated for each value of each of them, too.",
+    )
+    field_pairs: FieldPairs = Field(
+        (),
+        description="Pairs of fields that act together, such as `device*placement`, at most 20.",
+    )
     clock: Literal["wall", "event"] = Field(
         "wall", description="What `now` means: this machine's clock, or the version in force."
     )
@@ -409,6 +448,16 @@ class Settings(BaseSettings):
                     raise ValueError(f"products: {factor} of {name} is no target")
             if len({*factors}) < len(factors):
                 raise ValueError(f"products: {name} has a factor twice")
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_of_fields(self) -> Self:
+        for pair in self.field_pairs:
+            for name in pair:
+                if name not in self.fields:
+                    raise ValueError(f"field_pairs: {name} of {'*'.join(pair)} is no field")
+            if pair[0] == pair[1] or (pair[1], pair[0]) in self.field_pairs:
+                raise ValueError(f"field_pairs: {'*'.join(pair)} must be two fields, given once")
         return self
 
     @model_validator(mode="after")

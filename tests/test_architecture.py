@@ -71,10 +71,11 @@ ROOMS = {
         "arms": set(),
         "scipy_functions": {"samples"},
         "bins": {"samples"},
-        "maps": {"samples", "bins"},
+        "fields": {"samples", "scipy_functions", "bins"},
+        "maps": {"samples", "bins", "fields"},
         "methods": {"samples", "scipy_functions", "bins", "maps"},
-        "pooled": {"samples", "scipy_functions", "bins", "maps", "methods"},
-        "guard": {"samples", "bins", "maps"},
+        "pooled": {"samples", "scipy_functions", "bins", "fields", "maps", "methods"},
+        "guard": {"samples", "bins", "fields", "maps"},
         "evidence": {"samples", "scipy_functions", "bins"},
         "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
@@ -87,10 +88,10 @@ UNSAFE_CALLS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsa
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "service"}
 LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
-LONGER_FILES = {ROOT / "app/settings.py": 572}
+LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 60_800
+MOST_LINES = 62_000
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

@@ -33,6 +33,7 @@ from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.statistics.field_sums import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
 from app.tracing import RequestTraces, Tracer, open_tracer
@@ -112,7 +113,7 @@ class Resources:
             watch,
             _event_log(async_client, settings),
             versions,
-            BinsStore(client, settings.ttl_seconds),
+            BinsStore(client, settings.ttl_seconds, fields=DeclaredFields.of(settings)),
             Jobs(client),
             Overrides(client),
             FrozenTargets(client),

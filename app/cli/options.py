@@ -111,6 +111,15 @@ def minutes_of_an_hour(text: str, option: str) -> int:
     return minutes
 
 
+def names(text: str | None) -> tuple[str, ...]:
+    """What stands between commas; nothing of an option that is not given.
+
+    >>> names("device, placement")
+    ('device', 'placement')
+    """
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
 def moment(text: str, option: str) -> float:
     """Seconds since 1970, in the years 2000 to 2099; a `CommandError` as above.
 

@@ -25,6 +25,9 @@ class TrafficOptions:
         0.0, "Clicks a second that may bring conversions days later.", min=0
     )
     batch: int = options.option(100, "Events or scores in a request.", min=1, max=50_000)
+    field_values: int = options.option(
+        10, "Values of each declared field that are most of the traffic.", min=1
+    )
     json: options.Json = False
 
 
@@ -45,7 +48,8 @@ def size(given: TrafficOptions) -> None:
 
     events = given.events_per_second
     scores = events if given.scores_per_second is None else given.scores_per_second
-    traffic = Traffic(given.campaigns, events, scores, given.clicks_per_second, given.batch)
+    rates = (events, scores, given.clicks_per_second)
+    traffic = Traffic(given.campaigns, *rates, given.batch, given.field_values)
     found = capacity(traffic, settings_with({}))
     if given.json:
         print_json({**asdict(traffic), **asdict(found)})

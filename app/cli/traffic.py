@@ -63,6 +63,12 @@ class ReplayOptions:
         False, "The log holds clicks, whose conversions came late.", rich_help_panel=options.DELAYED
     )
     scored_hours: options.ScoredHours = None
+    fields: str | None = options.option(
+        None,
+        "Columns that are fields of the events, such as device,placement; a service of yours"
+        " declares them as SIROCCO_FIELDS.",
+        metavar="NAMES",
+    )
     picture: options.Picture = Path("reliability.png")
     no_picture: options.NoPicture = False
     json: options.Json = False

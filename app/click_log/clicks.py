@@ -1,7 +1,7 @@
 """Closed clicks and conversions of one target as arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +16,13 @@ from app.click_log.rows import (
     CLICK_ID,
     CLICKED_AT,
     FEATURE,
+    FIELD,
     ID_TYPE,
     PROBABILITY,
     SCORE,
 )
+from calibrators.fields.columns import FieldColumns
+from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 from pccem import Categorical, Clicks, Column, Features
 
@@ -87,6 +90,7 @@ class LoggedClicks:
     total : clicks that the log holds; more than n where a sample was asked for.
     repeats : rows that were left out because another says the same.
     conflicts : rows that were left out because their click id belongs to another campaign.
+    fields : the fields that any of them has.
     """
 
     clicks: Clicks
@@ -96,6 +100,7 @@ class LoggedClicks:
     total: int
     repeats: int
     conflicts: int
+    fields: FieldColumns = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.clicks)
@@ -121,12 +126,22 @@ class LoggedClicks:
             _features(table),
         )
         probabilities = _numbers(table[PROBABILITY + target])
-        return cls(clicks, table[CLICK_ID], probabilities, final, total, repeats, conflicts)
+        fields = _fields(table)
+        return cls(clicks, table[CLICK_ID], probabilities, final, total, repeats, conflicts, fields)
 
 
 def _features(table: Any) -> Features:
     names = [name for name in table.schema.names if name.startswith((BEHAVIOUR, FEATURE))]
     return Features({name: _feature(table[name]) for name in names}, len(table))
+
+
+def _fields(table: Any) -> FieldColumns:
+    names = [name for name in table.schema.names if name.startswith(FIELD)]
+    found = {name.removeprefix(FIELD): _categories(table[name]) for name in names}
+    return {
+        name: FieldColumn((OTHER, *column.categories), column.codes.astype(np.int64) + 1)
+        for name, column in found.items()
+    }
 
 
 def _feature(column: Any) -> Column:

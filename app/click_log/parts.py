@@ -22,6 +22,7 @@ from app.click_log.rows import (
     CLICK_COLUMNS,
     CLICK_ID,
     CONVERSION_COLUMNS,
+    FIELD,
     TEXT,
     wrong_column,
 )
@@ -150,7 +151,8 @@ def digest_of(data: bytes) -> str:
     return sha256(data).hexdigest()[:_DIGITS]
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of a part with fields; others are of version 1."""
 
 _VERSION = b"sirocco.schema_version"
 _REQUIRED: Mapping[str, Mapping[str, Any]] = {
@@ -168,7 +170,9 @@ def everything(_: str) -> bool:
 
 def encode_part(table: Any) -> bytes:
     """The table as Parquet, its categories as plain strings."""
-    plain = _plain(table).replace_schema_metadata({_VERSION: str(SCHEMA_VERSION).encode()})
+    has_fields = any(name.startswith(FIELD) for name in table.schema.names)
+    version = str(SCHEMA_VERSION if has_fields else 1).encode()
+    plain = _plain(table).replace_schema_metadata({_VERSION: version})
     categories = [
         field.name
         for field in plain.schema

@@ -23,6 +23,7 @@ from app.click_log.rows import (
     CLICKED_AT,
     CONVERTED_AT,
     FEATURE,
+    FIELD,
     HIGHEST,
     ID_TYPE,
     NUMBER,
@@ -239,7 +240,7 @@ def _hours(
 
 def _wanted_of_clicks(target: str) -> Callable[[str], bool]:
     own = {CLICK_ID, CAMPAIGN, CLICKED_AT, *(name + target for name in _OF_TARGET)}
-    return lambda name: name in own or name.startswith((BEHAVIOUR, FEATURE))
+    return lambda name: name in own or name.startswith((BEHAVIOUR, FEATURE, FIELD))
 
 
 _OF_TARGET = (SCORE, PROBABILITY, CONVERTED_AT)

@@ -3,7 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import shake_256
 from math import fsum, isnan
 from typing import Any, Self
@@ -20,8 +20,8 @@ from app.storage.clicks import OpenClick
 class ClosedClick:
     """What was known of a click before it, what was done after it, and what it was worth then.
 
-    `scores` and `probabilities` are by target, `features` and `behaviours` by name. A probability
-    is what the atlas in force gave when the click was closed.
+    `scores` and `probabilities` are by target, `features`, `behaviours` and `fields` by name. A
+    probability is what the atlas in force gave when the click was closed.
     """
 
     click_id: str
@@ -31,6 +31,7 @@ class ClosedClick:
     features: Mapping[str, float | str]
     behaviours: Mapping[str, float]
     probabilities: Mapping[str, float]
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def close(
@@ -45,6 +46,7 @@ class ClosedClick:
             click.features,
             _sums(click, post_click_seconds),
             probabilities,
+            click.fields,
         )
 
 
@@ -69,6 +71,7 @@ PROBABILITY = "probability."
 CONVERTED_AT = "converted_at."
 FEATURE = "feature."
 BEHAVIOUR = "behaviour."
+FIELD = "field."
 
 ID_TYPE = pa.large_string()
 """Ten million long ids are more than the 2 GiB of a plain string column."""
@@ -81,7 +84,7 @@ CONVERSION_COLUMNS = {CLICK_ID: ID_TYPE, TARGET: TEXT, OCCURRED_AT: NUMBER, VALU
 
 _log = logging.getLogger(__name__)
 
-_PREFIXES = (SCORE, PROBABILITY, CONVERTED_AT, FEATURE, BEHAVIOUR)
+_PREFIXES = (SCORE, PROBABILITY, CONVERTED_AT, FEATURE, BEHAVIOUR, FIELD)
 
 
 def wrong_column(schema: Any, required: Mapping[str, Any]) -> str | None:
@@ -89,9 +92,9 @@ def wrong_column(schema: Any, required: Mapping[str, Any]) -> str | None:
     for name, kind in required.items():
         if name not in schema.names or schema.field(name).type != kind:
             return name
-    for field in schema:
-        if field.name not in required and not _fits(field):
-            return str(field.name)
+    for column in schema:
+        if column.name not in required and not _fits(column):
+            return str(column.name)
     return None
 
 
@@ -101,28 +104,30 @@ def stacked(tables: Sequence[Any]) -> Any:
     A value that a table has no column for is missing. Should a feature be of two types, its type
     in the last table is right, and the values of another type are missing.
     """
-    types = {field.name: field.type for table in tables for field in table.schema}
+    types = {column.name: column.type for table in tables for column in table.schema}
     schema = pa.schema([(name, types[name]) for name in sorted(types)])
     return pa.concat_tables([_under(table, schema) for table in tables]).unify_dictionaries()
 
 
 def _under(table: Any, schema: Any) -> Any:
-    return pa.table([_table_column(table, field) for field in schema], schema=schema)
+    return pa.table([_table_column(table, column) for column in schema], schema=schema)
 
 
-def _table_column(table: Any, field: Any) -> Any:
-    at = table.schema.get_field_index(field.name)
-    if at >= 0 and table.schema.field(at).type == field.type:
+def _table_column(table: Any, wanted: Any) -> Any:
+    at = table.schema.get_field_index(wanted.name)
+    if at >= 0 and table.schema.field(at).type == wanted.type:
         return table.column(at)
     if at >= 0:
-        _log.warning("%s has changed its type; older values count as missing", field.name)
-    return pa.nulls(len(table), field.type)
+        _log.warning("%s has changed its type; older values count as missing", wanted.name)
+    return pa.nulls(len(table), wanted.type)
 
 
-def _fits(field: Any) -> bool:
-    if not field.name.startswith(_PREFIXES):
+def _fits(wanted: Any) -> bool:
+    if not wanted.name.startswith(_PREFIXES):
         return False
-    return bool(field.type == NUMBER or (field.type == TEXT and field.name.startswith(FEATURE)))
+    if wanted.name.startswith(FIELD):
+        return bool(wanted.type == TEXT)
+    return bool(wanted.type == NUMBER or (wanted.type == TEXT and wanted.name.startswith(FEATURE)))
 
 
 Values = Mapping[str, float | str]
@@ -141,6 +146,7 @@ def click_rows(clicks: Sequence[ClosedClick]) -> Any:
     arrays |= _columns(PROBABILITY, [click.probabilities for click in ordered])
     arrays |= _columns(FEATURE, [click.features for click in ordered])
     arrays |= _columns(BEHAVIOUR, [click.behaviours for click in ordered])
+    arrays |= _columns(FIELD, [click.fields for click in ordered])
     return pa.table(arrays)
 
 

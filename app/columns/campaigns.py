@@ -41,12 +41,12 @@ def read_campaigns(sections: Sections, header: Header) -> tuple[list[str], Ids]:
     return names, numbers
 
 
-def check_indices(numbers: Ids, names: int) -> None:
+def check_indices(numbers: Ids, names: int, field: str = "campaigns") -> None:
     """ValidationError unless every number is the index of a name."""
     if int(numbers.max()) >= names:
         place = int(np.argmax(numbers >= names))
         rule = f"must be the index of one of the {names} names"
-        raise ValidationError(f"campaigns[{place}]", rule, int(numbers[place]))
+        raise ValidationError(f"{field}[{place}]", rule, int(numbers[place]))
 
 
 def read_ends(sections: Sections, field: str, count: int) -> list[int]:

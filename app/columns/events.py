@@ -21,10 +21,12 @@ from app.columns.campaigns import (
     read_target,
     split_texts,
 )
+from app.columns.fields import read_fields
 from app.columns.layout import (
     CLICKS,
     EVENT_IDS,
     F8,
+    FIELDS,
     IMPRESSIONS,
     INTERNED,
     OUTCOMES,
@@ -35,10 +37,21 @@ from app.columns.layout import (
 from app.events.admission import CLICK, LONGEST_ID, Admission, OpenTimes
 from app.events.reading import Parsed
 from app.events.rejections import EventRejection
-from app.events.schema import RULES, Click, Event, Impression, TargetOutcome, TooManyEvents
+from app.events.schema import (
+    RULES,
+    Click,
+    Event,
+    Impression,
+    TargetOutcome,
+    TooManyEvents,
+    are_field_values,
+)
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.event_columns import EventColumns
 from app.strict_json import InvalidNumber, ValidationError, convert
+from calibrators.fields.columns import FieldColumns, said
+from calibrators.fields.columns import chosen as chosen_of
+from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 
 _KINDS: Final = (IMPRESSIONS, CLICKS, OUTCOMES)
@@ -61,6 +74,7 @@ class EventsRequest(NamedTuple):
     impression_at: Floats | None
     outcomes: Floats | None
     ids: list[str] | None
+    fields: FieldColumns | None = None
 
 
 def read_events(body: bytes, most: int) -> EventsRequest:
@@ -81,12 +95,12 @@ def read_events(body: bytes, most: int) -> EventsRequest:
     impression_at = sections.column("impression_at", F8, header.rows) if clicks else None
     came_true = sections.column("outcomes", F8, header.rows) if outcomes else None
     ids = _read_ids(sections, header.rows) if header.flags & EVENT_IDS else None
+    fields = read_fields(sections, header.rows) if header.flags & FIELDS else None
     sections.end()
     if not header.flags & INTERNED:
         check_indices(numbers, len(names))
-    return EventsRequest(
-        header, target, names, numbers, scores, occurred_at, impression_at, came_true, ids
-    )
+    columns = (scores, occurred_at, impression_at, came_true, ids, fields)
+    return EventsRequest(header, target, names, numbers, *columns)
 
 
 def _check_rows(rows: int, most: int) -> None:
@@ -180,7 +194,16 @@ class EventAdmission:
         if request.ids is not None:
             sizes = np.fromiter(map(len, request.ids), np.int64, len(request.ids))
             in_order &= (sizes > 0) & (sizes <= LONGEST_ID)
+        for name, column in (request.fields or {}).items():
+            in_order &= self._fits(name, column)
         return in_order
+
+    def _fits(self, name: str, column: FieldColumn) -> Mask:
+        """Which events' values of a field may be, (n,)."""
+        declared = name in self._settings.fields
+        fits = [value == OTHER or (declared and are_field_values((value,))) for value in column[0]]
+        mask: Mask = np.array(fits, np.bool_)[column.codes]
+        return mask
 
     def _is_name(self, name: str) -> bool:
         return 0 < len(name.encode()) <= self._settings.max_campaign_bytes
@@ -194,7 +217,10 @@ class EventAdmission:
         ids = None
         if request.ids is not None:
             ids = [request.ids[place] for place in np.flatnonzero(chosen).tolist()]
-        columns = EventColumns(self._names, places, hours, scores, positives, ids)
+        fields = chosen_of(request.fields or {}, chosen)
+        columns = EventColumns(
+            self._names, places, hours, scores, positives, ids, fields=fields or None
+        )
         self.admission.batch.add_columns(request.target, columns)
 
     def _admit_each(self, places: NDArray[np.intp], of_type: Mask) -> Iterator[None]:
@@ -238,6 +264,8 @@ class EventAdmission:
             columns["impression_at"] = _numbers(request.impression_at[places])
         if request.ids is not None:
             columns[self._kind.id_field] = [request.ids[index] for index in indices]
+        if request.fields:
+            columns["fields"] = said(chosen_of(request.fields, places), len(indices))
         rows = zip(*columns.values(), strict=True)
         return (dict(zip(columns, row, strict=True)) for row in rows)
 

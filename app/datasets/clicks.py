@@ -1,7 +1,7 @@
 """Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from app.datasets.reading import LogReader, require_parquet
 from app.datasets.tables import LogColumn, LogRows, require_columns, require_once
 from app.errors import CommandError
 from app.whole_files import whole_file
-from calibrators.samples import Floats
+from calibrators.fields.columns import FieldColumns, chosen
+from calibrators.samples import Floats, Integers
 from evaluation import ClickStream
 from pccem import Categorical, Clicks, Column, Features
 
@@ -27,25 +28,29 @@ _KNOWN_UNTIL = b"sirocco.known_until"
 
 @dataclass(frozen=True, slots=True)
 class ClickColumns:
-    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well."""
+    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well, and
+    `fields` by their names in events."""
 
     time: str = "time"
     campaign: str = "campaign"
     score: str = "score"
     converted: str = "converted_at"
+    fields: tuple[str, ...] = ()
 
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return asdict(self)
+        return {what: name for what, name in asdict(self).items() if what != "fields"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClickFile:
-    """The clicks of a log, and until when their conversions are known, epoch seconds."""
+    """The clicks of a log, until when their conversions are known, epoch seconds, and the fields
+    that were asked for."""
 
     stream: ClickStream
     known_until: float
+    fields: FieldColumns = field(default_factory=dict)
 
 
 def read_click_log(
@@ -59,17 +64,21 @@ def read_click_log(
 
     def choose(file: str, names: Sequence[str]) -> list[str]:
         require_columns(file, names, named.required)
+        for one in named.fields:
+            require_columns(file, names, {"fields": one})
         for name in names:
             require_once(file, names, name)
         read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))
-        return [*dict.fromkeys((*named.required.values(), *read))]
+        return [*dict.fromkeys((*named.required.values(), *read, *named.fields))]
 
-    def parse(rows: LogRows) -> ClickStream:
-        return _stream(rows, named)
+    def parse(rows: LogRows) -> tuple[ClickStream, FieldColumns]:
+        order = np.argsort(rows.column(named.time).times(), kind="stable")
+        fields = {name: rows.column(name).field() for name in named.fields}
+        return _stream(rows, named, order), chosen(fields, order)
 
-    stream = LogReader(where, choose, {}, (), reading or Reading()).whole(parse)
+    stream, fields = LogReader(where, choose, {}, (), reading or Reading()).whole(parse)
     known_until = _known_until(where)
-    return ClickFile(stream, _last_time(stream) if known_until is None else known_until)
+    return ClickFile(stream, _last_time(stream) if known_until is None else known_until, fields)
 
 
 def _known_until(where: Where) -> float | None:
@@ -96,7 +105,7 @@ def write_click_log(path: Path, streams: Iterable[ClickStream], known_until: flo
     return clicks
 
 
-def _stream(table: LogRows, columns: ClickColumns) -> ClickStream:
+def _stream(table: LogRows, columns: ClickColumns, order: Integers) -> ClickStream:
     times = table.column(columns.time).times()
     delay = _delays(table.column(columns.converted), times)
     campaigns, rows = table.column(columns.campaign).categories("a campaign must have a name")
@@ -106,7 +115,6 @@ def _stream(table: LogRows, columns: ClickColumns) -> ClickStream:
     for name in table.columns:
         if name.startswith(_FEATURE):
             features[name] = FeatureColumn(name, (name,)).read(table)
-    order = np.argsort(times, kind="stable")
     clicks = Clicks(times, campaigns, rows, scores, Features(features, len(times)))
     return ClickStream(clicks.select(order), delay[order])
 

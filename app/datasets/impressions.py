@@ -43,6 +43,7 @@ class LogColumns:
     """Which column of the log holds what; `bid` is read where the log has one.
 
     weights : where a row counts as so many; None where each is one.
+    fields : columns of fields, such as device, by their names in events.
     impressions, clicks : where a row stands for so many impressions of one score and so many
         clicks, instead of an outcome; None where it does not.
     """
@@ -55,6 +56,7 @@ class LogColumns:
     weights: str | None = None
     impressions: str | None = None
     clicks: str | None = None
+    fields: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, *options: Any) -> "LogColumns":
@@ -79,7 +81,10 @@ class LogColumns:
     def choose(self, file: str, names: Sequence[str]) -> list[str]:
         """The columns to read from a file with columns `names`, or a `CommandError`."""
         require_columns(file, names, self.required)
-        present = (name for name in (*self.required.values(), self.bid) if name in names)
+        for field in self.fields:
+            require_columns(file, names, {"fields": field})
+        wanted = (*self.required.values(), self.bid, *self.fields)
+        present = (name for name in wanted if name in names)
         return [*dict.fromkeys(present)]
 
     @property
@@ -88,7 +93,7 @@ class LogColumns:
         numbers = (self.score, self.bid, *self.counted.values())
         return {
             **dict.fromkeys(numbers, pa.float64()),
-            **dict.fromkeys((self.time, self.campaign), pa.string()),
+            **dict.fromkeys((self.time, self.campaign, *self.fields), pa.string()),
         }
 
     def weighted(self, rows: LogRows) -> tuple[LogRows, Floats | None]:
@@ -136,6 +141,7 @@ def _events_of(rows: LogRows, columns: LogColumns) -> tuple[EventTable, LogRows]
         outcomes=columns.outcomes(rows, weights),
         bids=bids,
         weights=weights,
+        fields={name: rows.column(name).field() for name in columns.fields} or None,
     )
     return events, rows
 
@@ -148,7 +154,8 @@ def event_batches(
     where: Where, columns: LogColumns, reading: Reading
 ) -> Iterator[tuple[EventTable, LogRows]]:
     """The events of a log in order, and their rows; errors as above."""
-    reader = LogReader(where, columns.choose, columns.types, (columns.campaign,), reading)
+    words = (columns.campaign, *columns.fields)
+    reader = LogReader(where, columns.choose, columns.types, words, reading)
     for found, _ in reader.parsed(partial(_events_of, columns=columns)):
         yield found
 

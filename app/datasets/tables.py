@@ -16,10 +16,13 @@ from app.datasets.epoch_times import EARLIEST, LATEST, UNITS, epoch_seconds_of, 
 from app.datasets.formats import is_text
 from app.datasets.options import Reading
 from app.errors import CommandError
+from calibrators.fields.columns import LONGEST_VALUE
+from calibrators.fields.sums import OTHER, SEPARATOR, FieldColumn
 
 _SCORE_RULE = "a score must be a number in [0, 1]"
 _PERCENT_RULE = "with --percent a score must be a number in [0, 100]"
 _TIME_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
+_FIELD_RULE = f"the value of a field has {LONGEST_VALUE} bytes at most, and no U+001F"
 _SHOWN, _EXAMPLES = 64, 3
 
 Numbers = NDArray[np.int64]
@@ -170,6 +173,22 @@ class LogColumn:
         """Refuse empty values."""
         if self.values.null_count or is_text(self.values.type):
             self.refuse_where(self.missing(nan=False), rule)
+
+    def field(self) -> FieldColumn:
+        """Every value as a text, (n,); an empty one is other."""
+        column = self.plain()
+        known = ~column.missing()
+        if not known.any():
+            return FieldColumn.missing(len(known))
+        codes = np.zeros(len(known), np.int64)
+        some = replace(
+            column, values=column.values.filter(pa.array(known)), positions=np.flatnonzero(known)
+        )
+        names, codes[known] = some.categories(_FIELD_RULE)
+        wrong = [len(name.encode()) > LONGEST_VALUE or SEPARATOR in name for name in names]
+        some.refuse_where(np.array(wrong, np.bool_)[codes[known]], _FIELD_RULE)
+        codes[known] += 1
+        return FieldColumn((OTHER, *names), codes)
 
     def where_known(
         self,

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from app.events.products import ProductTrials
 from app.events.reading import SLICE_SECONDS, Parsed
-from app.events.rejections import INVALID, EventRejection, Rejections
+from app.events.rejections import (
+    INVALID,
+    ClickEvent,
+    EventRejection,
+    Rejections,
+    iso,
+    reason_of,
+    rejection_of,
+    shown,
+)
 from app.events.schema import (
     LONGEST_UNIT,
     TYPE_NAMES,
@@ -31,16 +40,21 @@ from app.events.schema import (
     TargetOutcome,
     Time,
     are_campaigns,
+    are_field_values,
     check_campaign,
     check_features,
+    check_fields,
 )
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import MONEY, NO_TERMS, TERMS, StoredConversion, TermColumns, Terms
-from app.storage.clicks import MOST_BEHAVIOURS, OpenClick, Refusal, StoreRefusal
-from app.storage.event_columns import EventColumns
+from app.storage.clicks import OpenClick, StoreRefusal
+from app.storage.event_columns import EventColumns, FieldValues
+from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS, bucket_of, buckets_of, unit_numbers
+from calibrators.fields.columns import FieldColumns
+from calibrators.fields.sums import OTHER
 
 _FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 _END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
@@ -113,76 +127,6 @@ class OpenTimes:
 
 def _hour_of(seconds: float) -> int:
     return int(seconds // SECONDS_PER_HOUR)
-
-
-def shown(time: Time) -> float | str:
-    """The time as errors show it: as it was sent, but for the form of a date."""
-    return time if isinstance(time, float) else time.isoformat()
-
-
-def iso(seconds: float) -> str:
-    """The moment in RFC 3339."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-ClickEvent = Click | Behaviour | Conversion
-
-_REASONS = {Refusal.CLOSED: "late", Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
-
-
-def rejection_of(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> EventRejection:
-    """Why the event is not stored, as an error and as a label of a metric."""
-    error = _broken_rule(event, refused, settings)
-    return EventRejection(refused.place, str(error), TYPE_NAMES[type(event)], _reason_of(refused))
-
-
-def _reason_of(refused: StoreRefusal) -> str:
-    return _REASONS.get(refused.reason, INVALID)
-
-
-def _broken_rule(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
-    if refused.reason in (Refusal.CHANGED_FEATURE, Refusal.MANY_FEATURES):
-        return _about_feature(event, refused, settings)
-    if refused.reason in (Refusal.EARLY, Refusal.AFTERWARDS):
-        return _about_time(event, refused, settings)
-    return ValidationError("click_id", _rule_of_click(refused.reason, settings), event.click_id)
-
-
-def _about_feature(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
-    name = refused.detail
-    features = event.features if isinstance(event, Click) else None
-    value = (features or {}).get(name)
-    if refused.reason is Refusal.MANY_FEATURES:
-        rule = f"a new name, and {settings.max_features} are known already, the most there may be"
-    else:
-        kind = "number" if isinstance(value, str) else "string"
-        rule = f"must be a {kind}, as it was in earlier clicks"
-    return ValidationError(f"features.{name}", rule, value)
-
-
-def _about_time(event: ClickEvent, refused: StoreRefusal, settings: Settings) -> ValidationError:
-    clicked_at = float(refused.detail)
-    if refused.reason is Refusal.EARLY:
-        rule = f"must not be before its click, which was at {iso(clicked_at)}"
-    else:
-        end = iso(clicked_at + settings.post_click_seconds)
-        rule = f"late, the post-click window of its click ended at {end}"
-    return ValidationError("occurred_at", rule, shown(event.occurred_at))
-
-
-def _rule_of_click(reason: Refusal, settings: Settings) -> str:
-    match reason:
-        case Refusal.REUSED:
-            return "belongs to a click of another campaign"
-        case Refusal.CLOSED:
-            return "late, the click is closed and gathers no more behaviours"
-        case Refusal.FULL:
-            most = settings.max_waiting
-            return f"full, behaviours wait for {most} unknown clicks already, the most there may be"
-        case Refusal.MANY_BEHAVIOURS:
-            return f"the click has {MOST_BEHAVIOURS} behaviours already, the most there may be"
-        case _:
-            return "the click has no score of a delayed target, so it gathers no behaviours"
 
 
 CLICK: Final = "click"
@@ -267,10 +211,26 @@ def _columns(
         return None
     if not are_campaigns({e.unit for e in stated if e.unit is not None}, LONGEST_UNIT):
         return None
+    fields = _field_columns([impression.fields for impression in impressions], settings)
+    if fields is None:
+        return None
     terms = _term_columns(impressions) if stated else None
     number = len(impressions)
     places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, number)
-    return EventColumns(list(rows), places, hours, scores, np.zeros(number), ids or None, terms)
+    values = (scores, np.zeros(number), ids or None, terms, fields or None)
+    return EventColumns(list(rows), places, hours, *values)
+
+
+def _field_columns(events: Sequence[FieldValues | None], settings: Settings) -> FieldColumns | None:
+    """The fields of the events; None if one is not declared, or a value cannot be."""
+    if not any(events):
+        return {}
+    if any(OTHER in fields.values() for fields in events if fields):
+        return None
+    columns = columns_of_fields(events)
+    values = {value for column in columns.values() for value in column.names} - {OTHER}
+    in_order = columns.keys() <= {*settings.fields} and are_field_values(values)
+    return columns if in_order else None
 
 
 def _seconds(times: Sequence[Time]) -> NDArray[np.float64]:
@@ -338,7 +298,7 @@ class Admission:
             if self.rejections.wants(one.place):
                 self._reject(rejection_of(event, one, self._settings))
             else:
-                self.rejections.count(TYPE_NAMES[type(event)], _reason_of(one))
+                self.rejections.count(TYPE_NAMES[type(event)], reason_of(one))
                 self.admitted[TYPE_NAMES[type(event)]] -= 1
 
     def _reject(self, rejection: EventRejection) -> None:
@@ -378,7 +338,10 @@ class Admission:
         # Not a call unless it says something: there are a million of them a minute.
         plain = event.unit is event.arm is None is event.bid is event.cost is event.value
         terms = None if plain else _terms(event)
-        self.batch.add(CLICK, hour, event.campaign, score, 1.0, 0.0, event_id, terms)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
+        cell = (score, 1.0, 0.0, event_id, terms, event.fields)
+        self.batch.add(CLICK, hour, event.campaign, *cell)
         if self._trials is not None:
             self._trials.hold((event,))
 
@@ -390,8 +353,10 @@ class Admission:
             rule = f"outcomes are taken for the immediate targets: {immediate}"
             raise ValidationError("target", rule, event.target)
         hour = self._times.hour("occurred_at", event.occurred_at)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
         terms, one = _terms(event), (event.score, 1.0, event.outcome)
-        self.batch.add(event.target, hour, event.campaign, *one, terms=terms)
+        self.batch.add(event.target, hour, event.campaign, *one, terms=terms, fields=event.fields)
 
     def _admit_click_event(self, event: ClickEvent, index: int) -> None:
         if isinstance(event, Click):
@@ -415,12 +380,16 @@ class Admission:
         cell = None
         if counts:
             hour = self._times.hour("impression_at", event.impression_at)
-            cell = Cell(CLICK, hour, score, _terms(event))
+            cell = Cell(CLICK, hour, score, _terms(event), event.fields)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
         if opens:
             self._times.seconds("occurred_at", event.occurred_at)
         features = event.features or {}
         check_features(features)
-        click = OpenClick(click_id, event.campaign, clicked_at, event.scores, features)
+        said = (event.scores, features)
+        fields = event.fields or {}
+        click = OpenClick(click_id, event.campaign, clicked_at, *said, fields=fields)
         self.batch.add_click(index, click, opens=opens, cell=cell)
 
     def _admit_behaviour(self, event: Behaviour, index: int) -> None:

@@ -13,6 +13,8 @@ from msgspec import Meta, Struct
 from app.storage.blocks import LARGEST_WEIGHT
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS
+from calibrators.fields.columns import LONGEST_VALUE
+from calibrators.fields.sums import SEPARATOR
 
 _TIME = "RFC 3339 with a time zone, or epoch seconds"
 
@@ -39,6 +41,7 @@ class _WithTerms(_Event, frozen=True, kw_only=True):
     bid: Annotated[Price, Meta(description="What a positive is paid for.")] | None = None
     cost: Annotated[Price, Meta(description="What the event itself was paid for.")] | None = None
     value: Annotated[Price, Meta(description="What it was worth to the advertiser.")] | None = None
+    fields: Annotated[dict[str, str], Meta(description="Values of declared fields.")] | None = None
 
 
 class Impression(_WithTerms, tag="impression", frozen=True):
@@ -127,6 +130,8 @@ RULES: Final = {
     "bid": _PRICE_RULE,
     "cost": _PRICE_RULE,
     "value": _VALUE_RULE,
+    "fields": "must be an object of declared fields and strings",
+    "fields[]": _TEXT_RULE,
     "features": "must be an object of names, and numbers or strings",
     "features[]": "must be a number or a string",
 }
@@ -154,6 +159,29 @@ def are_campaigns(names: Collection[str], longest: int) -> bool:
 
 def _fits(name: str, longest: int) -> bool:
     return _MOST_BYTES_OF_A_CHARACTER * len(name) <= longest or len(name.encode()) <= longest
+
+
+_VALUE_OF_FIELD: Final = f"must have 1 to {LONGEST_VALUE} bytes of UTF-8, none of them U+001F"
+
+
+def check_fields(fields: Mapping[str, str], declared: Collection[str]) -> None:
+    """ValidationError unless all names are declared, and all values within the limits."""
+    for name, value in fields.items():
+        if name not in declared:
+            raise ValidationError(f"fields.{name}", unknown_field(declared))
+        if not are_field_values((value,)):
+            raise ValidationError(f"fields.{name}", _VALUE_OF_FIELD, value)
+
+
+def unknown_field(declared: Collection[str]) -> str:
+    """The rule that a field breaks which nobody has declared."""
+    known = f"declared are {', '.join(declared)}" if declared else "none is declared"
+    return f"unknown field; {known}"
+
+
+def are_field_values(values: Collection[str]) -> bool:
+    """Whether all of them have 1 to 256 bytes, and none the separator of pairs; true of none."""
+    return are_campaigns(values, LONGEST_VALUE) and not any(SEPARATOR in text for text in values)
 
 
 MOST_FEATURES: Final = 64

@@ -13,6 +13,7 @@ import numpy as np
 
 from app.settings import Settings
 
+SHARDS: Final = 16
 MACHINE: Final = "AMD EPYC, 2 cores, Python 3.11"
 DATE: Final = "2026-11-22"
 
@@ -113,13 +114,15 @@ _CONVERSION_DISK_BYTES = 32
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Campaigns with traffic in one window, and what comes a second: events, scores to calibrate,
-    clicks of delayed targets; a request holds `batch` events or scores."""
+    clicks of delayed targets; a request holds `batch` events or scores, and each declared field has
+    `field_values` that are most of the traffic."""
 
     campaigns: int
     events: float
     scores: float
     delayed_clicks: float = 0.0
     batch: int = 100
+    field_values: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +192,14 @@ def _redis_bytes(traffic: Traffic, settings: Settings, maps: int) -> float:
     """What the data take."""
     hourly = 3600 * traffic.events
     places = traffic.campaigns * len(settings.targets)
-    impressions = hourly / places
-    bins = min(BINS_BYTES.at(impressions), _FEW_BYTES + _CELL_BYTES * impressions)
+    bins = _row_bytes(hourly / places)
     hours = (settings.ttl_seconds + settings.event_ttl_seconds) / 3600
     clicks = 3600 * traffic.delayed_clicks
     open_clicks = clicks * settings.post_click_minutes / 60
     return (
         REDIS_BYTES
         + places * hours * bins
+        + settings.ttl_seconds / 3600 * _field_bytes(traffic, settings)
         + hourly * (settings.window_hours + 1) * ID_BYTES
         + hourly * OUTAGE_HOURS * EVENT_BYTES
         + hourly / traffic.batch * settings.idempotency_hours * IDEMPOTENCY_KEY_BYTES
@@ -204,6 +207,22 @@ def _redis_bytes(traffic: Traffic, settings: Settings, maps: int) -> float:
         + open_clicks * OPEN_CLICK_BYTES.at(open_clicks)
         + clicks * settings.event_ttl_seconds / 3600 * CLICK_ID_BYTES.at(clicks)
     )
+
+
+def _row_bytes(impressions: float) -> float:
+    return min(BINS_BYTES.at(impressions), _FEW_BYTES + _CELL_BYTES * impressions)
+
+
+def _field_bytes(traffic: Traffic, settings: Settings) -> float:
+    """Of an hour's sums by field: in each shard a row a value and a pair of values, and one a
+    campaign and value."""
+    values, targets = traffic.field_values, len(settings.targets)
+    rows = (
+        *[SHARDS * values, traffic.campaigns * values] * len(settings.fields),
+        *[SHARDS * values**2] * len(settings.field_pairs),
+    )
+    hourly = 3600 * traffic.events / targets
+    return targets * sum(each * _row_bytes(hourly / each) for each in rows)
 
 
 def _click_log_bytes(traffic: Traffic, settings: Settings) -> float:

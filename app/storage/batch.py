@@ -17,20 +17,31 @@ from app.storage.blocks import (
     packed_terms,
 )
 from app.storage.clicks import ClickEvents, OpenClick
-from app.storage.event_columns import EventColumns, LogEntry, stored_id
+from app.storage.event_columns import (
+    EventColumns,
+    FieldValues,
+    LogEntry,
+    columns_of,
+    pack_fields,
+    stored_id,
+)
+from app.storage.fields import unpack_fields
 from app.storage.keys import TargetHour, shard_of
+from calibrators.fields.columns import end_to_end
 
 _ZERO: Final = struct.pack("<d", 0.0)
 _ONE: Final = struct.pack("<d", 1.0)
 
 
 class Cell(NamedTuple):
-    """Where and on what terms a click is a positive; hour is floor(epoch seconds / 3600)."""
+    """Where, on what terms and with what fields a click is a positive; hour is floor(epoch
+    seconds / 3600)."""
 
     target: str
     hour: int
     score: float
     terms: Terms | None = None
+    fields: FieldValues | None = None
 
 
 class EventBatch:
@@ -70,6 +81,7 @@ class EventBatch:
         positive: float,
         event_id: str | None = None,
         terms: Terms | None = None,
+        fields: FieldValues | None = None,
     ) -> None:
         """Add one event of one target; hour is floor(epoch seconds / 3600).
 
@@ -90,6 +102,8 @@ class EventBatch:
             return
         if terms is not None:
             columns.terms[len(columns.rows)] = terms
+        if fields:
+            columns.fields[len(columns.rows)] = fields
         columns.append(campaign, score, count, positive)
 
     def add_columns(self, target: str, columns: EventColumns) -> None:
@@ -125,6 +139,8 @@ class EventBatch:
             columns = self._columns.setdefault(key, _Columns())
             if cell.terms is not None:
                 columns.click_terms[len(columns.numbers)] = cell.terms
+            if cell.fields:
+                columns.click_fields[len(columns.numbers)] = cell.fields
             columns.append_click(click.campaign, cell.score, number)
 
     def add_behaviour(
@@ -165,8 +181,10 @@ class _Columns:
         "_click_rows",
         "_click_scores",
         "campaigns",
+        "click_fields",
         "click_terms",
         "counts",
+        "fields",
         "ids",
         "numbers",
         "positives",
@@ -185,6 +203,8 @@ class _Columns:
         self.numbers: list[int] = []
         self.terms: dict[int, Terms] = {}
         self.click_terms: dict[int, Terms] = {}
+        self.fields: dict[int, FieldValues] = {}
+        self.click_fields: dict[int, FieldValues] = {}
         self._click_rows: list[int] = []
         self._click_scores: list[float] = []
 
@@ -214,6 +234,7 @@ class _Columns:
             _values(self.positives) + _ONE * clicks,
             # Most events have none: not a call for them.
             self._packed_terms() if self.terms or self.click_terms else b"",
+            self._packed_fields() if self.fields or self.click_fields else b"",
         )
 
     def _packed_terms(self) -> bytes:
@@ -223,9 +244,16 @@ class _Columns:
     def _click_terms(self) -> tuple[int, bytes]:
         return len(self.numbers), packed_terms(len(self.numbers), self.click_terms)
 
+    def _packed_fields(self) -> bytes:
+        own = [self.fields.get(row) for row in range(len(self.rows))]
+        return pack_fields(columns_of([*own, *self._click_fields()]))
+
+    def _click_fields(self) -> list[FieldValues | None]:
+        return [self.click_fields.get(number) for number in range(len(self.numbers))]
+
     def behind(self, entry: LogEntry) -> LogEntry:
         """The entry, all rows of which have ids, with our clicks behind them."""
-        names, rows, scores, counts, positives, terms = entry.block
+        names, rows, scores, counts, positives, terms, fields = entry.block
         places = {name: place for place, name in enumerate(names)}
         numbers = [places.setdefault(name, len(places)) for name in self.campaigns]
         clicks = len(self.numbers)
@@ -236,8 +264,16 @@ class _Columns:
             counts + _ZERO * clicks,
             positives + _ONE * clicks,
             joined_terms((len(rows) // NUMBER_BYTES, terms), self._click_terms()),
+            self._fields_behind(fields, len(rows) // NUMBER_BYTES)
+            if fields or self.click_fields
+            else b"",
         )
         return LogEntry(entry.log, entry.ids, joined, self.numbers)
+
+    def _fields_behind(self, packed: bytes, length: int) -> bytes:
+        before = unpack_fields(packed, length) if packed else {}
+        clicks = columns_of(self._click_fields())
+        return pack_fields(end_to_end([(length, before), (len(self.numbers), clicks)]))
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:

@@ -26,11 +26,13 @@ from app.storage.keys import TargetHour
 from app.storage.redis.client import lua, reaching_the_store
 from app.storage.statistics.breakdowns import Breakdowns
 from app.storage.statistics.evidence import EvidenceStore
+from app.storage.statistics.field_sums import DeclaredFields, LookUp
 from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable
+from calibrators.fields.sums import FieldTables
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
 """Blocks of one commit at most, but for its last page."""
@@ -85,7 +87,7 @@ class Folding:
     def _read(self, log: TargetHour) -> "_Step":
         most = min(_PAGE_BYTES, self._bytes_at_once)
         folds, table, blocks = self._page(log, 0, most)
-        step = _Step(log, folds, table)
+        step = _Step(log, folds, table, log.target in self.breakdowns.fields.targets)
         # A page that is not full was the log's last.
         while step.take(blocks) >= most and step.size < self._bytes_at_once:
             _, _, blocks = self._page(log, step.blocks, most)
@@ -109,6 +111,8 @@ class Folding:
         ]
         seen: list[bytes | int] = [step.folds, step.blocks]
         breakdowns = self.breakdowns.with_blocks(log, step.with_terms)
+        if step.by_field:
+            breakdowns |= self.breakdowns.with_fields(log, step.readable)
         fields = [part for field in breakdowns.items() for part in field]
         arguments = (log.member, self._ttl_seconds, *seen, table, len(breakdowns), *fields)
         arguments += (*step.damaged,)
@@ -121,13 +125,15 @@ class Folding:
 @dataclass(slots=True)
 class _Step:
     """What one commit replaces: so many blocks of so many bytes, their rows in tables, those with
-    terms, and those that are damaged; and what the counter of folds and the stored table were at
-    its beginning."""
+    terms, all of them where they are summed by field, and those that are damaged; and what the
+    counter of folds and the stored table were at its beginning."""
 
     log: TargetHour
     folds: bytes
     table: bytes
+    by_field: bool = False
     tables: list[BinsTable] = field(default_factory=list)
+    readable: list[Block] = field(default_factory=list)
     with_terms: list[Block] = field(default_factory=list)
     damaged: list[bytes] = field(default_factory=list)
     blocks: int = 0
@@ -138,6 +144,7 @@ class _Step:
         """Take in a page; returns how many bytes it has."""
         readable, damaged = _decoded(self.log, blocks)
         self.tables.append(together(readable).table() if readable else BinsTable.empty())
+        self.readable += readable if self.by_field else []
         self.with_terms += [block for block in readable if block.terms is not None]
         self.damaged += damaged
         self.rows += sum(map(len, readable))
@@ -213,6 +220,7 @@ class BinsStore:
 
     A table that cannot be read is set aside, logged and counted, and is as if it had never been;
     `damage` lists it. `evidence` says which campaigns are off, `unit_days` what units did.
+    Events are summed by the `fields` that are declared.
     """
 
     def __init__(
@@ -221,10 +229,12 @@ class BinsStore:
         ttl_seconds: int,
         fold_bytes: int = BYTES_AT_ONCE,
         calibrated_seconds: int | None = None,
+        fields: DeclaredFields | None = None,
     ) -> None:
         self._client = client
         self._calibrated_seconds = ttl_seconds if calibrated_seconds is None else calibrated_seconds
         self._folding = Folding(client, ttl_seconds, fold_bytes)
+        self._folding.breakdowns.fields = fields or DeclaredFields()
         self.damage = self._folding.damage
         self.evidence = EvidenceStore(client)
         self.unit_days = UnitDays(client)
@@ -328,6 +338,14 @@ class BinsStore:
         """The sums of one of `keys.BREAKDOWNS`, see `Breakdowns.blocks`, of first_hour <= hour <
         last_hour_exclusive, in tables as `window_blocks` has them."""
         return self._folding.breakdowns.blocks(target, name, range(first_hour, last_hour_exclusive))
+
+    def fold_with(self, look_up: LookUp) -> None:
+        """Sum events by field with what the maps in force give from now on; without, by score."""
+        self._folding.breakdowns.look_up = look_up
+
+    def field_tables(self, target: str, hour: int) -> FieldTables:
+        """The folded sums of one hour by declared field."""
+        return self._folding.breakdowns.field_tables(target, hour)
 
     @reaching_the_store()
     def write_calibrated(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:

@@ -7,14 +7,15 @@ it holds
     campaigns m u4, rows n u4
     names of the m campaigns (`calibrators.bins.codecs`)
     rows u4 (n), scores f8 (n), counts f8 (n), positives f8 (n)
-    in version 3 only: n terms, each arm u1, bucket i2, bid f8, cost f8, value f8
+    from version 3 on: n terms, each arm u1, bucket i2, bid f8, cost f8, value f8
+    in version 4 only: the fields (`fields.py`), their bytes u4, whether there are terms u1
 
 and of conversions, as MessagePack, an array of three arrays: click ids (strings), times (epoch
 seconds, floats), values (floats, or nil where there is none). Behind the body the store appends n
 marks u1 when some of the rows do not count: 1 marks a duplicate or what is refused, and decoding
 leaves it out. Behind the marks stand the first 8 hexadecimal digits of the SHA-1, which Redis has
 at hand, of the CRC-32 and the marks. Version 1 has no digest of marks, and a CRC-32 of the body
-alone. Version 3 is written where an event has terms, and 2 elsewhere.
+alone. Version 4 is written where an event has fields, 3 where one has terms, and 2 elsewhere.
 """
 
 import struct
@@ -28,17 +29,27 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from app.storage.fields import (
+    COLUMN_OF_BYTES,
+    NamedColumn,
+    PackedField,
+    check_rows,
+    split_fields,
+    unpack_fields,
+)
 from calibrators.arms import ARMS, BUCKETS
-from calibrators.bins.codecs import numbered, pack_names, unpack_names
+from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
-from calibrators.samples import Floats, Integers
+from calibrators.fields.columns import FieldColumns, chosen, end_to_end
+from calibrators.fields.sums import FieldColumn
+from calibrators.samples import Floats
 
 _HEADER = struct.Struct("<4sHII")
 _VERSION, _CHECKSUM = 4, slice(10, 14)
 _MARKS_DIGITS = 8
 
 SCHEMA_VERSION = 2
-_WITH_TERMS = 3
+_WITH_TERMS, _WITH_FIELDS = 3, 4
 
 
 def framed(magic: bytes, body: bytes, seed: int, version: int = SCHEMA_VERSION) -> bytes:
@@ -81,8 +92,8 @@ LARGEST_WEIGHT = 1_000_000.0
 
 _MAGIC = b"SBLK"
 SIZES = struct.Struct("<II")
-# How `calibrators.bins.codecs` begins a column of numbers of one byte.
-COLUMN_OF_BYTES, _LONGEST_OF_ONE_BYTE = b"\1\0", 255
+_TRAILER = struct.Struct("<IB")
+_LONGEST_OF_ONE_BYTE = 255
 NUMBER_BYTES, VALUE_BYTES = 4, 8
 ROW_BYTES = NUMBER_BYTES + 3 * VALUE_BYTES
 """Bytes of one row in a block's columns, without its terms."""
@@ -161,6 +172,7 @@ class Block:
     counts: Floats
     positives: Floats
     terms: TermColumns | None = None
+    fields: FieldColumns | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -174,6 +186,7 @@ class Block:
             self.counts[kept],
             self.positives[kept],
             None if self.terms is None else self.terms[kept],
+            None if self.fields is None else chosen(self.fields, kept),
         )
 
     def table(self) -> BinsTable:
@@ -186,9 +199,11 @@ class Block:
 
 
 def together(blocks: Sequence[Block]) -> Block:
-    """One or more blocks, one behind the other; with terms if all have them."""
+    """One or more blocks, one behind the other; with terms if all have them, with fields if any
+    has."""
     starts = np.cumsum([0, *(len(block.campaigns) for block in blocks[:-1])])
     terms = [block.terms for block in blocks if block.terms is not None]
+    fields = [(len(block), block.fields or {}) for block in blocks]
     return Block(
         tuple(campaign for block in blocks for campaign in block.campaigns),
         np.concatenate([block.rows + start for block, start in zip(blocks, starts, strict=True)]),
@@ -196,11 +211,13 @@ def together(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.counts for block in blocks]),
         np.concatenate([block.positives for block in blocks]),
         np.concatenate(terms) if len(terms) == len(blocks) else None,
+        end_to_end(fields) if any(columns for _, columns in fields) else None,
     )
 
 
 class PackedRows(NamedTuple):
-    """Events of one log on their way to it: the columns of a `Block` as bytes, no terms as none.
+    """Events of one log on their way to it: the columns of a `Block` as bytes, no terms and no
+    fields as none.
 
     A request has events for many logs, and cutting bytes is cheaper than cutting arrays.
     """
@@ -211,14 +228,19 @@ class PackedRows(NamedTuple):
     counts: bytes
     positives: bytes
     terms: bytes = b""
+    fields: bytes = b""
 
 
 def encode_block(packed: PackedRows, seed: int = 0) -> bytes:
     """The block's bytes; the seed is the checksum of its log."""
     campaigns, rows, *columns = packed
     sizes = SIZES.pack(len(campaigns), len(rows) // NUMBER_BYTES)
-    body = b"".join((sizes, _packed_names(campaigns), rows, *columns))
-    return framed(_MAGIC, body, seed, _WITH_TERMS if packed.terms else SCHEMA_VERSION)
+    body = b"".join((sizes, pack_short_names(campaigns), rows, *columns))
+    version = _WITH_TERMS if packed.terms else SCHEMA_VERSION
+    if packed.fields:
+        body += _TRAILER.pack(len(packed.fields), bool(packed.terms))
+        version = _WITH_FIELDS
+    return framed(_MAGIC, body, seed, version)
 
 
 def decode_block(data: bytes, seed: int = 0) -> Block:
@@ -226,7 +248,7 @@ def decode_block(data: bytes, seed: int = 0) -> Block:
 
     Raises ValueError on bytes of another kind or version, and on any damage.
     """
-    body, marks, row_bytes = opened_block(data, seed)
+    body, marks, row_bytes, packed = opened_block(data, seed)
     campaigns, length = SIZES.unpack_from(body)
     names, start = unpack_names(memoryview(body), SIZES.size, campaigns)
     if start + length * row_bytes != len(body):
@@ -237,29 +259,35 @@ def decode_block(data: bytes, seed: int = 0) -> Block:
     check_rows(rows, campaigns)
     check_values(values)
     scores, counts, positives = values
-    block = Block(names, rows, scores, counts, positives, terms)
+    fields = unpack_fields(packed, length) if packed else None
+    block = Block(names, rows, scores, counts, positives, terms, fields)
     return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
 
 
-def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes, int]:
-    """Body and marks of a block, and the bytes of a row; ValueError on bytes of another kind or
-    version, and on damage."""
-    body, marks = opened(_MAGIC, data, seed, _WITH_TERMS)
+def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes, int, bytes]:
+    """Body without fields, and marks of a block, the bytes of a row, and those of the fields;
+    ValueError on bytes of another kind or version, and on damage."""
+    body, marks = opened(_MAGIC, data, seed, _WITH_FIELDS)
     if len(body) < SIZES.size:
         raise ValueError(f"the body of a block has at least {SIZES.size} bytes, not {len(body)}")
-    return body, marks, ROW_BYTES + (TERMS.itemsize if data[_VERSION] == _WITH_TERMS else 0)
+    has_terms, fields = data[_VERSION] == _WITH_TERMS, b""
+    if data[_VERSION] == _WITH_FIELDS:
+        body, fields, has_terms = _without_fields(body)
+    return body, marks, ROW_BYTES + (TERMS.itemsize if has_terms else 0), fields
+
+
+def _without_fields(body: bytes) -> tuple[bytes, bytes, bool]:
+    end = len(body) - _TRAILER.size
+    size, has_terms = _TRAILER.unpack_from(body, end) if end >= SIZES.size else (end + 1, 0)
+    if size > end - SIZES.size or has_terms > 1:
+        raise ValueError(f"fields of {size} bytes do not fit into a block of {len(body)}")
+    return body[: end - size], body[end - size : end], bool(has_terms)
 
 
 def _terms(data: bytes) -> TermColumns:
     terms: TermColumns = np.frombuffer(data, TERMS)
     check_terms(terms)
     return terms
-
-
-def check_rows(rows: Rows, campaigns: int | NDArray[np.int64]) -> None:
-    """Raises ValueError on a row that names a campaign beyond those of its block."""
-    if (rows >= campaigns).any():
-        raise ValueError(f"a row names a campaign beyond the block's {np.max(campaigns)}")
 
 
 def check_values(values: Floats) -> None:
@@ -271,7 +299,7 @@ def check_values(values: Floats) -> None:
         raise ValueError(f"a count of the block is above {LARGEST_WEIGHT:.0f}")
 
 
-def _packed_names(names: Sequence[str]) -> bytes:
+def pack_short_names(names: Sequence[str]) -> bytes:
     """`pack_names` of short names, without the arrays that cost more than some dozen names do."""
     encoded = [name.encode() for name in names]
     lengths = [len(name) for name in encoded]
@@ -337,15 +365,22 @@ def decode_blocks(blocks: Sequence[bytes], seed: int = 0) -> list[Block]:
 
     Raises ValueError when any of them is damaged; which, `decode_block` tells.
     """
-    runs: dict[int, _Run] = {}
+    runs: dict[tuple[int, tuple[str, ...]], _Run] = {}
     others = []
     for data in blocks:
-        body, marks, row_bytes = opened_block(data, seed)
-        if marks or body[SIZES.size : _LENGTHS] != COLUMN_OF_BYTES:
+        body, marks, row_bytes, packed = opened_block(data, seed)
+        fields = split_fields(packed, SIZES.unpack_from(body)[1]) if packed else ()
+        is_plain = body[SIZES.size : _LENGTHS] == COLUMN_OF_BYTES
+        if marks or not is_plain or not all(field_.is_plain for field_ in fields):
             others.append(decode_block(data, seed))
         else:
-            runs.setdefault(row_bytes, _Run(row_bytes)).add(body)
+            names = tuple(field_.name for field_ in fields)
+            runs.setdefault((row_bytes, names), _Run(row_bytes)).add(body, fields)
     return [*(run.block() for run in runs.values()), *others]
+
+
+def _of_numbers() -> NamedColumn:
+    return NamedColumn(NUMBER_BYTES)
 
 
 @dataclass(slots=True)
@@ -353,15 +388,14 @@ class _Run:
     """The parts of each block's body, whose rows have so many bytes."""
 
     row_bytes: int
-    lengths: list[bytes] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)
-    rows: list[bytes] = field(default_factory=list)
+    rows: NamedColumn = field(default_factory=_of_numbers)
     scores: list[bytes] = field(default_factory=list)
     counts: list[bytes] = field(default_factory=list)
     positives: list[bytes] = field(default_factory=list)
     terms: list[bytes] = field(default_factory=list)
+    fields: dict[str, NamedColumn] = field(default_factory=dict)
 
-    def add(self, body: bytes) -> None:
+    def add(self, body: bytes, fields: Sequence[PackedField] = ()) -> None:
         campaigns, rows = SIZES.unpack_from(body)
         text, first = _LENGTHS + campaigns, len(body) - rows * self.row_bytes
         if text > first:
@@ -372,35 +406,21 @@ class _Run:
         counts = scores + rows * VALUE_BYTES
         positives = counts + rows * VALUE_BYTES
         terms = positives + rows * VALUE_BYTES
-        self.lengths.append(body[_LENGTHS:text])
-        self.texts.append(body[text:first])
-        self.rows.append(body[first:scores])
+        self.rows.add(body[_LENGTHS:text], body[text:first], body[first:scores])
         self.scores.append(body[scores:counts])
         self.counts.append(body[counts:positives])
         self.positives.append(body[positives:terms])
         self.terms.append(body[terms:])
+        for one in fields:
+            self.fields.setdefault(one.name, NamedColumn(one.width)).add_field(one)
 
     def block(self) -> Block:
-        campaigns = np.array([len(each) for each in self.lengths])
-        of_block = np.repeat(
-            np.arange(len(campaigns)), [len(each) // NUMBER_BYTES for each in self.rows]
-        )
-        rows = np.frombuffer(b"".join(self.rows), "<u4")
-        check_rows(rows, campaigns[of_block])
+        names, rows = self.rows.joined()
         columns = b"".join((*self.scores, *self.counts, *self.positives))
         values = np.frombuffer(columns, "<f8").reshape(3, len(rows))
         check_values(values)
-        names, numbers = numbered(self._lengths(campaigns), b"".join(self.texts))
-        firsts = np.cumsum(campaigns) - campaigns
         terms = _terms(b"".join(self.terms)) if self.row_bytes > ROW_BYTES else None
+        fields = {name: FieldColumn(*run.joined()) for name, run in self.fields.items()}
         scores, counts, positives = values
-        of_names = numbers[rows + firsts[of_block]].astype(np.uint32)
-        return Block(names, of_names, scores, counts, positives, terms)
-
-    def _lengths(self, campaigns: Integers) -> Integers:
-        """Those of all names; ValueError where they do not fill the text of their block."""
-        lengths = np.frombuffer(b"".join(self.lengths), np.uint8).astype(np.int64)
-        reached = np.append(0, np.cumsum(lengths))[np.cumsum(campaigns)]
-        if not np.array_equal(reached, np.cumsum([len(text) for text in self.texts])):
-            raise ValueError("the names of a block do not fill their place in it")
-        return lengths
+        of_names = rows.astype(np.uint32)
+        return Block(names, of_names, scores, counts, positives, terms, fields or None)

@@ -8,6 +8,7 @@ An open click is a hash in Redis:
     p:<target>          a score
     n:<feature>         a feature that is a number
     s:<feature>         a feature that is a string
+    f:<field>           the value of a field
     sum                 CRC-32 of the id and of all these but `open`, in hexadecimal digits
     b:<at>:<name>       value of a behaviour of that time, sealed
 
@@ -51,7 +52,7 @@ from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import TargetHour, seal, shard_of, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
 
-_KEPT: Final = {"p", "n", "s"}
+_KEPT: Final = {"p", "n", "s", "f"}
 _FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")
 
 
@@ -68,6 +69,7 @@ class OpenClick:
     scores: dict[str, float] = field(default_factory=dict)
     features: dict[str, float | str] = field(default_factory=dict)
     behaviours: list[tuple[str, float, float]] = field(default_factory=list)
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def click_fields(click: OpenClick, at: str) -> list[str]:
@@ -78,6 +80,7 @@ def click_fields(click: OpenClick, at: str) -> list[str]:
     for name, value in click.features.items():
         text = value if isinstance(value, str) else repr(value)
         fields[feature_kind(value) + ":" + name] = text
+    fields |= {f"f:{name}": value for name, value in click.fields.items()}
     fields |= {"sum": _sum(click.click_id, fields), "open": "1"}
     return [text for pair in fields.items() for text in pair]
 
@@ -103,7 +106,7 @@ def click_of(click_id: str, flat: Sequence[bytes]) -> OpenClick:
     own = dict(pair for pair in pairs if not pair[0].startswith("b:"))
     plain = {name for name in own if name[1:2] != ":"}
     if plain - {"sum", "open"} != {"campaign", "at"} or {k[0] for k in own.keys() - plain} - _KEPT:
-        raise ValueError(f"campaign, at, p:, n: and s: are known, there are {sorted(own)}")
+        raise ValueError(f"campaign, at, p:, n:, s: and f: are known, there are {sorted(own)}")
     own.pop("open", None)
     if "sum" in own and own.pop("sum") != _sum(click_id, own):
         raise ValueError("its sum is wrong")
@@ -115,6 +118,7 @@ def click_of(click_id: str, flat: Sequence[bytes]) -> OpenClick:
         {name: float(value) for name, value in _sorted(marked, "p")},
         {name: float(value) for name, value in _sorted(marked, "n")} | dict(_sorted(marked, "s")),
         _behaviours(click_id, [pair for pair in pairs if pair[0].startswith("b:")]),
+        dict(_sorted(marked, "f")),
     )
 
 

@@ -5,10 +5,10 @@ cost client, protocol and script more than the checking of the ids itself.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,9 +22,13 @@ from app.storage.blocks import (
     PackedRows,
     TermColumns,
     check_terms,
+    pack_short_names,
     without_none,
 )
+from app.storage.fields import FIELD_HEAD, NARROW, WIDE, code_type
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
+from calibrators.fields.columns import FieldColumns, chosen
+from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 
 LONGEST_ID: Final = 64
@@ -109,6 +113,7 @@ class EventColumns:
     positives: Floats
     ids: Sequence[str] | None = None
     terms: TermColumns | None = None
+    fields: FieldColumns | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -141,6 +146,7 @@ class EventColumns:
             positives=self.positives[kept],
             ids=[self.ids[place] for place in kept.tolist()],
             terms=None if self.terms is None else self.terms[kept],
+            fields=None if self.fields is None else chosen(self.fields, kept),
         )
 
     def entries(self, target: str) -> Iterator[LogEntry]:
@@ -166,6 +172,7 @@ class EventColumns:
         numbers = _numbers(len(order), begins, firsts)
         scores, positives = _packed(self.scores[order]), _packed(self.positives[order])
         terms = b"" if self.terms is None else self.terms[order].tobytes()
+        fields = FieldPacker(chosen(self.fields, order)) if self.fields else None
         campaigns_at = pairwise([*firsts.tolist(), len(begins)])
         rows_at = pairwise([*begins[firsts].tolist(), len(order)])
         for hour, (one, other), (start, stop) in zip(hours, campaigns_at, rows_at, strict=True):
@@ -178,6 +185,7 @@ class EventColumns:
                 _ONE * (stop - start),
                 positives[values],
                 without_none(terms[start * TERMS.itemsize : stop * TERMS.itemsize]),
+                b"" if fields is None else fields.packed(slice(start, stop)),
             )
             log = TargetHour(shard_of(some[0]), target, hour)
             yield LogEntry(log, ids[start:stop] if ids else (), block, ())
@@ -214,3 +222,59 @@ def _numbers(length: int, begins: Integers, firsts: Integers) -> bytes:
 
 def _packed(values: Floats) -> bytes:
     return values.astype("<f8", copy=False).tobytes()
+
+
+_MOST_OF_NARROW: Final = 1 << 16
+FieldValues = Mapping[str, str]
+"""What one event says, by field."""
+
+_NOTHING: Final[FieldValues] = {}
+
+
+def columns_of(events: Sequence[FieldValues | None]) -> dict[str, FieldColumn]:
+    """The columns of n events, of every field that any of them names."""
+    said = [event or _NOTHING for event in events]
+    return {name: _column_of(said, name) for name in sorted(set().union(*said))}
+
+
+def _column_of(said: Sequence[FieldValues], name: str) -> FieldColumn:
+    values = [event.get(name, OTHER) for event in said]
+    numbers = dict(zip(dict.fromkeys(values), count(), strict=False))
+    codes = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
+    return FieldColumn(tuple(numbers), codes)
+
+
+class FieldPacker:
+    """The bytes of the fields of runs of n events: of the events of one log after the other."""
+
+    def __init__(self, columns: FieldColumns) -> None:
+        self._columns = columns
+        self._heads = {name: _head(name, column.names) for name, column in columns.items()}
+
+    def packed(self, events: slice) -> bytes:
+        """Those of consecutive events."""
+        parts = [bytes((len(self._columns),))]
+        for name, (values, codes) in self._columns.items():
+            head, some = self._heads[name], codes[events]
+            if len(values) > 2 * len(some):
+                # What other logs need is not written into each.
+                used, some = np.unique(some, return_inverse=True)
+                values = tuple(values[code] for code in used.tolist())
+                head = _head(name, values)
+            parts += (head, some.astype(code_type(_width(len(values)))).tobytes())
+        return b"".join(parts)
+
+
+def pack_fields(columns: FieldColumns) -> bytes:
+    """The bytes of all of them; nothing of no fields."""
+    return FieldPacker(columns).packed(slice(None)) if columns else b""
+
+
+def _head(name: str, values: Sequence[str]) -> bytes:
+    names, encoded = pack_short_names(values), name.encode()
+    head = FIELD_HEAD.pack(len(encoded), _width(len(values)), len(values), len(names))
+    return head + encoded + names
+
+
+def _width(values: int) -> int:
+    return NARROW if values <= _MOST_OF_NARROW else WIDE

@@ -186,8 +186,9 @@ class DelayedTargets:
         """
         target, before = order.target, order.before
         window = self._settings.attribution_seconds(target)
+        newest = self.cache.newest(target, window, as_of)
         labels = LabelHistory(
-            self._log, self.cache.newest(target, window, as_of), target, as_of, self._settings
+            self._log, newest, target, as_of, self._settings, in_force=order.in_force
         )
         found = labels.of(fitting.hours(target, order.own))
         self._damaged_parts = self._log.damaged()

@@ -59,18 +59,20 @@ class Methods:
 
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:
-    """The maps of these campaigns, as far as they have any, and the target's."""
-    return Atlas.build(_own(atlas, campaigns), atlas.target_map, atlas.groups)
+    """The maps of these campaigns, as far as they have any, the target's and the effects."""
+    found = Atlas.build(_own(atlas, campaigns), atlas.target_map, atlas.groups)
+    return found.with_effects(atlas.effects)
 
 
 def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
     """The atlas with these campaigns as they are in the source; one without a map there has none.
 
-    Every other map, and the target's, stays.
+    Every other map, the target's, and the effects of fields stay.
     """
     named = set(campaigns)
     kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
-    return Atlas.build(kept | _own(source, named), atlas.target_map, atlas.groups)
+    found = Atlas.build(kept | _own(source, named), atlas.target_map, atlas.groups)
+    return found.with_effects(atlas.effects)
 
 
 def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
@@ -80,15 +82,17 @@ def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> At
 
 
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
-    """The atlas with the source's maps where it has none."""
+    """The atlas with the source's maps, and its effects of fields, where it has none."""
     if atlas is None or source is None:
         return source if atlas is None else atlas
     missing = set(source.campaigns).difference(atlas.campaigns)
     target_map = atlas.target_map or source.target_map
+    effects = atlas.effects or source.effects
     if not missing and target_map == atlas.target_map:
-        return atlas
+        return atlas.with_effects(effects)
     maps = _own(atlas, atlas.campaigns) | _own(source, missing)
-    return Atlas.build(maps, target_map, atlas.groups or source.groups)
+    found = Atlas.build(maps, target_map, atlas.groups or source.groups)
+    return found.with_effects(effects)
 
 
 def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:

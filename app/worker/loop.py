@@ -24,6 +24,7 @@ from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import drop_connections, open_redis
+from app.storage.statistics.field_sums import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
@@ -118,7 +119,10 @@ class Worker:
         self._watch = StoreWatch.of(settings, client)
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
         self._bins = BinsStore(
-            client, settings.ttl_seconds, calibrated_seconds=settings.event_ttl_seconds
+            client,
+            settings.ttl_seconds,
+            calibrated_seconds=settings.event_ttl_seconds,
+            fields=DeclaredFields.of(settings),
         )
         self._ids = IdPacker(client)
         self._jobs = Jobs(client)

@@ -47,6 +47,7 @@ from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas
 from calibrators.bins.history import History
 from calibrators.registry import METHODS
+from calibrators.samples import Floats, Integers
 
 _log = logging.getLogger(__name__)
 
@@ -155,6 +156,8 @@ class Refitter:
 
     def __post_init__(self) -> None:
         self.cache = AtlasCache(self.versions)
+        if self.settings.fields:
+            self.bins.fold_with(self._probabilities)
         self.canary = Canary(self.settings, self.bins, self.versions, self.cache)
         self.methods = Methods(self.settings)
         self._fitting = Fitting(self.settings, self.methods)
@@ -340,7 +343,16 @@ class Refitter:
     ) -> History:
         behind = begun_hours(request.as_of)
         blocks = self.bins.history(target, behind - hours, behind, reached)
-        return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window))
+        fields = partial(self.bins.field_tables, target) if self.settings.fields else None
+        return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window), fields)
+
+    def _probabilities(
+        self, target: str, campaigns: Sequence[str], rows: Integers, scores: Floats
+    ) -> Floats:
+        """Of events that are folded, by the maps in force, without effects of fields, (n,)."""
+        in_force = self._in_force()
+        atlas = None if in_force is None else in_force.atlases.get(target)
+        return scores if atlas is None else atlas.look_up(atlas.rows(campaigns)[rows], scores)
 
     def _on_trial(self, request: Request, present: _Present) -> Steering:
         """What comes of the experiments that run; the maps that serve are none of theirs."""

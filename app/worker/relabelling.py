@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from app.click_log import ClickLog, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
+from app.storage.blocks import Block
+from app.storage.statistics.field_sums import DeclaredFields
 from app.worker.hours import SECONDS
 from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
-from calibrators import BinsTable
+from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History, HourTables
-from calibrators.samples import Floats
+from calibrators.fields.sums import FieldTables
+from calibrators.samples import Floats, Integers
 from evaluation.backtest.click_history import LabelSource, label_rule
 from pccem import (
     Attribution,
@@ -177,9 +180,27 @@ class RelabelledClicks:
 
     def by_hour(self, newest: int) -> HourTables:
         """The same by hour, counted back from the end of the span: its last hour is `newest`."""
+        scores, hours = self.clicks.clicks.scores, self._hours(newest)
+        return {int(hour): self._table(scores, hours == hour) for hour in np.unique(hours)}
+
+    def fields_by_hour(
+        self, newest: int, declared: DeclaredFields, in_force: Atlas
+    ) -> dict[int, FieldTables]:
+        """The same by field and hour; the probabilities are those of the maps in force."""
         clicks = self.clicks.clicks
-        hours = newest + 1 + np.floor((clicks.clicked_at - self.span[1]) / SECONDS).astype(np.int64)
-        return {int(hour): self._table(clicks.scores, hours == hour) for hour in np.unique(hours)}
+        rows = clicks.rows.astype(np.int64)
+        predicted = in_force.look_up(in_force.rows(clicks.campaigns)[rows], clicks.scores)
+        ones, said, hours = np.ones(len(rows)), self.clicks.fields, self._hours(newest)
+        block = Block(clicks.campaigns, rows, clicks.scores, ones, self.labels, fields=said)
+        return {
+            int(hour): declared.tables(block.chosen(hours == hour), predicted[hours == hour])
+            for hour in np.unique(hours)
+        }
+
+    def _hours(self, newest: int) -> Integers:
+        since = (self.clicks.clicks.clicked_at - self.span[1]) / SECONDS
+        hours: Integers = newest + 1 + np.floor(since).astype(np.int64)
+        return hours
 
     def report(self, settings: Settings) -> Report:
         """Quality of raw scores and of the probabilities that were in force, against the labels."""
@@ -285,24 +306,31 @@ class LabelHistory:
     target: str
     as_of: float
     settings: Settings
+    in_force: Atlas | None = None
 
     def of(self, hours: int) -> tuple[RelabelledClicks, History] | None:
-        """The newest window, and so many hours by hour; None where `relabelled` gives None.
+        """The newest window, and so many hours by hour; None where `relabelled` gives None for it.
 
         Clicks older than a window have their own correction for drift.
         """
         newest, *older = spans(self.settings, self.as_of, max(hours, self.settings.window_hours))
         last = ceil(newest[1] / SECONDS) - 1
+        declared = DeclaredFields.of(self.settings)
         tables: dict[int, BinsTable] = {}
-        for span in reversed(older):
+        fields: dict[int, FieldTables] = {}
+        for span in (*reversed(older), newest):
             found = self._relabelled(span)
-            if found is not None:
-                tables |= found.by_hour(last - round((newest[1] - span[1]) / SECONDS))
-        recent = self._relabelled(newest)
-        if recent is None:
+            if found is None:
+                continue
+            behind = last - round((newest[1] - span[1]) / SECONDS)
+            tables |= found.by_hour(behind)
+            if declared.names:
+                fields |= found.fields_by_hour(behind, declared, self.in_force or Atlas.empty())
+        if found is None:
             return None
-        tables |= recent.by_hour(last)
-        return recent, History(float(last + 1), [tables])
+        nothing = FieldTables.empty(declared.names, declared.pairs)
+        by_field = (lambda hour: fields.get(hour, nothing)) if declared.names else None
+        return found, History(float(last + 1), [tables], by_field)
 
     def _relabelled(self, span: tuple[float, float]) -> RelabelledClicks | None:
         return relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)

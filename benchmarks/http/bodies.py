@@ -118,13 +118,15 @@ FORMS = {
 }
 
 
-PLAIN, IDS_AND_CLICKS, IDS = "impressions", "ids and clicks", "ids"
+PLAIN, IDS_AND_CLICKS, IDS, FIELDS = "impressions", "ids and clicks", "ids", "3 fields"
+FIELD_VALUES = {"device": 3, "placement": 50, "site": 5_000}
+"""How many values the fields of events have."""
 
 SEED = 23
 FIRST_SECOND = 1_767_225_600.0
 HOUR_SECONDS = 3600
 CLICKS = 0.02
-_IMPRESSIONS, _EVENT_IDS = 3, 8
+_IMPRESSIONS, _EVENT_IDS, _FIELDS = 3, 8, 64
 
 Event = dict[str, Any]
 
@@ -141,9 +143,11 @@ class Requests:
     ) -> "Requests":
         """`count` requests of `batch` events of one kind; ids differ from those of other runs."""
         rng = np.random.default_rng((SEED, *run))
-        prefix = None if kind == PLAIN else "-".join(map(str, run))
+        prefix = None if kind in (PLAIN, FIELDS) else "-".join(map(str, run))
         share = CLICKS if kind == IDS_AND_CLICKS else 0.0
         events = random_events(rng, campaigns, batch * count, share, prefix)
+        if kind == FIELDS:
+            add_fields(rng, events)
         return cls([events[start : start + batch] for start in range(0, len(events), batch)])
 
 
@@ -168,6 +172,16 @@ def random_events(
         _event(names[campaign], score, seconds, clicked, ids and f"{ids}-{place}")
         for place, (campaign, score, seconds, clicked) in enumerate(columns)
     ]
+
+
+def add_fields(rng: np.random.Generator, events: Sequence[Event]) -> None:
+    """Give every event a value of each field; a few values are most of the traffic."""
+    for event in events:
+        event["fields"] = {}
+    for name, count in FIELD_VALUES.items():
+        drawn = (count * rng.random(len(events)) ** 3).astype(int).tolist()
+        for event, value in zip(events, drawn, strict=True):
+            event["fields"][name] = f"{name}-{value}"
 
 
 def _event(
@@ -204,8 +218,23 @@ def columns_body(events: Sequence[Event]) -> bytes:
     ]
     if ids:
         sections += (_u4([len(name) for name in ids]), b"".join(ids))
+    if "fields" in events[0]:
+        flags |= _FIELDS
+        sections += _field_sections(events)
     head = _HEADER.pack(b"SCOL", _VERSION, _IMPRESSIONS, flags, *counts)
     return head + b"".join(section + bytes(-len(section) % 8) for section in sections)
+
+
+def _field_sections(events: Sequence[Event]) -> list[bytes]:
+    sections = [_u4([len(FIELD_VALUES)])]
+    for name in FIELD_VALUES:
+        given = [event["fields"][name] for event in events]
+        places = {value: place for place, value in enumerate(dict.fromkeys(given))}
+        values = [value.encode() for value in places]
+        sections += (_u4([len(name)]), name.encode(), _u4([len(values), sum(map(len, values))]))
+        sections += (_u4([len(value) for value in values]), b"".join(values))
+        sections.append(_u4([places[value] for value in given]))
+    return sections
 
 
 def _f8(numbers: Sequence[float]) -> bytes:

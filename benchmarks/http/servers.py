@@ -28,6 +28,7 @@ from app.settings import load_settings
 from benchmarks import ROOT
 from benchmarks.core.traffic import random_maps
 from benchmarks.http import naive
+from benchmarks.http.bodies import FIELD_VALUES
 from benchmarks.http.echo import echo
 from benchmarks.machine import cpu_seconds, tree_cpu_seconds
 
@@ -95,7 +96,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _sirocco(given: Namespace) -> uvicorn.Server:
     # Event time: the events of the benchmark have fixed times.
-    settings = load_settings(host=HOST, port=given.port, clock="event", snapshot_dir="off")
+    settings = load_settings(
+        host=HOST, port=given.port, clock="event", snapshot_dir="off", fields=[*FIELD_VALUES]
+    )
     return server_of(settings, given.redis)
 
 

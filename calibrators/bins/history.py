@@ -1,8 +1,9 @@
 """The bins of a target by hour, and their sums over spans of hours: what a refit learns from."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Protocol
 
 from calibrators.bins.packed_table import PackedTable, fit_in_place, new_rows, sums_packed
 from calibrators.bins.table import BinsTable
@@ -45,6 +46,23 @@ HourTables = Mapping[int, BinsTable]
 """Bins of some campaigns by hour, counted since 1970."""
 
 
+class TablesByField(Protocol):
+    """Bins by values of fields, of pairs of them, and of campaigns, as
+    `calibrators.fields.sums.FieldTables` has them."""
+
+    @property
+    def fields(self) -> Mapping[str, BinsTable]:
+        """By field."""
+
+    @property
+    def pairs(self) -> Mapping[str, BinsTable]:
+        """By pair of fields."""
+
+    @property
+    def campaigns(self) -> Mapping[str, BinsTable]:
+        """By field, of campaigns."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
     """Bins by hour up to a moment, in blocks of campaigns.
@@ -52,10 +70,12 @@ class History:
     as_of : the moment in hours since 1970; nothing that came later is in the bins.
     blocks : the tables of one block after the other, none with a campaign of another's, so that
         only one of them needs to be in memory at a time. Gone through any number of times.
+    fields : the tables by field of all campaigns in an hour; None where no field is declared.
     """
 
     as_of: float
     blocks: Iterable[HourTables]
+    fields: Callable[[int], TablesByField] | None = None
 
     @property
     def newest(self) -> int:

@@ -196,6 +196,13 @@ class BinsTable(GridSums):
             self.sums[:, kept],
         )
 
+    def renamed(self, names: Sequence[str]) -> "BinsTable":
+        """The same rows by other names, (c,); those of one name are summed."""
+        distinct, rows = sorted_rows(names)
+        return BinsTable._of(
+            distinct, *sum_by_key(rows[self.rows] * _CELLS + self.cells, self.sums)
+        )
+
     def slices(self, cells: int) -> Iterator["BinsTable"]:
         """Views of consecutive campaigns that together are the table, each of about so many cells,
         a campaign more at most."""

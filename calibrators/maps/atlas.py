@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Self
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
@@ -50,7 +51,10 @@ class CampaignRows:
 SCHEMA_VERSION = 1
 _WITH_GROUPS = 2
 """The schema_version of an atlas that has maps of groups."""
+_WITH_SECTIONS = 3
+"""The schema_version of an atlas that has effects of fields."""
 _GROUPS = struct.Struct("<I")
+_SECTION = struct.Struct("<Q")
 _HEADER = struct.Struct("<4sHHI")
 _MAGIC = b"SATL"
 
@@ -68,7 +72,8 @@ class Atlas:
 
     Row 0 is what serves a campaign without a map of its own: the target's map, or the identity.
     Behind the rows of the campaigns are those of groups, which serve campaigns without a map of
-    their own in place of row 0, by what their names say.
+    their own in place of row 0, by what their names say. The effects of fields, where there are
+    any, correct what the maps say; no look-up here knows them.
     Readers hold a reference to a whole atlas; a new one replaces it by one assignment.
 
     >>> atlas = Atlas.build({"a": CalibrationMap.proportional(0.5)})
@@ -89,9 +94,11 @@ class Atlas:
         "_slopes",
         "_values",
         "campaigns",
+        "effects",
     )
 
     campaigns: Final[tuple[str, ...]]
+    effects: Final[FieldEffects | None]
 
     def __init__(
         self,
@@ -99,8 +106,10 @@ class Atlas:
         blocks: MapBlocks,
         has_target_map: bool,
         groups: GroupRows | None = None,
+        effects: FieldEffects | None = None,
     ) -> None:
         """From the maps by row; see `build` and `from_bytes`."""
+        self.effects = effects
         self.campaigns = campaign_rows.campaigns
         self._groups = groups
         self._campaign_rows = campaign_rows
@@ -255,6 +264,13 @@ class Atlas:
         """The map that serves the campaign."""
         return self._map_at(self._row(campaign))
 
+    def with_effects(self, effects: FieldEffects | None) -> "Atlas":
+        """The same maps with these effects of fields."""
+        if effects is self.effects:
+            return self
+        has_target_map = self._has_target_map
+        return Atlas(self._campaign_rows, self._blocks, has_target_map, self._groups, effects)
+
     def with_own(self, maps: Mapping[str, CalibrationMap]) -> "Atlas":
         """The same, but these campaigns have these maps as their own."""
         if not maps:
@@ -263,7 +279,8 @@ class Atlas:
         names = [*(self.campaigns[row - 1] for row in kept), *maps]
         stay = self.columns().taken(np.array([0, *kept], np.int64))
         every = MapColumns.end_to_end((stay, MapColumns.of_maps(list(maps.values()))))
-        return Atlas.of_columns(names, every, self._has_target_map, self.groups)
+        atlas = Atlas.of_columns(names, every, self._has_target_map, self.groups)
+        return atlas.with_effects(self.effects)
 
     def _map_at(self, row: int) -> CalibrationMap:
         return CalibrationMap(*self._blocks.map_at(row))
@@ -288,15 +305,25 @@ class Atlas:
         """Little-endian bytes: magic "SATL", schema_version u2, has a target map u2, campaigns
         u4; the names (`calibrators.bins.codecs`); knots per row u4, row 0 first; knots f8; values
         f8. With groups the schema_version is 2, and behind the names stand their number, u4, and
-        the expression and they as a list of names."""
+        the expression and they as a list of names. With effects it is 3: the number of groups may
+        be 0, with no list behind it, and at the end stand two sections, each a length u8 and as
+        many bytes: the effects, and one that is empty so far."""
         version = SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
+        version = version if self.effects is None else _WITH_SECTIONS
         header = _HEADER.pack(_MAGIC, version, self._has_target_map, len(self.campaigns))
         names = [self._campaign_rows.packed]
         if self._groups is not None:
             names += (_GROUPS.pack(len(self._groups.names)), self._groups.to_bytes())
+        elif version == _WITH_SECTIONS:
+            names.append(_GROUPS.pack(0))
         maps = self.columns()
         columns = (maps.lengths.astype("<u4"), maps.knots.astype("<f8"), maps.values.astype("<f8"))
-        return b"".join((header, *names, *(column.tobytes() for column in columns)))
+        return b"".join((header, *names, *(column.tobytes() for column in columns), *self._ends()))
+
+    def _ends(self) -> Iterator[bytes]:
+        if self.effects is not None:
+            for section in (self.effects.to_bytes(), b""):
+                yield _SECTION.pack(len(section)) + section
 
     @classmethod
     def from_bytes(
@@ -308,33 +335,63 @@ class Atlas:
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
             raise ValueError("these are not the bytes of an atlas")
         _, version, has_target_map, count = _HEADER.unpack_from(data)
-        if version not in (SCHEMA_VERSION, _WITH_GROUPS) or has_target_map > 1:
-            raise ValueError(f"atlas: schema_version {version}, this reads up to {_WITH_GROUPS}")
+        if not SCHEMA_VERSION <= version <= _WITH_SECTIONS or has_target_map > 1:
+            raise ValueError(f"atlas: schema_version {version}, this reads up to {_WITH_SECTIONS}")
         known = None if like is None else like._campaign_rows
         campaign_rows, offset = CampaignRows.read(data, _HEADER.size, count, known)
-        groups = None
-        if version == _WITH_GROUPS:
-            groups, offset = _read_groups(data, offset, count + 1)
-            count += len(groups.names)
-        blocks = _read_blocks(data, offset, count + 1, pause)
-        return cls(campaign_rows, blocks, bool(has_target_map), groups)
+        groups = effects = None
+        if version >= _WITH_GROUPS:
+            groups, offset = _read_groups(data, offset, count + 1, version)
+            count += 0 if groups is None else len(groups.names)
+        blocks, offset = _read_blocks(data, offset, count + 1, pause)
+        if version == _WITH_SECTIONS:
+            effects, offset = _read_effects(data, offset, pause)
+        if offset != len(data):
+            raise ValueError(f"atlas: ends at byte {offset}, there are {len(data)}")
+        return cls(campaign_rows, blocks, bool(has_target_map), groups, effects)
 
 
-def _read_groups(data: bytes, offset: int, first: int) -> tuple[GroupRows, int]:
+def _read_groups(
+    data: bytes, offset: int, first: int, version: int
+) -> tuple[GroupRows | None, int]:
     if len(data) < offset + _GROUPS.size:
         raise ValueError("atlas: the bytes end early")
     (count,) = _GROUPS.unpack_from(data, offset)
-    return GroupRows.read(data, offset + _GROUPS.size, count, first)
+    offset += _GROUPS.size
+    if version == _WITH_SECTIONS and not count:
+        return None, offset
+    return GroupRows.read(data, offset, count, first)
 
 
-def _read_blocks(data: bytes, offset: int, count: int, pause: Callable[[], None]) -> MapBlocks:
+def _read_blocks(
+    data: bytes, offset: int, count: int, pause: Callable[[], None]
+) -> tuple[MapBlocks, int]:
     if len(data) < offset + 4 * count:
         raise ValueError("atlas: the bytes end early")
     lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)
     offset += 4 * count
     total = int(lengths.sum())
-    if len(data) != offset + 16 * total:
-        raise ValueError(f"atlas: {total} knots need {offset + 16 * total} bytes")
+    end = offset + 16 * total
+    if len(data) < end:
+        raise ValueError(f"atlas: {total} knots need {16 * total} bytes")
     knots = np.frombuffer(data, "<f8", total, offset)
     values = np.frombuffer(data, "<f8", total, offset + 8 * total)
-    return MapBlocks(MapColumns(lengths, knots, values), pause)
+    return MapBlocks(MapColumns(lengths, knots, values), pause), end
+
+
+def _read_effects(data: bytes, offset: int, pause: Callable[[], None]) -> tuple[FieldEffects, int]:
+    section, offset = _read_section(data, offset)
+    spare, offset = _read_section(data, offset)
+    if spare:
+        raise ValueError("atlas: a section that this does not read")
+    return FieldEffects.from_bytes(section, pause), offset
+
+
+def _read_section(data: bytes, offset: int) -> tuple[bytes, int]:
+    if len(data) < offset + _SECTION.size:
+        raise ValueError("atlas: the bytes end early")
+    (length,) = _SECTION.unpack_from(data, offset)
+    start = offset + _SECTION.size
+    if len(data) < start + length:
+        raise ValueError("atlas: the bytes end early")
+    return data[start : start + length], start + length

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from calibrators.bins.bins import cell_means, fixed_sums
 from calibrators.bins.fixed_point import Part, sum_by_key, sum_parts
 from calibrators.bins.grid import GRID
+from calibrators.fields.columns import FieldColumns, end_to_end
+from calibrators.fields.columns import chosen as chosen_of
 from calibrators.samples import (
     Floats,
     Integers,
@@ -46,6 +48,7 @@ class EventTable:
     bids : at least 0, or None where the log has none.
     weights : how many impressions each row stands for, above 0, where rows of one hour, campaign
         and cell of scores were taken together; None: each is one.
+    fields : their fields, such as device; None where the log has none.
 
     >>> table = EventTable.from_columns([7200.5, 3599.0], ["b", "a"], [0.1, 0.2], [0, 1])
     >>> table.campaigns, table.rows.tolist(), table.hours.tolist()
@@ -59,6 +62,7 @@ class EventTable:
     outcomes: Floats
     bids: Floats | None = None
     weights: Floats | None = None
+    fields: FieldColumns | None = None
 
     def __post_init__(self) -> None:
         checked: dict[str, NDArray[np.float64] | Rows] = {
@@ -71,7 +75,8 @@ class EventTable:
             checked["bids"] = check_not_negative("bids", self.bids)
         if self.weights is not None:
             checked["weights"] = _check_weights(self.weights)
-        check_equal_lengths(**checked)
+        codes = {name: column.codes for name, column in (self.fields or {}).items()}
+        check_equal_lengths(**checked, **codes)
         _check_distinct(self.campaigns)
         for name, column in checked.items():
             object.__setattr__(self, name, column)
@@ -105,6 +110,7 @@ class EventTable:
         rank = {name: row for row, name in enumerate(names)}
         bids = [table.bids for table in tables if table.bids is not None]
         weighted = any(table.weights is not None for table in tables)
+        fields = [(len(table), table.fields or {}) for table in tables]
         return cls(
             _join([table.times for table in tables], np.float64),
             names,
@@ -113,6 +119,7 @@ class EventTable:
             _join([table.outcomes for table in tables], np.float64),
             _join(bids, np.float64) if tables and len(bids) == len(tables) else None,
             _join([table.counts for table in tables], np.float64) if weighted else None,
+            end_to_end(fields) if any(columns for _, columns in fields) else None,
         )
 
     def __len__(self) -> int:
@@ -137,7 +144,8 @@ class EventTable:
         """The impressions that an index array or a mask of shape (n,) chooses."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
         held = {name: column[chosen] for name, column in columns.items() if column is not None}
-        return replace(self, **held)
+        fields = None if self.fields is None else chosen_of(self.fields, chosen)
+        return replace(self, **held, fields=fields)
 
     def _rows_among(self, rank: dict[str, int]) -> Rows:
         return np.array([rank[name] for name in self.campaigns], np.int32)[self.rows]

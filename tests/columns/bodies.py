@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS, UNITS = 1, 2, 4, 8, 16, 32
+FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS, UNITS, FIELDS = 1, 2, 4, 8, 16, 32, 64
 SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = 1, 2, 3, 4, 5
 LEVEL_NAMES = ("identity", "target", "campaign", "group", "raw")
 ARM_NAMES = ("champion", "challenger", "raw")
@@ -65,6 +65,17 @@ def body(
     } | dict(announced)
     header = struct.pack(HEADER, *head.values())
     return header + padded(target.encode()) + named + numbers("I", places) + sections
+
+
+def field_sections(fields: Mapping[str, Sequence[str]]) -> bytes:
+    """What the flag FIELDS announces: of each field the value of every row."""
+    found = numbers("I", [len(fields)])
+    for name, given in fields.items():
+        values = list(dict.fromkeys(given))
+        found += numbers("I", [len(name.encode())]) + padded(name.encode())
+        found += numbers("I", [len(values), len("".join(values).encode())]) + texts(values)
+        found += numbers("I", [values.index(value) for value in given])
+    return found
 
 
 def scores_body(scores: Sequence[float], units: Sequence[int] = (), **more: Any) -> bytes:

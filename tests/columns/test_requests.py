@@ -324,11 +324,11 @@ def test_a_target_that_is_not_utf8_is_refused():
         ),
         (
             outcomes_body([0.5], [1.0], [1.0], campaigns=["a"], flags=EVENT_IDS),
-            "^columns.flags = 8: outcomes have only the flags 0x6",
+            "^columns.flags = 8: outcomes have only the flags 0x46",
         ),
         (
             impressions_body([0.5], [1.0], campaigns=["a"], flags=FLOAT32),
-            "^columns.flags = 1: impressions have only the flags 0xe",
+            "^columns.flags = 1: impressions have only the flags 0x4e",
         ),
         (
             scores_body([0.5], campaigns=["a"]),

@@ -80,6 +80,16 @@ def test_more_of_anything_needs_no_less() -> None:
                 assert need.cores <= larger[name].cores, (more, name)
 
 
+def test_each_field_needs_memory_of_redis() -> None:
+    names = ("device", "placement")
+    found = [
+        capacity(Traffic(500, 100.0, 100.0), Settings(fields=names[:count])).needs["Redis"].memory
+        for count in range(3)
+    ]
+    assert found[2] - found[1] == pytest.approx(found[1] - found[0], abs=2)
+    assert found[1] > 1.5 * found[0]
+
+
 def test_what_one_redis_and_one_worker_cannot_do_is_said(tmp_path: Path) -> None:
     said = sirocco("size --campaigns 4000000 --events-per-second 200000", tmp_path)
 

@@ -17,7 +17,7 @@ from tests.storage.gathered import rows_by_log
 
 HOUR = 470_000
 NOW = HOUR * 3600.0
-SETTINGS = Settings(max_campaign_bytes=8, future_seconds=10)
+SETTINGS = Settings(max_campaign_bytes=8, future_seconds=10, fields=("device", "placement"))
 TIMES = OpenTimes.at(NOW, SETTINGS)
 FIRST = NOW - 24 * 3600
 
@@ -34,7 +34,10 @@ good_terms = {
     "unit": st.none() | st.sampled_from(["ann", "日" * 85]),
     "arm": st.none() | st.sampled_from(ARMS),
     **dict.fromkeys(("bid", "cost", "value"), amounts),
+    "fields": st.none()
+    | st.sampled_from([{}, {"device": "ios"}, {"device": "日" * 85, "placement": "top"}]),
 }
+bad_fields = st.sampled_from([{"device": ""}, {"colour": "red"}, {"device": "日" * 86}])
 good = st.one_of(
     st.builds(Impression, good_campaigns, good_times, good_scores, good_ids),
     st.builds(Impression, good_campaigns, good_times, good_scores, good_ids, **good_terms),
@@ -46,6 +49,7 @@ mixed = st.builds(
     good_scores | bad_scores,
     good_ids | bad_ids,
     unit=good_terms["unit"] | st.sampled_from(["", "日" * 86]),
+    fields=good_terms["fields"] | bad_fields,
 )
 clicks = st.builds(
     Click,
@@ -54,9 +58,16 @@ clicks = st.builds(
     good_times,
     good_times | bad_times,
     good_scores,
+    fields=good_terms["fields"] | bad_fields,
 )
 outcomes = st.builds(
-    TargetOutcome, good_campaigns, st.just("click"), good_times, st.just(0.5), st.just(1.0)
+    TargetOutcome,
+    good_campaigns,
+    st.just("click"),
+    good_times,
+    st.just(0.5),
+    st.just(1.0),
+    fields=good_terms["fields"] | bad_fields,
 )
 requests = st.lists(good | clicks | outcomes) | st.lists(good | mixed | clicks)
 
@@ -106,6 +117,9 @@ def test_good_impressions_are_taken_all_at_once(events):
         Impression("a", NOW, {"click": 0.5}, "x" * 257),
         Impression("a", NOW, {"click": 0.5}, unit=""),
         Impression("a", NOW, {"click": 0.5}, unit="日" * 86),
+        Impression("a", NOW, {"click": 0.5}, fields={"device": ""}),
+        Impression("a", NOW, {"click": 0.5}, fields={"device": "a\x1fb"}),
+        Impression("a", NOW, {"click": 0.5}, fields={"colour": "red"}),
     ],
 )
 def test_one_bad_impression_leaves_all_to_the_slow_way(bad):
@@ -123,3 +137,18 @@ def test_where_click_is_no_target_no_impression_is_taken():
     assert columns_of(events, settings, TIMES) is None
     assert [rejection.index for rejection in rejections] == [0, 1]
     assert not counted
+
+
+def test_a_field_that_breaks_a_rule_is_named_with_it():
+    events = [
+        Impression("a", NOW, {"click": 0.5}, fields=fields)
+        for fields in ({"colour": "red"}, {"device": "x" * 257}, {"placement": "top\x1f"})
+    ]
+
+    rejections, *_ = admitted(events, few=0)
+    (undeclared, *_), *_ = admitted(events, few=0, settings=Settings())
+
+    rule = "must have 1 to 256 bytes of UTF-8, none of them U+001F"
+    assert rejections[0].error == "fields.colour: unknown field; declared are device, placement"
+    assert [rule in rejection.error for rejection in rejections] == [False, True, True]
+    assert undeclared.error == "fields.colour: unknown field; none is declared"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.events.admission import rejection_of
+from app.events.rejections import rejection_of
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
 from app.storage.clicks import Refusal, StoreRefusal

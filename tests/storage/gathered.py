@@ -5,14 +5,15 @@ from itertools import chain, repeat
 from app.storage import EventBatch
 from app.storage.blocks import NO_TERMS
 from app.storage.keys import TargetHour
+from calibrators.fields.columns import said
 from tests.storage.packing import terms_of, unpacked
 
-Row = tuple[str, float, float, float, bytes | int | None, object]
+Row = tuple[str, float, float, float, bytes | int | None, object, object]
 
 
 def rows_by_log(batch: EventBatch) -> dict[TargetHour, list[Row]]:
-    """Of each log the sorted rows: campaign, score, count, positive, id, number or neither, and
-    terms where there are any."""
+    """Of each log the sorted rows: campaign, score, count, positive, id, number or neither,
+    terms where there are any, and fields."""
     found: dict[TargetHour, list[Row]] = {}
     for entry in batch.entries():
         block = unpacked(entry.block)
@@ -22,6 +23,7 @@ def rows_by_log(batch: EventBatch) -> dict[TargetHour, list[Row]]:
         known = [*entry.ids, *entry.numbers]
         assert not known or len(known) == len(block)
         terms = [None if row == NO_TERMS else row for row in terms_of(block)]
-        rows = zip(campaigns, *values, chain(known, repeat(None)), terms, strict=False)
+        ids, fields = chain(known, repeat(None)), said(block.fields or {}, len(block))
+        rows = zip(campaigns, *values, ids, terms, fields, strict=False)
         found.setdefault(entry.log, []).extend(rows)
     return {log: sorted(rows, key=repr) for log, rows in found.items()}

@@ -3,13 +3,15 @@
 from hashlib import sha1
 
 from app.storage.blocks import NO_TERMS, Block, PackedRows, Terms, decode_block, encode_block
+from app.storage.event_columns import pack_fields
 
 
 def encoded(block: Block, seed: int = 0) -> bytes:
     """The block's bytes."""
     columns = (block.rows, block.scores, block.counts, block.positives)
     terms = b"" if block.terms is None else block.terms.tobytes()
-    packed = PackedRows(block.campaigns, *(column.tobytes() for column in columns), terms)
+    fields = pack_fields(block.fields or {})
+    packed = PackedRows(block.campaigns, *(column.tobytes() for column in columns), terms, fields)
     return encode_block(packed, seed)
 
 

@@ -121,7 +121,7 @@ def test_a_flipped_mark_and_a_block_of_another_log_are_noticed() -> None:
     [
         (b"SBLK", "at least 14 bytes, not 4"),
         (sealed(b"", magic=b"JUNK"), "begins with b'SBLK', not b'JUNK'"),
-        (sealed(b"", version=4), "schema_version 4: 1 to 3 are known"),
+        (sealed(b"", version=5), "schema_version 5: 1 to 4 are known"),
         (encoded(block())[:-1], "cut short"),
         (sealed(b"1234567"), "at least 8 bytes, not 7"),
         (sealed(struct.pack("<II", 0, 1) + pack_names([])), "1 rows of 28 bytes do not fill"),

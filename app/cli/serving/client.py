@@ -46,10 +46,15 @@ class ServiceClient:
         self._http.close()
 
     def calibrate(
-        self, target: str, campaigns: Sequence[str], scores: Sequence[float]
+        self,
+        target: str,
+        campaigns: Sequence[str],
+        scores: Sequence[float],
+        fields: Mapping[str, Sequence[str]] | None = None,
     ) -> list[float]:
-        """Probabilities of scores in [0, 1], in their order."""
-        body = {"target": target, "campaigns": campaigns, "scores": scores}
+        """Probabilities of scores in [0, 1], in their order; with values of fields, if given."""
+        body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
+        body |= {"fields": fields} if fields else {}
         probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities
 

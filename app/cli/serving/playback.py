@@ -14,6 +14,7 @@ from app.cli.serving.settings import free_port
 from app.cli.serving.whole_service import WholeService, whole_service
 from app.errors import Advance
 from app.results.scored_events import RAW, ScoredEvents
+from calibrators.fields.columns import FieldColumns, said
 from calibrators.samples import Floats
 from evaluation import EventTable
 
@@ -31,8 +32,9 @@ def outcomes(events: EventTable, target: str) -> list[Message]:
             "occurred_at": time,
             "score": score,
             "outcome": outcome,
+            **given,
         }
-        for campaign, time, score, outcome in _rows(events)
+        for campaign, time, score, outcome, given in _rows(events)
     ]
 
 
@@ -42,18 +44,19 @@ def impressions_and_clicks(events: EventTable, target: str) -> list[Message]:
 
 
 def _impressions(events: EventTable, target: str) -> Iterator[Message]:
-    for campaign, time, score, _ in _rows(events):
+    for campaign, time, score, _, given in _rows(events):
         yield {
             "type": "impression",
             "campaign": campaign,
             "occurred_at": time,
             "scores": {target: score},
+            **given,
         }
 
 
 def _clicks(events: EventTable, target: str) -> Iterator[Message]:
     clicked = events.select(np.flatnonzero(events.outcomes))
-    for number, (campaign, time, score, _) in enumerate(_rows(clicked)):
+    for number, (campaign, time, score, _, given) in enumerate(_rows(clicked)):
         yield {
             "type": "click",
             "click_id": f"{time:.6f}-{number}",
@@ -61,13 +64,22 @@ def _clicks(events: EventTable, target: str) -> Iterator[Message]:
             "occurred_at": time,
             "impression_at": time,
             "scores": {target: score},
+            **given,
         }
 
 
-def _rows(events: EventTable) -> Iterator[tuple[str, float, float, float]]:
+def _rows(events: EventTable) -> Iterator[tuple[str, float, float, float, Message]]:
+    """Campaign, time, score, outcome, and what there is to say of fields."""
     campaigns = (events.campaigns[row] for row in events.rows.tolist())
-    columns = (events.times, events.scores, events.outcomes)
-    return zip(campaigns, *(column.tolist() for column in columns), strict=True)
+    times, scores, outcomes = events.times, events.scores, events.outcomes
+    given = fields_of(events.fields or {}, len(events))
+    columns = (times.tolist(), scores.tolist(), outcomes.tolist())
+    return zip(campaigns, *columns, given, strict=True)
+
+
+def fields_of(columns: FieldColumns, length: int) -> list[Message]:
+    """What a message of each event has of fields; nothing of one that has none."""
+    return [{"fields": fields} if fields else {} for fields in said(columns, length)]
 
 
 SECONDS_PER_HOUR = 3600
@@ -116,7 +128,8 @@ class Playback:
     def calibrate(self, events: EventTable) -> Floats:
         """What the ad server asks for: a probability for every score, (n,)."""
         campaigns = [events.campaigns[row] for row in events.rows.tolist()]
-        return calibrated(self.service, self.target, campaigns, events.scores, self.batch)
+        asked = (events.scores, self.batch, events.fields)
+        return calibrated(self.service, self.target, campaigns, *asked)
 
     def post(self, events: EventTable) -> None:
         """What the platform reports afterwards."""
@@ -129,12 +142,23 @@ class Playback:
 
 
 def calibrated(
-    service: ServiceClient, target: str, campaigns: Sequence[str], scores: Floats, batch: int
+    service: ServiceClient,
+    target: str,
+    campaigns: Sequence[str],
+    scores: Floats,
+    batch: int,
+    fields: FieldColumns | None = None,
 ) -> Floats:
     """A probability for every score, (n,), in requests of `batch` scores at most."""
     probabilities: list[float] = []
-    for names, part in zip(batches(campaigns, batch), batches(scores.tolist(), batch), strict=True):
-        probabilities += service.calibrate(target, names, part)
+    for start in range(0, len(scores), batch):
+        part = slice(start, start + batch)
+        values = {
+            name: [column.names[code] for code in column.codes[part].tolist()]
+            for name, column in (fields or {}).items()
+        }
+        asked = (campaigns[part], scores[part].tolist(), values)
+        probabilities += service.calibrate(target, *asked)
     return np.array(probabilities)
 
 

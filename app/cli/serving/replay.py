@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -13,13 +13,21 @@ import numpy as np
 from app.cli.console import note_skipped, progress
 from app.cli.measure.delayed_backtest import DelayedRun, report_delayed
 from app.cli.measure.scorecards import report_scorecards
-from app.cli.options import WEEK_HOURS, AnyLogColumnOptions, FitOptions, ReadingOptions, refuse
+from app.cli.options import (
+    WEEK_HOURS,
+    AnyLogColumnOptions,
+    FitOptions,
+    ReadingOptions,
+    names,
+    refuse,
+)
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.playback import (
     SECONDS_PER_HOUR,
     Message,
     Playback,
     calibrated,
+    fields_of,
     hours_of,
     of_delayed,
     of_immediate,
@@ -30,7 +38,7 @@ from app.cli.serving.playback import (
 )
 from app.cli.serving.settings import settings_with
 from app.cli.traffic import ReplayOptions
-from app.datasets.clicks import ClickColumns, read_click_log
+from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
 from app.datasets.parts import Where, name_of
@@ -38,6 +46,8 @@ from app.errors import Advance, CommandError
 from app.reports.pictures import check_picture
 from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
 from app.settings import Settings
+from calibrators.fields.columns import FieldColumns
+from calibrators.fields.columns import chosen as chosen_of
 from calibrators.samples import Floats, Integers
 from evaluation import ClickStream, EventTable
 from evaluation.backtest.delayed import PCCEM_ROWS
@@ -58,6 +68,7 @@ class ClickMessages:
 
     stream: ClickStream
     target: str
+    fields: FieldColumns = field(default_factory=dict)
 
     def between(self, first: float, behind: float) -> Iterator[Message]:
         """What becomes known in [first, behind): clicks, what was done after them, conversions.
@@ -83,6 +94,7 @@ class ClickMessages:
     def _clicks(self, chosen: slice) -> Iterator[Message]:
         clicks = self.stream.clicks
         known = self._values(_FEATURE, chosen)
+        given = fields_of(chosen_of(self.fields, chosen), chosen.stop - chosen.start)
         rows = zip(
             clicks.clicked_at[chosen].tolist(),
             clicks.rows[chosen].tolist(),
@@ -102,6 +114,7 @@ class ClickMessages:
                     for name, values in known.items()
                     if values[place] is not None
                 },
+                **given[place],
             }
 
     def _behaviours(self, chosen: slice) -> Iterator[Message]:
@@ -176,6 +189,7 @@ class DelayedPlayback:
     service: ServiceClient
     target: str
     batch: int = 5_000
+    fields: FieldColumns = field(default_factory=dict)
 
     def play(self, stream: ClickStream, behind: float) -> Iterator[PlayedHour]:
         """Each hour that starts before `behind`, silent ones too, beginning with the first click's.
@@ -184,7 +198,7 @@ class DelayedPlayback:
         its clicks are calibrated, before anything of the hour is known, and all that becomes known
         in the hour is posted.
         """
-        messages = ClickMessages(stream, self.target)
+        messages = ClickMessages(stream, self.target, self.fields)
         first = int(stream.clicks.clicked_at[0] // SECONDS_PER_HOUR)
         for number in range(first, int(np.ceil(behind / SECONDS_PER_HOUR))):
             start, end = number * SECONDS_PER_HOUR, (number + 1) * SECONDS_PER_HOUR
@@ -205,7 +219,8 @@ class DelayedPlayback:
     def _calibrate(self, stream: ClickStream, chosen: slice) -> Floats:
         clicks = stream.clicks.select(chosen)
         campaigns = [clicks.campaigns[row] for row in clicks.rows.tolist()]
-        return calibrated(self.service, self.target, campaigns, clicks.scores, self.batch)
+        asked = (clicks.scores, self.batch, chosen_of(self.fields, chosen))
+        return calibrated(self.service, self.target, campaigns, *asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +244,7 @@ class DelayedReplay:
         reading = reading or Reading()
         file = read_click_log(log, columns, reading)
         note_skipped(reading)
-        options, settings = self._settings(file.stream)
+        options, settings = self._settings(file)
         target = settings.delayed_targets[0]
         first, until = DelayedRun(settings, self.scored_hours).evaluated_span(name_of(log), file)
         start = file.stream.clicks.clicked_at[0] // SECONDS_PER_HOUR
@@ -238,11 +253,12 @@ class DelayedReplay:
             _running(self.url, options, _row_of(settings)) as (service, name),
             progress("replaying", total, "hours", shown=not quiet) as advance,
         ):
-            played = DelayedPlayback(service, target).play(file.stream, until)
+            playback = DelayedPlayback(service, target, fields=file.fields)
+            played = playback.play(file.stream, until)
             kept = [*_scored(played, first, advance)]
         return _found(file.stream, settings.attribution_seconds(target), kept, name)
 
-    def _settings(self, stream: ClickStream) -> tuple[dict[str, Any], Settings]:
+    def _settings(self, file: ClickFile) -> tuple[dict[str, Any], Settings]:
         ours = settings_with(self.given)
         target = self.target or next(iter(ours.delayed_targets), "conversion")
         hours = round(ours.attribution_seconds(target) / SECONDS_PER_HOUR)
@@ -250,11 +266,17 @@ class DelayedReplay:
             **self.given,
             **of_delayed(target, hours),
             "calibrator": self.given.get("calibrator") or ours.calibrator_of(target),
-            "behaviours": _behaviours(stream),
+            "behaviours": _behaviours(file.stream),
+            **_declared(file.fields),
             # The row of the backtest is the paper's, which has none.
             "drift_correction": ours.drift_correction and ours.labels != "paper",
         }
         return options, settings_with(options)
+
+
+def _declared(fields: FieldColumns) -> dict[str, Any]:
+    """The setting of a service that takes these fields; that of the environment without any."""
+    return {"fields": tuple(fields)} if fields else {}
 
 
 def _row_of(settings: Settings) -> str:
@@ -312,7 +334,9 @@ def run_replay(
         _replay_delayed(log, given, fitted, columns, how, picture)
         return
     refuse({"--judged": given.scored_hours}, "goes with --delayed only")
-    events = read_log(log, LogColumns.of(columns, reading), how)
+    events = read_log(
+        log, replace(LogColumns.of(columns, reading), fields=names(given.fields)), how
+    )
     note_skipped(how)
     first = first_evaluated_hour(events, settings.window_hours)
     target = given.target or _CLICK
@@ -331,8 +355,9 @@ def _replay_delayed(
     picture: Path | None,
 ) -> None:
     run = DelayedReplay(given.target, fit, given.scored_hours or WEEK_HOURS, given.url)
-    names = ClickColumns(columns.time, columns.campaign, columns.score, columns.converted)
-    scored = run.run(log, names, reading, quiet=given.json)
+    named = (columns.time, columns.campaign, columns.score, columns.converted)
+    named_columns = ClickColumns(*named, names(given.fields))
+    scored = run.run(log, named_columns, reading, quiet=given.json)
     report_delayed(scored, name_of(log), picture=picture, as_json=given.json)
 
 
@@ -346,8 +371,9 @@ def _replay(
     quiet: bool,
 ) -> ScoredEvents:
     hours = hours_of(events)
+    options = {**fit, **of_immediate(target), **_declared(events.fields or {})}
     with (
-        _running(url, {**fit, **of_immediate(target)}, fit["calibrator"]) as (service, name),
+        _running(url, options, fit["calibrator"]) as (service, name),
         progress("replaying", len(hours), "hours", shown=not quiet) as advance,
     ):
         return play_and_score(Playback(service, target, outcomes), hours, first, name, advance)

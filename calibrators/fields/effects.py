@@ -1,0 +1,387 @@
+"""Effects of fields on the odds of a calibrated probability, looked up for a batch of scores.
+
+An effect is kept as an odds ratio, because products of floats are the same to the last bit on every
+machine, which exponentials are not: p' = p m / ((1 - p) + p m), where m is the product of the odds
+ratios in the order fields, pairs, campaigns.
+"""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, repeat
+from typing import Final, Self, TypeGuard, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrators.bins.codecs import pack_names, unpack_names
+from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
+from calibrators.samples import Floats, Integers, Singles
+
+Codes = NDArray[np.int32]
+"""Places of values among those of a field; 0 is other."""
+Given = str | Sequence[str] | Codes
+"""A field's values of n scores: one for all, one each, or the codes of one each."""
+
+MOST_TERMS: Final = 20
+"""Fields, and pairs of them."""
+LARGEST: Final = 1e4
+"""Odds ratios lie between this and its inverse: the product of all terms is finite."""
+
+_FEW: Final = 1024
+"""Up to so many scores products are remembered by their values; more are cheaper by code."""
+_REMEMBERED: Final = 1 << 16
+_BEHIND: Final = np.iinfo(np.int64).max
+
+_HEADER = struct.Struct("<4sHHHH")
+_ROWS = struct.Struct("<I")
+_MAGIC = b"SFLD"
+_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EffectTable:
+    """Effects by row: names ascending, (v,), odds ratios, (v,), and the standard deviations of
+    their logarithms, (v,)."""
+
+    names: tuple[str, ...]
+    odds_ratios: Floats
+    deviations: Singles
+
+    @classmethod
+    def of(cls, log_odds: Mapping[str, float], deviations: Mapping[str, float]) -> Self:
+        """By name, in log-odds; without a deviation it is 0."""
+        names = tuple(sorted(log_odds))
+        ratios = np.exp(np.array([log_odds[name] for name in names], np.float64))
+        return cls(names, ratios, np.array([deviations.get(name, 0.0) for name in names], "f4"))
+
+    def check(self, term: str) -> None:
+        """Raises ValueError, with the name of the term, on what breaks a rule."""
+        if any(second <= first for first, second in pairwise(self.names)):
+            raise ValueError(f"effects of {term}: names must ascend")
+        within = (self.odds_ratios >= 1 / LARGEST) & (self.odds_ratios <= LARGEST)
+        if not within.all():
+            raise ValueError(f"effects of {term}: odds ratios must be in [1e-4, 1e4]")
+        if not ((self.deviations >= 0) & np.isfinite(self.deviations)).all():
+            raise ValueError(f"effects of {term}: deviations must be finite and at least 0")
+
+    def to_bytes(self) -> bytes:
+        """Rows u4; names; odds ratios f8; deviations f4."""
+        columns = (self.odds_ratios.astype("<f8"), self.deviations.astype("<f4"))
+        packed = (_ROWS.pack(len(self.names)), pack_names(self.names))
+        return b"".join((*packed, *(column.tobytes() for column in columns)))
+
+    @classmethod
+    def read(cls, data: bytes, offset: int) -> tuple[Self, int]:
+        """What `to_bytes` wrote at the offset, and the offset behind it; ValueError on bad ones."""
+        if len(data) < offset + _ROWS.size:
+            raise ValueError("effects: the bytes end early")
+        (rows,) = _ROWS.unpack_from(data, offset)
+        names, offset = unpack_names(memoryview(data), offset + _ROWS.size, rows)
+        end = offset + 12 * rows
+        if len(data) < end:
+            raise ValueError("effects: the bytes end early")
+        ratios = np.frombuffer(data, "<f8", rows, offset)
+        return cls(names, ratios, np.frombuffer(data, "<f4", rows, offset + 8 * rows)), end
+
+
+class _FieldTerm:
+    """The effects of a field's values by code."""
+
+    __slots__ = ("name", "place_of", "ratios", "table", "variances")
+
+    def __init__(self, name: str, table: EffectTable) -> None:
+        table.check(name)
+        if table.names[:1] != (OTHER,):
+            raise ValueError(f"effects of {name}: the first row must be that of other")
+        self.name, self.table = name, table
+        self.place_of = {value: place for place, value in enumerate(table.names)}
+        self.ratios = table.odds_ratios
+        self.variances = table.deviations.astype(np.float64) ** 2
+
+    def codes(self, values: Sequence[str]) -> Codes:
+        return np.fromiter(map(self.place_of.get, values, repeat(0)), np.int32, len(values))
+
+    def coded(self, given: Given) -> Codes | int:
+        if isinstance(given, str):
+            return self.place_of.get(given, 0)
+        if _are_codes(given):
+            return given
+        return self.codes(cast(Sequence[str], given))
+
+
+class _KeyedTerm:
+    """The effects of rows that two codes name, and none for all others."""
+
+    __slots__ = ("_keys", "_view", "_width", "name", "ratios", "table", "variances")
+
+    def __init__(
+        self, name: str, table: EffectTable, firsts: Mapping[str, int], seconds: Mapping[str, int]
+    ) -> None:
+        table.check(name)
+        self.name, self.table, self._width = name, table, len(seconds)
+        try:
+            ends = [row_ends(row) for row in table.names]
+            keys = [firsts[first] * self._width + seconds[second] for first, second in ends]
+        except KeyError as error:
+            raise ValueError(f"effects of {name}: {error} has no row of its own") from None
+        order = np.argsort(np.array(keys, np.int64), kind="stable")
+        self._keys = np.append(np.array(keys, np.int64)[order], _BEHIND)
+        self._view: memoryview[int] = memoryview(self._keys)  # type: ignore[arg-type]
+        self.ratios = np.append(table.odds_ratios[order], 1.0)
+        self.variances = np.append(table.deviations[order].astype(np.float64) ** 2, 0.0)
+
+    def place(self, first: int, second: int) -> int:
+        key = first * self._width + second
+        found = bisect_left(self._view, key)
+        return found if self._view[found] == key else len(self._view) - 1
+
+    def places(self, firsts: Codes | int, seconds: Codes | int) -> Integers:
+        keys = np.asarray(firsts, np.int64) * self._width + seconds
+        found: Integers = np.asarray(self._keys.searchsorted(keys))
+        return np.where(self._keys.take(found) == keys, found, len(self._keys) - 1)
+
+
+Places = Integers | Codes | int
+_Term = _FieldTerm | _KeyedTerm
+
+
+def _are_codes(given: Given) -> TypeGuard[Codes]:
+    return isinstance(given, np.ndarray)
+
+
+class FieldEffects:
+    """Effects by field value, by pair of values, and by campaign and value; immutable.
+
+    >>> device = EffectTable.of({"": 0.0, "ios": 0.7}, {})
+    >>> effects = FieldEffects({"device": device})
+    >>> effects.applied(np.array([0.1, 0.1]), ["a", "b"], {"device": ["ios", "android"]}).round(3)
+    array([0.183, 0.1  ])
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, EffectTable],
+        pairs: Mapping[str, EffectTable] | None = None,
+        campaigns: Mapping[str, EffectTable] | None = None,
+    ) -> None:
+        """By field, by pair "device*placement", and by field of which campaigns deviate. A pair's
+        values, and those by campaign, have rows of their own in their field. ValueError on what
+        breaks a rule."""
+        self.tables = (dict(fields), dict(pairs or {}), dict(campaigns or {}))
+        if max(map(len, self.tables)) > MOST_TERMS:
+            raise ValueError(f"effects: at most {MOST_TERMS} fields, and pairs of them")
+        self.fields: tuple[str, ...] = tuple(fields)
+        self._terms = [_FieldTerm(name, table) for name, table in fields.items()]
+        self._pairs = [self._pair(name, table) for name, table in self.tables[1].items()]
+        rows = (row for table in self.tables[2].values() for row in table.names)
+        # 0 is a campaign without effects of its own.
+        named = sorted({row_ends(row)[0] for row in rows})
+        self._campaign_of = {name: code for code, name in enumerate(named, 1)}
+        self._campaigns = [self._deviation(name, table) for name, table in self.tables[2].items()]
+        self._remembered = _Products(self._product)
+
+    def _place(self, field: str) -> int:
+        if field not in self.fields:
+            raise ValueError(f"effects: {field} is none of the fields")
+        return self.fields.index(field)
+
+    def _pair(self, name: str, table: EffectTable) -> tuple[int, int, _KeyedTerm]:
+        first, second = map(self._place, pair_ends(name))
+        ends = (self._terms[first].place_of, self._terms[second].place_of)
+        return first, second, _KeyedTerm(name, table, *ends)
+
+    def _deviation(self, field: str, table: EffectTable) -> tuple[int, _KeyedTerm]:
+        place = self._place(field)
+        values = self._terms[place].place_of
+        return place, _KeyedTerm(f"campaign{PAIR}{field}", table, self._campaign_of, values)
+
+    def codes(self, field: str, values: Sequence[str]) -> Codes:
+        """The code of each value, (n,): 0 for one without a row. ValueError on another field."""
+        return self._terms[self._place(field)].codes(values)
+
+    def odds_ratios(
+        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
+    ) -> Floats | float:
+        """What the odds of n scores are multiplied by: a number where it is the same for all. A
+        field that is not given counts as other, one without effects as nothing."""
+        given = [fields.get(name, OTHER) for name in self.fields]
+        found = self._products(given, n)
+        if self._campaigns:
+            codes = self._coded(given)
+            of_campaigns = self._campaign_codes(campaigns)
+            for place, term in self._campaigns:
+                found = found * term.ratios.take(term.places(of_campaigns, codes[place]))
+        return found
+
+    def _products(self, given: Sequence[Given], n: int) -> Floats | float:
+        """Of fields and pairs."""
+        if all(isinstance(values, str) for values in given):
+            return self._remembered[tuple(given)]
+        if n <= _FEW and not any(map(_are_codes, given)):
+            columns = (repeat(each, n) if isinstance(each, str) else each for each in given)
+            # One search for all fields of a score costs less than one for each of them.
+            values = zip(*columns, strict=True)
+            return np.fromiter(map(self._remembered.__getitem__, values), np.float64, n)
+        found: Floats | float = 1.0
+        for term, places in self._placed(self._coded(given)):
+            found = found * term.ratios.take(places)
+        return found
+
+    def _product(self, values: Sequence[str]) -> float:
+        codes = [term.place_of.get(name, 0) for term, name in zip(self._terms, values, strict=True)]
+        found = 1.0
+        for term, code in zip(self._terms, codes, strict=True):
+            found = found * float(term.ratios[code])
+        for first, second, pair in self._pairs:
+            found = found * float(pair.ratios[pair.place(codes[first], codes[second])])
+        return found
+
+    def _coded(self, given: Sequence[Given]) -> list[Codes | int]:
+        return [term.coded(values) for term, values in zip(self._terms, given, strict=True)]
+
+    def _campaign_codes(self, campaigns: Sequence[str] | str) -> Codes | int:
+        if isinstance(campaigns, str):
+            return self._campaign_of.get(campaigns, 0)
+        codes = map(self._campaign_of.get, campaigns, repeat(0))
+        return np.fromiter(codes, np.int32, len(campaigns))
+
+    def _placed(self, codes: Sequence[Codes | int]) -> Iterator[tuple[_Term, Places]]:
+        """Terms of fields and pairs, and the place of each score's effect in them."""
+        yield from zip(self._terms, codes, strict=True)
+        for first, second, pair in self._pairs:
+            yield pair, pair.places(codes[first], codes[second])
+
+    def _all_placed(
+        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given]
+    ) -> Iterator[tuple[_Term, Places]]:
+        codes = self._coded([fields.get(name, OTHER) for name in self.fields])
+        yield from self._placed(codes)
+        of_campaigns = self._campaign_codes(campaigns) if self._campaigns else 0
+        for place, term in self._campaigns:
+            yield term, term.places(of_campaigns, codes[place])
+
+    def log_odds(
+        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
+    ) -> Floats | float:
+        """The logarithms of `odds_ratios`: what the log-odds of n scores are moved by."""
+        found: Floats = np.log(self.odds_ratios(campaigns, fields, n))
+        return found
+
+    def variances(
+        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
+    ) -> Floats:
+        """Of the sum of all effects of each score, (n,), in squared log-odds: those of its terms
+        are added."""
+        found = np.zeros(n)
+        for term, places in self._all_placed(campaigns, fields):
+            found += term.variances.take(places)
+        return found
+
+    def explained(
+        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
+    ) -> list[dict[str, float]]:
+        """The effect of each term by name on each of n scores, in log-odds."""
+        columns = {
+            term.name: np.broadcast_to(np.log(term.ratios.take(places)), n).tolist()
+            for term, places in self._all_placed(campaigns, fields)
+        }
+        return [{name: column[row] for name, column in columns.items()} for row in range(n)]
+
+    def applied(
+        self,
+        probabilities: Floats,
+        campaigns: Sequence[str] | str,
+        fields: Mapping[str, Given],
+    ) -> Floats:
+        """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
+        raised: Floats = probabilities * self.odds_ratios(campaigns, fields, len(probabilities))
+        below = 1.0 - probabilities
+        below += raised
+        raised /= below
+        return raised
+
+    def applied_few(
+        self,
+        probabilities: Sequence[float],
+        campaigns: Sequence[str],
+        values: Sequence[Sequence[str]],
+    ) -> list[float]:
+        """`applied` to the last bit, cheaper for a handful; `values` are those of each score, in
+        the order of `fields`."""
+        found = []
+        for p, campaign, own in zip(probabilities, campaigns, values, strict=True):
+            raised = p * self.odds_ratio(campaign, tuple(own))
+            found.append(raised / ((1.0 - p) + raised))
+        return found
+
+    def odds_ratio(self, campaign: str, values: tuple[str, ...]) -> float:
+        """Of one score, its values in the order of `fields`."""
+        found = self._remembered[values]
+        code = self._campaign_of.get(campaign, 0)
+        for place, term in self._campaigns if code else ():
+            value = self._terms[place].place_of.get(values[place], 0)
+            found = found * float(term.ratios[term.place(code, value)])
+        return found
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest |effect| in log-odds; 0 of none."""
+        every = [table.odds_ratios for tables in self.tables for table in tables.values()]
+        return float(max((np.abs(np.log(each)).max(initial=0.0) for each in every), default=0.0))
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "FieldEffects"], tuple[bytes]]:
+        return FieldEffects.from_bytes, (self.to_bytes(),)
+
+    def to_bytes(self) -> bytes:
+        """Little-endian bytes: magic "SFLD", schema_version u2, numbers of fields, pairs, and
+        fields of which campaigns deviate, u2 each; their names as one list; then the table of each
+        as `EffectTable` writes it."""
+        header = _HEADER.pack(_MAGIC, _SCHEMA_VERSION, *map(len, self.tables))
+        names = pack_names([name for tables in self.tables for name in tables])
+        written = (table.to_bytes() for tables in self.tables for table in tables.values())
+        return b"".join((header, names, *written))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, pause: Callable[[], None] = lambda: None) -> Self:
+        """The effects that `to_bytes` wrote; ValueError on any other bytes. `pause` is called
+        between pieces of the work."""
+        if len(data) < _HEADER.size or data[:4] != _MAGIC:
+            raise ValueError("these are not the bytes of effects")
+        _, version, *counts = _HEADER.unpack_from(data)
+        if version != _SCHEMA_VERSION or max(counts) > MOST_TERMS:
+            raise ValueError(f"effects: schema_version {version}, {max(counts)} terms")
+        names, offset = unpack_names(memoryview(data), _HEADER.size, sum(counts))
+        tables = []
+        for _ in names:
+            pause()
+            table, offset = EffectTable.read(data, offset)
+            tables.append(table)
+        if offset != len(data):
+            raise ValueError(f"effects end at byte {offset}, there are {len(data)}")
+        ends = np.cumsum([0, *counts]).tolist()
+        parts = [
+            dict(zip(names[start:end], tables[start:end], strict=True))
+            for start, end in pairwise(ends)
+        ]
+        if sum(map(len, parts)) < len(names):
+            raise ValueError("effects: a term stands twice")
+        return cls(*parts)
+
+
+class _Products(dict[tuple[Given, ...], float]):
+    """Products by the values of a score; each is worked out when it first comes."""
+
+    __slots__ = ("_product",)
+
+    def __init__(self, product: Callable[[Sequence[str]], float]) -> None:
+        super().__init__()
+        self._product = product
+
+    def __missing__(self, values: tuple[str, ...]) -> float:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        found = self[values] = self._product(values)
+        return found

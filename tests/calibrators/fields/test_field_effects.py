@@ -1,0 +1,124 @@
+"""Effects of fields: one product by every way, bytes that come back, atlases that carry them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from app.worker.fitting import filled, kept, only, replaced
+from calibrators import Atlas, CalibrationMap
+from calibrators.fields.effects import EffectTable, FieldEffects, Given
+from calibrators.fields.sums import SEPARATOR
+from calibrators.samples import Floats
+from tests.calibrators.damage import assert_refused_or_sound
+
+DEVICE = EffectTable.of({"": 0.1, "ios": 0.7, "web": -0.3}, {"ios": 0.2})
+PLACE = EffectTable.of({"": 0.0, "top": 0.4}, {"top": 0.1})
+PAIR = EffectTable.of({SEPARATOR.join(("ios", "top")): -0.2}, {})
+OWN = EffectTable.of({SEPARATOR.join(("a", "web")): 0.5}, {SEPARATOR.join(("a", "web")): 0.3})
+EFFECTS = FieldEffects({"device": DEVICE, "place": PLACE}, {"device*place": PAIR}, {"device": OWN})
+CAMPAIGNS = ["a", "a", "b", "b", "a"]
+FIELDS: Mapping[str, Given] = {
+    "device": ["ios", "web", "web", "unknown", ""],
+    "place": ["top", "top", "bottom", "top", "top"],
+}
+LOG_ODDS = [0.7 + 0.4 - 0.2, -0.3 + 0.4 + 0.5, -0.3, 0.1 + 0.4, 0.1 + 0.4]
+P = np.array([0.0, 0.01, 0.3, 0.97, 1.0])
+
+
+def bits(values: Floats | float) -> bytes:
+    return np.broadcast_to(values, len(P)).tobytes()
+
+
+def test_the_terms_of_a_score_are_summed_in_log_odds() -> None:
+    assert EFFECTS.log_odds(CAMPAIGNS, FIELDS, 5) == pytest.approx(LOG_ODDS)
+    first, second, *_ = EFFECTS.explained(CAMPAIGNS, FIELDS, 5)
+    assert first == pytest.approx(
+        {"device": 0.7, "place": 0.4, "device*place": -0.2, "campaign*device": 0.0}
+    )
+    assert second["campaign*device"] == pytest.approx(0.5)
+    assert EFFECTS.variances(CAMPAIGNS, FIELDS, 5) == pytest.approx([0.05, 0.1, 0, 0.01, 0.01])
+
+
+def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = {name: EFFECTS.codes(name, FIELDS[name]) for name in EFFECTS.fields}
+    expected = EFFECTS.applied(P, CAMPAIGNS, FIELDS)
+    rows = list(zip(FIELDS["device"], FIELDS["place"], strict=True))
+
+    assert expected[0] == 0.0
+    assert expected[-1] == 1.0
+    odds = P[1:-1] / (1 - P[1:-1]) * np.exp(LOG_ODDS[1:-1])
+    assert expected[1:-1] == pytest.approx(odds / (1 + odds))
+    assert bits(EFFECTS.applied(P, CAMPAIGNS, codes)) == bits(expected)
+    assert EFFECTS.applied_few(P.tolist(), CAMPAIGNS, rows) == expected.tolist()
+    monkeypatch.setattr("calibrators.fields.effects._FEW", 0)
+    assert bits(EFFECTS.applied(P, CAMPAIGNS, FIELDS)) == bits(expected)
+
+
+def test_one_value_for_all_and_fields_that_are_not_given() -> None:
+    each = EFFECTS.odds_ratios("a", {"device": ["web"] * 5}, 5)
+
+    assert bits(EFFECTS.odds_ratios("a", {"device": "web"}, 5)) == bits(each)
+    assert EFFECTS.log_odds("b", {}, 5) == pytest.approx(0.1)
+    assert bits(EFFECTS.odds_ratios("b", {"colour": "red"}, 5)) == bits(
+        EFFECTS.odds_ratios("b", {}, 5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("tables", "rule"),
+    [
+        (({"device": OWN},), "first row must be that of other"),
+        (({"device": DEVICE}, {"device*place": PAIR}), "place is none of the fields"),
+        (({"device": PLACE}, {}, {"device": OWN}), "'web' has no row of its own"),
+        (({"device": EffectTable.of({"": 10.0}, {})},), "must be in"),
+        (({"device": EffectTable.of({"": 0.0}, {"": np.inf})},), "must be finite"),
+        (({str(i): PLACE for i in range(21)},), "at most 20"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(tables: list[dict[str, EffectTable]], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        FieldEffects(*tables)
+
+
+def test_bytes_come_back_and_damaged_ones_are_refused_or_sound() -> None:
+    def assert_sound(effects: FieldEffects) -> None:
+        assert FieldEffects.from_bytes(effects.to_bytes()).to_bytes() == effects.to_bytes()
+        assert np.isfinite(effects.odds_ratios("a", {}, 1))
+
+    data = EFFECTS.to_bytes()
+    assert FieldEffects.from_bytes(data).to_bytes() == data
+    assert assert_refused_or_sound(FieldEffects.from_bytes, data, assert_sound) > 300
+
+
+@pytest.mark.parametrize("campaign", ["a", "b"])
+def test_an_atlas_carries_its_effects(campaign: str) -> None:
+    own = {name: CalibrationMap.proportional(0.5) for name in ("a", "b")}
+    bare = Atlas.build(own, CalibrationMap.proportional(3.0))
+    atlas = bare.with_effects(EFFECTS)
+    made = (
+        Atlas.from_bytes(atlas.to_bytes()),
+        atlas.with_own({campaign: CalibrationMap.identity()}),
+        only(atlas, [campaign]),
+        replaced(atlas, bare, [campaign]),
+        kept(atlas, bare, [campaign]),
+        filled(atlas, bare),
+        filled(bare, atlas),
+    )
+
+    for each in made:
+        assert each is not None
+        assert each.effects is not None
+        assert each.effects.to_bytes() == EFFECTS.to_bytes()
+    assert made[0].to_bytes() == atlas.to_bytes()
+    assert made[0]([campaign], [0.2]).tolist() == bare([campaign], [0.2]).tolist()
+    assert bare.with_effects(None) is bare
+    assert atlas.with_effects(None).to_bytes() == bare.to_bytes()
+
+
+def test_damaged_bytes_of_an_atlas_with_effects_are_refused_or_sound() -> None:
+    def assert_sound(atlas: Atlas) -> None:
+        assert Atlas.from_bytes(atlas.to_bytes()).to_bytes() == atlas.to_bytes()
+
+    data = Atlas.empty().with_effects(EFFECTS).to_bytes()
+    assert assert_refused_or_sound(Atlas.from_bytes, data, assert_sound) > 300

@@ -1,0 +1,95 @@
+"""Fields in binary columns: the same rows as in JSON, and the errors of what is not whole."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.columns.events import EventAdmission, read_events
+from app.events.admission import Admission, OpenTimes
+from app.events.reading import Parsed
+from app.events.schema import Click, Impression, TargetOutcome
+from app.settings import Settings
+from app.strict_json import ValidationError
+from tests.columns import bodies
+from tests.storage.gathered import rows_by_log
+
+NOW = 470_000 * 3600.0
+SETTINGS = Settings(fields=("device", "placement"))
+TIMES = OpenTimes.at(NOW, SETTINGS)
+FIELDS: dict[str, list[str]] = {
+    "device": ["ios", "", "größe", "ios", "x" * 257],
+    "placement": ["top", "top", "", "a\x1fb", "top"],
+}
+SCORES, TIMES_OF, IDS = [0.5] * 5, [NOW - 60] * 5, list("abcde")
+
+
+def event_body(kind: int, fields: Mapping[str, Sequence[str]]) -> bytes:
+    columns = (SCORES, TIMES_OF)
+    if kind == bodies.CLICKS:
+        columns = (*columns, TIMES_OF)
+    if kind == bodies.OUTCOMES:
+        columns = (*columns, [1.0] * 5)
+    sections = b"".join(bodies.numbers("d", column) for column in columns)
+    flags = bodies.FIELDS
+    if kind != bodies.OUTCOMES:
+        sections, flags = sections + bodies.texts(IDS), flags | bodies.EVENT_IDS
+    sections += bodies.field_sections(fields)
+    return bodies.body(kind, 5, sections, campaigns=["a"] * 5, flags=flags)
+
+
+def json_events(kind: int) -> list[Any]:
+    said = [
+        {name: values[place] for name, values in FIELDS.items() if values[place]}
+        for place in range(5)
+    ]
+    score, at = {"click": 0.5}, NOW - 60
+    if kind == bodies.IMPRESSIONS:
+        return [Impression("a", at, score, i, fields=f) for i, f in zip(IDS, said, strict=True)]
+    if kind == bodies.CLICKS:
+        return [Click(i, "a", at, at, score, fields=f) for i, f in zip(IDS, said, strict=True)]
+    return [TargetOutcome("a", "click", at, 0.5, 1.0, fields=fields) for fields in said]
+
+
+@pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])
+def test_both_bodies_store_and_refuse_the_same(kind: int) -> None:
+    request = read_events(event_body(kind, FIELDS), 100)
+    binary = EventAdmission(request, ["a"], np.zeros(5, np.intp), SETTINGS, TIMES)
+    for _ in binary.admit_all():
+        pass
+    expected = Admission(SETTINGS, TIMES)
+    for _ in expected.admit_all(Parsed(range(5), json_events(kind))):
+        pass
+
+    assert rows_by_log(binary.admission.batch) == rows_by_log(expected.batch)
+    assert binary.admission.rejections.shown == expected.rejections.shown
+    assert len(expected.rejections.shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        (b"placement", b"p\xffacement", "must be UTF-8"),
+        (b"\x03\0\0\0\x15\0\0\0", b"\x03\0\0\0\x16\0\0\0", "sum of its values' lengths"),
+        (b"\x02\0\0\0" + bytes(4) + b"\x06\0\0\0device", b"\xff" * 8, "needs"),
+    ],
+)
+def test_what_is_not_whole_is_refused(old: bytes, new: bytes, rule: str) -> None:
+    fields = {"device": ["ios", "", "android12345678901", "ios", ""], "placement": ["t"] * 5}
+    data = event_body(bodies.IMPRESSIONS, fields)
+    assert old in data or rule == "needs"
+    broken = data.replace(old, new) if old in data else data[:-8]
+
+    with pytest.raises(ValidationError, match=rule):
+        read_events(broken, 100)
+
+
+def test_a_code_beyond_the_values_and_a_field_twice_are_refused() -> None:
+    data = event_body(bodies.IMPRESSIONS, {"device": ["ios"] * 5})
+    with pytest.raises(ValidationError, match=r"fields.device\[4\]"):
+        read_events(data[:-8] + b"\x01" + data[-7:], 100)
+    twice = bodies.field_sections({"device": ["ios"] * 5})[8:]
+    two = data.replace(b"\x01\0\0\0" + bytes(4) + b"\x06\0\0\0", b"\x02" + bytes(7) + b"\x06\0\0\0")
+    with pytest.raises(ValidationError, match=r"fields.device: stands there twice"):
+        read_events(two + twice, 100)

@@ -1,0 +1,108 @@
+"""A worker with declared fields: sums by the maps in force, and what a refit is given of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from app.click_log import ClickLog, ClosedClick
+from app.settings import Settings
+from app.storage import BinsStore, EventBatch, Lease, Versions
+from app.storage.statistics.field_sums import DeclaredFields
+from app.worker.fitting import Methods
+from app.worker.refit import Refitter, Request
+from app.worker.relabelling import RelabelledClicks
+from calibrators import Atlas, CalibrationMap
+from calibrators.bins.fixed_point import SCALE
+from calibrators.bins.history import History
+from calibrators.fields.sums import SEPARATOR
+from tests.click_log.rows import START, WINDOW, click
+from tests.worker.conftest import HOUR, Append
+
+SECONDS = 3600
+VALUES = ("", "ios", "android")
+
+
+def batch_of(hour: int) -> EventBatch:
+    batch, rng = EventBatch(), np.random.default_rng(hour)
+    for place in range(600):
+        said = {"device": VALUES[place % 3]} if place % 3 else None
+        score = float(rng.beta(2, 30))
+        came = float(rng.random() < 2 * score)
+        batch.add("click", hour, "ab"[place % 2], score, 1.0, came, fields=said)
+    return batch
+
+
+def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
+    redis_client: redis.Redis, settings: Settings, append: Append, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings.model_copy(update={"fields": ("device",)})
+    bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
+    versions, lease = Versions(redis_client, 4), Lease(redis_client, "worker", "me", 60.0)
+    refitter, given = Refitter(settings, bins, versions), []
+    refit: Callable[..., Any] = Methods.refit
+
+    def noted(methods: Methods, name: str, target: str, history: History, trial: bool) -> Any:
+        assert history.fields is not None
+        given.append([history.fields(hour) for hour in (HOUR, HOUR + 1)])
+        return refit(methods, name, target, history, trial)
+
+    monkeypatch.setattr(Methods, "refit", noted)
+    lease.acquire()
+    for hour in (HOUR, HOUR + 1):
+        append(batch_of(hour))
+        refitter.run(Request(float((hour + 1) * SECONDS)), lease.token, lambda: 0.0)
+    (first, _), (again, second) = given
+    maps = refitter.cache.take(versions.history()[1]["version"])
+    assert maps is not None
+
+    assert first.fields["device"].campaigns == ("", "android", "ios")
+    assert first.fields["device"].total() == bins.hour("click", HOUR).total()
+    assert again.fields == first.fields
+    predicted = maps.atlases["click"].calibrated(bins.hour("click", HOUR + 1)).total()
+    found = second.fields["device"].total()
+    assert found.score_sums.sum() == pytest.approx(predicted.score_sums.sum(), rel=1e-3)
+    assert found.score_sums.sum() > 1.5 * bins.hour("click", HOUR + 1).total().score_sums.sum()
+    assert {name.partition(SEPARATOR)[0] for name in second.campaigns["device"].campaigns} == {
+        *"ab"
+    }
+
+
+def clicks_with_fields() -> list[ClosedClick]:
+    """An hour of clicks without fields, as it was before there were any, and two with."""
+    said: list[dict[str, str]] = [{}, {"device": "ios"}, {"placement": "top", "device": "web"}]
+    return [
+        click(f"{place}", place * 60.0, fields=said[place % 3] if place >= 60 else {})
+        for place in range(180)
+    ]
+
+
+def test_clicks_keep_their_fields_and_labels_are_summed_by_them(tmp_path: Any) -> None:
+    log = ClickLog.open(str(tmp_path))
+    clicks = clicks_with_fields()
+    for part in (clicks[:100], clicks[90:]):
+        log.write_clicks(part)
+    log.compact(START + 3 * SECONDS)
+    log.finalise({"conversion": WINDOW}, START + 2 * WINDOW)
+    logged = log.read_clicks("conversion", START, START + 3 * SECONDS)
+    device, placement = (logged.fields[name] for name in ("device", "placement"))
+    labels = np.linspace(0.0, 1.0, 180)
+    none: Any = None
+    relabelled = RelabelledClicks((START, START + 3 * SECONDS), logged, none, none, none, labels)
+    declared = DeclaredFields(("device", "colour"), ("device*colour",))
+    halves = Atlas.build({"shoes": CalibrationMap.proportional(0.5)})
+    tables = relabelled.fields_by_hour(HOUR, declared, halves)
+
+    assert [device.names[code] for code in device.codes] == [
+        one.fields.get("device", "") for one in clicks
+    ]
+    assert sorted({placement.names[code] for code in placement.codes}) == ["", "top"]
+    assert sorted(tables) == [HOUR - 2, HOUR - 1, HOUR]
+    ios = np.array([one.fields.get("device") == "ios" for one in clicks])[120:]
+    found = tables[HOUR].fields["device"].bins("ios")
+    assert found.total_count == 20
+    assert found.score_sums.sum() == pytest.approx(20 * 0.125 * SCALE)
+    assert found.positives.sum() == pytest.approx(labels[120:][ios].sum() * SCALE)
+    assert tables[HOUR].fields["colour"].campaigns == ("",)
