@@ -3,11 +3,13 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import Protocol, Self
+from itertools import combinations, product
+from typing import Final, Protocol, Self
 
 import numpy as np
 
+from calibrators.fields.sums import PAIR, FieldColumn, FieldTables
+from calibrators.maps.atlas import Atlas
 from calibrators.pooled import Pooled
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
@@ -128,3 +130,62 @@ def _keys(campaigns: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
     """A name for each combination of campaign and values, the last one's value changing first."""
     values = [[f"{value:04d}" for value in range(size)] for size in sizes]
     return tuple("/".join(key) for key in product(campaigns, *values))
+
+
+REFIT_BEFORE: Final = 4
+"""Hours between refits before the first hour that is predicted."""
+
+
+class PooledFields:
+    """`pooled` with effects of fields, and of pairs, from their sums; as the service runs it: what
+    the maps in force gave without effects is what an hour's tables have as predicted."""
+
+    def __init__(self, shape: Shape, pairs: bool = True) -> None:
+        self._names = shape.campaigns
+        self._values = {
+            name: tuple(f"{value:04d}" for value in range(size))
+            for name, size in shape.values.items()
+        }
+        self._pairs = [PAIR.join(pair) for pair in combinations(shape.values, 2) if pairs]
+        self._past = Past(len(self._names))
+        self._tables: dict[int, FieldTables] = {}
+        self._atlas = Atlas.empty()
+        self._memory: object = None
+        self._method = Pooled()
+        self.notes: Mapping[str, object] = {}
+
+    def observe(self, hour: FieldHour, /) -> None:
+        """See `Contender`."""
+        events, number = hour.events, FIRST_HOUR + hour.number
+        served = self._atlas.look_up(self._atlas.rows(self._names)[hour.campaigns], events.scores)
+        columns = (served, np.asarray(events.counts), np.asarray(events.positives))
+        values = {name: FieldColumn(self._values[name], hour.fields[name]) for name in self._values}
+        campaigns = FieldColumn(self._names, hour.campaigns)
+        tables = FieldTables.from_events(campaigns, values, self._pairs, columns)
+        self._tables[number] = tables
+        self._past.add(number, events)
+        if hour.number % REFIT_BEFORE == 0:
+            self._refit(float(number + 1))
+
+    def _refit(self, moment: float) -> None:
+        history = replace(self._past.as_of(moment), fields=self._of_hour)
+        fitted = self._method.refit(history, memory=self._memory, trial=True)
+        self._atlas, self._memory, self.notes = fitted.atlas, fitted.memory, fitted.notes
+
+    def _of_hour(self, hour: int) -> FieldTables:
+        return self._tables.get(hour, FieldTables.empty())
+
+    def predict(self, hour: FieldHour, /) -> Floats:
+        """See `Contender`."""
+        self._refit(float(FIRST_HOUR + hour.number))
+        rows = self._atlas.rows(self._names)[hour.campaigns]
+        served = self._atlas.look_up(rows, hour.events.scores)
+        effects = self._atlas.effects
+        if effects is None:
+            return served
+        given = {
+            name: effects.codes(name, names)[hour.fields[name]]
+            for name, names in self._values.items()
+        }
+        names = [self._names[code] for code in hour.campaigns.tolist()]
+        return effects.applied(served, names, given)

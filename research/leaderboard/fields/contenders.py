@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from research.leaderboard.fields.boosted import BoostedFields, McGradFields
-from research.leaderboard.fields.contender import Contender, PooledMaps, Raw, Shape
+from research.leaderboard.fields.contender import Contender, PooledFields, PooledMaps, Raw, Shape
 from research.leaderboard.fields.hierarchical_logistic import HierarchicalLogistic
 from research.leaderboard.fields.published import ConfCalib, OnlinePlatt, VennAbers
 
@@ -16,6 +16,7 @@ CONTENDERS: Final[Mapping[str, Callable[[Shape], Contender]]] = MappingProxyType
     {
         "raw": lambda shape: Raw(),
         "pooled": PooledMaps,
+        "pooled_fields": PooledFields,
         "composite": lambda shape: PooledMaps(shape, KEYED),
         "lightgbm": lambda shape: BoostedFields(),
         "mcgrad": lambda shape: McGradFields(),
