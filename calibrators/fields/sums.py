@@ -72,7 +72,8 @@ def _no_values(row: str) -> str:
     return SEPARATOR
 
 
-def _value_alone(row: str) -> str:
+def value_alone(row: str) -> str:
+    """The row for the rest of the campaigns that takes one of a campaign and value."""
     return SEPARATOR + row_ends(row)[1]
 
 
@@ -173,7 +174,7 @@ class FieldTables:
         """The same with as many rows as are kept."""
         values = BoundedRows(MOST_VALUES, _no_value)
         pairs = BoundedRows(MOST_PAIRS, _no_values)
-        campaigns = BoundedRows(MOST_CAMPAIGN_VALUES, _value_alone)
+        campaigns = BoundedRows(MOST_CAMPAIGN_VALUES, value_alone)
         # Rows for the rest of campaigns, one for each value, are as many as there are values.
         rest = BoundedRows(MOST_VALUES, _rest_of_values)
         return type(self)(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import History, HourTables
 from calibrators.bins.table import BinsTable
+from calibrators.fields.fit import FittedEffects, fit_effects
+from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import CampaignGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
@@ -23,7 +25,7 @@ from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock, Cells
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
-from calibrators.pooled.levels import Levels, block_weights, levels_of_blocks
+from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
 from calibrators.pooled.spline import Coordinates, Knots
@@ -169,7 +171,7 @@ def _none(campaign: str) -> None:
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """Priors, and curves at the knots: the target's, (1, k), and the deviations of groups, (g, k),
-    and of campaigns, (c, k), with the row of each by name."""
+    and of campaigns, (c, k), with the row of each by name; what was read of fields."""
 
     knots: Knots
     priors: Priors
@@ -178,9 +180,10 @@ class Memory:
     group_curves: Floats
     campaigns: Mapping[str, int]
     campaign_curves: Floats
+    fields: FieldWindow | None = None
 
     @classmethod
-    def of(cls, shape: Shape, groups: Sequence[str]) -> Self:
+    def of(cls, shape: Shape, groups: Sequence[str], fields: FieldWindow | None = None) -> Self:
         """Of a fitted shape."""
         basis = shape.coordinates.basis
         names = [name for block in shape.blocks for name in block.campaigns]
@@ -193,6 +196,7 @@ class Memory:
             shape.tree.groups @ basis.T,
             {name: row for row, name in enumerate(names)},
             values @ basis.T,
+            fields,
         )
 
     @classmethod
@@ -261,14 +265,38 @@ class Pooled:
         trial is the identity.
         """
         known = memory if isinstance(memory, Memory) else None
-        return _Refit(Window.of(history, self.hours, self.groups), known, trial).run()
+        fields = self._fields(history, known)
+        return _Refit(Window.of(history, self.hours, self.groups), known, trial, fields).run()
+
+    def _fields(self, history: History, memory: Memory | None) -> "_Fields | None":
+        if history.fields is None:
+            return None
+        window = (memory and memory.fields) or FieldWindow()
+        hours = range(history.newest + 1 - self.hours, history.newest + 1)
+        window.read(history, hours)
+        return _Fields(window, hours)
+
+
+class _Fields(NamedTuple):
+    """What is known of the fields in the hours of a refit."""
+
+    window: FieldWindow
+    hours: range
+
+    def fit(self, blocks: Sequence[CampaignHours], ages: Floats) -> FittedEffects:
+        """The effects that the first hours support; the campaigns' show which are an outage."""
+        counted = CountedHours.of(blocks, np.maximum(ages, 0.0))
+        weights = np.pad(counted.counted * 1.0, (0, len(ages) - len(counted.counted)))
+        return fit_effects(self.window, self.hours[: len(ages)], ages, weights)
 
 
 class _Refit:
     """One refit in its steps. Of the window, only what its blocks take from it is kept."""
 
-    def __init__(self, window: Window, memory: Memory | None, trial: bool) -> None:
-        self._trial = trial
+    def __init__(
+        self, window: Window, memory: Memory | None, trial: bool, fields: _Fields | None
+    ) -> None:
+        self._trial, self._fields = trial, fields
         self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
         self._group_of = window.group_of
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
@@ -325,6 +353,21 @@ class _Refit:
             if (part < 1).any():
                 block.weigh(self._recent(part))
 
+    def _with_fields(
+        self, blocks: Sequence[CampaignHours], ages: Floats
+    ) -> tuple[Sequence[CampaignHours], FittedEffects | None]:
+        """The same hours, freed of what the effects of fields did in each, and the effects."""
+        if self._fields is None:
+            return blocks, None
+        found = self._fields.fit(blocks, ages)
+        sizes = np.cumsum([len(block.expected) for block in blocks])
+        means = np.split(found.means_of(self._campaigns, len(ages)), sizes[:-1])
+        freed = [
+            block._replace(expected=block.expected * each)
+            for block, each in zip(blocks, means, strict=True)
+        ]
+        return freed, found
+
     def _hours(self, curves: Sequence[Floats]) -> list[CampaignHours]:
         """Positives expected under the curves of each block of the shape, and observed."""
         blocks = zip(self._shape.blocks, curves, strict=True)
@@ -346,12 +389,14 @@ class _Refit:
         every = np.vstack([served_shared_curves(shape), *curves])
         served = _Served(shape, self._campaigns, self._groups, self._group_of, every)
         hours = self._hours(curves)
-        levels = levels_of_blocks(hours, self._ages, len(self._groups))
+        freed, effects = self._with_fields(hours, self._ages)
+        levels = levels_of_blocks(freed, self._ages, len(self._groups))
+        notes = _notes(shape, levels, jumps, len(self._groups))
         return Fitted(
-            served.atlas(levels),
+            served.atlas(levels).with_effects(effects and effects.effects),
             self._tried(served, hours) if self._trial else None,
-            memory=Memory.of(shape, self._groups),
-            notes=_notes(shape, levels, jumps, len(self._groups)),
+            memory=Memory.of(shape, self._groups, self._fields and self._fields.window),
+            notes=notes if effects is None else notes | {"fields": effects.notes},
         )
 
     def _tried(self, served: "_Served", hours: Sequence[CampaignHours]) -> Atlas:
@@ -360,7 +405,9 @@ class _Refit:
             return Atlas.empty()
         past = [block.chosen(self._past) for block in hours]
         ages = self._ages[self._past] - 2 * self._ages[-1]
-        return served.atlas(levels_of_blocks(past, ages, len(self._groups)))
+        freed, effects = self._with_fields(past, ages)
+        levels = levels_of_blocks(freed, ages, len(self._groups))
+        return served.atlas(levels).with_effects(effects and effects.effects)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

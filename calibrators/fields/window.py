@@ -1,0 +1,123 @@
+"""What a fit of effects reads of the hours: numbers by campaign and value, names once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from calibrators.bins.history import History
+from calibrators.bins.table import BinsTable
+from calibrators.fields.sums import BoundedRows, row_ends, value_alone
+from calibrators.samples import Floats, Integers, Singles, sum_at
+
+MOST_ROWS: Final = 200_000
+"""Rows of an hour that a fit reads, all fields together: 48 hours of them are some 120 MB."""
+
+
+class RowSums(NamedTuple):
+    """Rows by number, predicted and observed positives of each, (n,)."""
+
+    rows: Integers
+    expected: Singles
+    observed: Singles
+
+
+class HourSums(NamedTuple):
+    """Of an hour, by field and by pair; `scatter` is the mean of 1 - p over predicted positives."""
+
+    campaigns: Mapping[str, RowSums]
+    pairs: Mapping[str, RowSums]
+    scatter: float
+
+
+@dataclass(slots=True)
+class FieldWindow:
+    """The hours that were read, and the numbers of the rows' names; what a refit leaves to the
+    next, so that each reads the newest hours only."""
+
+    numbers: dict[str, dict[str, int]] = field(default_factory=dict)
+    hours: dict[int, HourSums] = field(default_factory=dict)
+
+    def read(self, history: History, hours: range) -> None:
+        """Reads what is missing of these hours, and forgets the others; the newest two are read
+        again, because events still came."""
+        if any(len(names) > 4 * MOST_ROWS for names in self.numbers.values()):
+            self.numbers, self.hours = {}, {}
+        self.hours = {hour: sums for hour, sums in self.hours.items() if hour in hours[:-2]}
+        for hour in hours:
+            if hour not in self.hours:
+                self.hours[hour] = self._sums(history, hour)
+
+    def _sums(self, history: History, hour: int) -> HourSums:
+        assert history.fields is not None
+        tables = history.fields(hour)
+        most = BoundedRows(MOST_ROWS // max(len(tables.campaigns), 1), value_alone)
+        campaigns = {
+            name: self._rows(name, most.of(table)) for name, table in tables.campaigns.items()
+        }
+        pairs = {name: self._rows(name, table) for name, table in tables.pairs.items()}
+        scatter = [_scatter(table) for table in tables.fields.values() if len(table)]
+        return HourSums(campaigns, pairs, scatter[0] if scatter else 1.0)
+
+    def _rows(self, name: str, table: BinsTable) -> RowSums:
+        numbers = self.numbers.setdefault(name, {})
+        rows = [numbers.setdefault(row, len(numbers)) for row in table.campaigns]
+        expected, observed = table.outcomes()
+        return RowSums(np.array(rows, np.int32), expected.astype("f4"), observed.astype("f4"))
+
+
+def _scatter(table: BinsTable) -> float:
+    scores, _, weights, _ = table.samples()
+    expected = float(scores @ weights)
+    return 1.0 - float(scores**2 @ weights) / expected if expected > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermRows:
+    """Rows of a field's campaigns and values, or of a pair's values, hour by hour.
+
+    firsts, seconds : the names' codes of each row, (r,).
+    names : those of the seconds, ascending; of a pair, the rows' own.
+    rows, hours, expected, observed : of each row and hour that hold something, (n,).
+    """
+
+    labels: tuple[str, ...]
+    firsts: Integers
+    seconds: Integers
+    rows: Integers
+    hours: Integers
+    expected: Floats
+    observed: Floats
+
+    @classmethod
+    def of(
+        cls,
+        numbers: Mapping[str, int],
+        sums: Sequence[RowSums | None],
+        firsts: dict[str, int],
+        seconds: dict[str, int],
+    ) -> "TermRows":
+        """With the numbers of rows' names and what each hour holds; names get codes as they come."""
+        ends = [row_ends(row) for row in numbers]
+        first = [firsts.setdefault(name, len(firsts)) for name, _ in ends]
+        second = [seconds.setdefault(name, len(seconds)) for _, name in ends]
+        held = [(hour, part) for hour, part in enumerate(sums) if part is not None]
+        none = np.empty(0)
+        columns = (np.concatenate([none, *(part[place] for _, part in held)]) for place in range(3))
+        rows, expected, observed = columns
+        hours = [np.full(len(part.rows), hour) for hour, part in held]
+        return cls(
+            tuple(numbers),
+            np.array(first, np.int64),
+            np.array(second, np.int64),
+            rows.astype(np.int64),
+            np.concatenate([none, *hours]).astype(np.int64),
+            expected,
+            observed,
+        )
+
+    def by_hour(self, codes: Integers, size: int, values: Floats, hours: int) -> Floats:
+        """Sums of values, (n,), by the code of their row and by hour, (size, hours)."""
+        keys = codes[self.rows] * hours + self.hours
+        return sum_at(keys, values, size * hours).reshape(size, hours)
