@@ -59,6 +59,7 @@ ROOMS = {
         "metrics": set(),
         "bootstrap": {"metrics"},
         "streaming": {"metrics"},
+        "fields": {"metrics", "streaming"},
         "auction": {"metrics"},
         "ab_test": {"metrics"},
         "backtest": {"metrics"},
