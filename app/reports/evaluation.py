@@ -8,6 +8,7 @@ import numpy as np
 from app.reports.charts.by_name import bars_chart
 from app.reports.charts.by_score import quantile_chart, reliability_chart
 from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
+from app.reports.fields import field_sections
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, overview, summary
 from app.results.formatting import shown
@@ -43,6 +44,7 @@ def evaluate_page(log: EvaluatedLog) -> Page:
         tiles=_tiles(log),
         sections=[
             _by_score(log),
+            *([] if log.fields is None else field_sections(log.fields)),
             *_by_hour(log),
             *(_by_value(title, heading, table) for title, (heading, table) in tables.items()),
             _all_metrics(log),

@@ -13,8 +13,8 @@ from tests.evaluation.predictions_of_kind import predictions
 
 
 def test_they_are_those_of_the_published_evaluation():
-    """F-RCE and F-W-ECE@3 as DESC's eval/eval_res.py prints them, of so many rows that it cuts those of
-    each value where numpy.array_split does."""
+    """F-RCE and F-W-ECE@3 as DESC's eval/eval_res.py prints them, of so many rows that it cuts
+    those of each value where numpy.array_split does."""
     p, y, _, fields, _ = field_log()
     p, y, fields = p[:3986], y[:3986], {name: values[:3986] for name, values in fields.items()}
 

@@ -241,15 +241,16 @@ def test_the_chance_is_that_of_a_brownian_motion():
 
 
 def test_alarms_are_as_rare_as_they_say():
-    """Of 60 calibrated logs of 500 segments, many with a click or two, none is called wrong at 1 %;
+    """Of 20 calibrated logs of 500 segments, many with a click or two, none is called wrong at 1 %;
     mcgrad's p-value, times the segments, is below 1 % in most."""
     rng = np.random.default_rng(5)
     alarms = []
-    for _ in range(60):
+    for _ in range(20):
         fields = {name: rng.integers(0, size, 5000) for name, size in (("a", 5), ("b", 80))}
         p = 1 / (1 + np.exp(-rng.normal(-4, 0.8, 5000)))
         found = multicalibration(p, rng.random(5000) < p, fields)
         alarms.append((found.p_value_corrected, found.p_value * found.segments))
 
-    assert (np.array(alarms) < 0.01).sum(axis=0).tolist() == pytest.approx([0, 40], abs=20)
-    assert min(corrected for corrected, _ in alarms) >= 0.01
+    corrected, plain = (np.array(alarms) < 0.01).sum(axis=0)
+
+    assert (corrected, plain > 5) == (0, True)
