@@ -11,7 +11,7 @@ from scipy.special import bdtrc
 from app.results.fields import field_conclusions, off_by
 from app.results.formatting import listed, shortened, shown
 from calibrators.samples import Floats
-from evaluation.fields import FieldMetrics
+from evaluation.fields.field_log import FieldMetrics
 from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
 from evaluation.streaming.group_metrics import BINS, pcoc_interval
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from app.results.formatting import records, shortened, shown
 from calibrators.samples import Floats
-from evaluation.fields import FieldMetrics, FieldSums, SegmentError
+from evaluation.fields import FieldSums, SegmentError
+from evaluation.fields.field_log import FieldMetrics
 from evaluation.metrics.sums import quotients
 from evaluation.streaming.group_metrics import pcoc_interval
 

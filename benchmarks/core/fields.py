@@ -22,7 +22,8 @@ import numpy as np
 from benchmarks.figures import Cell, Table
 from benchmarks.parts import Part
 from calibrators.samples import Floats
-from evaluation.fields import FieldColumn, FieldLog, multicalibration
+from evaluation.fields import FieldColumn, multicalibration
+from evaluation.fields.field_log import FieldLog
 from evaluation.metrics.predictions import Predictions
 
 SEED = 3

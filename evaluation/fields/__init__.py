@@ -14,7 +14,6 @@ from evaluation.fields.field_errors import (
     field_rce,
     mf_rce,
 )
-from evaluation.fields.field_log import FieldLog, FieldMetrics
 from evaluation.fields.multicalibration import (
     Multicalibration,
     SegmentError,
@@ -27,8 +26,6 @@ from evaluation.fields.segments import FieldColumn, SegmentLimits, numeric_field
 __all__ = [
     "FieldColumn",
     "FieldErrors",
-    "FieldLog",
-    "FieldMetrics",
     "FieldSums",
     "Multicalibration",
     "SegmentError",

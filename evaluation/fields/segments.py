@@ -59,8 +59,10 @@ def _keyed(values: FieldValues) -> FieldValues:
 def numeric_field(values: ArrayLike, most: int) -> FieldColumn:
     """A number of each row, (n,), as a field of at most so many ranges with about as many rows.
 
-    Numbers with no more distinct values than that stay as they are; NaN is a value of its own. The
-    ranges are those of mcgrad's numerical columns: quantiles, the upper end inside.
+    Numbers with no more distinct values than that stay as they are; NaN is a value of its own.
+    Ranges lie between quantiles, the upper end inside.
+
+    Source: the numerical columns of mcgrad, see `multicalibration`.
 
     >>> numeric_field([1.0, 2.0, 3.0, 4.0, float("nan")], 2).names
     ('1 to 2.5', '2.5 to 4', '(none)')

@@ -23,7 +23,6 @@ from app.cli.console import (
     progress,
     results,
 )
-from app.cli.measure.fields import show_fields
 from app.cli.measure_logs import EvaluateOptions
 from app.cli.options import LogColumnOptions, ReadingOptions
 from app.datasets.evaluation_log import HOURS, MAINLINE, BatchReader, EvaluateColumns, column_cut
@@ -36,10 +35,18 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
-from app.results.fields import fields_json
+from app.results.fields import (
+    FIELD_HEADINGS,
+    SEGMENT_HEADINGS,
+    field_row,
+    fields_json,
+    mean_line,
+    segment_row,
+)
 from app.results.formatting import records, shortened, shown
 from app.results.scored_events import RAW
-from evaluation.fields import FieldLog, SegmentLimits
+from evaluation.fields import SegmentLimits
+from evaluation.fields.field_log import FieldLog, FieldMetrics
 from evaluation.metrics.predictions import Predictions
 from evaluation.streaming import OVERALL, LogBatch, LogMetrics, RowLimits, StreamedLog, log_metrics
 
@@ -90,7 +97,7 @@ def _show(log: EvaluatedLog, top: int) -> None:
     _show_overview(log)
     _show_quantiles(log)
     if log.fields is not None:
-        show_fields(log.fields, top)
+        _show_fields(log.fields, top)
     _show_slices(log, top)
     if log.notes:
         note("")
@@ -171,7 +178,7 @@ def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
 
 
 _HOURS_OF_A_DAY = 24
-_LONGEST_NAME = 18
+_LONGEST_NAME, _LONGEST_SEGMENT = 18, 44
 _QUANTILE_HEADINGS = (
     "part", "positives", "predicted", "observed", "by chance", "error", "of log loss"
 )  # fmt: skip
@@ -214,6 +221,21 @@ def _show_hours(hours: SliceTable, top: int) -> None:
         _print(_title(hours, "hours"), _slices(hours, "hour, UTC", range(len(hours))))
     else:
         _show_worst(hours, "hours", "hour, UTC", top)
+
+
+def _show_fields(found: FieldMetrics, top: int) -> None:
+    fields = _table(FIELD_HEADINGS)
+    for field in found.errors:
+        fields.add_row(*map(_name, field_row(field, found)))
+    _print("By field: how far off the totals of its values are", fields, mean_line(found))
+    mce, segments = found.multicalibration, _table(SEGMENT_HEADINGS)
+    for segment in mce.worst[:top]:
+        segments.add_row(*map(_name, segment_row(segment)))
+    _print(f"Worst of {mce.segments:,} segments of fields and pairs", segments)
+
+
+def _name(text: str) -> Text:
+    return Text(shortened(text, _LONGEST_SEGMENT))
 
 
 def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:

@@ -4,8 +4,8 @@ memory."""
 import numpy as np
 import pytest
 
-from evaluation.fields import FieldErrors, FieldLog, FieldSums, SegmentLimits, multicalibration
-from evaluation.fields.field_log import CELLS, FieldCells
+from evaluation.fields import FieldErrors, FieldSums, SegmentLimits, multicalibration
+from evaluation.fields.field_log import CELLS, FieldCells, FieldLog
 from evaluation.fields.segments import FieldCodes, FieldColumn
 from evaluation.metrics.predictions import Predictions
 from tests.evaluation.fields.field_logs import field_log
