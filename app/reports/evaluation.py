@@ -172,13 +172,13 @@ def _by_field(found: FieldMetrics) -> list[Section]:
     mce = found.multicalibration
     segments = Table(
         SEGMENT_HEADINGS,
-        [segment_row(segment) for segment in mce.worst],
+        [segment_row(segment) for segment in mce.worst[:_DRAWN_VALUES]],
         f"Worst of {mce.segments:,} segments of fields and pairs",
         "Sigmas of the worst stretch of probabilities in the segment; 2.5 comes by chance in 5 % of"
         " segments.",
     )
     charts = [_values_chart(field, sums) for field, sums in found.sums.items()]
-    return [Section("By field", f"{_ABOUT} {mean_line(found)}", [fields, *charts, segments])]
+    return [Section("By field", f"{_ABOUT} {mean_line(found)}", [fields, segments, *charts])]
 
 
 def _values_chart(field: str, sums: FieldSums) -> Chart:

@@ -21,6 +21,7 @@ from evaluation.fields.multicalibration import (
     SegmentSums,
     SortedRows,
     cell_spreads,
+    worst_of,
 )
 from evaluation.fields.segments import Family, FieldCodes, FieldColumn, SegmentLimits
 from evaluation.metrics.predictions import Predictions
@@ -113,7 +114,7 @@ class FieldLog:
         return FieldMetrics(
             sums,
             {field: FieldErrors.of(found, seed) for field, found in sums.items()},
-            Multicalibration.of(families, codes, names),
+            worst_of(families, codes, names),
             self._cells is None,
         )
 

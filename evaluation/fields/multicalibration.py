@@ -10,8 +10,9 @@ the mean, so that 2.5 and more comes by chance in 5 % of the segments.
 Arguments and errors are those of `evaluation.metrics`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Final, Literal, Self
 
@@ -183,20 +184,20 @@ class Multicalibration:
     @classmethod
     def of(
         cls,
-        families: Mapping[Family, SegmentSums],
-        codes: FieldCodes,
-        names: Mapping[str, Sequence[str]],
+        whole: SegmentSums,
+        segments: Iterable[tuple[SegmentSums, Callable[[int], Mapping[str, str]]]],
+        limits: SegmentLimits,
     ) -> Self:
-        """The worst of the segments with enough rows; one family, without a field, is all rows."""
-        whole = families[()]
+        """The worst of some tables of segments, from their sums: all rows; each table, and which
+        values of fields name its i-th segment; and which segments count."""
         found: list[SegmentError] = []
         looked_at, least = 0, 1.0
-        for family, sums in families.items():
-            kept = np.flatnonzero(codes.limits.hold(sums.samples, sums.variance))
+        for sums, name_of in segments:
+            kept = np.flatnonzero(limits.hold(sums.samples, sums.variance))
             looked_at += len(kept)
             least = min(least, float(sums.chances[kept].min(initial=1.0)))
             worst = kept[np.argsort(-sums.sigmas[kept], kind="stable")][:_WORST_KEPT]
-            found += (_error(sums, i, codes.named(family, i, names)) for i in worst.tolist())
+            found += (_error(sums, i, name_of(i)) for i in worst.tolist())
         found.sort(key=lambda segment: -segment.sigmas)
         sigmas, p_value = (found[0].sigmas, found[0].p_value) if found else (np.nan, np.nan)
         deviation, rate = _scale(whole)
@@ -283,7 +284,16 @@ def multicalibration(
     codes = FieldCodes(limits or SegmentLimits(), columns)
     rows = SortedRows.of(predictions, ties == "together", weights_are == "importance")
     sums = rows.families(codes, {name: column.numbers for name, column in columns.items()})
-    return Multicalibration.of(sums, codes, {n: column.names for n, column in columns.items()})
+    return worst_of(sums, codes, {name: column.names for name, column in columns.items()})
+
+
+def worst_of(
+    families: Mapping[Family, SegmentSums], codes: FieldCodes, names: Mapping[str, Sequence[str]]
+) -> Multicalibration:
+    """The worst of all segments of families, among them that without a field, which is all rows;
+    by the names of each field's values."""
+    named = [(sums, partial(codes.named, family, names)) for family, sums in families.items()]
+    return Multicalibration.of(families[()], named, codes.limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -211,7 +211,7 @@ class FieldCodes:
         return self._of((field,))[0].names(names[field])
 
     def named(
-        self, family: Family, segment: int, names: Mapping[str, Sequence[str]]
+        self, family: Family, names: Mapping[str, Sequence[str]], segment: int
     ) -> dict[str, str]:
         """The value of each field of a family in one of its segments."""
         places = np.unravel_index(segment, self.shape(family)) if family else ()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from evaluation.fields import (
+    Multicalibration,
     SegmentLimits,
     SegmentSums,
     kuiper_chance,
@@ -195,11 +196,14 @@ def test_cells_come_near_to_rows():
     places = np.searchsorted(np.quantile(p, np.arange(1, 1000) / 1000), p, side="right")
     sums = [np.bincount(places[rows], x[rows], 1000) for x in (p, y, p * (1 - p), np.ones(len(p)))]
 
-    found = SegmentSums.of_cells(*sums)
+    cells = SegmentSums.of_cells(*(np.array([values]) for values in sums))
+    found = Multicalibration.of(cells, [(cells, [exact.fields].__getitem__)], SegmentLimits())
 
     assert exact.fields == {"device": "1", "place": "3"}
+    assert found.worst[0].fields == exact.fields
     assert found.sigmas == pytest.approx(exact.sigmas, rel=0.02)
-    assert (found.samples, found.positives) == (exact.samples, exact.positives)
+    assert found.worst[0].positives == exact.positives
+    assert found.worst[0].samples == exact.samples
 
 
 def test_nothing_and_certainty():
