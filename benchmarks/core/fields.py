@@ -1,12 +1,13 @@
 """Multicalibration of many rows and fields: seconds, memory, and how near cells come to rows.
 
 Rows of a synthetic log, 2 % positives, all scores different, five fields of 4, 8, 30, 100 and
-1,000 values; segments are those of all fields and all their pairs whose positives vary by 5. `rows` sorts all rows for each
-of the 16 families of segments, `cells` adds them to at most 4,096 cells of each segment, as
-`sirocco evaluate --fields` does with a log too long to be held. Each runs in a process of its own;
-`peak MB` is the most memory it held, of which the columns of the log are `log MB`. `off by, %` is
-how far the sigmas of the worst segment differ from those of `rows`; `calibrated` rows have none but
-chance, the hardest case for cells, and in the others one pair of values is 30 % too low.
+1,000 values; segments are those of all fields and all their pairs, but for those whose positives
+vary by less than 5. `rows` sorts all rows for each of the 16 families of segments, `cells` adds
+them to at most 4,096 cells of each segment, as `sirocco evaluate --fields` does with a log too long
+to be held. Each runs in a process of its own; `peak MB` is the most memory it held, of which the
+columns of the log are `log MB`. `off by, %` is how far the sigmas of the worst segment differ from
+those of `rows`: of `calibrated` rows they are those of chance, the hardest case for cells; of
+`wrong` ones a pair of values is 30 % too low.
 
     python -m benchmarks fields [--large] [--json]
 """
