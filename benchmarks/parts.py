@@ -31,6 +31,7 @@ PARTS: Final = {
     "delayed": "core.delayed",
     "drift": "core.drift",
     "evaluate": "core.evaluate",
+    "fields": "core.fields",
     "grid": "core.grid",
     "metrics": "core.metrics",
     "guard": "core.guard",

@@ -1,8 +1,9 @@
 """How good probabilities are: metrics, tests on logs, and simulations. No clock, no files.
 
-`metrics/` has every metric, `bootstrap/` their intervals, `comparison/` two models, `streaming/`
-logs of any length. `backtest/` replays methods hour by hour, `ab_test/` analyses experiments,
-`auction/` runs logged auctions again, `simulation/` makes traffic whose truth is known.
+`metrics/` has every metric, `fields/` those by field and segment, `bootstrap/` their intervals,
+`comparison/` two models, `streaming/` logs of any length. `backtest/` replays methods hour by hour,
+`ab_test/` analyses experiments, `auction/` runs logged auctions again, `simulation/` makes traffic
+whose truth is known.
 
 Everything here raises ValueError, which names value and rule, when a value breaks its rule or
 columns differ in length; docstrings say what is raised besides.
@@ -35,6 +36,18 @@ from evaluation.comparison.behaviour_study import (
     quantile_rates,
 )
 from evaluation.comparison.metric_accuracy import MetricAccuracy, metric_accuracy
+from evaluation.fields import (
+    FieldErrors,
+    Multicalibration,
+    SegmentLimits,
+    SegmentSums,
+    field_ece,
+    field_errors,
+    field_rce,
+    mf_rce,
+    multicalibration,
+    numeric_field,
+)
 from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
 from evaluation.metrics.bias import bias_shift
 from evaluation.metrics.cal_n import cal_n, cal_n_floor
@@ -89,10 +102,12 @@ __all__ = [
     "Difference",
     "Estimate",
     "EventTable",
+    "FieldErrors",
     "GroupedAuc",
     "GroupedCalN",
     "GroupedCsAuc",
     "MetricAccuracy",
+    "Multicalibration",
     "OperatingPoint",
     "Platform",
     "PlatformHour",
@@ -104,6 +119,8 @@ __all__ = [
     "ScoreQuantiles",
     "SearchLog",
     "SearchPlatform",
+    "SegmentLimits",
+    "SegmentSums",
     "SlotLayout",
     "ab_analysis",
     "auc",
@@ -122,6 +139,9 @@ __all__ = [
     "cs_auc",
     "cs_auc_parts",
     "delayed_backtest",
+    "field_ece",
+    "field_errors",
+    "field_rce",
     "gauc",
     "gc_n",
     "gcs_auc",
@@ -132,8 +152,11 @@ __all__ = [
     "log_loss",
     "mae",
     "metric_accuracy",
+    "mf_rce",
     "mse",
+    "multicalibration",
     "nmse",
+    "numeric_field",
     "paired_bootstrap",
     "partial_auc",
     "pcoc",

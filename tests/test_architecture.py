@@ -59,6 +59,7 @@ ROOMS = {
         "metrics": set(),
         "bootstrap": {"metrics"},
         "streaming": {"metrics"},
+        "fields": {"metrics", "streaming"},
         "auction": {"metrics"},
         "ab_test": {"metrics"},
         "backtest": {"metrics"},
@@ -91,7 +92,7 @@ LONGEST_FILE = 500
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 62_000
+MOST_LINES = 68_000
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

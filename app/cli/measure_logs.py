@@ -21,6 +21,11 @@ class EvaluateOptions:
         "Also measure each value of this column; may be given several times.",
         metavar="COLUMN",
     )
+    fields: str | None = _measured(
+        None,
+        "Fields, by commas: is the total of each of their values right, and of each pair?",
+        metavar="COLUMN,...",
+    )
     group: str | None = _measured(
         None,
         "What GAUC and gcsAUC average over, such as user or request.",
@@ -56,6 +61,7 @@ def evaluate(
 
       sirocco evaluate log.parquet
       sirocco evaluate log.parquet --by device --by country --report log.html
+      sirocco evaluate log.parquet --fields device,placement --report log.html
       sirocco evaluate log.parquet --group user --placement slot --mainline top
       sirocco evaluate clicks.csv.gz --score pctr --json
       sirocco evaluate 's3://bucket/log/date=2026-01-*' --time-unit ms --skip-bad

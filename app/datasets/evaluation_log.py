@@ -30,6 +30,7 @@ class EvaluateColumns:
     by : further columns to cut the log by.
     group : what GAUC and gcsAUC average over; None is the campaign.
     placement, mainline : the column and its value whose rows are the mainline.
+    fields : columns whose values, and pairs of values, are looked at for errors.
     """
 
     log: LogColumns
@@ -37,6 +38,7 @@ class EvaluateColumns:
     group: str | None = None
     placement: str | None = None
     mainline: str | None = None
+    fields: Sequence[str] = ()
 
     def present(self, file: str, names: Sequence[str]) -> "PresentColumns":
         """What a file with columns `names` has of them; a `CommandError` when one is missing."""
@@ -44,12 +46,14 @@ class EvaluateColumns:
         require_columns(file, names, {**self._needed, **found})
         for name in self.by:
             require_columns(file, names, {"by": name})
+        for name in self.fields:
+            require_columns(file, names, {"fields": name})
         return PresentColumns(self, found.get("campaign"), found.get("time"), found.get("bid"))
 
     @property
     def words(self) -> list[str]:
         """The columns whose values are names."""
-        words = (self.log.campaign, *self.by, self.group, self.placement)
+        words = (self.log.campaign, *self.by, self.group, self.placement, *self.fields)
         return [*dict.fromkeys(name for name in words if name is not None)]
 
     @property
@@ -85,7 +89,7 @@ class PresentColumns:
         wanted = self.columns
         names = (
             wanted.log.score, *wanted.log.counted.values(), self.campaign, self.time, self.bid,
-            *wanted.by, wanted.group, wanted.placement,
+            *wanted.by, wanted.group, wanted.placement, *wanted.fields,
         )  # fmt: skip
         return [*dict.fromkeys(name for name in names if name is not None)]
 
@@ -212,6 +216,7 @@ class BatchReader:
         self.hours = HourNumbers()
         self._placements = SliceNames(MOST_VALUES)
         self._values = {name: self._empty_names(name) for name in _sliced(present)}
+        self._fields = {name: SliceNames(MOST_GROUPS) for name in present.columns.fields}
 
     @property
     def cuts(self) -> list[str]:
@@ -234,7 +239,13 @@ class BatchReader:
         # Adding 0 makes -0 a 0.
         scores = rows.column(log.score).scores() + 0.0
         outcomes = log.outcomes(rows, weights)
-        return LogBatch(scores, outcomes, bids, self._slices(rows), weights)
+        slices = self._slices(rows)
+        fields = {name: found.codes(rows.column(name)) for name, found in self._fields.items()}
+        return LogBatch(scores, outcomes, bids, slices, weights, fields)
+
+    def field_values(self, field: str) -> list[str]:
+        """The values of a field so far, as they are numbered."""
+        return self._fields[field].names
 
     def names(self, column: str) -> list[str]:
         """The values of a column that the log is cut by, as they are numbered."""

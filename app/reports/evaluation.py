@@ -5,16 +5,27 @@ from typing import Final
 
 import numpy as np
 
-from app.reports.charts.by_name import bars_chart
+from app.reports.charts.by_name import bars_chart, differences_chart
 from app.reports.charts.by_score import quantile_chart, reliability_chart
 from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, overview, summary
+from app.results.fields import (
+    FIELD_HEADINGS,
+    SEGMENT_HEADINGS,
+    field_row,
+    mean_line,
+    ratios_of_values,
+    segment_row,
+)
 from app.results.formatting import shown
 from app.results.scored_events import RAW
+from evaluation.fields import FieldSums
+from evaluation.fields.field_log import FieldMetrics
 
 _MOST_ROWS: Final = 200
 _DRAWN: Final = 40
+_DRAWN_VALUES: Final = 12
 _COLUMNS: Final = {
     "n": ("impressions", ",.0f"),
     "positives": ("positives", ",.0f"),
@@ -43,6 +54,7 @@ def evaluate_page(log: EvaluatedLog) -> Page:
         tiles=_tiles(log),
         sections=[
             _by_score(log),
+            *([] if log.fields is None else _by_field(log.fields)),
             *_by_hour(log),
             *(_by_value(title, heading, table) for title, (heading, table) in tables.items()),
             _all_metrics(log),
@@ -147,6 +159,48 @@ def _table(table: SliceTable, heading: str, rows: Sequence[int]) -> Table:
     note = f"And {more:,} more; --json has all." if more else ""
     return Table(
         (heading, *(title for title, _ in columns.values())), cells, f"Every {heading}", note
+    )
+
+
+_ABOUT: Final = """Field-RCE is by how much the positives of a typical row's value are off: 0.2 is \
+20 %. Read it beside what chance alone makes of it."""
+
+
+def _by_field(found: FieldMetrics) -> list[Section]:
+    """Each field with its picture, and the worst segments of all fields and pairs."""
+    fields = Table(FIELD_HEADINGS, [field_row(field, found) for field in found.errors], "Fields")
+    mce = found.multicalibration
+    segments = Table(
+        SEGMENT_HEADINGS,
+        [segment_row(segment) for segment in mce.worst[:_DRAWN_VALUES]],
+        f"Worst of {mce.segments:,} segments of fields and pairs",
+        "Sigmas of the worst stretch of probabilities in the segment; 2.5 comes by chance in 5 % of"
+        " segments.",
+    )
+    charts = [_values_chart(field, sums) for field, sums in found.sums.items()]
+    return [Section("By field", f"{_ABOUT} {mean_line(found)}", [fields, segments, *charts])]
+
+
+def _values_chart(field: str, sums: FieldSums) -> Chart:
+    """Predicted over actual positives by value, with intervals, those on top that chance explains
+    least."""
+    worst = sums.worst_first[:_DRAWN_VALUES]
+    ratios = ratios_of_values(sums)
+    middle, lower, upper = (
+        100.0 * (np.where(np.isfinite(found), found, np.nan) - 1.0)
+        for found in (ratios[name][worst] for name in ("pcoc", "pcoc_lower", "pcoc_upper"))
+    )
+    return differences_chart(
+        [sums.names[i] for i in worst],
+        middle,
+        lower,
+        upper,
+        f"Predicted over actual, by {field}",
+        "Right of 0 more was predicted than happened, left of it less; the line is where chance may"
+        " take it, and a hollow mark is no more than chance. Those that chance explains least stand"
+        " first.",
+        unit="%",
+        heading=field,
     )
 
 

@@ -8,8 +8,10 @@ from functools import cached_property
 import numpy as np
 from scipy.special import bdtrc
 
+from app.results.fields import field_conclusions, off_by
 from app.results.formatting import listed, shortened, shown
 from calibrators.samples import Floats
+from evaluation.fields.field_log import FieldMetrics
 from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
 from evaluation.streaming.group_metrics import BINS, pcoc_interval
 
@@ -89,6 +91,7 @@ class EvaluatedLog:
         has no such column.
     epoch_hours : hours since 1970, in the order of `hours`.
     group : what GAUC and gcsAUC average over; None where the log has no such column.
+    fields : None where no fields are named.
     notes : what is undefined or left out, and why.
     """
 
@@ -101,6 +104,7 @@ class EvaluatedLog:
     epoch_hours: Sequence[int]
     group: str | None
     notes: Sequence[str]
+    fields: FieldMetrics | None = None
 
     @property
     def overall(self) -> Mapping[str, float]:
@@ -121,7 +125,8 @@ _LONGEST_NAME = 40
 
 def conclusions(log: EvaluatedLog) -> list[str]:
     """Sentences, the most important first."""
-    return [*_total(log), *_bins(log), *_information(log), *_slices(log)]
+    by_field = [] if log.fields is None else field_conclusions(log.fields)
+    return [*_total(log), *_bins(log), *_information(log), *by_field, *_slices(log)]
 
 
 def summary(log: EvaluatedLog) -> str:
@@ -135,13 +140,6 @@ def summary(log: EvaluatedLog) -> str:
         if table is not None:
             parts.append(f"{len(table):,} {one}{'' if len(table) == 1 else 's'}")
     return ", ".join(parts)
-
-
-def off_by(ratio: float) -> str:
-    """A PCOC in words, such as `14 % too few`."""
-    if ratio >= 2.0:
-        return f"{ratio:.3g} times too many"
-    return f"{100.0 * abs(ratio - 1.0):.2g} % too {'many' if ratio > 1.0 else 'few'}"
 
 
 def _total(log: EvaluatedLog) -> Iterator[str]:

@@ -259,7 +259,7 @@ def _floors(
     Of the probabilities p of a bin, (slices, bins), are given the sums of p and of p ** 2. The
     number of positives is drawn from the binomial distribution that has its mean and variance.
     """
-    trials, chances = _binomials(expected, certain)
+    trials, chances = matched_binomials(expected, certain)
     size = max(1, expected.size)
     draws = draws or int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
     total, defined = np.zeros(len(expected)), np.zeros(len(expected))
@@ -278,7 +278,9 @@ def _floors(
         return total / defined
 
 
-def _binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:
+def matched_binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:
+    """Trials and chance of the binomials with the mean and variance of sums of outcomes, in the
+    arguments' shape: the sums of p, and those of p ** 2; no trials where nothing is expected."""
     with np.errstate(divide="ignore", invalid="ignore"):
         # The variance is sum p (1 - p), and that of a binomial trials * chance * (1 - chance).
         trials = np.rint(expected**2 / certain)

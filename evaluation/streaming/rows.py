@@ -5,7 +5,7 @@ binary digits only, so that any log fits into a bounded number of cells.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 import numpy as np
@@ -228,6 +228,7 @@ class LogBatch:
     slices : for each grouping, the code of the slice that a row belongs to, or -1 for none; None
         where all rows are slice 0.
     weights : above 0, as how many samples each row counts; None where each is one.
+    fields : for each field, the number of the row's value.
     """
 
     scores: Floats
@@ -235,6 +236,7 @@ class LogBatch:
     bids: Floats | None
     slices: Mapping[str, SliceCodes | None]
     weights: Floats | None = None
+    fields: Mapping[str, SliceCodes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import part_of
-from benchmarks.core import click_log, delayed, evaluate, fit, grid, look_up, metrics, pccem, refit
+from benchmarks.core import (
+    click_log,
+    delayed,
+    evaluate,
+    fields,
+    fit,
+    grid,
+    look_up,
+    metrics,
+    pccem,
+    refit,
+)
 from benchmarks.figures import Figure, middle
 from benchmarks.http import encodings, ingest, refresh
 from benchmarks.parts import PARTS, Part, run
@@ -188,6 +199,18 @@ def test_evaluate_runs_the_command_on_each_log() -> None:
     ours = "2,000 rows, Parquet"
     assert list(rows) == [ours, f"{ours}, by country", "1,000 rows, CSV"]
     assert set(rows[ours]) == {"wall s", "CPU s", "peak MB", "log MB"}
+
+
+def test_fields_has_a_row_for_each_way() -> None:
+    rows = fields.measure((20_000,))
+    check(rows)
+    ways = [f"{truth}: {way}" for truth in ("calibrated", "wrong") for way in ("rows", "cells")]
+    assert list(rows) == [f"20,000 rows, {way}" for way in ways]
+    assert (
+        rows["20,000 rows, wrong: rows"]["segments"]
+        == rows["20,000 rows, wrong: cells"]["segments"]
+    )
+    assert middle(rows["20,000 rows, wrong: cells"]["off by, %"]) < 5
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import numpy as np
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -34,9 +35,20 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
+from app.results.fields import (
+    FIELD_HEADINGS,
+    SEGMENT_HEADINGS,
+    field_row,
+    fields_json,
+    mean_line,
+    segment_row,
+)
 from app.results.formatting import records, shortened, shown
 from app.results.scored_events import RAW
-from evaluation.streaming import OVERALL, LogMetrics, RowLimits, StreamedLog, log_metrics
+from evaluation.fields import SegmentLimits
+from evaluation.fields.field_log import FieldLog, FieldMetrics
+from evaluation.metrics.predictions import Predictions
+from evaluation.streaming import OVERALL, LogBatch, LogMetrics, RowLimits, StreamedLog, log_metrics
 
 T = TypeVar("T")
 
@@ -56,6 +68,7 @@ def run_evaluate(
         given.group,
         given.placement,
         given.mainline,
+        _listed(given.fields),
     )
     log = evaluate_log(where, wanted, how, quiet=given.json)
     if given.picture is not None:
@@ -69,12 +82,22 @@ def run_evaluate(
         note_files(picture=given.picture, report=given.report)
 
 
+def _listed(fields: str | None) -> tuple[str, ...]:
+    names = [] if fields is None else [name.strip() for name in fields.split(",")]
+    if "" in names or len(names) > MOST_FIELDS:
+        rule = f"names of at most {MOST_FIELDS} columns, with commas between them"
+        raise CommandError(f"--fields {fields!r}: must be {rule}")
+    return tuple(dict.fromkeys(names))
+
+
 def _show(log: EvaluatedLog, top: int) -> None:
     print_line(f"{log.name}: {summary(log)}", "bold")
     for sentence in conclusions(log):
         print_line(sentence)
     _show_overview(log)
     _show_quantiles(log)
+    if log.fields is not None:
+        _show_fields(log.fields, top)
     _show_slices(log, top)
     if log.notes:
         note("")
@@ -111,7 +134,7 @@ def evaluated_json(log: EvaluatedLog) -> dict[str, Any]:
         "score_cells_per_octave": log.fewest_cells,
         "precision": _precision(log),
         "notes": [*log.notes],
-    }
+    } | ({} if log.fields is None else {"fields": fields_json(log.fields)})
 
 
 def quantile_rows(log: EvaluatedLog) -> list[dict[str, float]]:
@@ -155,7 +178,7 @@ def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
 
 
 _HOURS_OF_A_DAY = 24
-_LONGEST_NAME = 18
+_LONGEST_NAME, _LONGEST_SEGMENT = 18, 44
 _QUANTILE_HEADINGS = (
     "part", "positives", "predicted", "observed", "by chance", "error", "of log loss"
 )  # fmt: skip
@@ -198,6 +221,21 @@ def _show_hours(hours: SliceTable, top: int) -> None:
         _print(_title(hours, "hours"), _slices(hours, "hour, UTC", range(len(hours))))
     else:
         _show_worst(hours, "hours", "hour, UTC", top)
+
+
+def _show_fields(found: FieldMetrics, top: int) -> None:
+    fields = _table(FIELD_HEADINGS)
+    for field in found.errors:
+        fields.add_row(*map(_name, field_row(field, found)))
+    _print("By field: how far off the totals of its values are", fields, mean_line(found))
+    mce, segments = found.multicalibration, _table(SEGMENT_HEADINGS)
+    for segment in mce.worst[:top]:
+        segments.add_row(*map(_name, segment_row(segment)))
+    _print(f"Worst of {mce.segments:,} segments of fields and pairs", segments)
+
+
+def _name(text: str) -> Text:
+    return Text(shortened(text, _LONGEST_SEGMENT))
 
 
 def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:
@@ -264,6 +302,11 @@ def _print(title: str, table: Table, more: str = "") -> None:
         print_line(more, "dim")
 
 
+MOST_FIELDS = 20
+FIELD_ROWS = 2_000_000
+"""Rows whose fields are held as they come; of a longer log they go into cells."""
+FIELD_LIMITS = SegmentLimits(variance=5.0)
+"""Segments whose positives vary by less have little to say."""
 BATCH_ROWS, BLOCK_BYTES = 1 << 17, 1 << 23
 """Rows of Parquet and bytes of text that are read at a time."""
 ROOM = RowLimits()
@@ -295,6 +338,7 @@ class LogRun:
 
     reader: BatchReader
     log: StreamedLog
+    fields: FieldLog | None = None
 
     def __init__(self, where: Where, columns: EvaluateColumns, reading: Reading) -> None:
         self._where, self._columns, self._reading = where, columns, reading
@@ -307,6 +351,8 @@ class LogRun:
         batches = log.parsed(lambda rows: self.reader.batch(rows), BATCH_ROWS, BLOCK_BYTES)
         for batch, rows in _read_ahead(batches):
             self.log.add(batch)
+            if self.fields is not None:
+                self.fields.add(_predictions(batch), batch.fields)
             yield rows.done
 
     def evaluated(self, metrics: LogMetrics) -> EvaluatedLog:
@@ -323,6 +369,7 @@ class LogRun:
             campaign_numbers=("",) if campaign is None else self.reader.names(campaign),
             epoch_hours=sorted(self.reader.hours.hours),
             group=present.group,
+            fields=None if self.fields is None else self.fields.measured(),
             notes=[
                 *self._reading.skipped.notes(),
                 *present.notes(self._name),
@@ -338,6 +385,9 @@ class LogRun:
         tables = len(cuts) + len(ranked)
         room = replace(ROOM, table_rows=min(ROOM.table_rows, TABLE_ROWS // tables))
         self.log = StreamedLog(cuts, ranked, room)
+        if self._columns.fields:
+            values = self.reader.field_values
+            self.fields = FieldLog(self._columns.fields, values, FIELD_LIMITS, FIELD_ROWS)
         return present.chosen
 
     def _values(self, metrics: LogMetrics, column: str) -> SliceTable:
@@ -347,6 +397,11 @@ class LogRun:
         times = (datetime.fromtimestamp(hour * 3600, UTC) for hour in self.reader.hours.hours)
         names = [f"{time:%Y-%m-%dT%H:00Z}" for time in times]
         return SliceTable.of(names, metrics.groupings[HOURS])
+
+
+def _predictions(batch: LogBatch) -> Predictions:
+    weights = np.ones(len(batch)) if batch.weights is None else batch.weights
+    return Predictions(batch.scores, batch.outcomes, weights)
 
 
 def _read_ahead(batches: Iterator[T]) -> Iterator[T]:

@@ -1,0 +1,96 @@
+"""`sirocco evaluate --fields`: errors by field, and the worst segment of fields and pairs."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli.measure import evaluate
+from evaluation.fields import SegmentLimits, field_ece, field_rce, mf_rce, multicalibration
+from tests.command_line.conftest import Sirocco
+from tests.evaluation.fields.field_logs import field_log
+
+P, Y, _, FIELDS, _ = field_log(6_000)
+NAMES = {field: [f"{field[0]}{i}" for i in values] for field, values in FIELDS.items()}
+
+
+@pytest.fixture(params=["parquet", "csv", "jsonl"])
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    table = pa.table({"score": P, "outcome": Y, **NAMES})
+    path = tmp_path / f"log.{request.param}"
+    if request.param == "parquet":
+        pq.write_table(table, path)
+    elif request.param == "csv":
+        pa_csv.write_csv(table, path)
+    else:
+        path.write_bytes(b"\n".join(orjson.dumps(row) for row in table.to_pylist()))
+    return path
+
+
+def answer(run: Any) -> Any:
+    assert run.returncode == 0, run.stderr
+    return orjson.loads(run.stdout)
+
+
+def test_json_has_what_the_functions_give(log: Path, called: Sirocco) -> None:
+    found = answer(called("evaluate", log, "--fields", "device,place", "--json"))["fields"]
+
+    device, mce = found["by_field"]["device"], found["mce"]
+    exact = multicalibration(P, Y, NAMES, limits=SegmentLimits(variance=5.0))
+    assert device["field_rce"] == pytest.approx(field_rce(P, Y, NAMES["device"]))
+    assert device["field_ece"] == pytest.approx(field_ece(P, Y, NAMES["device"]))
+    assert 0.0 < device["field_rce_floor"] < 0.2
+    assert found["mf_rce"] == pytest.approx(mf_rce(P, Y, NAMES))
+    assert mce["sigmas"] == pytest.approx(exact.sigmas)
+    assert mce["worst"][0]["fields"] == {"device": "d1", "place": "p3"}
+    assert mce["segments"] == exact.segments
+    assert set(device["by_value"]) == {"d0", "d1", "d2", "d3", "d4"}
+    assert device["by_value"]["d1"]["pcoc_lower"] < device["by_value"]["d1"]["pcoc"]
+
+
+def test_a_long_log_is_measured_from_cells(
+    tmp_path: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bounded memory: sums are exact, the worst segment within 2 %."""
+    pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
+    monkeypatch.setattr(evaluate, "FIELD_ROWS", 1_000)
+    monkeypatch.setattr(evaluate, "BATCH_ROWS", 500)
+    found = answer(called("evaluate", "log.parquet", "--fields", "device,place", "--json"))
+
+    exact = multicalibration(P, Y, NAMES, limits=SegmentLimits(variance=5.0))
+    assert not found["fields"]["exact"]
+    assert found["fields"]["mf_rce"] == pytest.approx(mf_rce(P, Y, NAMES))
+    assert found["fields"]["mce"]["sigmas"] == pytest.approx(exact.sigmas, rel=0.02)
+
+
+def test_words_and_report_name_the_worst(tmp_path: Path, called: Sirocco) -> None:
+    pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
+    run = called("evaluate", "log.parquet", "--fields", " device, place", "--report", "log.html")
+
+    page = (tmp_path / "log.html").read_text()
+    assert run.returncode == 0, run.stderr
+    assert "Field-RCE by device is" in run.stdout
+    assert "device = d1, place = p3, at" in run.stdout
+    assert "MF-RCE" in run.stdout
+    assert "Predicted over actual, by place" in page
+    assert "device = d1, place = p3" in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("device,,place", "--fields 'device,,place': must be names of at most 20 columns"),
+        ("device,county", "no column 'county'"),
+        (",".join(map(str, range(21))), "must be names of at most 20 columns"),
+    ],
+)
+def test_fields_that_cannot_be(tmp_path: Path, called: Sirocco, fields: str, said: str) -> None:
+    pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
+    run = called("evaluate", "log.parquet", "--fields", fields)
+
+    assert run.returncode == 2
+    assert said in run.stderr

@@ -1,0 +1,260 @@
+"""The worst cumulative calibration error: against mcgrad, and against its definition."""
+
+from itertools import combinations
+from math import isnan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from evaluation.fields import (
+    Multicalibration,
+    SegmentLimits,
+    SegmentSums,
+    kuiper_chance,
+    multicalibration,
+    numeric_field,
+)
+from tests.evaluation.fields.field_logs import field_log
+from tests.evaluation.predictions_of_kind import predictions
+
+# digits of the scores, weights, values kept, segments, and mcgrad 0.1.5's mce_sigma, mce_pvalue,
+# mce, mce_relative and mde in float64, max_depth=2, min_samples_per_segment=20
+RECORDED = [
+    (
+        None,
+        False,
+        3,
+        37,
+        3.4228530563703257,
+        0.002478702589023607,
+        0.01783188454513569,
+        12.4480869425031,
+        0.026048276469170198,
+    ),
+    (
+        None,
+        False,
+        10,
+        178,
+        3.5664376324626126,
+        0.0014474675110960344,
+        0.018579910692087788,
+        12.970269244040342,
+        0.026048276469170198,
+    ),
+    (
+        None,
+        True,
+        3,
+        37,
+        3.057206554840997,
+        0.008936402966031487,
+        0.016562320327881273,
+        11.737733297904779,
+        0.027087342694682052,
+    ),
+    (
+        None,
+        True,
+        10,
+        178,
+        3.572007624607801,
+        0.0014170203730694553,
+        0.019351238927153742,
+        13.714242751880187,
+        0.027087342694682052,
+    ),
+    (
+        2,
+        False,
+        3,
+        37,
+        3.501253288902668,
+        0.001852301988648497,
+        0.018231213225361347,
+        12.638622686558994,
+        0.0260352675471177,
+    ),
+    (
+        2,
+        True,
+        10,
+        178,
+        3.460312341080789,
+        0.002158196591498851,
+        0.018737371493754727,
+        13.213033132995378,
+        0.027074682350643413,
+    ),
+]
+
+
+def as_mcgrad(digits, weighted, values):
+    p, y, weights, fields, age = field_log(digits=digits)
+    return multicalibration(
+        p,
+        y,
+        {**fields, "age": numeric_field(age, values)},
+        limits=SegmentLimits(2, values, values, 20),
+        ties="apart",
+        weights_are="importance",
+        sample_weight=weights if weighted else None,
+    )
+
+
+@pytest.mark.parametrize(("digits", "weighted", "values", "segments", *"abcde"), RECORDED)
+def test_it_is_mcgrads_as_recorded(digits, weighted, values, segments, a, b, c, d, e):
+    """Without mcgrad, which brings torch along. Ties stand as an unstable sort leaves them, which
+    is not of one kind on all processors, so they are compared with less digits."""
+    found = as_mcgrad(digits, weighted, values)
+
+    numbers = (found.sigmas, found.p_value, found.error, 100 * found.relative, found.detectable)
+    assert numbers == pytest.approx((a, b, c, d, e), rel=1e-9 if digits is None else 0.05, abs=1e-9)
+    assert found.segments == segments
+
+
+@pytest.mark.parametrize(("digits", "weighted"), [(None, False), (None, True), (2, True)])
+def test_it_is_mcgrads(digits, weighted):
+    """Where it is installed."""
+    metrics = pytest.importorskip("mcgrad.metrics", reason="needs mcgrad")
+    import pandas as pd
+
+    p, y, weights, fields, age = field_log(digits=digits)
+    names = {name: values.astype(str) for name, values in fields.items()}
+    theirs = metrics.MulticalibrationError(
+        pd.DataFrame({"p": p, "y": y, "w": weights, "age": age, **names}),
+        "y",
+        "p",
+        "w" if weighted else None,
+        [*names],
+        ["age"],
+        max_depth=2,
+        max_values_per_segment_feature=10,
+        min_samples_per_segment=20,
+        max_n_segments=None,
+        precision_dtype="float64",
+    )
+    found = as_mcgrad(digits, weighted, 10)
+
+    assert found.sigmas == pytest.approx(theirs.mce_sigma, rel=1e-9)
+    assert found.error == pytest.approx(theirs.mce, rel=1e-9)
+    assert found.p_value == pytest.approx(theirs.mce_pvalue, abs=1e-9)
+    assert found.detectable == pytest.approx(theirs.mde, rel=1e-9)
+    assert found.segments == theirs.total_number_segments
+
+
+def worst_by_definition(p, y, w, fields, least):
+    """Sigmas of the worst of all segments, adding rows up one by one, and how many there are."""
+    found = []
+    for depth in range(len(fields) + 1):
+        for chosen in combinations(fields, depth):
+            keys = list(zip(*(fields[name] for name in chosen), strict=True)) or [()] * len(p)
+            for key in dict.fromkeys(keys):
+                rows = [i for i in range(len(p)) if keys[i] == key and w[i] > 0]
+                if len(rows) >= max(least, 1):
+                    found.append(sigmas_by_definition(p[rows], y[rows], w[rows]))
+    return (max(found) if found else np.nan), len(found)
+
+
+def sigmas_by_definition(p, y, w):
+    sums = [0.0]
+    for score in sorted(set(p.tolist())):
+        sums.append(sums[-1] + float((w * (y - p))[p == score].sum()))
+    spread, variance = max(sums) - min(sums), float((w * p * (1 - p)).sum())
+    if spread < 1e-12:
+        return 0.0
+    return spread / variance**0.5 if variance else np.inf
+
+
+@settings(max_examples=30)
+@given(predictions(max_size=12), st.integers(1, 4), st.integers(0, 99))
+def test_it_is_what_the_definition_says(rows, least, seed):
+    """Ties, weights of 0, one class, probabilities of 0 and 1; and any order of the rows."""
+    p, y, w = rows
+    rng = np.random.default_rng(seed)
+    fields = {name: rng.choice([*"xyz"], len(p)) for name in "ab"}
+    limits = SegmentLimits(samples=least)
+    found = multicalibration(p, y, fields, limits=limits, sample_weight=w)
+    order = rng.permutation(len(p))
+    again = {name: values[order].tolist() for name, values in fields.items()}
+    other = multicalibration(p[order], y[order], again, limits=limits, sample_weight=w[order])
+    sigmas, segments = worst_by_definition(p, y, w, fields, least)
+
+    assert found.sigmas == pytest.approx(sigmas, rel=1e-9, abs=1e-6, nan_ok=True)
+    assert found.segments == segments == other.segments
+    assert other.sigmas == pytest.approx(found.sigmas, rel=1e-9, abs=1e-6, nan_ok=True)
+
+
+def test_cells_come_near_to_rows():
+    """4,000 rows in 1,000 cells of probability: the worst pair within 2 %, and it alone."""
+    p, y, _, fields, _ = field_log()
+    exact = multicalibration(p, y, fields).worst[0]
+    rows = (fields["device"] == 1) & (fields["place"] == 3)
+    places = np.searchsorted(np.quantile(p, np.arange(1, 1000) / 1000), p, side="right")
+    sums = [np.bincount(places[rows], x[rows], 1000) for x in (p, y, p * (1 - p), np.ones(len(p)))]
+
+    cells = SegmentSums.of_cells(*(np.array([values]) for values in sums))
+    found = Multicalibration.of(cells, [(cells, [exact.fields].__getitem__)], SegmentLimits())
+
+    assert exact.fields == {"device": "1", "place": "3"}
+    assert found.worst[0].fields == exact.fields
+    assert found.sigmas == pytest.approx(exact.sigmas, rel=0.02)
+    assert found.worst[0].positives == exact.positives
+    assert found.worst[0].samples == exact.samples
+
+
+def test_nothing_and_certainty():
+    """No rows are no segment; a certain probability that is wrong is infinitely so."""
+    nothing = multicalibration([], [], {"a": []})
+    wrong = multicalibration([0.0, 1.0], [1.0, 1.0], {}, limits=SegmentLimits(samples=1))
+    right = multicalibration([0.0, 1.0], [0.0, 1.0], {}, limits=SegmentLimits(samples=1))
+
+    assert isnan(nothing.sigmas)
+    assert (nothing.segments, nothing.worst) == (0, ())
+    assert (wrong.sigmas, wrong.p_value, wrong.p_value_corrected) == (np.inf, 0.0, 0.0)
+    assert (right.sigmas, right.p_value) == (0.0, 1.0)
+
+
+def test_rare_values_stand_together_and_missing_ones_by_themselves():
+    """The most frequent first, of equals the first by name; NaN, None and "" are one value."""
+    values = ["b", "b", "c", "c", "a", None, "", float("nan")]
+    found = multicalibration(
+        [0.5] * 8, [1.0] * 8, {"f": values}, limits=SegmentLimits(1, values=3, samples=1)
+    )
+
+    assert {(*s.fields.values(), s.samples) for s in found.worst} == {
+        (8.0,), ("(none)", 3.0), ("b", 2.0), ("other", 3.0)
+    }  # fmt: skip
+
+
+def test_a_field_has_a_value_for_each_row():
+    with pytest.raises(ValueError, match="probabilities has 2, field device has 1"):
+        multicalibration([0.1, 0.2], [0, 1], {"device": ["a"]})
+
+
+def test_the_chance_is_that_of_a_brownian_motion():
+    """The two series meet; the far tail is that of the normal distribution."""
+    near = kuiper_chance([1.5 - 1e-9, 1.5 + 1e-9])
+
+    assert near[0] == pytest.approx(near[1], rel=1e-6)
+    assert kuiper_chance(0.0) == 1.0
+    assert kuiper_chance(12.0) == pytest.approx(8 * norm.sf(12.0), rel=1e-6)
+
+
+def test_alarms_are_as_rare_as_they_say():
+    """Of 20 calibrated logs of 500 segments, many with a click or two, none is called wrong at 1 %;
+    mcgrad's p-value, times the segments, is below 1 % in most."""
+    rng = np.random.default_rng(5)
+    alarms = []
+    for _ in range(20):
+        fields = {name: rng.integers(0, size, 5000) for name, size in (("a", 5), ("b", 80))}
+        p = 1 / (1 + np.exp(-rng.normal(-4, 0.8, 5000)))
+        found = multicalibration(p, rng.random(5000) < p, fields)
+        alarms.append((found.p_value_corrected, found.p_value * found.segments))
+
+    corrected, plain = (np.array(alarms) < 0.01).sum(axis=0)
+
+    assert (corrected, plain > 5) == (0, True)
