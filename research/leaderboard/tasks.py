@@ -277,14 +277,14 @@ class TimedMethod:
         """See `LeaderboardMethod`."""
         if self.failure:
             raise MethodUnavailable(self.failure)
-        before = _cpu_seconds()
+        before = cpu_seconds()
         try:
             return self._guarded(self.method.refit(history, campaigns))
         except Exception as error:
             self.failure = _reason(error)
             raise MethodUnavailable(self.failure) from error
         finally:
-            self.seconds += _cpu_seconds() - before
+            self.seconds += cpu_seconds() - before
 
     def _guarded(self, predict: Predictor) -> Predictor:
         def guarded(rows: Integers, scores: Floats) -> Floats:
@@ -312,7 +312,7 @@ def _reason(error: Exception) -> str:
     return reason[:_LONGEST_REASON]
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Of this process and of the children that it has at work."""
     used = getrusage(RUSAGE_SELF)
     return used.ru_utime + used.ru_stime + sum(map(_seconds_of, _children()))

@@ -3,6 +3,7 @@
 {"ready": true} comes first. Columns are .npy files, (n,) each.
 {"fit": {"rows", "scores", "outcomes", "weights"}} -> {"rounds"}
 {"serve": {"rows", "scores"}} -> {"probabilities": file}
+Columns of any other name are fields: codes of their values.
 """
 
 import json
@@ -15,9 +16,11 @@ import numpy as np
 import pandas as pd
 
 
-def frame(rows, scores, **more):
-    """The log-odds of the score are a feature of MCGrad's own; the campaign is ours."""
-    return pd.DataFrame({"score": scores, "campaign": rows.astype(np.int64).astype(str), **more})
+def frame(rows, scores, fields, **more):
+    """The log-odds of the score are a feature of MCGrad's own; the campaign and fields are ours."""
+    codes = {"campaign": rows, **fields}
+    names = {name: column.astype(np.int64).astype(str) for name, column in codes.items()}
+    return pd.DataFrame({"score": scores, **names, **more})
 
 
 class Model:
@@ -28,18 +31,20 @@ class Model:
 
         self.kind, self.model = MCGrad, None
 
-    def fit(self, rows, scores, outcomes, weights):
+    def fit(self, rows, scores, outcomes, weights, **fields):
         positives = weights * outcomes
         labels = np.repeat([0.0, 1.0], len(rows))
         halves = np.concatenate([weights - positives, positives])
         held = halves > 1e-12
-        data = frame(np.tile(rows, 2), np.tile(scores, 2), clicked=labels, weight=halves)[held]
+        twice = {name: np.tile(column, 2)[held] for name, column in fields.items()}
+        more = {"clicked": labels[held], "weight": halves[held]}
+        data = frame(np.tile(rows, 2)[held], np.tile(scores, 2)[held], twice, **more)
         self.model = self.kind(lightgbm_params={"num_threads": 1})
-        self.model.fit(data, "score", "clicked", "weight", ["campaign"])
+        self.model.fit(data, "score", "clicked", "weight", ["campaign", *fields])
         return {"rounds": len(self.model.mr)}
 
-    def serve(self, path, rows, scores):
-        found = self.model.predict(frame(rows, scores), "score", ["campaign"])
+    def serve(self, path, rows, scores, **fields):
+        found = self.model.predict(frame(rows, scores, fields), "score", ["campaign", *fields])
         file = path.replace("scores.npy", "probabilities.npy")
         np.save(file, np.asarray(found, float))
         return {"probabilities": file}
@@ -49,7 +54,7 @@ def answer_of(model, message):
     if "fit" in message:
         return model.fit(**{name: np.load(file) for name, file in message["fit"].items()})
     files = message["serve"]
-    return model.serve(files["scores"], np.load(files["rows"]), np.load(files["scores"]))
+    return model.serve(files["scores"], **{name: np.load(file) for name, file in files.items()})
 
 
 def main():

@@ -1,0 +1,130 @@
+"""What a contender of the worlds with fields is; the scores as they are, and `pooled`."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Protocol, Self
+
+import numpy as np
+
+from calibrators.pooled import Pooled
+from calibrators.samples import Floats, Integers
+from evaluation.backtest.event_table import SECONDS_PER_HOUR
+from evaluation.simulation.field_platform import FieldHour
+from evaluation.simulation.parts import START
+from research.leaderboard.boosted_maps import log_odds
+from research.leaderboard.method import LeaderboardMethod, Past, Predictor, ServiceMethod
+
+FIRST_HOUR = int(START // SECONDS_PER_HOUR)
+"""Hour 0 of the worlds, in hours since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a contender knows of a world: its campaigns, and how many values each field has."""
+
+    campaigns: tuple[str, ...]
+    values: Mapping[str, int]
+
+
+class Contender(Protocol):
+    """Learns hour by hour, and gives probabilities; made anew for every run."""
+
+    def observe(self, hour: FieldHour, /) -> None:
+        """Take in an hour with its outcomes; hours come in order."""
+
+    def predict(self, hour: FieldHour, /) -> Floats:
+        """Probabilities, (n,), of the impressions of the hour after those observed, which is blind:
+        its outcomes are not known.
+
+        Raises MethodUnavailable where the contender cannot be had here.
+        """
+
+
+class Raw:
+    """The scores as they are."""
+
+    def observe(self, hour: FieldHour, /) -> None:
+        """See `Contender`."""
+
+    def predict(self, hour: FieldHour, /) -> Floats:
+        """See `Contender`."""
+        return hour.events.scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Impressions as columns: log-odds of the score, (n,), outcomes, (n,), and the codes of the
+    campaign and of each field, (n,) each."""
+
+    odds: Floats
+    outcomes: Floats
+    codes: Mapping[str, Integers]
+
+    @classmethod
+    def of(cls, hours: Sequence[FieldHour]) -> Self:
+        """The impressions of some hours, at least one."""
+        codes = {name: [hour.fields[name] for hour in hours] for name in hours[0].fields}
+        codes["campaign"] = [hour.campaigns for hour in hours]
+        return cls(
+            log_odds(np.concatenate([hour.events.scores for hour in hours])),
+            np.concatenate([hour.events.outcomes for hour in hours]),
+            {name: np.concatenate(parts) for name, parts in codes.items()},
+        )
+
+
+@dataclass(slots=True)
+class Window:
+    """The newest hours, `hours` of them at most."""
+
+    hours: int
+    _held: deque[FieldHour] = field(default_factory=deque)
+
+    def add(self, hour: FieldHour) -> None:
+        """Take in the hour that follows."""
+        self._held.append(hour)
+        while len(self._held) > self.hours:
+            self._held.popleft()
+
+    def rows(self, first: int = 0, behind: int = 1 << 30) -> Rows:
+        """Their impressions of the hours [first, behind)."""
+        return Rows.of([hour for hour in self._held if first <= hour.number < behind])
+
+
+class PooledMaps:
+    """`pooled` as the service runs it, refitted every hour.
+
+    keyed : fields whose values are a part of the key: a campaign has a map for each combination.
+    """
+
+    def __init__(self, shape: Shape, keyed: Sequence[str] = ()) -> None:
+        self._keyed = [name for name in keyed if name in shape.values]
+        self._sizes = [shape.values[name] for name in self._keyed]
+        self._names = _keys(shape.campaigns, self._sizes)
+        self._past = Past(len(self._names))
+        self._method: LeaderboardMethod = ServiceMethod("pooled", Pooled(), trial=True)
+
+    def observe(self, hour: FieldHour, /) -> None:
+        """See `Contender`."""
+        rows = self._rows(hour).astype(np.int32)
+        events = replace(hour.events, campaigns=self._names, rows=rows)
+        self._past.add(FIRST_HOUR + hour.number, events)
+
+    def predict(self, hour: FieldHour, /) -> Floats:
+        """See `Contender`."""
+        history = self._past.as_of(float(FIRST_HOUR + hour.number))
+        serve: Predictor = self._method.refit(history, self._names)
+        return serve(self._rows(hour), hour.events.scores)
+
+    def _rows(self, hour: FieldHour) -> Integers:
+        rows = hour.campaigns
+        for name, size in zip(self._keyed, self._sizes, strict=True):
+            rows = rows * size + hour.fields[name]
+        return rows
+
+
+def _keys(campaigns: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
+    """A name for each combination of campaign and values, the last one's value changing first."""
+    values = [[f"{value:04d}" for value in range(size)] for size in sizes]
+    return tuple("/".join(key) for key in product(campaigns, *values))
