@@ -12,7 +12,7 @@ from calibrators.samples import Floats, Integers, sum_at
 from evaluation.simulation.field_platform import FieldHour
 from research.leaderboard.fields.contender import Rows, Shape, Window
 
-HOURS: Final = 36
+HOURS: Final = 48
 """Hours that it is fitted on: of 24, 36 and 48 the best on the tuning seeds."""
 
 _SWEEPS = 12
@@ -66,7 +66,7 @@ class HierarchicalLogistic:
     Each kind of effects has a normal prior whose variance is learnt from the same rows (empirical
     Bayes: MacKay's fixed point on the Laplace approximation); the effects are the most probable
     ones, found by Newton steps for one kind after the other. Pairs of fields have effects where
-    there are at most 2,000 of them. Refitted every hour on the past 36, from where it was.
+    there are at most 2,000 of them. Refitted every hour on the past 48, from where it was.
 
     Sources: Gelman and Hill, Data Analysis Using Regression and Multilevel Models (2007), chapter
     14; MacKay, Bayesian Interpolation (1992).

@@ -33,7 +33,7 @@ class ConfCalib:
     Parameters: z of the Wilson interval; strength.
     """
 
-    def __init__(self, shape: Shape, z: float = 1.96, strength: float = 1.0) -> None:
+    def __init__(self, shape: Shape, z: float = 3.0, strength: float = 3.0) -> None:
         self._sizes = {"campaign": len(shape.campaigns), **shape.values}
         self._z, self._strength = z, strength
         self._window = Window(HOURS)
