@@ -34,6 +34,7 @@ class Summary(TypedDict):
 
     excess: float
     new_excess: float
+    new_impressions: int
     field_rce: dict[str, float]
     cpu: float
 
@@ -78,6 +79,7 @@ class Scores:
         return {
             "excess": 1e6 * self.excess / max(self.impressions, 1),
             "new_excess": 1e6 * self.new_excess / max(self.new_impressions, 1),
+            "new_impressions": self.new_impressions,
             "field_rce": {name: field_rce(*sums) for name, sums in self.sums.items()},
             "cpu": self.seconds,
         }
