@@ -12,7 +12,12 @@ from scipy.special import expit, logit, ndtr, ndtri
 from calibrators.samples import Floats, check_rules
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
-from evaluation.simulation.late_conversions import LateConversions, lead_appeal, until_stay
+from evaluation.simulation.late_conversions import (
+    AS_PUBLISHED,
+    LateConversions,
+    lead_appeal,
+    until_stay,
+)
 from evaluation.simulation.parts import (
     SPREAD,
     START,
@@ -77,9 +82,9 @@ def draw_behaviours(
 ) -> dict[str, Column]:
     """The paper's five behaviours of the first hour, (n,) each, driven by intent.
 
-    Intent = .5 signal + revealed, times the strength. A count of 0 is missing: no such event ever came. A tenth of the
-    users cannot be tracked and miss all but purchases, which the shop itself reports: the
-    conversions of the hour, and a few orders of something else.
+    Intent = .5 signal + revealed, times the strength. A count of 0 is missing: no such event ever
+    came. A tenth of the users cannot be tracked and miss all but purchases, which the shop itself
+    reports: the conversions of the hour, and a few orders of something else.
     """
     n = len(signal)
     intent = strength * (_INTENT_OF_SIGNAL * signal + revealed)
@@ -180,7 +185,7 @@ class ClickPlatform:
     start: float = START
     behaviour: float = 1.0
     untold: float = 0.0
-    late: LateConversions = LateConversions()
+    late: LateConversions = AS_PUBLISHED
 
     def __post_init__(self) -> None:
         check_rules(

@@ -64,6 +64,10 @@ class LateConversions:
         return np.exp(_LOG_LEAD + _LOG_LEAD_SPREAD * rng.normal(0.0, 1.0, n))
 
 
+AS_PUBLISHED = LateConversions()
+"""The delays of paper 004, unchanged."""
+
+
 def lead_appeal(leads: Floats) -> Floats:
     """What a booking's lead adds to the log-odds of its cancellation, (n,)."""
     return 0.6 * (np.log(leads) - _LOG_LEAD) / _LOG_LEAD_SPREAD
