@@ -32,6 +32,9 @@ _LARGEST: Final = 1e6
 # Paces that hold less of the belief than this are not worth a pass over the table.
 _UNLIKELY: Final = 1e-3
 _ROUNDING: Final = 1e-9
+# Times that a conversion's weight halves in a window's age of its click.
+_RECENCY: Final = 1.0
+_YOUNG = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,7 +330,9 @@ class SeenDelays:
     @property
     def weights(self) -> Floats:
         """What each counts, (m,): half as much for every window's age of its click."""
-        return np.asarray(np.exp2(-self.age / self.window))
+        return np.asarray(
+            np.exp2(-_RECENCY * self.age / self.window) * np.where(self.mature, 1, _YOUNG)
+        )
 
     def calendar(self, as_of: float) -> Calendar | None:
         """Their calendar; None where no hour differs from another."""

@@ -1,7 +1,7 @@
 """Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.datasets.behaviours import FeatureColumn
+from app.datasets.behaviours import FeatureColumn, distinct
 from app.datasets.options import Reading
 from app.datasets.parts import Where, errors_named, parts_of
 from app.datasets.reading import LogReader, require_parquet
@@ -27,17 +27,38 @@ _KNOWN_UNTIL = b"sirocco.known_until"
 
 @dataclass(frozen=True, slots=True)
 class ClickColumns:
-    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well."""
+    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well.
+
+    behaviours, features : further ones, each a column or NAME=COLUMN+COLUMN for a sum.
+    """
 
     time: str = "time"
     campaign: str = "campaign"
     score: str = "score"
     converted: str = "converted_at"
+    behaviours: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return asdict(self)
+        return {
+            "time": self.time,
+            "campaign": self.campaign,
+            "score": self.score,
+            "converted": self.converted,
+        }
+
+    def further(self, file: str, names: Sequence[str]) -> dict[str, FeatureColumn]:
+        """The further ones of a file with these columns, by their names as features."""
+        found: dict[str, FeatureColumn] = {}
+        for prefix, option, texts in (
+            (_BEHAVIOUR, "behaviour", self.behaviours),
+            (_FEATURE, "feature", self.features),
+        ):
+            parsed = [FeatureColumn.parse(option, text, names, file) for text in texts]
+            found |= {prefix + each.name: each for each in distinct(option, parsed)}
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +83,8 @@ def read_click_log(
         for name in names:
             require_once(file, names, name)
         read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))
-        return [*dict.fromkeys((*named.required.values(), *read))]
+        further = (n for each in named.further(file, names).values() for n in each.columns)
+        return [*dict.fromkeys((*named.required.values(), *read, *further))]
 
     def parse(rows: LogRows) -> ClickStream:
         return _stream(rows, named)
@@ -106,6 +128,8 @@ def _stream(table: LogRows, columns: ClickColumns) -> ClickStream:
     for name in table.columns:
         if name.startswith(_FEATURE):
             features[name] = FeatureColumn(name, (name,)).read(table)
+    for name, each in columns.further("the log", [*table.columns]).items():
+        features[name] = each.read(table)
     order = np.argsort(times, kind="stable")
     clicks = Clicks(times, campaigns, rows, scores, Features(features, len(times)))
     return ClickStream(clicks.select(order), delay[order])

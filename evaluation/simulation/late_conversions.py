@@ -17,7 +17,7 @@ class LateConversions:
     """Departures from the delays of the paper; the default is none.
 
     beyond : share of the conversions that come after the attribution window, and do not count.
-    saturdays : share of the conversions that wait for the Saturday after their click (UTC).
+    saturdays : share of the conversions of other days' clicks that wait for Saturday (UTC).
     turn : hour from which on clicks have the two changes below.
     rise : factor of the odds of a conversion.
     pace : delays are divided by it: 3 makes them three times shorter. Those that reach the window
@@ -54,7 +54,8 @@ class LateConversions:
         if self.saturdays:
             ahead = (_SATURDAY_OF_1970 - times) % (7 * _DAY)
             waited = ahead + _DAY * rng.random(len(times))
-            delays = np.where(rng.random(len(times)) < self.saturdays, waited, delays)
+            waits = (rng.random(len(times)) < self.saturdays) & (ahead <= 6 * _DAY)
+            delays = np.where(waits, waited, delays)
         if self.beyond:
             delays = np.where(rng.random(len(times)) < self.beyond, np.nan, delays)
         return np.asarray(delays)
