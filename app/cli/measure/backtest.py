@@ -105,7 +105,8 @@ def _run_delayed(
     if len(clicks) > 1:
         of_one = {"--report": given.report, "--draws": given.draws, "--seed": given.seed}
         refuse(of_one, "goes with --delayed of one log only")
-    draws = _DRAWS if given.draws is None else given.draws
+    # Several rows of one log are many resamples: they are made where somebody asks for them.
+    draws = (_DRAWS if given.report else 0) if given.draws is None else given.draws
     run = DelayedRun(settings, given.scored_hours or WEEK_HOURS, draws, given.seed or 0)
     run.run(clicks, picture=given.picture, page=given.report, as_json=given.json)
     note_skipped(reading)
