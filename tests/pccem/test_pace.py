@@ -74,7 +74,7 @@ def test_faster_is_not_taken_for_more() -> None:
     """Four days on, older clicks show that little is left to come."""
     stream = Stream.draw(4 * DAY, pace=4.0)
 
-    assert stream.ratio(told=False) > 1.2
+    assert stream.ratio(told=False) > 1.1
     assert stream.ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
 
@@ -83,7 +83,7 @@ def test_more_is_not_taken_for_faster() -> None:
 
 
 def test_where_nothing_changes_nothing_is_corrected() -> None:
-    assert Stream.draw(0.0).ratio(told=True) == pytest.approx(1.0, abs=0.06)
+    assert Stream.draw(0.0).ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
 
 def test_cohorts_come_back_out_of_json() -> None:
