@@ -29,6 +29,7 @@ PARTS: Final = {
     "pccem": "core.pccem",
     "click_log": "core.click_log",
     "delayed": "core.delayed",
+    "pace": "core.pace",
     "drift": "core.drift",
     "evaluate": "core.evaluate",
     "fields": "core.fields",

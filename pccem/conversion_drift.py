@@ -26,12 +26,12 @@ SPREADS: Final[Floats] = np.geomspace(0.01, 3.0, 33)
 
 _TYPICAL_SPREAD: Final = 0.2
 _DOUBT: Final = 1.0
-_PRIOR_COUNT: Final = 10.0
+PRIOR_COUNT: Final = 10.0
 _PRIOR_STEPS: Final = 60
 _CLOSE: Final = 1e-14
 
 
-def shrunk_ratios(seen: Floats, expected: Floats) -> Floats:
+def shrunk_ratios(seen: Floats, expected: Floats, prior: float = PRIOR_COUNT) -> Floats:
     """The ratio behind each pair of a count and its expectation, shrunk to the ratio of all.
 
     The model: seen_c ~ Poisson(ratio_c expected_c), ratio_c ~ Gamma with mean m and shape k, hence
@@ -42,10 +42,12 @@ def shrunk_ratios(seen: Floats, expected: Floats) -> Floats:
     m and k come from the data, by the marginal likelihood (negative binomial): for each of a grid
     of spreads, m is its most likely value, and the answers are averaged with the posterior weights
     of the spreads. Weak priors keep this sound for one campaign or two: m leans on 1 like a
-    campaign of 10 expected and 10 seen; the spread is lognormal about 0.2, within a factor of e.
+    campaign of as many expected and seen as the prior says; the spread is lognormal about 0.2,
+    within a factor of e.
 
     seen : (n,) counts, at least 0.
     expected : (n,) their expectations, at least 0.
+    prior : conversions by which m leans on 1, above 0.
 
     Returns (n,) above 0; m where nothing was expected.
 
@@ -56,15 +58,15 @@ def shrunk_ratios(seen: Floats, expected: Floats) -> Floats:
     """
     shapes = SPREADS[:, None] ** -2.0
     informed = expected > 0.0
-    means = _likeliest_means(seen[informed], expected[informed], shapes)
-    weights = _weights(seen[informed], expected[informed], shapes, means)
+    means = _likeliest_means(seen[informed], expected[informed], shapes, prior)
+    weights = _weights(seen[informed], expected[informed], shapes, means, prior)
     counted = np.where(informed, seen, 0.0)
     ratios = means * (shapes + counted) / (shapes + means * expected)
     mixed: Floats = weights @ ratios
     return mixed
 
 
-def _likeliest_means(seen: Floats, expected: Floats, shapes: Floats) -> Floats:
+def _likeliest_means(seen: Floats, expected: Floats, shapes: Floats, prior: float) -> Floats:
     """The mode of m under each shape, (n_shapes, 1), to 14 digits: sum w (seen - m expected) = 0
     with weights w = k / (k + m expected), the prior's pseudo-counts among the sums."""
     means = np.zeros_like(shapes)
@@ -74,23 +76,23 @@ def _likeliest_means(seen: Floats, expected: Floats, shapes: Floats) -> Floats:
         totals = shapes + means * expected
         terms = shapes * (seen - means * expected) / totals
         slopes = shapes * expected * (shapes + seen) / totals**2
-        excess = _PRIOR_COUNT * (1.0 - means) + terms.sum(axis=1, keepdims=True)
-        steps = excess / (_PRIOR_COUNT + slopes.sum(axis=1, keepdims=True))
+        excess = prior * (1.0 - means) + terms.sum(axis=1, keepdims=True)
+        steps = excess / (prior + slopes.sum(axis=1, keepdims=True))
         means += steps
         if (np.abs(steps) <= _CLOSE * means).all():
             break
     return means
 
 
-def _weights(seen: Floats, expected: Floats, shapes: Floats, means: Floats) -> Floats:
+def _weights(seen: Floats, expected: Floats, shapes: Floats, means: Floats, prior: float) -> Floats:
     """Posterior weights of the shapes, (n_shapes,), summing to 1."""
     total = shapes + means * expected
     evidence = gammaln(shapes + seen) - gammaln(shapes)
     evidence += shapes * np.log(shapes / total) + seen * np.log(means / total)
     log_means = np.log(means[:, 0])
-    prior = _PRIOR_COUNT * (log_means - means[:, 0])
-    prior -= 0.5 * (np.log(SPREADS / _TYPICAL_SPREAD) / _DOUBT) ** 2
-    log_weights = evidence.sum(axis=1) + prior
+    log_prior = prior * (log_means - means[:, 0])
+    log_prior -= 0.5 * (np.log(SPREADS / _TYPICAL_SPREAD) / _DOUBT) ** 2
+    log_weights = evidence.sum(axis=1) + log_prior
     weights: Floats = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     return weights
@@ -166,7 +168,13 @@ def _next(logs: Floats, excess: Floats, slopes: Floats, low: Floats, high: Float
 
 
 def drift_ratios(
-    p: ArrayLike, converted: ArrayLike, seen_share: ArrayLike, rows: ArrayLike, n_campaigns: int
+    p: ArrayLike,
+    converted: ArrayLike,
+    seen_share: ArrayLike,
+    rows: ArrayLike,
+    n_campaigns: int,
+    *,
+    prior: float = PRIOR_COUNT,
 ) -> Floats:
     """Conversions seen over those expected to have been seen, sum p F, of every campaign.
 
@@ -179,6 +187,7 @@ def drift_ratios(
     seen_share : (n,) share of conversions that have come by the click's age, in [0, 1].
     rows : (n,) integers, each click's campaign in [0, n_campaigns).
     n_campaigns : number of campaigns.
+    prior : conversions by which the ratio of all leans on 1.
 
     Returns (n_campaigns,) above 0; the overall ratio for a campaign without clicks.
 
@@ -201,7 +210,7 @@ def drift_ratios(
     )
     seen = np.bincount(campaigns[flags], minlength=n_campaigns).astype(np.float64)
     expected = np.bincount(campaigns, probabilities * share, n_campaigns)
-    return shrunk_ratios(seen, expected.astype(np.float64, copy=False))
+    return shrunk_ratios(seen, expected.astype(np.float64, copy=False), prior)
 
 
 def corrected(p: ArrayLike, ratios: ArrayLike, rows: ArrayLike) -> Floats:

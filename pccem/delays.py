@@ -1,7 +1,7 @@
 """The delay distribution: which share of conversions has come by which age of their clicks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -16,6 +16,8 @@ from pccem.arrays import (
     check_finite,
     check_rows,
 )
+from pccem.calendar import Calendar
+from pccem.pace import PACES, Cohorts, DelayCurve, tilted_shares
 
 Integers = NDArray[np.int64]
 
@@ -27,6 +29,12 @@ _DECIMALS: Final = 6
 _PRIOR_STRENGTH: Final = 100.0
 _PRIOR_CAMPAIGNS: Final = 2.0
 _LARGEST: Final = 1e6
+# Paces that hold less of the belief than this are not worth a pass over the table.
+_UNLIKELY: Final = 1e-3
+_ROUNDING: Final = 1e-9
+# Times that a conversion's weight halves in a window's age of its click.
+_RECENCY: Final = 1.0
+_YOUNG = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +50,8 @@ class DelayDistribution:
     shares : (1 + campaigns, k) F at the knots.
     strength : conversions' worth by which a campaign leans on the target.
     conversions : conversions behind it, and of those `mature` of clicks whose window is over.
+    calendar : hours of the week at which more come than at others; None where none is known.
+    cohorts : what was expected of recent clicks, and has been seen; None where it is not known.
     """
 
     knots: Floats
@@ -50,6 +60,8 @@ class DelayDistribution:
     strength: float
     conversions: int
     mature: int
+    calendar: Calendar | None = None
+    cohorts: Cohorts | None = None
     _row_of: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -73,12 +85,14 @@ class DelayDistribution:
         window: float,
         min_conversions: int = 100,
         strength: float | None = None,
+        as_of: float | None = None,
     ) -> Self | None:
         """The distribution behind the conversions seen so far of clicks of every age.
 
         The target's is the nonparametric maximum likelihood under right truncation
-        (`delay_curve`). A campaign with at least `min_conversions` conversions of mature
-        clicks gets its own, shrunk as the posterior mean of a Dirichlet process about the target's,
+        (`delay_curve`), a conversion counting half as much for every window's age of its click. A
+        campaign with at least `min_conversions` conversions of mature clicks gets its own, shrunk
+        as the posterior mean of a Dirichlet process about the target's,
 
             (n_c F_c + k F) / (n_c + k), n_c its conversions of mature clicks,
 
@@ -92,6 +106,7 @@ class DelayDistribution:
         min_conversions : of mature clicks (age >= window), needed for the target and for a
             campaign's own level; at least 1.
         strength : k, above 0; None estimates it.
+        as_of : the moment of knowing, epoch seconds; with it the calendar is learnt.
 
         Returns None with fewer than `min_conversions` conversions of mature clicks: how many are
         still to come cannot be known from young clicks alone.
@@ -109,7 +124,7 @@ class DelayDistribution:
             raise ValueError(f"strength = {strength}: must be finite and above 0")
         if (mature := int(np.count_nonzero(seen.mature))) < min_conversions:
             return None
-        curve = delay_curve(seen.delay, seen.age)
+        curve = delay_curve(seen.delay, seen.age, seen.weights)
         knots = _knots(*curve, seen.window)
         target = _at(knots, *curve)
         counts = np.bincount(seen.rows[seen.mature], minlength=len(campaigns))
@@ -120,7 +135,37 @@ class DelayDistribution:
         shares = np.vstack((target, weights * own + (1.0 - weights) * target))
         names = tuple(campaigns[row] for row in chosen.tolist())
         # Rounded, so that its JSON is short; 1 stays 1 and the order stays.
-        return cls(knots, shares.round(_DECIMALS), names, k, len(seen.delay), mature)
+        found = cls(knots, shares.round(_DECIMALS), names, k, len(seen.delay), mature)
+        return found if as_of is None else replace(found, calendar=seen.calendar(as_of))
+
+    def curve(self, post_click: float) -> DelayCurve:
+        """The target's level, of what comes after the post-click window (seconds)."""
+        return DelayCurve(self.knots, self.shares[0], self.calendar, post_click)
+
+    def at_paces(self, weights: Floats) -> Self:
+        """The distribution where each of `pccem.pace.PACES` has this weight, (p,)."""
+        likely = np.flatnonzero(weights > _UNLIKELY)
+        shares = np.zeros_like(self.shares)
+        for weight, pace in zip(weights[likely], PACES[likely], strict=True):
+            shares += weight * self._at_pace(pace)
+        # Divided, so that the end is 1 to the last bit; sums may fall by one.
+        return self._with(shares / shares[:, -1:])
+
+    def of_moment(self, clicked_at: float) -> Self:
+        """The distribution of clicks of a moment, epoch seconds, as the calendar has it."""
+        return self._with(tilted_shares(self.shares, self.knots, self.calendar, clicked_at))
+
+    def _at_pace(self, pace: float) -> Floats:
+        ages = np.minimum(pace * self.knots, self.window)
+        left = np.clip(np.searchsorted(self.knots, ages, "right") - 1, 0, len(self.knots) - 2)
+        along = (ages - self.knots[left]) / (self.knots[left + 1] - self.knots[left])
+        low, high = self.shares[:, left], self.shares[:, left + 1]
+        shares = low + (high - low) * along
+        return np.asarray(shares / shares[:, -1:])
+
+    def _with(self, shares: Floats) -> Self:
+        risen: Floats = np.maximum.accumulate(shares, axis=1)
+        return replace(self, shares=risen)
 
     def share(self, elapsed: ArrayLike, rows: ArrayLike, campaigns: Sequence[str]) -> Floats:
         """Share of conversions that have come by this age of their click, (n,) in [0, 1].
@@ -178,6 +223,8 @@ class DelayDistribution:
             "conversions": self.conversions,
             "mature": self.mature,
             "strength": self.strength,
+            "calendar": None if self.calendar is None else self.calendar.to_list(),
+            "cohorts": None if self.cohorts is None else self.cohorts.to_dict(),
         }
 
     @classmethod
@@ -192,7 +239,24 @@ class DelayDistribution:
                 f"delays: conversions = {conversions!r}, mature = {mature!r}: must be whole, "
                 "0 < mature <= conversions"
             )
-        return cls(knots, shares, campaigns, strength, conversions, mature)
+        return cls(
+            knots, shares, campaigns, strength, conversions, mature, *_recent(data, knots[-1])
+        )
+
+
+def _recent(data: Mapping[str, Any], window: float) -> tuple[Calendar | None, Cohorts | None]:
+    """The calendar and the cohorts, which trainings of earlier versions did not write."""
+    packed = data.get("calendar")
+    calendar = None if packed is None else Calendar.from_list(packed)
+    packed = data.get("cohorts")
+    if packed is None:
+        return calendar, None
+    if not isinstance(packed, dict):
+        raise ValueError("delays: cohorts must be an object")
+    cohorts = Cohorts.from_dict(packed)
+    if cohorts.window != window:
+        raise ValueError(f"delays: cohorts: window = {cohorts.window}: must be {window}")
+    return calendar, cohorts
 
 
 def _levels(data: Mapping[str, Any]) -> tuple[Floats, Floats, tuple[str, ...], float]:
@@ -263,8 +327,20 @@ class SeenDelays:
         """Whether the click's window is over, (m,)."""
         return self.age >= self.window
 
+    @property
+    def weights(self) -> Floats:
+        """What each counts, (m,): half as much for every window's age of its click."""
+        return np.asarray(
+            np.exp2(-_RECENCY * self.age / self.window) * np.where(self.mature, 1, _YOUNG)
+        )
 
-def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
+    def calendar(self, as_of: float) -> Calendar | None:
+        """Their calendar; None where no hour differs from another."""
+        found = Calendar.fit(self.delay, self.age, self.weights, as_of, self.window)
+        return None if found.flat else found
+
+
+def delay_curve(delay: Floats, age: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
     """The most likely distribution of delays behind conversions seen so far.
 
     A conversion is seen only if its delay is at most its click's age: the delays are truncated on
@@ -280,6 +356,7 @@ def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
 
     delay : (n,) seconds, at least 0.
     age : (n,) seconds, at least the delay.
+    weights : (n,) what each conversion counts, above 0; 1 unless given.
 
     Returns times and shares, (t,) each: the distinct delays, ascending, and F at each; the last is
     1: what comes later than any delay seen is not known, so clicks must be among them whose window
@@ -296,18 +373,23 @@ def delay_curve(delay: Floats, age: Floats) -> tuple[Floats, Floats]:
     >>> delay_curve(np.array([1.0, 1.0, 3.0, 4.0, 1.0]), np.array([9.0, 9.0, 9.0, 9.0, 1.0]))[1]
     array([0.5 , 0.75, 1.  ])
     """
-    times, counts = np.unique(delay, return_counts=True)
-    begun = np.cumsum(counts)
-    at_risk = begun - np.searchsorted(np.sort(age), times, side="left")
+    times, places = np.unique(delay, return_inverse=True)
+    each = np.ones(len(delay)) if weights is None else weights / weights.mean()
+    counts = np.bincount(places, each)
+    order = np.argsort(age)
+    gone = np.append(0.0, np.cumsum(each[order]))
+    at_risk = np.cumsum(counts) - gone[np.searchsorted(age[order], times, side="left")]
     factors = _factors(counts, at_risk)
     # F(t) leaves out the factor of t itself.
     shares = np.append(np.cumprod(factors[:0:-1])[::-1], 1.0)
     return times, shares
 
 
-def _factors(counts: NDArray[np.int64], at_risk: NDArray[np.int64]) -> Floats:
-    emptied = counts == at_risk
-    return np.where(emptied, 1.0 / (at_risk + 1.0), 1.0 - counts / at_risk)
+def _factors(counts: Floats, at_risk: Floats) -> Floats:
+    # Sums of weights agree but for rounding where nobody else was at risk.
+    emptied = at_risk - counts <= _ROUNDING * (at_risk + 1.0)
+    left = 1.0 - counts / np.where(emptied, counts, at_risk)
+    return np.where(emptied, 1.0 / (counts + 1.0), left)
 
 
 def curve_strength(curves: Floats, counts: NDArray[np.int64]) -> float:
@@ -355,7 +437,8 @@ def _own_curves(seen: SeenDelays, chosen: NDArray[np.int64], knots: Floats) -> F
     curves = np.empty((len(chosen), len(knots)))
     for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
         part = order[start:end]
-        curves[place] = _at(knots, *delay_curve(seen.delay[part], seen.age[part]))
+        curve = delay_curve(seen.delay[part], seen.age[part], seen.weights[part])
+        curves[place] = _at(knots, *curve)
     return curves
 
 

@@ -4,8 +4,8 @@ The service's worker and the offline backtest both call `label`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,16 +13,24 @@ from numpy.typing import ArrayLike
 from pccem.arrays import (
     Flags,
     Floats,
+    Index,
+    Rows,
     check_equal_lengths,
+    check_finite,
     check_flags,
     check_rows,
     check_unit_interval,
 )
 from pccem.attribution import Attribution
-from pccem.conversion_drift import corrected, drift_ratios
+from pccem.conversion_drift import PRIOR_COUNT, corrected, drift_ratios
 from pccem.delays import DelayDistribution
+from pccem.pace import Cohorts, Pace
 
 Mode = Literal["posterior", "paper"]
+
+_HOUR: Final = 3600.0
+# Conversions' worth of belief in the rate of all clicks that older ones have told.
+_RATE_KNOWN: Final = 400.0
 
 
 def expected_conversions(
@@ -112,6 +120,7 @@ def label(
     rows: ArrayLike,
     campaigns: Sequence[str],
     rules: LabelRules,
+    clicked_at: ArrayLike | None = None,
 ) -> Floats:
     """Expected conversions of n clicks with everything known at the moment of the attribution.
 
@@ -131,6 +140,9 @@ def label(
     rows : (n,) integers, each click's index into `campaigns`.
     campaigns : names of the campaigns.
     rules : mode, correction and post-click window.
+    clicked_at : (n,) epoch seconds. With them the calendar of the delays is heeded, and the
+        correction knows the pace of the conversions (`pccem.pace`); without them a click's age is
+        all that counts, and conversions that come faster are taken for more.
 
     Returns (n,) in [0, 1].
 
@@ -139,12 +151,17 @@ def label(
 
     Source: Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
     """
-    clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules)
-    probabilities = clicks.p
-    if clicks.share is not None and rules.drift_correction:
-        ratios = drift_ratios(probabilities, clicks.converted, clicks.share, rows, len(campaigns))
+    clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules, clicked_at)
+    probabilities, share = clicks.p, clicks.share
+    if delays is not None and rules.drift_correction:
+        prior = PRIOR_COUNT
+        if (moved := clicks.at_their_pace(delays)) is not None:
+            (probabilities, share), prior = moved, _RATE_KNOWN
+        assert share is not None
+        n = len(campaigns)
+        ratios = drift_ratios(probabilities, clicks.converted, share, rows, n, prior=prior)
         probabilities = corrected(probabilities, ratios, rows)
-    labels = expected_conversions(probabilities, clicks.converted, clicks.share, mode=rules.mode)
+    labels = expected_conversions(probabilities, clicks.converted, share, mode=rules.mode)
     return np.where(clicks.decided, 1.0, labels)
 
 
@@ -155,13 +172,14 @@ def conversions_due(
     rows: ArrayLike,
     campaigns: Sequence[str],
     rules: LabelRules,
+    clicked_at: ArrayLike | None = None,
 ) -> float:
     """Conversions that uncorrected probabilities let expect to have been seen by the moment.
 
     Those of the post-click window, and the sum of p F over the other clicks; see `label` for the
     parameters and the errors.
     """
-    clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules)
+    clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules, clicked_at)
     assert clicks.share is not None
     return float(np.count_nonzero(clicks.decided) + clicks.p @ clicks.share)
 
@@ -178,6 +196,11 @@ class _Labelled:
     decided: Flags
     converted: Flags
     share: Floats | None
+    attribution: Attribution
+    clicked_at: Floats | None
+    rows: Rows
+    campaigns: Sequence[str]
+    post_click: float
 
     @classmethod
     def of(
@@ -188,36 +211,86 @@ class _Labelled:
         rows: ArrayLike,
         campaigns: Sequence[str],
         rules: LabelRules,
+        clicked_at: ArrayLike | None,
     ) -> Self:
         probabilities = check_unit_interval("p", p)
         check_equal_lengths(p=len(probabilities), attribution=len(attribution))
+        times = None if clicked_at is None else check_finite("clicked_at", clicked_at)
+        if times is not None:
+            check_equal_lengths(p=len(probabilities), clicked_at=len(times))
         decided = attribution.delay < rules.post_click
-        share = None
-        if delays is not None:
-            share = _share(attribution, delays, rows, campaigns, rules.post_click)
-        return cls(
-            np.where(decided, 0.0, probabilities), decided, attribution.converted & ~decided, share
+        clicks = cls(
+            np.where(decided, 0.0, probabilities),
+            decided,
+            attribution.converted & ~decided,
+            None,
+            attribution,
+            times,
+            check_rows("rows", rows, 0, len(campaigns)),
+            campaigns,
+            rules.post_click,
         )
+        return clicks if delays is None else replace(clicks, share=clicks._share(delays, None))
+
+    def at_their_pace(self, delays: DelayDistribution) -> tuple[Floats, Floats] | None:
+        """Probabilities at the rate, and shares at the pace, of the clicks' cohorts; None where
+        nothing tells."""
+        if self.clicked_at is None or self.decided.all():
+            return None
+        known, post_click = self.attribution, self.post_click
+        live = Cohorts.of(
+            self.p,
+            self.clicked_at,
+            known.age,
+            known.delay,
+            window=known.window,
+            post_click=post_click,
+        )
+        parts = [live]
+        if delays.cohorts is not None and delays.cohorts.post_click == post_click:
+            parts.insert(0, delays.cohorts.before(int(live.numbers[0])))
+        pace = Pace.of(Cohorts.concatenate(parts), delays.curve(post_click), len(live))
+        places = live.places(self.clicked_at)
+        return corrected(self.p, pace.rates, places), self._share(delays, (pace, places))
+
+    def _share(self, delays: DelayDistribution, pace: tuple[Pace, Rows] | None) -> Floats:
+        """Share of the conversions after the post-click window that have come by each age."""
+        if delays.window != self.attribution.window:
+            raise ValueError(
+                f"delays.window = {delays.window}: must equal attribution.window ="
+                f" {self.attribution.window}"
+            )
+        if pace is None:
+            return self._of_moments(delays, slice(None))
+        share, (found, places) = np.empty(len(self.p)), pace
+        for place, weights in enumerate(found.weights):
+            chosen = np.flatnonzero(places == place)
+            share[chosen] = self._of_moments(delays.at_paces(weights), chosen)
+        return share
+
+    def _of_moments(self, delays: DelayDistribution, chosen: Index) -> Floats:
+        """The share of some of the clicks, each with the calendar of its hour."""
+        age, rows = self.attribution.age[chosen], self.rows[chosen]
+        if self.clicked_at is None or delays.calendar is None:
+            return _later_share(delays, age, rows, self.campaigns, self.post_click)
+        hours = np.floor(self.clicked_at[chosen] / _HOUR)
+        share = np.empty(len(age))
+        for hour in np.unique(hours):
+            at = np.flatnonzero(hours == hour)
+            moved = delays.of_moment((hour + 0.5) * _HOUR)
+            share[at] = _later_share(moved, age[at], rows[at], self.campaigns, self.post_click)
+        return share
 
 
-def _share(
-    attribution: Attribution,
-    delays: DelayDistribution,
-    rows: ArrayLike,
-    campaigns: Sequence[str],
-    post_click: float,
+def _later_share(
+    delays: DelayDistribution, age: Floats, rows: Rows, campaigns: Sequence[str], post_click: float
 ) -> Floats:
-    """Share of the conversions after the post-click window that have come by each click's age."""
-    if delays.window != attribution.window:
-        raise ValueError(
-            f"delays.window = {delays.window}: must equal attribution.window = {attribution.window}"
-        )
-    share = delays.share(attribution.age, rows, campaigns)
+    share = delays.share(age, rows, campaigns)
     if not post_click:
         return share
     each = np.arange(len(campaigns), dtype=np.int32)
     within = delays.share(np.full(len(campaigns), post_click), each, campaigns)
-    before = within[check_rows("rows", rows, 0, len(campaigns))]
+    before = within[rows]
     # Where everything comes within the window, nothing is left to come.
     later = np.divide(share - before, 1.0 - before, out=np.ones_like(share), where=before < 1.0)
     return np.maximum(later, 0.0, out=later)

@@ -90,6 +90,8 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "BinsTable.from_columns": {"campaigns": ()},
     "BinsTable.of_all": {"names": (), "sums": np.empty((3, 0), np.int64)},
     "BinsTable.chosen": {"campaigns": np.empty(0, bool)},
+    "Cohorts.of": {"post_click": 0.0},
+    "DelayDistribution.at_paces": {"weights": np.full(17, 1 / 17)},
     "DelayDistribution.fit": {"campaigns": ()},
     "DelayDistribution.share": {"campaigns": ()},
     "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
@@ -122,6 +124,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "pccem.model.dataset": {"matrix": TABLE},
     "pccem.labels.conversions_due": LABELS,
     "pccem.labels.label": LABELS,
+    "pccem.pace.tilted_shares": {"shares": TABLE, "calendar": None, "clicked_at": 0.0},
 }
 """Of a function that takes something else by that name, or a table of no rows."""
 
@@ -133,6 +136,7 @@ INSTANCES: Mapping[type, Any] = {
     calibrators.Sufficiency: calibrators.Sufficiency(),
     pccem.Categorical: pccem.Categorical(ROWS.astype(np.int32), ()),
     pccem.Clicks: ARGUMENTS["clicks"],
+    pccem.Cohorts: pccem.Cohorts.of(NONE, NONE, NONE, NONE, window=1.0, post_click=0.0),
     pccem.DelayDistribution: DELAYS,
     pccem.Features: pccem.Features({}, 0),
 }

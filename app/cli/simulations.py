@@ -56,6 +56,19 @@ class BacktestOptions:
         min=1,
         show_default="1 with --compare",
     )
+    feature: list[str] | None = _delayed(
+        None,
+        "A column that was known before the click, or NAME=COLUMN+COLUMN for a sum, besides those"
+        " named feature.*; may be repeated.",
+        metavar="NAME",
+        show_default=False,
+    )
+    behaviour: list[str] | None = _delayed(
+        None,
+        "The same of the post-click window, besides behaviour.*: a number from 0 up, or empty.",
+        metavar="NAME",
+        show_default=False,
+    )
     scored_hours: options.ScoredHours = None
     compare: bool = _compared(
         False, "Every method in every regime of synthetic traffic, or on a log; see docs/proof.md."

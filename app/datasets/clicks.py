@@ -1,7 +1,7 @@
 """Click logs in files: Parquet, a row for each click of a delayed target with its conversion."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.datasets.behaviours import FeatureColumn
+from app.datasets.behaviours import FeatureColumn, distinct
 from app.datasets.options import Reading
 from app.datasets.parts import Where, errors_named, parts_of
 from app.datasets.reading import LogReader, require_parquet
@@ -28,19 +28,40 @@ _KNOWN_UNTIL = b"sirocco.known_until"
 
 @dataclass(frozen=True, slots=True)
 class ClickColumns:
-    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well, and
-    `fields` by their names in events."""
+    """Which column of a click log holds what; `behaviour.*` and `feature.*` are read as well.
+
+    behaviours, features : further ones, each a column or NAME=COLUMN+COLUMN for a sum.
+    fields : by their names in events.
+    """
 
     time: str = "time"
     campaign: str = "campaign"
     score: str = "score"
     converted: str = "converted_at"
+    behaviours: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
 
     @property
     def required(self) -> dict[str, str]:
         """What -> the column that must be there."""
-        return {what: name for what, name in asdict(self).items() if what != "fields"}
+        return {
+            "time": self.time,
+            "campaign": self.campaign,
+            "score": self.score,
+            "converted": self.converted,
+        }
+
+    def further(self, file: str, names: Sequence[str]) -> dict[str, FeatureColumn]:
+        """The further ones of a file with these columns, by their names as features."""
+        found: dict[str, FeatureColumn] = {}
+        for prefix, option, texts in (
+            (_BEHAVIOUR, "behaviour", self.behaviours),
+            (_FEATURE, "feature", self.features),
+        ):
+            parsed = [FeatureColumn.parse(option, text, names, file) for text in texts]
+            found |= {prefix + each.name: each for each in distinct(option, parsed)}
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +90,8 @@ def read_click_log(
         for name in names:
             require_once(file, names, name)
         read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))
-        return [*dict.fromkeys((*named.required.values(), *read, *named.fields))]
+        further = (n for each in named.further(file, names).values() for n in each.columns)
+        return [*dict.fromkeys((*named.required.values(), *read, *further, *named.fields))]
 
     def parse(rows: LogRows) -> tuple[ClickStream, FieldColumns]:
         order = np.argsort(rows.column(named.time).times(), kind="stable")
@@ -115,6 +137,8 @@ def _stream(table: LogRows, columns: ClickColumns, order: Integers) -> ClickStre
     for name in table.columns:
         if name.startswith(_FEATURE):
             features[name] = FeatureColumn(name, (name,)).read(table)
+    for name, each in columns.further("the log", [*table.columns]).items():
+        features[name] = each.read(table)
     clicks = Clicks(times, campaigns, rows, scores, Features(features, len(times)))
     return ClickStream(clicks.select(order), delay[order])
 

@@ -1,5 +1,6 @@
 """The report of a backtest."""
 
+from dataclasses import replace
 from typing import Final
 
 from app.reports.charts.by_name import bars_chart, differences_chart
@@ -38,12 +39,17 @@ def backtest_page(found: Backtested) -> Page:
     )
 
 
-def _subtitle(found: Backtested) -> str:
+def delayed_page(found: Backtested) -> Page:
+    """The page that `sirocco backtest --delayed --report` writes."""
+    return replace(backtest_page(found), subtitle=_subtitle(found, "clicks", "conversions"))
+
+
+def _subtitle(found: Backtested, samples: str = "impressions", positives: str = "clicks") -> str:
     card, events = found.cards[RAW], found.scored.events
     campaigns = len(set(events.rows.tolist()))
     hours = len(set(events.hours.tolist()))
     return (
-        f"{found.how}: {card['n']:,.0f} impressions, {card['positives']:,.0f} clicks,"
+        f"{found.how}: {card['n']:,.0f} {samples}, {card['positives']:,.0f} {positives},"
         f" {campaigns:,} {'campaign' if campaigns == 1 else 'campaigns'}, {hours:,} hours evaluated"
     )
 

@@ -236,7 +236,13 @@ class RelabelledClicks:
             return None
         clicks, known, source = self.clicks.clicks, self.attribution, self.source
         return conversions_due(
-            source.probabilities, known, delays, clicks.rows, clicks.campaigns, source.rules
+            source.probabilities,
+            known,
+            delays,
+            clicks.rows,
+            clicks.campaigns,
+            source.rules,
+            clicks.clicked_at,
         )
 
     def _calibrated(self, chosen: NDArray[np.bool_]) -> BinsTable:
@@ -289,7 +295,8 @@ def relabelled(
     if source.source == "none" or not len(clicks):
         return None
     p, rules = source.probabilities, source.rules
-    labels = label(p, known, cached.delays, clicks.rows, clicks.campaigns, rules)
+    delays, times = cached.delays, clicks.clicked_at
+    labels = label(p, known, delays, clicks.rows, clicks.campaigns, rules, times)
     return RelabelledClicks(chosen, logged, known, cached, source, labels)
 
 

@@ -6,7 +6,7 @@ not seen them.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any, Self
 
@@ -28,9 +28,11 @@ from evaluation.metrics.scorecard import pooled_scores
 from pccem import (
     Attribution,
     Clicks,
+    Cohorts,
     DelayDistribution,
     FeatureMismatch,
     Features,
+    PostClickModel,
     Training,
     TrainingRules,
     seal,
@@ -60,10 +62,43 @@ class ConvertedClicks:
         return cls(bare.select(chosen), known.delay[chosen], known.age[chosen])
 
 
+_MOST_EXPECTED = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What says how many conversions to expect: a model, without one the scores themselves.
+
+    post_click : seconds, those of the model's training; 0 without one.
+    """
+
+    model: PostClickModel | None
+    post_click: float
+    num_threads: int
+
+    def cohorts(self, clicks: Clicks, known: Attribution) -> Cohorts | None:
+        """The clicks, of many every k-th; None where the model cannot score them."""
+        some = slice(None, None, max(1, math.ceil(len(clicks) / _MOST_EXPECTED)))
+        chosen = clicks.select(some)
+        try:
+            p = chosen.scores if self.model is None else score(self.model, chosen, self.num_threads)
+        except FeatureMismatch:
+            return None
+        return Cohorts.of(
+            p,
+            chosen.clicked_at,
+            known.age[some],
+            known.delay[some],
+            window=known.window,
+            post_click=self.post_click,
+        )
+
+
 def fitted_delays(
     log: ClickLog,
     mature: ConvertedClicks,
     target: str,
+    expectation: Expectation,
     *,
     window: float,
     as_of: float,
@@ -72,27 +107,35 @@ def fitted_delays(
     """The target's distribution as of a moment; None with too few conversions.
 
     `mature` are the clicks that the caller has read already; the younger ones, up to `closed`, are
-    read here.
+    read here, and what was expected of them is kept with the distribution.
     """
-    parts = [mature, *_young(log, target, closed, window=window, as_of=as_of)]
+    parts, cohorts = [mature], []
+    for young, known in _young(log, target, closed, window=window, as_of=as_of):
+        parts.append(ConvertedClicks.of(young, known))
+        cohorts.append(expectation.cohorts(young, known))
     clicks = Clicks.concatenate(part.clicks for part in parts)
-    return DelayDistribution.fit(
+    delays = DelayDistribution.fit(
         np.concatenate([part.delay for part in parts]),
         np.concatenate([part.age for part in parts]),
         clicks.rows,
         clicks.campaigns,
         window=window,
+        as_of=as_of,
     )
+    told = [part for part in cohorts if part is not None]
+    if delays is None or not told:
+        return delays
+    return replace(delays, cohorts=Cohorts.concatenate(told))
 
 
 def _young(
     log: ClickLog, target: str, closed: float, *, window: float, as_of: float
-) -> Iterator[ConvertedClicks]:
+) -> Iterator[tuple[Clicks, Attribution]]:
     first = as_of - window
     while first < closed:
         behind = min(first + SECONDS_PER_DAY, closed)
         logged, known = log.known(target, first, behind, window=window, as_of=as_of)
-        yield ConvertedClicks.of(logged.clicks, known)
+        yield logged.clicks, known
         first = behind
 
 
@@ -236,6 +279,7 @@ class Trainer:
             log,
             converted,
             task.target,
+            self._expectation(training, before),
             window=task.window,
             as_of=task.as_of,
             # Younger ones may be open still: a training that comes late must learn the same.
@@ -248,6 +292,16 @@ class Trainer:
         advance(PUBLISHING, 0.95)
         version = self.models.publish(lease_token, trained)
         return {**trained.report, "version": version, "source": trained.source}
+
+    def _expectation(self, training: Training, before: CachedModel | None) -> Expectation:
+        """That of the model that will be in force."""
+        settings = self.settings
+        if training.model is not None:
+            post_click = settings.post_click_seconds
+            return Expectation(training.model, post_click, settings.training_threads)
+        if before is None or before.model is None:
+            return Expectation(None, 0.0, settings.training_threads)
+        return Expectation(before.model, before.post_click, settings.training_threads)
 
     def _past(self, log: ClickLog, task: TrainingTask) -> MaturedClicks:
         """The mature clicks to learn from, or a sample of them."""

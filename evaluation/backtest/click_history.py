@@ -18,6 +18,7 @@ from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from pccem import (
     Attribution,
     Clicks,
+    Cohorts,
     DelayDistribution,
     LabelRules,
     PostClickModel,
@@ -245,7 +246,8 @@ class PostClickHistory:
         known = recent.attribution(window=self.windows.attribution, as_of=as_of)
         clicks, start = recent.clicks, chosen.start - day.scored.start
         p = clicks.scores if day.model is None else day.scores[start : start + len(recent)]
-        return chosen, label(p, known, day.delays, clicks.rows, clicks.campaigns, used)
+        labels = label(p, known, day.delays, clicks.rows, clicks.campaigns, used, clicks.clicked_at)
+        return chosen, labels
 
     def _work_out(self, number: int) -> Day:
         midnight = number * SECONDS_PER_DAY
@@ -266,9 +268,31 @@ class PostClickHistory:
             past.clicks.rows,
             past.clicks.campaigns,
             window=self.windows.attribution,
+            as_of=midnight,
         )
         model = training.model or in_force
+        if delays is not None:
+            delays = replace(delays, cohorts=self._cohorts(model, past, known))
         return Day(training, model, delays, *self._scored(model, midnight))
+
+    def _cohorts(
+        self, model: PostClickModel | None, past: ClickStream, known: Attribution
+    ) -> Cohorts:
+        """What the model in force, or else the scores, expected of the clicks not yet mature."""
+        young = np.flatnonzero(~known.mature)
+        post_click = 0.0 if model is None else self.windows.post_click
+        clicks = self.sight(past.clicks.select(young))
+        return Cohorts.of(
+            clicks.scores if model is None else self._score(model, clicks),
+            clicks.clicked_at,
+            known.age[young],
+            known.delay[young],
+            window=known.window,
+            post_click=post_click,
+        )
+
+    def _score(self, model: PostClickModel, clicks: Clicks) -> Floats:
+        return model.score(clicks.model_features(), num_threads=self.rules.num_threads)
 
     def _scored(self, model: PostClickModel | None, midnight: float) -> tuple[slice, Floats]:
         """The clicks that any refit of the day may learn from, with the model's scores."""
@@ -278,4 +302,4 @@ class PostClickHistory:
         if model is None:
             return chosen, np.empty(0)
         clicks = self.sight(self.stream.clicks.select(chosen))
-        return chosen, model.score(clicks.model_features(), num_threads=self.rules.num_threads)
+        return chosen, self._score(model, clicks)

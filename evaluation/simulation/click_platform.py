@@ -6,11 +6,18 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
 from calibrators.samples import Floats, check_rules
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
+from evaluation.simulation.late_conversions import (
+    AS_PUBLISHED,
+    LateConversions,
+    lead_appeal,
+    until_stay,
+)
 from evaluation.simulation.parts import (
     SPREAD,
     START,
@@ -67,16 +74,20 @@ def draw_visitors(n: int, rng: np.random.Generator) -> Visitors:
 
 
 def draw_behaviours(
-    signal: Floats, revealed: Floats, delay: Floats, rng: np.random.Generator
+    signal: Floats,
+    revealed: Floats,
+    delay: Floats,
+    rng: np.random.Generator,
+    strength: float = 1.0,
 ) -> dict[str, Column]:
     """The paper's five behaviours of the first hour, (n,) each, driven by intent.
 
-    Intent = .5 signal + revealed. A count of 0 is missing: no such event ever came. A tenth of the
-    users cannot be tracked and miss all but purchases, which the shop itself reports: the
-    conversions of the hour, and a few orders of something else.
+    Intent = .5 signal + revealed, times the strength. A count of 0 is missing: no such event ever
+    came. A tenth of the users cannot be tracked and miss all but purchases, which the shop itself
+    reports: the conversions of the hour, and a few orders of something else.
     """
     n = len(signal)
-    intent = _INTENT_OF_SIGNAL * signal + revealed
+    intent = strength * (_INTENT_OF_SIGNAL * signal + revealed)
     tracked = rng.random(n) >= _UNTRACKED_SHARE
     seconds = np.exp(4.0 + 0.5 * intent + 0.8 * rng.normal(0.0, 1.0, n))
     converted = np.asarray(delay < POST_CLICK_SECONDS, np.int64)
@@ -86,6 +97,16 @@ def draw_behaviours(
         "behaviour.add_to_cart": _seen(_count(-2.2 + 0.8 * intent, rng), tracked),
         "behaviour.favorites": _seen(_count(-3.0 + 0.6 * intent, rng), tracked),
         "behaviour.purchases": _seen(converted + _count(-5.5 + 0.5 * intent, rng)),
+    }
+
+
+def hidden(columns: Mapping[str, Column], rows: NDArray[np.bool_]) -> dict[str, Column]:
+    """The columns, missing in these rows, (n,)."""
+    return {
+        name: Categorical(np.where(rows, np.int32(-1), column.codes), column.categories)
+        if isinstance(column, Categorical)
+        else np.where(rows, np.nan, column)
+        for name, column in columns.items()
     }
 
 
@@ -147,6 +168,9 @@ class ClickPlatform:
     seed : at least 0.
     drift : size of the swings; 0 keeps everything as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
+    behaviour : how strongly intent shows in what users do after the click, at least 0.
+    untold : share of the clicks that bring neither features nor behaviours.
+    late : how delays differ from those above.
 
     >>> stream = ClickPlatform(campaigns=3, clicks_per_hour=1_000, seed=1).hour(5).stream
     >>> stream.clicks.campaigns, len(stream.delay) == len(stream)
@@ -159,6 +183,9 @@ class ClickPlatform:
     seed: int = 0
     drift: float = 1.0
     start: float = START
+    behaviour: float = 1.0
+    untold: float = 0.0
+    late: LateConversions = AS_PUBLISHED
 
     def __post_init__(self) -> None:
         check_rules(
@@ -169,6 +196,8 @@ class ClickPlatform:
             seed=(self.seed >= 0, "at least 0"),
             drift=(0 <= self.drift < np.inf, "at least 0, finite"),
             start=(self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
+            behaviour=(0 <= self.behaviour < np.inf, "at least 0, finite"),
+            untold=(0 <= self.untold <= 1, "from 0 to 1"),
         )
 
     @cached_property
@@ -195,12 +224,22 @@ class ClickPlatform:
         profiles, n = self._profiles, len(rows)
         visitors = draw_visitors(n, rng)
         revealed = profiles.intent(hour, self.drift)[rows] + rng.normal(0.0, 1.0, n)
-        closing = profiles.closing(hour, self.drift)[rows]
+        closing = profiles.closing(hour, self.drift)[rows] + self.late.odds(hour)
+        leads = self.late.leads_of(n, rng) if self.late.leads else None
+        if leads is not None:
+            closing = closing + lead_appeal(leads)
         truth = profiles.truth(rows, visitors.signal, revealed, closing)
-        delay = np.where(rng.random(n) < truth, profiles.delays(rows, rng), np.nan)
-        behaviours = draw_behaviours(visitors.signal, revealed, delay, rng)
-        features = Features({**visitors.features, **behaviours}, n)
-        scores = profiles.scores(rows, visitors.signal)
+        converts = rng.random(n) < truth
+        drawn = profiles.delays(rows, rng) if leads is None else until_stay(leads, rng)
+        delays = self.late.delays(drawn, times, hour, rng)
+        delay = np.where(converts, delays, np.nan)
+        behaviours = draw_behaviours(visitors.signal, revealed, delay, rng, self.behaviour)
+        columns: dict[str, Column] = {**visitors.features, **behaviours}
+        if leads is not None:
+            columns["feature.lead_days"] = leads
+        if self.untold:
+            columns = hidden(columns, rng.random(n) < self.untold)
+        features, scores = Features(columns, n), profiles.scores(rows, visitors.signal)
         return ClickHour(
             ClickStream(Clicks(times, self.names, rows, scores, features), delay), truth
         )

@@ -18,6 +18,7 @@ from benchmarks.core import (
     grid,
     look_up,
     metrics,
+    pace,
     pccem,
     refit,
 )
@@ -162,6 +163,15 @@ def test_click_log_closes_and_labels_all_clicks() -> None:
     assert set(rows["Redis bytes per open click"]) == {"300 clicks"}
     assert list(rows["refit CPU s"]) == ["300 clicks", "600 clicks"]
     assert all(rows[stage]["600 clicks"] for stage in click_log.STAGES)
+
+
+def test_pace_has_a_row_for_each_stream() -> None:
+    sizes = pace.Sizes(1, 150, ("3 times shorter",), days=10, evaluated=1, threads=1)
+    rows = pace.measure(sizes)
+    check(rows)
+    assert list(rows) == ["3 times shorter"]
+    assert {"LTC, GC-3", "posterior, PCOC"} < {*rows["3 times shorter"]}
+    assert len(pace.streams(sizes, 0)) == 10
 
 
 def test_delayed_has_a_row_for_each_way_of_labelling() -> None:

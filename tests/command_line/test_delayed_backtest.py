@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import orjson
+import pyarrow.parquet as pq
 import pytest
 
 from app.cli.measure.delayed_backtest import DelayedRun, simulated
@@ -75,6 +76,32 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called:
     assert "%" not in table[0]  # There is nothing to compare it with.
     assert "PCOC is predicted over actual conversions" in run.stderr
     assert (tmp_path / "delayed.png").exists()
+
+
+def test_intervals_a_page_and_columns_by_name(tmp_path: Path, called: Sirocco) -> None:
+    """A log whose columns are called otherwise, one of them a feature."""
+    table = pq.read_table(write_short(tmp_path / "clicks.parquet"))
+    table = table.rename_columns(
+        [{"feature.device": "device"}.get(n, n) for n in table.column_names]
+    )
+    pq.write_table(table, tmp_path / "other.parquet")
+    options = ("--delayed", "--judged", "2h", *FIT, "--json", "--draws", "20")
+
+    run = called(
+        "backtest", tmp_path / "other.parquet", *options, "--report", "page.html",
+        "--feature", "device", **SHORT,
+    )  # fmt: skip
+
+    assert run.returncode == 0, run.stderr
+    answer = orjson.loads(run.stdout)
+    against = answer["differences"]["against"]
+    assert list(against) == ["raw", "pccem_posterior"]
+    assert list(against["pccem_posterior"]) == ["stc", "ltc", "pccem", "oracle"]
+    page = (tmp_path / "page.html").read_text()
+    assert "conversions" in page
+    assert "GC-3: difference from pccem_posterior" in page
+    unknown = called("backtest", tmp_path / "other.parquet", *options, "--feature", "nope", **SHORT)
+    assert "--feature 'nope': other.parquet has no column 'nope'" in unknown.stderr
 
 
 def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None:

@@ -67,6 +67,7 @@ def run_backtest(
         {"--seeds": given.seeds, "--judged": given.scored_hours},
         "goes with --delayed or --compare only",
     )
+    refuse({"--feature": given.feature, "--behaviour": given.behaviour}, "goes with --delayed only")
     refuse({"--calibrator": fit.calibrator}, "goes with --delayed only: give --calibrators")
     _run_log(_one_log(logs), given, settings, LogColumns.of(columns, reading), reading.reading())
 
@@ -91,14 +92,23 @@ def _run_delayed(
 ) -> None:
     labels = {"--raw-samples": given.raw_samples or None, "--calibrators": given.calibrators}
     refuse(labels, "does not go with --delayed: its rows differ in their labels")
-    plain = {"--against": given.against, "--seed": given.seed, "--draws": given.draws}
-    refuse(
-        plain | {"--report": given.report, "--output": given.output}, "does not go with --delayed"
+    refuse({"--against": given.against, "--output": given.output}, "does not go with --delayed")
+    names = ClickColumns(
+        columns.time,
+        columns.campaign,
+        columns.score,
+        columns.converted,
+        tuple(given.behaviour or ()),
+        tuple(given.feature or ()),
     )
-    names = ClickColumns(columns.time, columns.campaign, columns.score, columns.converted)
-    run = DelayedRun(settings, given.scored_hours or WEEK_HOURS)
     clicks = _clicks(logs, given.seeds, names, reading)
-    run.run(clicks, picture=given.picture, as_json=given.json)
+    if len(clicks) > 1:
+        of_one = {"--report": given.report, "--draws": given.draws, "--seed": given.seed}
+        refuse(of_one, "goes with --delayed of one log only")
+    # Several rows of one log are many resamples: they are made where somebody asks for them.
+    draws = (_DRAWS if given.report else 0) if given.draws is None else given.draws
+    run = DelayedRun(settings, given.scored_hours or WEEK_HOURS, draws, given.seed or 0)
+    run.run(clicks, picture=given.picture, page=given.report, as_json=given.json)
     note_skipped(reading)
 
 

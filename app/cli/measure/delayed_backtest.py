@@ -8,23 +8,35 @@ from pathlib import Path
 
 import numpy as np
 
-from app.cli.console import note, note_files, numbers_table, print_json, print_table, progress
+from app.cli.console import (
+    note,
+    note_files,
+    numbers_table,
+    percent_bar,
+    print_json,
+    print_table,
+    progress,
+)
 from app.cli.measure.methods import method_of
-from app.cli.measure.scorecards import print_rows
+from app.cli.measure.scorecards import differences_of, print_rows, show_differences
 from app.cli.serving.playback import SECONDS_PER_HOUR
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.datasets.options import Reading
 from app.datasets.parts import name_of
 from app.datasets.parts import shown as shown_place
 from app.errors import CommandError
+from app.reports.backtest import delayed_page
+from app.reports.page import write_page
 from app.reports.pictures import draw, draw_delayed
+from app.results.backtest import Backtested
 from app.results.formatting import Rows, shown
-from app.results.scored_events import ScoredEvents
+from app.results.scored_events import RAW, ScoredEvents
 from app.settings import SECONDS_PER_DAY, Settings
 from calibrators import Sufficiency
 from calibrators.samples import Floats
-from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, delayed_backtest
-from evaluation.backtest.delayed import ORACLE
+from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, EventTable, delayed_backtest
+from evaluation.backtest.delayed import NONE, ORACLE
+from evaluation.comparison.significance import significance
 from pccem import LabelRules, TrainingRules
 
 Card = dict[str, float]
@@ -118,6 +130,8 @@ Span = tuple[float, float]
 Read = Callable[[], ClickFile]
 
 _SIMULATED_DAYS = 21
+_SERVED = "pccem_posterior"
+"""The row of the service's labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,25 +141,76 @@ class DelayedRun:
 
     settings: Settings
     scored_hours: int
+    draws: int = 0
+    seed: int = 0
 
-    def run(self, logs: Mapping[str, Read], *, picture: Path | None, as_json: bool) -> None:
-        """Backtest each log and print what came of it; the picture is that of the first."""
+    def run(
+        self,
+        logs: Mapping[str, Read],
+        *,
+        picture: Path | None,
+        as_json: bool,
+        page: Path | None = None,
+    ) -> None:
+        """Backtest each log and print what came of it; the picture is that of the first.
+
+        Of a single log also which rows differ beyond chance, over `draws` resamples of its
+        campaign-days, and the page.
+        """
+        single: Backtested | None = None
         found: dict[str, DelayedBacktest] = {}
         for name, read in logs.items():
             file = read()
             found[name] = self.backtest(name, file, quiet=as_json)
             if picture is not None and len(found) == 1:
                 draw_delayed(file.stream, found[name], self.windows.attribution, name, picture)
-        cards = {name: backtest.scorecards for name, backtest in found.items()}
+            if len(logs) == 1 and (self.draws or page is not None):
+                single = self._compared(name, file, found[name], quiet=as_json)
+        if single is not None and page is not None:
+            write_page(delayed_page(single), page)
         if as_json:
-            print_delayed_json(cards)
+            _print_json(found, single)
             return
+        self._print(found, single)
+        note_files(report=page)
+
+    def _print(self, found: Mapping[str, DelayedBacktest], single: Backtested | None) -> None:
         clicks = sum(len(backtest.rows) for backtest in found.values())
         what = next(iter(found)) if len(found) == 1 else f"mean of {len(found)} logs"
-        show_delayed(cards, _title(what, clicks))
+        show_delayed(_cards(found), _title(what, clicks))
         note(f"\n{HOW_TO_READ} {ABOUT_ORACLE}")
+        if single is not None and single.significance is not None:
+            show_differences(single, single.significance)
         for line in _remarks(found):
             note(line)
+
+    def _compared(
+        self, name: str, file: ClickFile, backtest: DelayedBacktest, *, quiet: bool
+    ) -> Backtested:
+        """The rows as predictions of the evaluated clicks, the service's labels against the others;
+        without calibration they are called raw, as in any report."""
+        clicks = file.stream.clicks.select(backtest.rows)
+        events = EventTable(
+            clicks.clicked_at, clicks.campaigns, clicks.rows, clicks.scores, backtest.outcomes
+        )
+        called = {row: RAW if row == NONE else row for row in backtest.probabilities}
+        rows = {called[row]: p for row, p in backtest.probabilities.items()}
+        cards = {called[row]: card for row, card in backtest.scorecards.items()}
+        pairs = [(_SERVED, RAW), *((row, _SERVED) for row in rows if row not in (RAW, _SERVED))]
+        found = None
+        if self.draws:
+            with percent_bar("drawing campaign-days", shown=not quiet) as reached:
+                found = significance(
+                    events,
+                    rows,
+                    cards,
+                    pairs,
+                    draws=self.draws,
+                    seed=self.seed,
+                    progress=lambda done, of: reached(done / of),
+                )
+        how = "each hour evaluated with maps of the labels known before it"
+        return Backtested(name, how, ScoredEvents(events, rows), cards, found, _SERVED)
 
     @property
     def windows(self) -> ClickWindows:
@@ -186,12 +251,24 @@ class DelayedRun:
                 windows=self.windows,
                 pccem={
                     "pccem": LabelRules("paper", drift_correction=False),
-                    "pccem_posterior": LabelRules("posterior", settings.drift_correction),
+                    _SERVED: LabelRules("posterior", settings.drift_correction),
                 },
                 training=training_rules(settings),
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
                 progress=lambda done, of: advance(""),
             )
+
+
+def _cards(found: Mapping[str, DelayedBacktest]) -> dict[str, Rows]:
+    return {name: backtest.scorecards for name, backtest in found.items()}
+
+
+def _print_json(found: Mapping[str, DelayedBacktest], single: Backtested | None) -> None:
+    cards = _cards(found)
+    if single is None:
+        print_delayed_json(cards)
+    else:
+        print_rows(next(iter(cards.values())), differences=differences_of(single))
 
 
 def _whole(moment: float) -> float:

@@ -55,11 +55,11 @@ def report_backtest(
     if page is not None:
         write_page(backtest_page(found), page)
     if as_json:
-        print_rows(found.cards, differences=_differences(found))
+        print_rows(found.cards, differences=differences_of(found))
         return
     _show(found.scored, found.cards, f"{found.name}: {found.how}")
     if found.significance is not None:
-        _show_differences(found, found.significance)
+        show_differences(found, found.significance)
     for line in found.notes:
         note(line)
     note_files(picture=picture, report=page)
@@ -73,7 +73,8 @@ def _show(scored: ScoredEvents, cards: Rows, title: str) -> None:
         note(f"GC-3 leaves out {left_out:.1%} of the impressions: their campaigns have few clicks.")
 
 
-def _show_differences(found: Backtested, significance: Significance) -> None:
+def show_differences(found: Backtested, significance: Significance) -> None:
+    """Print which differ beyond chance, and the conclusion."""
     for reference in references(significance):
         show_significance(significance, reference)
     print_line(f"\n{found.conclusion}")
@@ -81,7 +82,8 @@ def _show_differences(found: Backtested, significance: Significance) -> None:
         note(line)
 
 
-def _differences(found: Backtested) -> dict[str, Any]:
+def differences_of(found: Backtested) -> dict[str, Any]:
+    """The differences for JSON; empty where none were wanted."""
     if found.significance is None:
         return {}
     return differences_json(found.significance, found.conclusion)

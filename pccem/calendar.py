@@ -1,0 +1,185 @@
+"""The calendar in the delays: hours of the week at which more conversions come than at others."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccem.arrays import Flags, Floats
+
+Integers = NDArray[np.int64]
+
+HOUR: Final = 3600.0
+DAY: Final = 86_400.0
+WEEK: Final = 168
+"""Hours of a week, counted from Thursday 00:00 UTC, as 1970 began."""
+
+_STEPS: Final = (1, 2, 3, 4, 6, 8, 12, 24)
+_MOST_AGES: Final = 256
+_ROUNDS: Final = 12
+_NO_EFFECT: Final = 1e6
+_LARGEST: Final = 1e3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calendar:
+    """How much likelier a conversion is at each hour of the week than at another.
+
+    A conversion that comes at age u after a click at c has the density f(u) s(c + u), divided by
+    what that adds up to over the attribution window: a calendar moves conversions, it makes none.
+
+    factors : (2, 168) s, for ages within a day of the click and beyond; above 0.
+    """
+
+    factors: Floats
+
+    def __post_init__(self) -> None:
+        table = self.factors
+        if table.shape != (2, WEEK) or not ((table > 0.0) & (table <= _LARGEST)).all():
+            raise ValueError(f"calendar: must be 2 rows of {WEEK} factors in (0, {_LARGEST:g}]")
+
+    @classmethod
+    def fit(cls, delay: Floats, age: Floats, weights: Floats, as_of: float, window: float) -> Self:
+        """The calendar behind the conversions seen by `as_of`, whatever their clicks' age.
+
+        Conversions are counted by the hour of their click and the hours until they came. Given how
+        many conversions of a click hour have been seen, those counts are in proportion to f s over
+        the ages that the hour has had, so young clicks do not bend the answer. f and s are scaled
+        in turn until both margins fit; a day of the week and an hour of the day have a factor each,
+        shrunk to 1 by how much more they differ than chance explains.
+
+        delay, age, weights : (n,) seconds to the conversion, of the click, and what each counts.
+        as_of : moment of knowing, epoch seconds.
+        window : attribution window in seconds.
+
+        Source: Deming and Stephan (1940) for the scaling; Mack (1993), ASTIN Bulletin 23, for
+        counts by origin and age; DerSimonian and Laird (1986) for the shrinkage.
+        """
+        counts = _Counts.of(delay, age, weights, as_of, window)
+        days, hours = np.ones((2, 7)), np.ones((2, 24))
+        shape = counts.table.sum(axis=0)
+        for _ in range(_ROUNDS):
+            for effects, keys in ((days, counts.days), (hours, counts.hours)):
+                expected = counts.expected(shape, _table(days, hours))
+                shape = shape * _over(counts.table.sum(axis=0), expected.sum(axis=0))
+                expected = counts.expected(shape, _table(days, hours))
+                effects[:] = _shrunk(counts, expected, keys, effects)
+        return cls(np.clip(_table(days, hours), 1.0 / _LARGEST, _LARGEST).round(4))
+
+    @classmethod
+    def from_list(cls, data: Any) -> Self:
+        """What `to_list` wrote; ValueError on anything else."""
+        try:
+            return cls(np.array(data, np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(f"calendar: must be 2 rows of {WEEK} factors") from None
+
+    def to_list(self) -> list[list[float]]:
+        """Ready for JSON."""
+        rows: list[list[float]] = self.factors.tolist()
+        return rows
+
+    @property
+    def flat(self) -> bool:
+        """Whether no hour differs from another."""
+        return bool((self.factors == self.factors[:, :1]).all())
+
+    def means(self, clicked_at: float, knots: Floats) -> Floats:
+        """Mean of s between each age and the next, (k - 1,), for a click at that moment.
+
+        clicked_at : epoch seconds.
+        knots : (k,) seconds since the click, ascending.
+        """
+        ends = (clicked_at + knots) / HOUR
+        sums = np.concatenate((np.zeros((2, 1)), np.cumsum(self.factors, axis=1)), axis=1)
+        late = (knots[:-1] >= DAY).astype(np.int64)
+        totals = np.stack([_integral(row, ends) for row in sums])
+        means = np.diff(totals, axis=1) / np.diff(ends)
+        found: Floats = np.take_along_axis(means, late[None], axis=0)[0]
+        return found
+
+
+def _integral(sums: Floats, hours: Floats) -> Floats:
+    """Of a weekly factor from 1970 to these hours; `sums` are those of a week, (169,)."""
+    weeks, rest = np.divmod(hours, WEEK)
+    return np.asarray(weeks * sums[-1] + np.interp(rest, np.arange(WEEK + 1), sums))
+
+
+def _table(days: Floats, hours: Floats) -> Floats:
+    return np.asarray((days[:, :, None] * hours[:, None, :]).reshape(2, WEEK))
+
+
+def _over(seen: Floats, expected: Floats) -> Floats:
+    return np.divide(seen, expected, out=np.ones_like(seen), where=expected > 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Counts:
+    """Conversions by step of the click and steps until they came, (c, d); what is not known yet is
+    not `exposed`. `days` and `hours` number each cell's day of the week and hour of the day, those
+    beyond a day after the click behind the others; `week` its place among the factors."""
+
+    table: Floats
+    exposed: Flags
+    days: Integers
+    hours: Integers
+    week: Integers
+
+    @classmethod
+    def of(
+        cls, delay: Floats, age: Floats, weights: Floats, as_of: float, window: float
+    ) -> "_Counts":
+        each = next((s for s in _STEPS if window <= s * HOUR * _MOST_AGES), _STEPS[-1])
+        step = each * HOUR
+        clicked = np.floor((as_of - age) / step).astype(np.int64)
+        waited = np.floor((as_of - age + delay) / step).astype(np.int64) - clicked
+        first, ages = int(clicked.min()), int(min(window // step + 2, 4 * _MOST_AGES))
+        rows = max(int(as_of // step) - first, 1)
+        inside = (clicked - first + waited < rows) & (waited < ages)
+        cells = (clicked[inside] - first) * ages + waited[inside]
+        table = np.bincount(cells, weights[inside], rows * ages).reshape(rows, ages)
+        waits = np.arange(ages)
+        at = np.arange(rows)[:, None] + waits
+        late = (waits * step >= DAY).astype(np.int64)
+        hour = (first + at) * each % WEEK
+        return cls(
+            table,
+            at < rows,
+            hour // 24 + 7 * late,
+            hour % 24 + 24 * late,
+            hour + WEEK * late,
+        )
+
+    def expected(self, shape: Floats, factors: Floats) -> Floats:
+        """The counts, (c, d), that shape and factors give a row with as many conversions."""
+        chances = shape * factors.ravel()[self.week] * self.exposed
+        totals = chances.sum(axis=1)
+        per_chance = _over(self.table.sum(axis=1), totals) * (totals > 0.0)
+        return np.asarray(chances * per_chance[:, None])
+
+
+def _shrunk(counts: _Counts, expected: Floats, keys: Integers, effects: Floats) -> Floats:
+    """The effects anew: seen over expected without them, shrunk to their mean by the evidence."""
+    seen, due = (
+        np.bincount(keys.ravel(), table.ravel(), effects.size).reshape(effects.shape)
+        for table in (counts.table, expected)
+    )
+    due = due / effects
+    return np.stack([_shrunk_row(*row) for row in zip(seen, due, strict=True)])
+
+
+def _shrunk_row(seen: Floats, due: Floats) -> Floats:
+    present = due > 0.0
+    freedom = np.count_nonzero(present) - 1
+    if freedom < 1:
+        return np.ones_like(seen)
+    level = seen.sum() / due.sum()
+    level_due = level * due[present]
+    chance = freedom + 3.0 * np.sqrt(2.0 * freedom)
+    excess = ((seen[present] - level_due) ** 2 / level_due).sum() - chance
+    spare = level_due.sum() - (level_due**2).sum() / level_due.sum()
+    strength = spare / excess if excess * _NO_EFFECT > spare else _NO_EFFECT
+    if strength >= _NO_EFFECT:
+        return np.ones_like(seen)
+    return np.asarray((seen + strength * level) / (due * level + strength * level))

@@ -1,0 +1,327 @@
+"""Pace: whether more conversions come than was expected, or the same ones sooner.
+
+Both look alike on young clicks. What tells them apart are older clicks: where conversions only come
+faster, few are left to come later. So cohorts of clicks of the whole attribution window are held
+against what was expected of them at each age.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pccem.arrays import Floats
+from pccem.calendar import DAY, Calendar
+
+Integers = NDArray[np.int64]
+
+RATES: Final[Floats] = np.exp(np.arange(-40, 41) * 0.0625)
+"""Conversions over those expected, from 1/12 to 12."""
+PACES: Final[Floats] = np.exp(np.arange(-8, 9) * 0.2)
+"""How many times faster than usual they come, from 1/5 to 5."""
+
+_COHORTS: Final = 28
+_NARROWEST: Final = 6 * 3600.0
+_AGES: Final = 12
+_MOST_COHORTS: Final = 4096
+# Relative error of an expectation for reasons other than rate and pace, as that of the curve.
+_MISFIT: Final = 0.05
+# Share of the conversions that keep their usual pace whatever the others do.
+_STEADY: Final = 0.02
+# Rates and paces by day: standard deviation in logs; chance of a jump; its size, in logs.
+_RATE_DRIFT, _RATE_JUMPS = 0.10, 0.02
+_PACE_DRIFT, _PACE_JUMPS = 0.05, 0.06
+_JUMP: Final = 0.7
+_FIRST_RATE, _FIRST_PACE = 0.3, 0.2
+_POINTS: Final = (-0.67, 0.0, 0.67)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DelayCurve:
+    """A target's delays after the post-click window, at any pace, for a click of any moment.
+
+    knots, shares : (k,) of a `DelayDistribution`.
+    calendar : None where every hour is as good as another.
+    post_click : seconds; sooner conversions are left out.
+    """
+
+    knots: Floats
+    shares: Floats
+    calendar: Calendar | None
+    post_click: float
+
+    def at_paces(self, paces: Floats) -> Floats:
+        """The shares at the knots, (p, k), if conversions come so many times faster."""
+        window = self.knots[-1]
+        ages = np.minimum(paces[:, None] * self.knots, window)
+        shares = np.interp(ages, self.knots, self.shares)
+        return np.asarray(shares / shares[:, -1:])
+
+    def later(self, shares: Floats, clicked_at: float, ages: Floats) -> Floats:
+        """Share of the conversions after the post-click window that come by these ages, (p, a).
+
+        shares : (p, k) at the knots.
+        """
+        asked = np.append(self.post_click, ages)
+        left = np.clip(np.searchsorted(self.knots, asked, side="right") - 1, 0, len(self.knots) - 2)
+        start = self.knots[left]
+        along = np.clip((asked - start) / (self.knots[left + 1] - start), 0.0, 1.0)
+        tilted = tilted_shares(shares, self.knots, self.calendar, clicked_at)
+        found = tilted[:, left] + (tilted[:, left + 1] - tilted[:, left]) * along
+        within, rest = found[:, :1], 1.0 - found[:, :1]
+        later = np.divide(
+            found[:, 1:] - within, rest, out=np.ones_like(ages + rest), where=rest > 0
+        )
+        return np.asarray(np.clip(later, 0.0, 1.0))
+
+
+def tilted_shares(
+    shares: Floats, knots: Floats, calendar: Calendar | None, clicked_at: float
+) -> Floats:
+    """The shares, (p, k), of clicks of one moment: the calendar moves some of each."""
+    if calendar is None:
+        return shares
+    steps = np.diff(shares, axis=1) * calendar.means(clicked_at, knots)
+    sums = shares[:, :1] + np.concatenate(
+        (np.zeros((len(shares), 1)), steps.cumsum(axis=1)), axis=1
+    )
+    return np.asarray(sums / sums[:, -1:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cohorts:
+    """Clicks by time: the conversions expected of each, and those seen, by age.
+
+    Conversions within the post-click window are left out. c cohorts in order of time.
+
+    window, post_click : seconds.
+    numbers : (c,) time of the clicks over `width`, whole.
+    clicked_at : (c,) mean time of the clicks, epoch seconds.
+    spread : (c,) half the time that their clicks span.
+    age : (c,) seconds from their mean time to the moment of knowing.
+    expected : (c,) sum of the clicks' probabilities.
+    seen : (c, 12) conversions between the ages of `edges`.
+    """
+
+    window: float
+    post_click: float
+    numbers: Integers
+    clicked_at: Floats
+    spread: Floats
+    age: Floats
+    expected: Floats
+    seen: Floats
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @classmethod
+    def of(
+        cls,
+        p: Floats,
+        clicked_at: Floats,
+        age: Floats,
+        delay: Floats,
+        *,
+        window: float,
+        post_click: float,
+    ) -> Self:
+        """Those of n clicks: probability of a conversion after the post-click window, epoch
+        seconds, age in seconds, seconds to the conversion seen or nan."""
+        open_ = np.flatnonzero(~(delay < post_click))
+        numbers, rows = np.unique(
+            np.floor(clicked_at[open_] / _width(window)).astype(np.int64), return_inverse=True
+        )
+        n, times = len(numbers), clicked_at[open_]
+        counts = np.bincount(rows, minlength=n)
+        mean, ages = (np.bincount(rows, v, n) / counts for v in (times, age[open_]))
+        first, last = np.full(n, np.inf), np.full(n, -np.inf)
+        np.minimum.at(first, rows, times)
+        np.maximum.at(last, rows, times)
+        came = np.flatnonzero(~np.isnan(delay[open_]))
+        bins = np.searchsorted(_edges(window, post_click), delay[open_][came], side="right") - 1
+        cells = rows[came] * _AGES + np.clip(bins, 0, _AGES - 1)
+        seen = np.bincount(cells, minlength=n * _AGES).reshape(n, _AGES).astype(np.float64)
+        expected = np.bincount(rows, p[open_], n).astype(np.float64)
+        half = 0.5 * (last - first)
+        return cls(window, post_click, numbers, mean, half, ages, expected, seen)
+
+    @classmethod
+    def concatenate(cls, parts: list["Cohorts"]) -> Self:
+        """All of them, in order of time; of one target, at least one."""
+        names = ("numbers", "clicked_at", "spread", "age", "expected", "seen")
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+        order = np.argsort(columns[1], kind="stable")
+        return cls(parts[0].window, parts[0].post_click, *(column[order] for column in columns))
+
+    def before(self, number: int) -> "Cohorts":
+        """Those of an earlier time."""
+        chosen = self.numbers < number
+        names = ("numbers", "clicked_at", "spread", "age", "expected", "seen")
+        columns = (getattr(self, name)[chosen] for name in names)
+        return Cohorts(self.window, self.post_click, *columns)
+
+    def places(self, clicked_at: Floats) -> NDArray[np.int32]:
+        """The cohort of each click, (n,), among these; the clicks are those that they are of."""
+        numbers = np.floor(clicked_at / _width(self.window)).astype(np.int64)
+        places = np.clip(np.searchsorted(self.numbers, numbers), 0, max(len(self) - 1, 0))
+        return places.astype(np.int32)
+
+    @property
+    def days(self) -> Floats:
+        """Days from each cohort to the next, (c - 1,)."""
+        return np.diff(self.numbers) * _width(self.window) / DAY
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; `from_dict` gives nearly the same back."""
+        return {
+            "window": self.window,
+            "post_click": self.post_click,
+            "numbers": self.numbers.tolist(),
+            "clicked_at": self.clicked_at.round(1).tolist(),
+            "spread": self.spread.round(1).tolist(),
+            "age": self.age.round(1).tolist(),
+            "expected": self.expected.round(3).tolist(),
+            "seen": self.seen.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The cohorts that `to_dict` wrote; ValueError on anything else."""
+        try:
+            numbers = np.array(data["numbers"], np.int64)
+            names = ("clicked_at", "spread", "age", "expected", "seen")
+            columns = [np.array(data[name], np.float64) for name in names]
+            window, post_click = float(data["window"]), float(data["post_click"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError("delays: cohorts must be tables of numbers") from None
+        shapes = [(len(numbers),)] * 4 + [(len(numbers), _AGES)]
+        if (
+            numbers.ndim != 1
+            or len(numbers) > _MOST_COHORTS
+            or shapes != [column.shape for column in columns]
+        ):
+            raise ValueError("delays: cohorts must have one row each")
+        if not 0.0 <= post_click < window < np.inf:
+            raise ValueError(f"delays: cohorts: window = {window}, post_click = {post_click}")
+        if not all((np.isfinite(column) & (column >= 0.0)).all() for column in columns):
+            raise ValueError("delays: cohorts must be finite numbers from 0 up")
+        return cls(window, post_click, numbers, *columns)
+
+
+def _width(window: float) -> float:
+    """Seconds of clicks of one cohort, whole hours."""
+    return float(max(np.ceil(window / _COHORTS / 3600.0) * 3600.0, _NARROWEST))
+
+
+def _edges(window: float, post_click: float) -> Floats:
+    """Ages at equal ratios from the post-click window to the end of the attribution window."""
+    first = min(max(2.0 * post_click, 7200.0), 0.5 * (post_click + window))
+    return np.append(post_click, np.geomspace(first, window, _AGES))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pace:
+    """What is believed of each of c cohorts.
+
+    rates : (c,) conversions over those expected of it, the mean.
+    weights : (c, p) of each of `PACES`, by the conversions that come at it; rows add up to 1.
+    """
+
+    rates: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, cohorts: Cohorts, curve: DelayCurve, newest: int) -> Self:
+        """Of the newest so many cohorts, with what all of them say.
+
+        Rate and pace are a hidden Markov chain over the cohorts. Both drift, and seldom jump. A
+        cohort's conversions at each age are negative binomial about rate x expected x share of the
+        age at the pace. The answer is exact on a grid, forward and backward.
+
+        Source: Rabiner (1989), Proceedings of the IEEE 77, for the recursions.
+        """
+        evidence = _evidence(cohorts, curve)
+        moves = [_moves(days) for days in cohorts.days.tolist()]
+        beliefs = [_normalised(_first_belief(), evidence[0])]
+        for (rate, pace), log_likelihood in zip(moves, evidence[1:], strict=True):
+            beliefs.append(_normalised(rate @ beliefs[-1] @ pace.T, log_likelihood))
+        ahead, found = np.ones_like(beliefs[0]), []
+        for place in range(len(cohorts) - 1, len(cohorts) - 1 - newest, -1):
+            found.append(beliefs[place] * ahead)
+            if place:
+                rate, pace = moves[place - 1]
+                ahead = rate.T @ _normalised(ahead, evidence[place]) @ pace
+        return cls(*_means(np.stack(found[::-1])))
+
+
+def _means(beliefs: Floats) -> tuple[Floats, Floats]:
+    beliefs = beliefs / beliefs.sum(axis=(1, 2), keepdims=True)
+    by_pace = np.einsum("crp,r->cp", beliefs, RATES)
+    rates = by_pace.sum(axis=1)
+    return rates, by_pace / rates[:, None]
+
+
+def _evidence(cohorts: Cohorts, curve: DelayCurve) -> Floats:
+    """Log-likelihood of each cohort, (c, r, p), but for what does not depend on rate and pace."""
+    due = np.maximum(_due(cohorts, curve), 1e-9)
+    shape = _MISFIT**-2.0
+    seen = cohorts.seen
+    found = np.einsum("ca,cpa->cp", seen, np.log(due))[:, None, :]
+    found = found + (seen.sum(axis=1)[:, None] * np.log(RATES))[:, :, None]
+    for age in range(_AGES):
+        means = np.log1p(RATES[None, :, None] * due[:, None, :, age] / shape)
+        found -= (shape + seen[:, age])[:, None, None] * means
+    return found
+
+
+def _due(cohorts: Cohorts, curve: DelayCurve) -> Floats:
+    """Conversions expected by age at each pace and the rate 1, (c, p, a)."""
+    shares, edges = curve.at_paces(PACES), _edges(cohorts.window, cohorts.post_click)
+    usual = curve.at_paces(np.ones(1))
+    due = np.zeros((len(cohorts), len(PACES), _AGES))
+    for place in range(len(cohorts)):
+        for point in _POINTS:
+            moved = point * cohorts.spread[place]
+            clicked, age = cohorts.clicked_at[place] + moved, cohorts.age[place] - moved
+            ages = np.clip(edges, 0.0, max(age, 0.0))
+            mixed = np.concatenate((shares, usual))
+            later = curve.later(mixed, clicked, ages)
+            later = (1.0 - _STEADY) * later[:-1] + _STEADY * later[-1:]
+            due[place] += np.diff(later, axis=1) / len(_POINTS)
+    return due * cohorts.expected[:, None, None]
+
+
+def _first_belief() -> Floats:
+    rates = np.exp(-0.5 * (np.log(RATES) / _FIRST_RATE) ** 2)
+    paces = np.exp(-0.5 * (np.log(PACES) / _FIRST_PACE) ** 2)
+    return np.asarray(rates[:, None] * paces + 1e-4)
+
+
+def _normalised(belief: Floats, log_likelihood: Floats) -> Floats:
+    found = belief * np.exp(log_likelihood - log_likelihood.max())
+    return np.asarray(found / found.sum())
+
+
+def _moves(days: float) -> tuple[Floats, Floats]:
+    """Where a rate and a pace go from each of theirs in so many days, (r, r) and (p, p)."""
+    return (
+        _move(np.log(RATES), _RATE_DRIFT, _RATE_JUMPS, days),
+        _move(np.log(PACES), _PACE_DRIFT, _PACE_JUMPS, days),
+    )
+
+
+def _move(logs: Floats, drift: float, jumps: float, days: float) -> Floats:
+    n, step = len(logs), logs[1] - logs[0]
+    apart = np.abs(logs[:, None] - logs)
+    variance = drift**2 * days
+    if variance > step**2:
+        near = np.exp(-0.5 * apart**2 / variance)
+    else:
+        # A step to a neighbour with the chance that gives the variance, however small it is.
+        side = 0.5 * variance / step**2
+        near = np.eye(n) * (1.0 - 2.0 * side) + side * (np.eye(n, k=1) + np.eye(n, k=-1))
+    far, chance = np.exp(-apart / _JUMP), -np.expm1(-jumps * days)
+    return np.asarray((1.0 - chance) * near / near.sum(axis=0) + chance * far / far.sum(axis=0))

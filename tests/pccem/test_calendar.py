@@ -1,0 +1,54 @@
+"""The calendar in the delays: found where there is one, and only there."""
+
+import numpy as np
+import pytest
+
+from pccem.arrays import Floats
+from pccem.calendar import Calendar
+
+DAY, WINDOW = 86_400.0, 7 * 86_400.0
+AS_OF = 20_000 * DAY
+SATURDAY = 2
+"""Days after Thursday, as 1970 began."""
+
+
+def conversions(saturdays: float, n: int = 20_000) -> tuple[Floats, Floats]:
+    """Delays and ages of the conversions seen of three weeks of clicks."""
+    random = np.random.default_rng(1)
+    age = 3 * WINDOW * random.random(n)
+    delay = random.lognormal(np.log(DAY), 1.8, n)
+    delay = np.where(delay < WINDOW, delay, WINDOW * random.random(n))
+    ahead = (SATURDAY * DAY - (AS_OF - age)) % WINDOW
+    waits = (random.random(n) < saturdays) & (ahead < 6 * DAY)
+    delay = np.where(waits, ahead + DAY * random.random(n), delay)
+    seen = delay <= age
+    return delay[seen], age[seen]
+
+
+def fitted(saturdays: float) -> Calendar:
+    delay, age = conversions(saturdays)
+    return Calendar.fit(delay, age, np.ones(len(age)), AS_OF, WINDOW)
+
+
+def test_saturdays_are_found() -> None:
+    calendar = fitted(0.5)
+
+    days = calendar.factors[1].reshape(7, 24).mean(axis=1)
+    assert days.argmax() == SATURDAY
+    assert days[SATURDAY] > 4 * np.delete(days, SATURDAY).max()
+    # Of a click on Thursday the Saturday is the third day.
+    means = calendar.means(20_006 * DAY, np.arange(8) * DAY)
+    assert means.argmax() == SATURDAY
+    assert Calendar.from_list(calendar.to_list()).factors == pytest.approx(calendar.factors)
+
+
+def test_where_no_hour_differs_there_is_none() -> None:
+    assert fitted(0.0).flat
+
+
+@pytest.mark.parametrize(
+    "data", [[[1.0]], [[0.0] * 168] * 2, [["a"] * 168] * 2, 3, [[2e3] * 168] * 2]
+)
+def test_what_is_no_calendar_is_refused(data: object) -> None:
+    with pytest.raises(ValueError, match="calendar: must be 2 rows of 168 factors"):
+        Calendar.from_list(data)
