@@ -1,15 +1,17 @@
 """A calibrate request in binary columns, and the response to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from app.columns.campaigns import Ids, check_indices, read_campaigns, read_target
+from app.columns.fields import read_fields
 from app.columns.layout import (
     F4,
     F8,
+    FIELDS,
     FLOAT32,
     INTERNED,
     LEVELS,
@@ -24,6 +26,7 @@ from app.columns.layout import (
 )
 from app.strict_json import ValidationError
 from calibrators.arms import RAW, UnitNumbers
+from calibrators.fields.sums import FieldColumn
 from calibrators.maps.atlas import CAMPAIGN, GROUP, IDENTITY, TARGET
 
 Scores = NDArray[np.float32] | NDArray[np.float64]
@@ -38,7 +41,7 @@ _BITS: Final[dict[int, tuple[np.dtype[Any], int]]] = {
 class ScoresRequest(NamedTuple):
     """n scores in [0, 1] of one target; `numbers` are indices of `names`, or interned ids, one for
     each score or one for all. `units` are the numbers of their units, (n,), where arms are asked
-    for."""
+    for; `fields` what was said of their fields."""
 
     header: Header
     target: str
@@ -46,10 +49,12 @@ class ScoresRequest(NamedTuple):
     numbers: Ids
     scores: Scores
     units: UnitNumbers | None = None
+    fields: Mapping[str, FieldColumn] | None = None
 
 
-def read_scores(body: bytes, most: int) -> ScoresRequest:
-    """The request of at most `most` scores; raises UnknownColumnsVersion or ValidationError."""
+def read_scores(body: bytes, most: int, declared: Sequence[str] = ()) -> ScoresRequest:
+    """The request of at most `most` scores, of declared fields if any; raises
+    UnknownColumnsVersion or ValidationError."""
     header = read_header(body, (SCORES,))
     if not 1 <= header.rows <= most:
         raise ValidationError("scores", f"has {header.rows} items; must have 1 to {most}")
@@ -58,11 +63,12 @@ def read_scores(body: bytes, most: int) -> ScoresRequest:
     names, numbers = read_campaigns(sections, header)
     scores = sections.column("scores", F4 if header.flags & FLOAT32 else F8, header.rows)
     units = sections.column("units", U8, header.rows) if header.flags & UNITS else None
+    fields = read_fields(sections, header.rows, declared) if header.flags & FIELDS else None
     sections.end()
     if not header.flags & INTERNED:
         check_indices(numbers, len(names))
     _check_scores(scores)
-    return ScoresRequest(header, target, names, numbers, scores, units)
+    return ScoresRequest(header, target, names, numbers, scores, units, fields)
 
 
 def _check_scores(scores: Scores) -> None:

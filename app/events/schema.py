@@ -161,16 +161,18 @@ def _fits(name: str, longest: int) -> bool:
     return _MOST_BYTES_OF_A_CHARACTER * len(name) <= longest or len(name.encode()) <= longest
 
 
-_VALUE_OF_FIELD: Final = f"must have 1 to {LONGEST_VALUE} bytes of UTF-8, none of them U+001F"
+VALUE_OF_FIELD: Final = f"must have 1 to {LONGEST_VALUE} bytes of UTF-8, none of them U+001F"
 
 
-def check_fields(fields: Mapping[str, str], declared: Collection[str]) -> None:
+def check_fields(
+    fields: Mapping[str, str], declared: Collection[str], where: str = "fields"
+) -> None:
     """ValidationError unless all names are declared, and all values within the limits."""
     for name, value in fields.items():
         if name not in declared:
-            raise ValidationError(f"fields.{name}", unknown_field(declared))
+            raise ValidationError(f"{where}.{name}", unknown_field(declared))
         if not are_field_values((value,)):
-            raise ValidationError(f"fields.{name}", _VALUE_OF_FIELD, value)
+            raise ValidationError(f"{where}.{name}", VALUE_OF_FIELD, value)
 
 
 def unknown_field(declared: Collection[str]) -> str:

@@ -78,10 +78,13 @@ def field_sections(fields: Mapping[str, Sequence[str]]) -> bytes:
     return found
 
 
-def scores_body(scores: Sequence[float], units: Sequence[int] = (), **more: Any) -> bytes:
-    """A calibrate request; `units` are their numbers, for the flag UNITS."""
+def scores_body(
+    scores: Sequence[float], units: Sequence[int] = (), behind: bytes = b"", **more: Any
+) -> bytes:
+    """A calibrate request; `units` are their numbers, for the flag UNITS; `behind` are sections."""
     code = "f" if more.get("flags", 0) & FLOAT32 else "d"
-    return body(SCORES, len(scores), numbers(code, scores) + numbers("Q", units), **more)
+    sections = numbers(code, scores) + numbers("Q", units) + behind
+    return body(SCORES, len(scores), sections, **more)
 
 
 def impressions_body(

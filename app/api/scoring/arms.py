@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from app.api.snapshot import Snapshot
 from app.columns.campaigns import Ids
-from app.columns.scores import Scores, ScoresRequest
+from app.columns.layout import INTERNED, Header
+from app.columns.scores import LEVEL_NUMBERS, Scores, ScoresRequest
 from app.events.schema import LONGEST_UNIT, are_campaigns, check_campaign
+from app.storage.fields import chosen
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.arms import (
@@ -26,6 +28,9 @@ from calibrators.arms import (
     buckets_of,
     unit_numbers,
 )
+from calibrators.fields.effects import Given
+from calibrators.fields.sums import FieldColumn
+from calibrators.maps.atlas import CAMPAIGN, GROUP
 
 _IDENTITY: Final = Atlas.empty()
 Places = NDArray[np.int64]
@@ -47,6 +52,8 @@ class TargetScores(NamedTuple):
     factors: Mapping[str, Sequence[float]] = MappingProxyType({})
     """Of a product, which has no scores of its own: those of each factor."""
     values: Sequence[float | None] | None = None
+    fields: Mapping[str, Given] = MappingProxyType({})
+    """By field the value of each score, or the one of all."""
 
 
 class CalibratedScores(NamedTuple):
@@ -57,6 +64,9 @@ class CalibratedScores(NamedTuple):
     atlas: Atlas
     rows: list[int] | NDArray[np.int64]
     arm: str = ""
+    campaigns: Sequence[str] | str = ""
+    fields: Mapping[str, Given] = MappingProxyType({})
+    """With the campaigns what the effects of fields were applied to, where the atlas has any."""
 
     @property
     def levels(self) -> list[str]:
@@ -69,6 +79,28 @@ class CalibratedScores(NamedTuple):
     def arms(self) -> list[str]:
         """The arm of each probability."""
         return [self.arm] * len(self.rows)
+
+    @property
+    def effects(self) -> list[dict[str, float]]:
+        """By term, in log-odds, what the fields of each score did to it."""
+        if self.atlas.effects is None:
+            return [{}] * len(self.rows)
+        return self.atlas.effects.explained(self.campaigns, self.fields, len(self.rows))
+
+    @property
+    def arm_numbers(self) -> NDArray[np.uint8]:
+        """The number of the arm of each."""
+        return np.full(len(self.rows), ARMS.index(self.arm), np.uint8)
+
+    @property
+    def level_numbers(self) -> NDArray[np.uint8]:
+        """The number of the level behind each."""
+        if self.arm == RAW:
+            return np.full(len(self.rows), LEVEL_NUMBERS[RAW], np.uint8)
+        shared, rows = LEVEL_NUMBERS[self.atlas.shared_level], np.asarray(self.rows)
+        levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
+        levels[rows > len(self.atlas)] = LEVEL_NUMBERS[GROUP]
+        return levels
 
 
 def units_of(unit: str | UnsetType, units: list[str] | UnsetType, scores: int) -> Sequence[str]:
@@ -119,7 +151,16 @@ def by_arm(given: TargetScores, snapshot: Snapshot) -> Iterator[TargetScores]:
             scores=[given.scores[i] for i in places],
             places=[given.places[i] for i in places] if given.places else places,
             arm=arm,
+            fields=_chosen(given.fields, places),
         )
+
+
+def _chosen(fields: Mapping[str, Given], places: list[int]) -> Mapping[str, Given]:
+    """Of the scores at these places."""
+    return {
+        name: given if isinstance(given, str) else [given[i] for i in places]
+        for name, given in fields.items()
+    }
 
 
 def _places(arms: NDArray[np.uint8], number: int) -> Iterator[tuple[str, Places]]:
@@ -147,6 +188,7 @@ class ColumnsOfArm(NamedTuple):
     names: list[str]
     numbers: Ids
     scores: Scores
+    fields: Mapping[str, FieldColumn] | None = None
 
 
 def columns_by_arm(request: ScoresRequest, snapshot: Snapshot) -> list[ColumnsOfArm]:
@@ -154,7 +196,8 @@ def columns_by_arm(request: ScoresRequest, snapshot: Snapshot) -> list[ColumnsOf
     target, names, split = request.target, request.names, snapshot.splits.get(request.target)
     if request.units is None or split is None:
         arm = "" if request.units is None else CHAMPION
-        return [ColumnsOfArm(target, arm, _NOWHERE, names, request.numbers, request.scores)]
+        given = (names, request.numbers, request.scores, request.fields)
+        return [ColumnsOfArm(target, arm, _NOWHERE, *given)]
     each = len(request.numbers) > 1
     return [
         ColumnsOfArm(
@@ -164,6 +207,27 @@ def columns_by_arm(request: ScoresRequest, snapshot: Snapshot) -> list[ColumnsOf
             names,
             request.numbers[places] if each else request.numbers,
             request.scores[places],
+            chosen(request.fields or {}, places),
         )
         for arm, places in _places(split.arms[buckets_of(request.units)], len(request.scores))
     ]
+
+
+def named(request: ScoresRequest, snapshot: Snapshot) -> Sequence[str]:
+    """The campaigns that a request in columns names; not id 0, which is whoever has no map."""
+    if not request.header.flags & INTERNED:
+        return request.names
+    names, _ = snapshot.ids[request.target].names(request.header.dictionary, request.numbers)
+    return [name for name in names if name]
+
+
+def rows_of(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> Places:
+    """The rows of the scores in the atlas, n or one for all; raises as `CampaignIds.rows`."""
+    if not header.flags & INTERNED:
+        return atlas.rows(given.names)[given.numbers]
+    ids = snapshot.ids[given.target]
+    if atlas is snapshot.atlases[given.target]:
+        return ids.rows(header.dictionary, given.numbers)
+    # Ids are rows of the champion's atlas.
+    names, places = ids.names(header.dictionary, given.numbers)
+    return np.where([name == "" for name in names], 0, atlas.rows(names))[places]

@@ -17,7 +17,6 @@ import numpy as np
 import orjson
 from fastapi import APIRouter
 from msgspec import UNSET
-from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
@@ -46,8 +45,19 @@ from app.api.scoring.arms import (
     atlas_of,
     by_arm,
     columns_by_arm,
+    named,
+    rows_of,
     units_of,
     units_of_rows,
+)
+from app.api.scoring.fields import (
+    check_columns,
+    columns_of_rows,
+    effects_of,
+    fields_of,
+    fields_of_rows,
+    has_effects,
+    with_effects,
 )
 from app.api.scoring.products import (
     FOR_PRODUCTS,
@@ -60,14 +70,14 @@ from app.api.scoring.products import (
 )
 from app.api.scoring.requests import RULES, CalibrateRequest, Row
 from app.api.snapshot import Snapshot, age_headers
-from app.columns.layout import FLOAT32, INTERNED, LEVELS, ONE_CAMPAIGN, UNITS, Header
+from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
-from app.columns.scores import LEVEL_NUMBERS, ScoresRequest, pack_probabilities, read_scores
+from app.columns.scores import ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import are_campaigns, check_campaign
 from app.settings import Settings
 from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
-from calibrators.arms import ARMS, RAW
+from calibrators.arms import RAW
 from calibrators.maps.atlas import CAMPAIGN, GROUP
 
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
@@ -92,13 +102,16 @@ def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> l
     one = request.campaigns is UNSET
     _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
     given = TargetScores(request.target, campaigns, request.scores)
-    if request.unit is UNSET and request.units is UNSET:
+    if request.unit is UNSET and request.units is UNSET and request.fields is UNSET:
         return [given]
-    return [_with_units(given, request, len(request.scores))]
+    return [_with_columns(given, request, len(request.scores), settings)]
 
 
-def _with_units(given: TargetScores, request: CalibrateRequest, number: int) -> TargetScores:
-    return given._replace(units=units_of(request.unit, request.units, number))
+def _with_columns(
+    given: TargetScores, request: CalibrateRequest, number: int, settings: Settings
+) -> TargetScores:
+    units = units_of(request.unit, request.units, number)
+    return given._replace(units=units, fields=fields_of(request.fields, number, settings))
 
 
 def _scores_of_product(
@@ -115,7 +128,7 @@ def _scores_of_product(
     one = request.campaigns is UNSET
     _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
     given = TargetScores(target, campaigns, (), factors=factors, values=values)
-    return _with_units(given, request, number)
+    return _with_columns(given, request, number, settings)
 
 
 def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
@@ -134,17 +147,21 @@ def _campaigns_of(request: CalibrateRequest, scores: int) -> list[str]:
 def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
 ) -> list[TargetScores]:
-    for column in ("target", "campaign", "campaigns", "scores", "values", "units", "unit"):
-        if getattr(request, column) is not UNSET:
+    for column in CalibrateRequest.__struct_fields__:
+        if column != "rows" and getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
     _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)
     units = units_of_rows([row.unit for row in rows])
+    said = fields_of_rows([row.fields for row in rows], settings)
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(row.target, []).append(place)
     return [
-        _scores_of_target(rows, target, found, units, settings) for target, found in places.items()
+        _scores_of_target(rows, target, found, units, settings)._replace(
+            fields=columns_of_rows(said, found)
+        )
+        for target, found in places.items()
     ]
 
 
@@ -205,9 +222,11 @@ def _looked_up(
     number = len(scores)
     if isinstance(rows, list):
         rows = rows if len(rows) == number else rows * number
-        return CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, arm)
-    rows = rows if len(rows) == number else np.repeat(rows, number)
-    return CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows, arm)
+        found = CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, arm)
+    else:
+        rows = rows if len(rows) == number else np.repeat(rows, number)
+        found = CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows, arm)
+    return found if atlas.effects is None else with_effects(found, given, atlas.effects)
 
 
 def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
@@ -251,7 +270,7 @@ def respond(
     snapshot = resources.refresher.current
     request = _read_columns(body, resources.settings)
     if caller.campaigns:
-        _check_sees(_named(request, snapshot), caller)
+        _check_sees(named(request, snapshot), caller)
     cut = columns_by_arm(request, snapshot)
     try:
         parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]
@@ -262,7 +281,8 @@ def respond(
     if accept is not None and wants_json(accept, COLUMNS):
         levels = _merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
         arms = _merged(cut, parts, _ARMS) if parts[0].arm else None
-        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot), parts
+        more = _effects(cut, parts, parts) if levels is not None else {}
+        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, **more), parts
     return _columns(request, cut, parts, snapshot), parts
 
 
@@ -271,21 +291,15 @@ def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
         caller.check_sees(f"campaigns[{place}]", campaign)
 
 
-def _named(request: ScoresRequest, snapshot: Snapshot) -> Sequence[str]:
-    """The campaigns that a request in columns names; not id 0, which is whoever has no map."""
-    if not request.header.flags & INTERNED:
-        return request.names
-    names, _ = snapshot.ids[request.target].names(request.header.dictionary, request.numbers)
-    return [name for name in names if name]
-
-
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
-    request = read_scores(body, settings.max_scores)
+    request = read_scores(body, settings.max_scores, settings.fields)
     _check_target("target", request.target, settings)
     if request.names and not are_campaigns(request.names, settings.max_campaign_bytes):
         names = [request.names[number] for number in request.numbers.tolist()]
         one = request.header.flags & ONE_CAMPAIGN
         _check_campaigns(names, "campaign" if one else "campaigns[{}]", settings)
+    if request.fields:
+        check_columns(request.fields)
     return request
 
 
@@ -293,21 +307,10 @@ def _calibrated_columns(
     given: ColumnsOfArm, header: Header, snapshot: Snapshot
 ) -> CalibratedScores:
     atlas = atlas_of(given.arm, given.target, snapshot)
-    rows = _rows(given, header, atlas, snapshot)
+    rows = rows_of(given, header, atlas, snapshot)
     if len(given.scores) > FEW:
         return _looked_up(given, atlas, rows, given.scores)
     return _looked_up(given, atlas, rows.tolist(), given.scores.tolist())
-
-
-def _rows(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> Places:
-    if not header.flags & INTERNED:
-        return atlas.rows(given.names)[given.numbers]
-    ids = snapshot.ids[given.target]
-    if atlas is snapshot.atlases[given.target]:
-        return ids.rows(header.dictionary, given.numbers)
-    # Ids are rows of the champion's atlas.
-    names, places = ids.names(header.dictionary, given.numbers)
-    return np.where([name == "" for name in names], 0, atlas.rows(names))[places]
 
 
 def _columns(
@@ -321,25 +324,11 @@ def _columns(
         _merged(cut, parts, _PROBABILITIES),
         snapshot.ids[request.target].dictionary,
         float32=bool(flags & FLOAT32),
-        levels=_merged(cut, parts, _level_numbers) if flags & LEVELS else None,
-        arms=_merged(cut, parts, _arm_numbers) if flags & UNITS else None,
+        levels=_merged(cut, parts, _LEVEL_NUMBERS) if flags & LEVELS else None,
+        arms=_merged(cut, parts, _ARM_NUMBERS) if flags & UNITS else None,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
     return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
-
-
-def _arm_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
-    return np.full(len(part.rows), ARMS.index(part.arm), np.uint8)
-
-
-def _level_numbers(part: CalibratedScores) -> NDArray[np.uint8]:
-    """The level behind each row."""
-    if part.arm == RAW:
-        return np.full(len(part.rows), LEVEL_NUMBERS[RAW], np.uint8)
-    shared, rows = LEVEL_NUMBERS[part.atlas.shared_level], np.asarray(part.rows)
-    levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
-    levels[rows > len(part.atlas)] = LEVEL_NUMBERS[GROUP]
-    return levels
 
 
 def _json(
@@ -365,6 +354,8 @@ _TYPES: Final = (JSON, COLUMNS)
 _PROBABILITIES: Final = attrgetter("probabilities")
 _LEVELS: Final = attrgetter("levels")
 _ARMS: Final = attrgetter("arms")
+_LEVEL_NUMBERS: Final = attrgetter("level_numbers")
+_ARM_NUMBERS: Final = attrgetter("arm_numbers")
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
@@ -427,6 +418,9 @@ def _response(
     probabilities = _merged(given, parts, _PROBABILITIES)
     levels = _merged(given, parts, _LEVELS) if explain else None
     arms = _merged(given, parts, _ARMS) if given[0].units else None
+    if explain:
+        more = _effects(given, parts, parts)
+        return _json(probabilities, levels, arms, snapshot, **more), parts
     return _json(probabilities, levels, arms, snapshot), parts
 
 
@@ -457,6 +451,10 @@ class _Factor(NamedTuple):
     def arms(self) -> Any:
         return _merged(self.cut, self.parts, _ARMS)
 
+    @property
+    def effects(self) -> Any:
+        return _merged(self.cut, self.parts, effects_of)
+
 
 def _with_products(
     given: list[TargetScores], snapshot: Snapshot, explain: bool
@@ -471,17 +469,24 @@ def _with_products(
         found.append(CalibratedProduct(some, one.values) if one.factors else some[0])
     levels = _merged(given, found, _LEVELS) if explain else None
     arms = _merged(given, found, _ARMS) if given[0].units else None
-    more = {}
+    more = _effects(given, found, parts) if explain else {}
     if any(one.values for one in given):
         more["expected_values"] = _merged(given, found, expected_values)
     return _json(_merged(given, found, _PROBABILITIES), levels, arms, snapshot, **more), parts
 
 
 def _factor(of: TargetScores, target: str, scores: Sequence[float], snapshot: Snapshot) -> _Factor:
-    given = TargetScores(target, of.campaigns, scores, units=of.units)
+    given = TargetScores(target, of.campaigns, scores, units=of.units, fields=of.fields)
     if of.units:
         return _Factor(target, *_by_arm([given], snapshot))
     return _Factor(target, [given], [_calibrated(snapshot.atlases[target], given)])
+
+
+def _effects(
+    given: Sequence[Any], found: Sequence[Any], parts: Sequence[CalibratedScores]
+) -> dict[str, Any]:
+    """What an explanation adds where any maps have effects of fields."""
+    return {"effects": _merged(given, found, effects_of)} if has_effects(parts) else {}
 
 
 def _merged(

@@ -4,7 +4,7 @@ checked here, and the product of what they were calibrated to.
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Annotated, Any, Final, NamedTuple, Protocol
+from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
@@ -19,6 +19,8 @@ Value = Annotated[
 ]
 Values = Sequence[float | None] | None
 """What a success of each of n events is worth, as far as that was said."""
+
+T = TypeVar("T")
 
 _VALUE_RULE: Final = f"must be a number from 0 to {LARGEST_WEIGHT:.0f}"
 FOR_PRODUCTS: Final = "is for products only"
@@ -118,6 +120,8 @@ class CalibratedFactor(Protocol):
     def levels(self) -> list[str]: ...
     @property
     def arms(self) -> list[str]: ...
+    @property
+    def effects(self) -> list[dict[str, float]]: ...
 
 
 class CalibratedProduct(NamedTuple):
@@ -144,7 +148,12 @@ class CalibratedProduct(NamedTuple):
         """The arm of each factor of each: every target has experiments of its own."""
         return self._by_factor([one.arms for one in self.factors])
 
-    def _by_factor(self, columns: Sequence[list[str]]) -> list[dict[str, str]]:
+    @property
+    def effects(self) -> list[dict[str, dict[str, float]]]:
+        """What the fields of each did to each of its factors."""
+        return self._by_factor([one.effects for one in self.factors])
+
+    def _by_factor(self, columns: Sequence[list[T]]) -> list[dict[str, T]]:
         names = [one.target for one in self.factors]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 

@@ -17,6 +17,7 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     scores: Annotated[dict[str, Score], Meta(description="Of a product.")] | UnsetType = UNSET
     value: Value | UnsetType = UNSET
     unit: str | UnsetType = UNSET
+    fields: dict[str, str] | UnsetType = UNSET
 
 
 class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
@@ -34,6 +35,13 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
     values: Annotated[list[Value], Meta(description="Of a product, one each.")] | UnsetType = UNSET
     units: Annotated[list[str], Meta(description="One per score.")] | UnsetType = UNSET
     unit: Annotated[str, Meta(description="The one of all scores.")] | UnsetType = UNSET
+    fields: (
+        Annotated[
+            dict[str, str | list[str]],
+            Meta(description="By declared field the value of each score, or the one of all."),
+        ]
+        | UnsetType
+    ) = UNSET
     rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
 
 
@@ -49,6 +57,9 @@ RULES: Final = {
     "units": "must be an array of strings",
     "units[]": "must be a string",
     "unit": "must be a string",
+    "fields": "must be an object of declared fields",
+    "fields{}": "must be a string, in columns an array of such",
+    "fields{}[]": "must be a string",
     "rows": "must be an array of objects with target, campaign and score",
     "rows[]": "must be an object with target, campaign and score",
 }

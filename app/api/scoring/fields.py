@@ -1,0 +1,139 @@
+"""Fields of scores (device, placement and the like) in calibrate requests: checked here, and what
+their effects make of the probabilities that maps alone give.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
+
+from app.api.scoring.arms import CalibratedScores, ColumnsOfArm, TargetScores
+from app.events.schema import VALUE_OF_FIELD, are_field_values, check_fields, unknown_field
+from app.settings import Settings
+from app.strict_json import ValidationError
+from calibrators import Atlas
+from calibrators.fields.effects import FieldEffects, Given
+from calibrators.fields.sums import OTHER, FieldColumn
+
+Columns = Mapping[str, Given]
+"""By field: the value of each score, or the one of all."""
+NO_FIELDS: Final[Columns] = {}
+
+
+def fields_of(
+    given: Mapping[str, str | list[str]] | UnsetType, scores: int, settings: Settings
+) -> Columns:
+    """The fields of so many scores; raises ValidationError."""
+    if given is UNSET:
+        return NO_FIELDS
+    for name, values in given.items():
+        field = f"fields.{name}"
+        if name not in settings.fields:
+            raise ValidationError(field, unknown_field(settings.fields))
+        if isinstance(values, str):
+            _check_values((values,), field)
+            continue
+        if len(values) != scores:
+            found = f"has {len(values)} items beside {scores} scores"
+            raise ValidationError(field, f"{found}; the columns must be equally long")
+        _check_values(values, f"{field}[{{}}]")
+    return given
+
+
+def _check_values(values: Sequence[str], field: str) -> None:
+    """ValidationError unless all may be; `field` has `{}` for their place."""
+    if are_field_values(set(values)):
+        return
+    for place, value in enumerate(values):
+        if not are_field_values((value,)):
+            raise ValidationError(field.format(place), VALUE_OF_FIELD, value)
+
+
+def fields_of_rows(
+    rows: Sequence[Mapping[str, str] | UnsetType], settings: Settings
+) -> Sequence[Mapping[str, str]]:
+    """What each row says, if any of them says something; raises ValidationError."""
+    said = [NO_VALUES if fields is UNSET else fields for fields in rows]
+    if not any(said):
+        return ()
+    for place, fields in enumerate(said):
+        if fields:
+            check_fields(fields, settings.fields, f"rows[{place}].fields")
+    return said
+
+
+NO_VALUES: Final[Mapping[str, str]] = {}
+
+
+def columns_of_rows(said: Sequence[Mapping[str, str]], places: Sequence[int]) -> Columns:
+    """The same of the rows at these places, as columns."""
+    if not said:
+        return NO_FIELDS
+    chosen = [said[place] for place in places]
+    names = dict.fromkeys(name for fields in chosen for name in fields)
+    return {name: [fields.get(name, OTHER) for fields in chosen] for name in names}
+
+
+def check_columns(fields: Mapping[str, FieldColumn]) -> None:
+    """ValidationError unless all values of binary columns may be; an empty one says nothing."""
+    for name, (values, codes) in fields.items():
+        if are_field_values([value for value in values if value != OTHER]):
+            continue
+        of_rows = [values[code] for code in codes.tolist()]
+        for place, value in enumerate(of_rows):
+            if value != OTHER and not are_field_values((value,)):
+                raise ValidationError(f"fields.{name}[{place}]", VALUE_OF_FIELD, value)
+
+
+def with_effects(
+    found: CalibratedScores, given: TargetScores | ColumnsOfArm, effects: FieldEffects
+) -> CalibratedScores:
+    """The probabilities corrected by the effects of what was said of their fields."""
+    fields = _given(given, effects)
+    campaigns = _campaigns(found, given, effects)
+    probabilities = effects.applied(np.asarray(found.probabilities), campaigns, fields)
+    return found._replace(probabilities=probabilities, campaigns=campaigns, fields=fields)
+
+
+def _given(given: TargetScores | ColumnsOfArm, effects: FieldEffects) -> Columns:
+    if isinstance(given, TargetScores):
+        return given.fields
+    return {
+        name: effects.codes(name, column.names).take(column.codes)
+        for name, column in (given.fields or {}).items()
+        if name in effects.fields
+    }
+
+
+def _campaigns(
+    found: CalibratedScores, given: TargetScores | ColumnsOfArm, effects: FieldEffects
+) -> Sequence[str] | str:
+    """The campaign of each score, or the one of all; none where no campaign deviates."""
+    if not effects.tables[2]:
+        return OTHER
+    if isinstance(given, TargetScores):
+        return given.campaigns if len(given.campaigns) > 1 else given.campaigns[0]
+    if given.names:
+        named = [given.names[number] for number in given.numbers.tolist()]
+        return named if len(named) > 1 else named[0]
+    # Ids name campaigns with a map of their own; nobody else deviates.
+    return _by_row(found.atlas, found.rows)
+
+
+def _by_row(atlas: Atlas, rows: list[int] | NDArray[np.int64]) -> list[str]:
+    campaigns = atlas.campaigns
+    own = rows if isinstance(rows, list) else rows.tolist()
+    return [campaigns[row - 1] if 0 < row <= len(campaigns) else OTHER for row in own]
+
+
+def has_effects(parts: Sequence[CalibratedScores]) -> bool:
+    """Whether any of the maps have effects of fields, which an explanation then has too."""
+    return any(part.atlas.effects is not None for part in parts)
+
+
+def effects_of(part: Any) -> list[dict[str, Any]]:
+    """By term, in log-odds, what the fields of each score do to it."""
+    found: list[dict[str, Any]] = part.effects
+    return found

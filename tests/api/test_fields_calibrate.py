@@ -1,0 +1,245 @@
+"""`POST /v1/calibrate` with fields: the maps' probabilities with effects in them, in every form."""
+
+import math
+
+import numpy as np
+import pytest
+
+from calibrators import Atlas, CalibrationMap
+from calibrators.arms import unit_numbers
+from calibrators.fields.effects import EffectTable, FieldEffects
+from tests.api.conftest import new_redis
+from tests.api.problems import broken_rule
+from tests.api.running_service import serving
+from tests.columns.bodies import (
+    FIELDS,
+    LEVELS,
+    ONE_CAMPAIGN,
+    UNITS,
+    fields_section,
+    read_answer,
+    read_arms,
+    scores_body,
+)
+
+PATH = "/v1/calibrate"
+COLUMNS = {"Content-Type": "application/vnd.sirocco.columns"}
+N = 100
+CAMPAIGNS = ["hats", "shoes"] * 50
+SCORES = np.linspace(0.0, 1.0, N).tolist()
+DEVICES = ["ios", "android", "tv", "ios"] * 25
+PLACES = ["top", "side"] * 50
+FACTORS = {"hats": 0.5, "shoes": 0.25}
+EFFECTS = {
+    "device": {"": -0.1, "ios": 0.5, "android": -0.25},
+    "placement": {"": 0.0, "top": 0.2},
+    "device*placement": {"ios\x1ftop": 0.125},
+    "campaign*device": {"hats\x1fios": 0.75},
+}
+
+
+def effects(by=1.0):
+    table = {
+        name: EffectTable.of({row: by * one for row, one in rows.items()}, dict.fromkeys(rows, 0.1))
+        for name, rows in EFFECTS.items()
+    }
+    pair, campaign = table.pop("device*placement"), table.pop("campaign*device")
+    return FieldEffects(table, {"device*placement": pair}, {"device": campaign})
+
+
+def terms(campaign, device, place):
+    of_device, of_place = EFFECTS["device"], EFFECTS["placement"]
+    pair = EFFECTS["device*placement"].get(f"{device}\x1f{place}", 0.0)
+    own = EFFECTS["campaign*device"].get(f"{campaign}\x1f{device}", 0.0)
+    return {
+        "device": of_device.get(device, of_device[""]),
+        "placement": of_place.get(place, of_place[""]),
+        "device*placement": pair,
+        "campaign*device": own,
+    }
+
+
+def expected(devices=DEVICES, places=PLACES, campaigns=CAMPAIGNS):
+    rows = zip(campaigns, SCORES, devices, places, strict=True)
+    for campaign, score, device, place in rows:
+        p = score * FACTORS.get(campaign, 1.0)
+        m = math.exp(sum(terms(campaign, device, place).values()))
+        yield p * m / (1 - p + p * m)
+
+
+@pytest.fixture(scope="module")
+def fielded(settings):
+    """A service that knows two fields, and effects of them on clicks; a conversion has none."""
+    maps = {name: CalibrationMap.proportional(factor) for name, factor in FACTORS.items()}
+    settings = settings.model_copy(
+        update={
+            "fields": ("device", "placement"),
+            "field_pairs": (("device", "placement"),),
+            "products": {"pay": ("click", "conversion")},
+        }
+    )
+    with new_redis() as server, serving(settings, server.url) as service:
+        service.publish({"click": Atlas.build(maps).with_effects(effects())})
+        yield service
+
+
+def post(service, asked, **params):
+    answer = service.http.post(PATH, json=asked, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def columns(number=N, **more):
+    fields = {"device": DEVICES[:number], "placement": PLACES[:number]}
+    base = {"target": "click", "campaigns": CAMPAIGNS[:number], "scores": SCORES[:number]}
+    return {**base, "fields": fields, **more}
+
+
+@pytest.mark.parametrize("number", [3, N])
+def test_json_columns_and_rows_have_the_effects_in_them(fielded, number):
+    rows = [
+        {"target": t, "campaign": c, "score": s, "fields": {"device": d, "placement": p}}
+        for c, s, d, p in zip(CAMPAIGNS, SCORES, DEVICES, PLACES, strict=True)
+        for t in ("click", "conversion")
+    ][: 2 * number]
+
+    found = post(fielded, columns(number), explain="true")
+    of_rows = post(fielded, {"rows": rows}, explain="true")
+
+    assert found["probabilities"] == pytest.approx(list(expected())[:number])
+    for one, given in zip(
+        found["effects"], zip(CAMPAIGNS, DEVICES, PLACES, strict=True), strict=False
+    ):
+        assert one == pytest.approx(terms(*given))
+    assert found["levels"] == ["campaign"] * number
+    assert of_rows["probabilities"][::2] == found["probabilities"]
+    assert of_rows["effects"][::2] == found["effects"]
+    assert of_rows["probabilities"][1::2] == SCORES[:number]
+    assert of_rows["effects"][1::2] == [{}] * number
+    assert "effects" not in post(fielded, columns(number))
+
+
+def test_what_is_left_out_counts_as_other(fielded):
+    nothing = post(fielded, {**columns(), "fields": {}})
+    one_for_all = post(
+        fielded,
+        {"target": "click", "campaign": "hats", "scores": SCORES, "fields": {"device": "ios"}},
+    )
+    some_rows = {"rows": [{"target": "click", "campaign": "hats", "score": 0.5}] * 2}
+    some_rows["rows"][1] = {**some_rows["rows"][1], "fields": {"placement": "top"}}
+
+    assert nothing["probabilities"] == pytest.approx(list(expected([""] * N, [""] * N)))
+    alike = expected(["ios"] * N, [""] * N, ["hats"] * N)
+    assert one_for_all["probabilities"] == pytest.approx(list(alike))
+    both = post(fielded, some_rows, explain="true")["effects"]
+    assert [one["placement"] for one in both] == pytest.approx([0.0, 0.2])
+
+
+@pytest.mark.parametrize("form", ["names", "ids", "one", "json", "few"])
+def test_binary_columns_are_answered_to_the_same_bits(fielded, form):
+    number = 5 if form == "few" else N
+    names, given = CAMPAIGNS[:number], {}
+    if form == "ids":
+        ids = fielded.http.get("/v1/atlas/click/ids").json()
+        names = [ids["campaigns"].index(name) + 1 for name in names]
+        given = {"dictionary": int(ids["dictionary"], 16)}
+    asked = columns(number)
+    if form == "one":
+        names = ["hats"]
+        asked = {**asked, "campaign": "hats"}
+        del asked["campaigns"]
+    fields = fields_section(asked["fields"])
+    flags = LEVELS | FIELDS | (ONE_CAMPAIGN if form == "one" else 0)
+    body = scores_body(SCORES[:number], behind=fields, campaigns=names, flags=flags, **given)
+    headers = {**COLUMNS, **({"Accept": "application/json"} if form == "json" else {})}
+
+    answer = fielded.http.post(PATH, content=body, headers=headers)
+
+    alike = post(fielded, asked, explain="true")
+    if form == "json":
+        assert answer.json() == alike
+    else:
+        assert read_answer(answer.content)[0] == alike["probabilities"]
+
+
+def test_each_arm_and_each_factor_has_effects_of_its_own(fielded):
+    split = {
+        "challenger": {"method": "sir"},
+        "salt": "s",
+        "shares": {"challenger": 0.4, "raw": 0.2},
+    }
+    about = {**split, "canary": True, "since": 0.0, "state": "running", "reason": None, "watch": {}}
+    maps = Atlas.build(
+        {name: CalibrationMap.proportional(factor) for name, factor in FACTORS.items()}
+    )
+    champion, challenger = maps.with_effects(effects()), maps.with_effects(effects(-1.0))
+    fielded.publish(
+        {"click": champion, "click:challenger": challenger}, {"experiments": {"click": about}}
+    )
+    units = [f"user-{number}" for number in range(N)]
+
+    found = post(fielded, {**columns(), "units": units}, explain="true")
+    plain = post(fielded, columns(), explain="true")
+    product = columns(target="pay", scores={"click": SCORES, "conversion": [0.5] * N}, units=units)
+    of_product = post(fielded, product, explain="true")
+    body = scores_body(
+        SCORES,
+        units=unit_numbers(units).tolist(),
+        behind=fields_section(columns()["fields"]),
+        campaigns=CAMPAIGNS,
+        flags=UNITS | FIELDS,
+    )
+    packed = fielded.http.post(PATH, content=body, headers=COLUMNS).content
+
+    assert set(found["arms"]) == {"champion", "challenger", "raw"}
+    sign = {"champion": 1.0, "challenger": -1.0}
+    for arm, one, of_champion in zip(
+        found["arms"], found["effects"], plain["effects"], strict=True
+    ):
+        want = {} if arm == "raw" else {name: sign[arm] * e for name, e in of_champion.items()}
+        assert one == pytest.approx(want)
+    assert read_answer(packed)[0] == found["probabilities"]
+    assert read_arms(packed) == found["arms"]
+    halves = [p * 0.5 for p in found["probabilities"]]
+    assert of_product["probabilities"] == pytest.approx(halves)
+    assert [one["click"] for one in of_product["effects"]] == found["effects"]
+
+
+UNKNOWN = "unknown field; declared are device, placement"
+LENGTH = "must have 1 to 256 bytes"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "rule", "value"),
+    [
+        ({"colour": "red"}, "fields.colour", UNKNOWN, None),
+        ({"device": ["ios"] * 3 + [""] + ["tv"] * 96}, "fields.device[3]", LENGTH, '""'),
+        ({"device": "x" * 257}, "fields.device", LENGTH, '"' + "x" * 60 + "..."),
+        ({"device": ["ios"] * 99}, "fields.device", "has 99 items beside 100 scores; ", None),
+        ({"device": ["ios"] * 99 + [7]}, "fields.device[99]", "must be a string", "7"),
+        ({"device": 7}, "fields.device", "must be a string, in columns an array", "7"),
+        ([], "fields", "must be an object of declared fields", "[]"),
+    ],
+)
+def test_a_refusal_names_field_value_and_rule(fielded, fields, field, rule, value):
+    broken_rule(fielded.http.post(PATH, json=columns(fields=fields)), field, rule, value)
+
+
+def test_refusals_of_rows_and_of_binary_columns(fielded):
+    row = {"target": "click", "campaign": "a", "score": 0.5}
+    rows = [row, {**row, "fields": {"device": "a\x1fb"}}]
+    answer = fielded.http.post(PATH, json={"rows": rows})
+    broken_rule(answer, "rows[1].fields.device", LENGTH, '"a\\u001fb"')
+    beside = fielded.http.post(PATH, json={"rows": [row], "fields": {"device": "ios"}})
+    broken_rule(beside, "fields", "stands beside rows", None)
+    for given, field, rule, value in (
+        ({"colour": ["red"] * N}, "fields.colour", UNKNOWN, None),
+        (
+            {"device": ["ios"] * 7 + ["x" * 300] * 93},
+            "fields.device[7]",
+            LENGTH,
+            '"' + "x" * 60 + "...",
+        ),
+    ):
+        body = scores_body(SCORES, behind=fields_section(given), campaigns=CAMPAIGNS, flags=FIELDS)
+        broken_rule(fielded.http.post(PATH, content=body, headers=COLUMNS), field, rule, value)
