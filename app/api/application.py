@@ -10,7 +10,7 @@ from fastapi.telemetry import TelemetryConfig
 
 from app.api import access, admin, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
-from app.api.cockpit import analysis, experiments, page, reliability, versions
+from app.api.cockpit import analysis, experiments, fields, page, reliability, versions
 from app.api.contract import declare_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
@@ -30,6 +30,7 @@ _ROUTERS: Final = (
     experiments.router,
     analysis.router,
     experiments.admin_router,
+    fields.router,
     admin.overrides_router,
     access.router,
     access.audit_router,

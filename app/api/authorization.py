@@ -42,6 +42,7 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
     "/v1/campaigns": KeyScope.READ,
     "/v1/atlas": KeyScope.READ,
     "/v1/experiments": KeyScope.READ,
+    "/v1/fields": KeyScope.READ,
     "/v1/products": KeyScope.READ,
     "/metrics": KeyScope.READ,
     "/docs": KeyScope.READ,
@@ -58,13 +59,8 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
 every change below the admin path."""
 # They tell of the campaigns of all.
 _WHOLE: Final = (
-    "/v1/atlas",
-    "/v1/products",
-    "/v1/experiments",
-    "/metrics",
-    "/v1/status",
-    f"{ADMIN_PATH}/versions",
-    f"{ADMIN_PATH}/jobs",
+    *("/v1/atlas", "/v1/products", "/v1/experiments", "/v1/fields"),
+    *("/metrics", "/v1/status", f"{ADMIN_PATH}/versions", f"{ADMIN_PATH}/jobs"),
 )
 _READS: Final = {"GET", "HEAD"}
 

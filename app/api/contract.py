@@ -15,6 +15,7 @@ from app.access.keys import Scope
 from app.api.authorization import scope_of
 from app.api.cockpit.analysis import ExperimentAnswer
 from app.api.cockpit.experiments import ExperimentChanged, ExperimentList
+from app.api.cockpit.fields import FieldList
 from app.api.cockpit.page import ServiceStatus
 from app.api.cockpit.reliability import Reliability
 from app.api.cockpit.versions import Frozen, Number, RolledBack, VersionDifference, VersionList
@@ -27,20 +28,22 @@ _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
 
 Amount = Annotated[float, Meta(ge=0)]
+Effect = Annotated[float, Meta(description="Of a field, in log-odds.")]
 Level = Literal["campaign", "group", "target", "identity"]
 Numbers = dict[str, Any]
 _Served = Literal["campaign", "group", "target", "identity", "raw"]
 
 
 class Calibration(Struct):
-    """In the order of the scores; `levels` with `?explain=true`, `arms` where units were given; of
-    a product either by factor."""
+    """In the order of the scores; with `?explain=true` `levels`, and where maps have effects of
+    fields `effects` in log-odds by term; `arms` where units were given; of a product by factor."""
 
     probabilities: list[Score]
     version: str
     levels: list[_Served | dict[str, _Served]] | UnsetType = UNSET
     arms: list[Arm | dict[str, Arm]] | UnsetType = UNSET
     expected_values: list[Amount | None] | UnsetType = UNSET
+    effects: list[dict[str, Effect | dict[str, Effect]]] | UnsetType = UNSET
 
 
 class Rejected(Struct):
@@ -314,6 +317,7 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _BROKEN, _SHED)),
     ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN, _SHED)),
     ("get", "/v1/products"): (200, ProductList, (_SHED,)),
+    ("get", "/v1/fields"): (200, FieldList, (_SHED,)),
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("get", "/v1/admin/jobs"): (200, JobList, (_STORE, _SHED)),

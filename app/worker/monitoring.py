@@ -336,9 +336,9 @@ def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | Non
     """The same as an earlier report has it, if that is of the same hours."""
     if before.get("judged_until") != closed * SECONDS:
         return None
-    money = {"money": before["money"]} if "money" in before else {}
+    more = {name: before[name] for name in ("money", "fields") if name in before}
     # A report of before there were bounds has none.
-    return {name: before.get(name) for name in _OF_CLOSED_HOURS} | money
+    return {name: before.get(name) for name in _OF_CLOSED_HOURS} | more
 
 
 _SUMS: Final = (

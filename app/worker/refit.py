@@ -21,6 +21,7 @@ from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.experiments import Canary, Challengers
+from app.worker.fields import FieldsReport
 from app.worker.fitting import (
     FROZEN,
     Fitting,
@@ -427,11 +428,13 @@ class Refitter:
     ) -> dict[str, Any]:
         found = target_report.of(order.target, closed, window)
         kept, hours = self.settings.versions_kept, self.settings.window_hours
-        money = MoneyReport(self.bins, self.cache, self.versions.history(), kept, hours)
+        stored = (self.bins, self.cache, self.versions.history(), kept, hours)
+        fields = FieldsReport(*stored).of(order.target, closed) if self.settings.fields else {}
         return {
             **found,
             "bounds": self._bounds.report(order.target),
-            **money.of(order.target, closed, order.before),
+            **MoneyReport(*stored).of(order.target, closed, order.before),
+            **fields,
         }
 
     @property

@@ -16,7 +16,7 @@ from tests.columns.bodies import (
     LEVELS,
     ONE_CAMPAIGN,
     UNITS,
-    fields_section,
+    field_sections,
     read_answer,
     read_arms,
     scores_body,
@@ -148,7 +148,7 @@ def test_binary_columns_are_answered_to_the_same_bits(fielded, form):
         names = ["hats"]
         asked = {**asked, "campaign": "hats"}
         del asked["campaigns"]
-    fields = fields_section(asked["fields"])
+    fields = field_sections(asked["fields"])
     flags = LEVELS | FIELDS | (ONE_CAMPAIGN if form == "one" else 0)
     body = scores_body(SCORES[:number], behind=fields, campaigns=names, flags=flags, **given)
     headers = {**COLUMNS, **({"Accept": "application/json"} if form == "json" else {})}
@@ -185,7 +185,7 @@ def test_each_arm_and_each_factor_has_effects_of_its_own(fielded):
     body = scores_body(
         SCORES,
         units=unit_numbers(units).tolist(),
-        behind=fields_section(columns()["fields"]),
+        behind=field_sections(columns()["fields"]),
         campaigns=CAMPAIGNS,
         flags=UNITS | FIELDS,
     )
@@ -241,5 +241,5 @@ def test_refusals_of_rows_and_of_binary_columns(fielded):
             '"' + "x" * 60 + "...",
         ),
     ):
-        body = scores_body(SCORES, behind=fields_section(given), campaigns=CAMPAIGNS, flags=FIELDS)
+        body = scores_body(SCORES, behind=field_sections(given), campaigns=CAMPAIGNS, flags=FIELDS)
         broken_rule(fielded.http.post(PATH, content=body, headers=COLUMNS), field, rule, value)

@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from app.api.metrics.counters import Samples, counter, gauge
+from app.api.metrics.fields import field_metrics
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
 from app.storage.experiments import Experiment, experiments_of
@@ -149,6 +150,7 @@ class ReportCollector(Collector):
         yield from _products(snapshot.report.get("products", {}))
         yield from _fits(reports)
         yield from _calibrators(reports)
+        yield from field_metrics(dict(_parts(reports, "fields")))
         yield from _guard(reports, (heartbeat or {}).get("guard", {}))
         delayed = {target: snapshot.report_of(target) for target in self._delayed_targets}
         yield from _delayed(delayed, snapshot, heartbeat, now)

@@ -17,7 +17,6 @@ from app.columns.campaigns import Ids
 from app.columns.layout import INTERNED, Header
 from app.columns.scores import LEVEL_NUMBERS, Scores, ScoresRequest
 from app.events.schema import LONGEST_UNIT, are_campaigns, check_campaign
-from app.storage.fields import chosen
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.arms import (
@@ -28,6 +27,7 @@ from calibrators.arms import (
     buckets_of,
     unit_numbers,
 )
+from calibrators.fields.columns import chosen
 from calibrators.fields.effects import Given
 from calibrators.fields.sums import FieldColumn
 from calibrators.maps.atlas import CAMPAIGN, GROUP

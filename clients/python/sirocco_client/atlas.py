@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.errors import BadAtlas, BadInput
+from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores
 
 Integers = NDArray[np.int64]
@@ -97,9 +98,11 @@ _HEADER: Final = struct.Struct("<4sHHI")
 _MAGIC: Final = b"SATL"
 _SCHEMA_VERSION: Final = 1
 _WITH_GROUPS: Final = 2
+_WITH_SECTIONS: Final = 3
 # Measured: up to here one look-up after the other costs less than one vectorised call.
 _FEW: Final = 64
 _PIECE: Final = 8192
+_NO_FIELDS: Final[Mapping[str, str]] = {}
 _KNOTS_AT_ONCE: Final = 1 << 16
 
 
@@ -135,6 +138,7 @@ class EdgeAtlas:
         "_bounds",
         "_bounds_view",
         "_columns",
+        "_effects",
         "_groups",
         "_has_target_map",
         "_names",
@@ -149,8 +153,10 @@ class EdgeAtlas:
         columns: _Columns,
         has_target_map: bool,
         groups: _Groups | None = None,
+        effects: EdgeEffects | None = None,
     ) -> None:
         """Use `from_bytes`."""
+        self._effects = effects
         self._names = names
         self._groups = groups
         self._has_target_map = has_target_map
@@ -175,17 +181,22 @@ class EdgeAtlas:
         name_lengths, start = unpack_lengths(view, _HEADER.size, count)
         end = start + int(name_lengths.sum())
         packed = bytes(view[_HEADER.size : end])
-        groups, behind = _groups(view, end, count + 1) if version == _WITH_GROUPS else (None, end)
+        groups, behind = _groups(view, end, count + 1, version)
         maps = 1 + count + (len(groups.rows) if groups else 0)
         lengths = _lengths(view, behind, maps)
-        knots, values = _knots_and_values(view, behind + 4 * maps, int(lengths.sum()))
+        sections = behind + 4 * maps + 16 * int(lengths.sum())
+        whole = version != _WITH_SECTIONS
+        knots, values = _knots_and_values(
+            view if whole else view[:sections], behind + 4 * maps, int(lengths.sum())
+        )
+        effects = None if whole else _effects(view[sections:])
         _check_maps(lengths, knots, values)
         if before is not None and before._names.packed == packed:
             names = before._names
         else:
             names = _Names(packed, rows_by_name(data[start:end], name_lengths, breathe))
         columns = knots, values, _slopes(knots, values, breathe)
-        return cls(names, lengths, columns, has_target_map, groups)
+        return cls(names, lengths, columns, has_target_map, groups, effects)
 
     @classmethod
     def identity(cls) -> Self:
@@ -198,8 +209,15 @@ class EdgeAtlas:
         """Campaigns with a map of their own."""
         return len(self._names.rows)
 
-    def at(self, campaign: str, score: float) -> float:
-        """Probability of one score; raises BadInput unless it is in [0, 1]."""
+    def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
+        """Probability of one score; raises BadInput unless it is in [0, 1]. What is not said of
+        fields counts as other."""
+        found = self._of_map(campaign, score)
+        if self._effects is None:
+            return found
+        return self._effects.applied_once(found, campaign, fields)
+
+    def _of_map(self, campaign: str, score: float) -> float:
         # A float32 of numpy would otherwise be compared and multiplied in its own precision.
         score = float(score)
         if not 0.0 <= score <= 1.0:
@@ -210,15 +228,24 @@ class EdgeAtlas:
         place = bisect_right(knots, score, bounds[row], bounds[row + 1]) - 1
         return values[place] + slopes[place] * (score - knots[place])
 
-    def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
-        """Probabilities, shape (n,), of n scores with a campaign each or one for all; raises
-        BadInput on a score outside [0, 1] or on unequal lengths."""
+    def __call__(
+        self, campaigns: Campaigns, scores: ArrayLike, fields: Fields = _NO_FIELDS
+    ) -> Floats:
+        """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
+        values of fields; raises BadInput on a score outside [0, 1] or on unequal lengths."""
+        found = self._of_maps(campaigns, scores)
+        check_fields(fields, len(found))
+        if self._effects is None:
+            return found
+        return self._effects.applied(found, campaigns, fields)
+
+    def _of_maps(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
         column = checked_scores(scores)
         if not isinstance(campaigns, str) and len(campaigns) != len(column):
             raise BadInput("campaigns", f"has {len(campaigns)} items beside {len(column)} scores")
         if len(column) <= _FEW:
             names = repeat(campaigns) if isinstance(campaigns, str) else campaigns
-            return np.array(list(map(self.at, names, column.tolist())), np.float64)
+            return np.array(list(map(self._of_map, names, column.tolist())), np.float64)
         rows = self._rows(campaigns, len(column))
         pieces = (slice(start, start + _PIECE) for start in range(0, len(column), _PIECE))
         return np.concatenate([self._look_up(rows[piece], column[piece]) for piece in pieces])
@@ -262,17 +289,21 @@ def _header(data: bytes) -> tuple[int, int, bool]:
     if len(data) < _HEADER.size or data[:4] != _MAGIC:
         raise BadAtlas("these are not the bytes of an atlas")
     _, version, has_target_map, count = _HEADER.unpack_from(data)
-    if version not in (_SCHEMA_VERSION, _WITH_GROUPS) or has_target_map > 1:
-        raise BadAtlas(f"atlas: schema_version {version}, this reads up to {_WITH_GROUPS}")
+    if not _SCHEMA_VERSION <= version <= _WITH_SECTIONS or has_target_map > 1:
+        raise BadAtlas(f"atlas: schema_version {version}, this reads up to {_WITH_SECTIONS}")
     return version, count, bool(has_target_map)
 
 
-def _groups(data: memoryview, offset: int, first: int) -> tuple[_Groups, int]:
+def _groups(data: memoryview, offset: int, first: int, version: int) -> tuple[_Groups | None, int]:
     """The groups whose number stands at offset and whose rows begin at `first`, and the offset
     behind their names."""
+    if version < _WITH_GROUPS:
+        return None, offset
     if offset + 4 > len(data):
         raise BadAtlas("atlas: the bytes end early")
     count = int.from_bytes(data[offset : offset + 4], "little")
+    if version == _WITH_SECTIONS and not count:
+        return None, offset + 4
     lengths, start = unpack_lengths(data, offset + 4, count + 1)
     end = start + int(lengths.sum())
     try:
@@ -281,6 +312,25 @@ def _groups(data: memoryview, offset: int, first: int) -> tuple[_Groups, int]:
     except (UnicodeDecodeError, re.error):
         raise BadAtlas("atlas: no expression of groups, or names that are no UTF-8") from None
     return _Groups(search, {name: row for row, name in enumerate(names, first)}), end
+
+
+def _effects(sections: memoryview) -> EdgeEffects | None:
+    """Of the first section, if it is not empty; the others are for the service."""
+    size = int.from_bytes(sections[:8], "little")
+    if len(sections) < 8 + size:
+        raise BadAtlas("atlas: the bytes end early")
+    return EdgeEffects.read(sections[8 : 8 + size], _texts) if size else None
+
+
+def _texts(data: memoryview, offset: int, count: int) -> tuple[list[str], int]:
+    lengths, start = unpack_lengths(data, offset, count)
+    end = start + int(lengths.sum())
+    if end > len(data):
+        raise BadAtlas("names: the bytes end early")
+    try:
+        return list(_names(bytes(data[start:end]), lengths)), end
+    except UnicodeDecodeError:
+        raise BadAtlas("atlas: names that are no UTF-8") from None
 
 
 def _lengths(data: memoryview, offset: int, count: int) -> Integers:

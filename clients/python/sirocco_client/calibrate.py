@@ -4,7 +4,7 @@ share it.
 """
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -30,6 +30,9 @@ AGE_HEADER: Final = "sirocco-map-age"
 VERSION_HEADER: Final = "sirocco-version"
 
 
+Effects = tuple[Mapping[str, float], ...] | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibrated:
     """Probabilities of n scores, in their order; numpy takes it for the array of them.
@@ -38,7 +41,8 @@ class Calibrated:
     when the service was away and these are the scores themselves; None without `explain`.
     `map_age` is seconds since `version` was published; None before the first version. `arms` says
     of each the arm of its unit (`champion`, `challenger`, `raw`); None without units, and when the
-    service was away. `label` is the maps that everybody gets who is in no other arm.
+    service was away. `label` is the maps that everybody gets who is in no other arm. `effects` are
+    what fields did to each, in log-odds by term; None without `explain`, and where none are known.
     """
 
     probabilities: Floats
@@ -47,6 +51,7 @@ class Calibrated:
     levels: tuple[str, ...] | None = None
     arms: tuple[str, ...] | None = None
     label: str = CHAMPION
+    effects: Effects = None
 
     @classmethod
     def raw(cls, scores: Floats) -> Self:
@@ -62,7 +67,9 @@ class Calibrated:
         probabilities = np.concatenate([part.probabilities for part in parts])
         levels = tuple(level for part in parts for level in part.levels or ())
         arms = tuple(arm for part in parts for arm in part.arms or ())
-        return cls(probabilities, first.version, first.map_age, levels or None, arms or None)
+        effects = tuple(one for part in parts for one in part.effects or ()) or None
+        words = (levels or None, arms or None, first.label, effects)
+        return cls(probabilities, first.version, first.map_age, *words)
 
     @property
     def is_raw(self) -> bool:
@@ -81,17 +88,19 @@ def read_response(response: HttpResponse, given: CalibrateInput, explain: bool) 
     scores = len(given)
     if response.status != 200:
         raise refusal(response)
+    effects = None
     if response.media_type == COLUMNS:
         probabilities, levels, arms = unpack_response(response.body, scores)
         version = response.headers.get(VERSION_HEADER, NO_VERSION)
     else:
-        probabilities, levels, arms, version = _of_json(response)
+        probabilities, levels, arms, version, effects = _of_json(response)
     _check_probabilities(probabilities, scores)
     if explain and (levels is None or len(levels) != scores):
         raise BadAnswer("the levels are not in the answer")
     if given.units is not None and (arms is None or len(arms) != scores):
         raise BadAnswer("the arms are not in the answer")
-    return Calibrated(probabilities, version, map_age(response), levels, arms)
+    age = map_age(response)
+    return Calibrated(probabilities, version, age, levels, arms, effects=effects)
 
 
 def refusal(response: HttpResponse) -> Refused:
@@ -111,13 +120,13 @@ def map_age(response: HttpResponse) -> float | None:
         return None
 
 
-def _of_json(response: HttpResponse) -> tuple[Floats, Words, Words, str]:
+def _of_json(response: HttpResponse) -> tuple[Floats, Words, Words, str, Effects]:
     try:
         content = json.loads(response.body)
         probabilities = np.array(content["probabilities"], np.float64)
-        words = (content.get(name) for name in ("levels", "arms"))
-        levels, arms = (None if found is None else tuple(found) for found in words)
-        return probabilities, levels, arms, str(content["version"])
+        words = (content.get(name) for name in ("levels", "arms", "effects"))
+        levels, arms, effects = (None if found is None else tuple(found) for found in words)
+        return probabilities, levels, arms, str(content["version"]), effects
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadAnswer(f"{response.body[:40]!r} is no answer to a calibrate request") from None
 
@@ -161,7 +170,7 @@ class CalibrateExchange:
         raise Unavailable("every time another version came between the parts", _MOST_ROUNDS)
 
     def _of_part(self, part: CalibrateInput, explain: bool) -> Exchange:
-        if self._takes_columns(part):
+        if self._takes_columns(part, explain):
             response = yield _request(COLUMNS, pack_input(part, explain), explain=False)
             if response.status != _UNSUPPORTED:
                 return read_response(response, part, explain)
@@ -172,9 +181,12 @@ class CalibrateExchange:
         response = yield _request(JSON, part.as_json(), explain)
         return read_response(response, part, explain)
 
-    def _takes_columns(self, part: CalibrateInput) -> bool:
+    def _takes_columns(self, part: CalibrateInput, explain: bool) -> bool:
         if self._binary is not None:
             return self._binary
+        if explain and part.fields is not None:
+            # Columns have no room for effects.
+            return False
         return len(part) >= FEWEST_FOR_COLUMNS and not self._columns_refused
 
 

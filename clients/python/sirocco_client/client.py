@@ -21,6 +21,7 @@ from sirocco_client.connections import (
 from sirocco_client.errors import BadInput, Unavailable
 from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
+from sirocco_client.fields import Fields
 from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest
 from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
@@ -94,16 +95,19 @@ class Sirocco(_Client):
         scores: ArrayLike,
         *,
         units: Units | None = None,
+        fields: Fields | None = None,
         explain: bool = False,
     ) -> Calibrated:
         """Probabilities of the scores, in their order.
 
         `campaigns` has one name per score, or is one name for all. With `units` (the user or the
         request of each score, or one for all) experiments apply, and `arms` tells the arm of each.
-        `explain` asks for the level of map behind each. Raises BadInput, Refused, or Unavailable
+        `fields` says of each score, or of all, its value of the declared fields, such as
+        `{"device": ["ios", "tv"], "placement": "top"}`. `explain` asks for the level of map behind
+        each, and for the effects of fields. Raises BadInput, Refused, or Unavailable
         when there is no fallback.
         """
-        given = CalibrateInput.of(target, campaigns, scores, units)
+        given = CalibrateInput.of(target, campaigns, scores, units, fields)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:
@@ -147,10 +151,11 @@ class AsyncSirocco(_Client):
         scores: ArrayLike,
         *,
         units: Units | None = None,
+        fields: Fields | None = None,
         explain: bool = False,
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
-        given = CalibrateInput.of(target, campaigns, scores, units)
+        given = CalibrateInput.of(target, campaigns, scores, units, fields)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:

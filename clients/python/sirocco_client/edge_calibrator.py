@@ -27,6 +27,7 @@ from sirocco_client.atlas_file import Label, read_atlas_file, write_atlas_file
 from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map_age
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
+from sirocco_client.fields import Fields, cut_fields
 from sirocco_client.requests import (
     CalibrateInput,
     Campaigns,
@@ -41,6 +42,7 @@ _BREATH_SECONDS: Final = 0.0005
 _JOIN_SECONDS: Final = 1.0
 _MOST_DOUBLINGS: Final = 4
 _MOST_ROUNDS: Final = 3
+_NO_FIELDS: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class EdgeCounts:
 class _MissingAtlas:
     """Stands where an atlas will be: whatever it is used for raises NoAtlas."""
 
-    def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> NoReturn:
+    def __call__(self, campaigns: Campaigns, scores: ArrayLike, fields: Fields) -> NoReturn:
         raise NoAtlas("no atlas has come yet")
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -86,7 +88,8 @@ class _Held(NamedTuple):
             if len(places) and atlas is not None:
                 each = given.campaigns
                 campaigns = each if isinstance(each, str) else [each[i] for i in places.tolist()]
-                probabilities[places] = atlas(campaigns, given.scores[places])
+                fields = cut_fields(given.fields or {}, places.tolist())
+                probabilities[places] = atlas(campaigns, given.scores[places], fields)
         return probabilities, tuple(ARMS[number] for number in numbers.tolist())
 
 
@@ -135,22 +138,31 @@ class EdgeCalibrator:
         self._begin()
         begins_anew_after_fork(self)
 
-    def at(self, campaign: str, score: float) -> float:
-        """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas."""
-        return self._held.atlas.at(campaign, score)
+    def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
+        """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. What is not
+        said of fields counts as other."""
+        return self._held.atlas.at(campaign, score, fields)
 
-    def __call__(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
-        """Probabilities, shape (n,), of n scores with a campaign each or one for all; raises
-        BadInput on scores outside [0, 1] or on unequal lengths, or NoAtlas."""
-        return self._held.atlas(campaigns, scores)
+    def __call__(
+        self, campaigns: Campaigns, scores: ArrayLike, *, fields: Fields = _NO_FIELDS
+    ) -> Floats:
+        """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
+        values of fields; raises BadInput on scores outside [0, 1] or on unequal lengths, or
+        NoAtlas."""
+        return self._held.atlas(campaigns, scores, fields)
 
     def calibrate(
-        self, campaigns: Campaigns, scores: ArrayLike, *, units: Units | None = None
+        self,
+        campaigns: Campaigns,
+        scores: ArrayLike,
+        *,
+        units: Units | None = None,
+        fields: Fields | None = None,
     ) -> Calibrated:
         """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm
         of each. Probabilities, arms, version and label are of one version."""
         held = self._held
-        given = CalibrateInput.of(held.label.target, campaigns, scores, units)
+        given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields)
         probabilities, arms = held.by_arm(given)
         label = held.label
         return Calibrated(

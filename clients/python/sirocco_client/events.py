@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from sirocco_client.arms import ARMS, check_unit
 from sirocco_client.errors import BadInput
+from sirocco_client.fields import check_values
 from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, encoded
 
 Time = datetime | float
@@ -25,13 +26,15 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=
 class EventTerms(TypedDict, total=False):
     """For whom and for how much: the unit and the arm that its answer said; what a positive is paid
     for (`bid`: a click's is that of its impression), what the event itself was paid for, and what
-    it was worth; each amount at most 1,000,000."""
+    it was worth; each amount at most 1,000,000. `fields` are its values of the declared fields, a
+    click's those of its impression."""
 
     unit: str | None
     arm: str | None
     bid: float | None
     cost: float | None
     value: float | None
+    fields: Mapping[str, str] | None
 
 
 class EventMethods(ABC):
@@ -198,7 +201,9 @@ def _terms(terms: EventTerms) -> dict[str, Any]:
     if arm is not None and arm not in ARMS:
         raise BadInput("arm", f"must be one of {', '.join(ARMS)}", arm)
     prices = {name: _price(name, terms.get(name)) for name in ("bid", "cost", "value")}
-    return {"unit": unit, "arm": arm, **prices}
+    fields = terms.get("fields")
+    said = None if fields is None else check_values(fields)
+    return {"unit": unit, "arm": arm, **prices, "fields": said or None}
 
 
 def _price(field: str, value: Any) -> float | None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.arms import ARMS, RAW, Units, check_units, unit_numbers
 from sirocco_client.errors import BadAnswer, BadInput
+from sirocco_client.fields import Fields, check_fields, cut_fields, pack_fields
 
 Floats = NDArray[np.float64]
 Campaigns = str | Sequence[str]
@@ -26,16 +27,23 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True)
 class CalibrateInput:
-    """n scores of one target; a campaign for each, or one for all, and so with units, if any."""
+    """n scores of one target; a campaign for each, or one for all, and so with units and the values
+    of fields, if any."""
 
     target: str
     campaigns: Campaigns
     scores: Floats
     units: Units | None = None
+    fields: Fields | None = None
 
     @classmethod
     def of(
-        cls, target: str, campaigns: Campaigns, scores: ArrayLike, units: Units | None = None
+        cls,
+        target: str,
+        campaigns: Campaigns,
+        scores: ArrayLike,
+        units: Units | None = None,
+        fields: Fields | None = None,
     ) -> Self:
         """Checked; raises BadInput."""
         column = checked_scores(scores)
@@ -45,7 +53,9 @@ class CalibrateInput:
             check_campaigns(campaigns, len(column))
         if units is not None:
             check_units(units, len(column))
-        return cls(target, campaigns, column, units)
+        if fields is not None:
+            check_fields(fields, len(column))
+        return cls(target, campaigns, column, units, fields or None)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -59,7 +69,8 @@ class CalibrateInput:
             part = slice(start, start + most)
             campaigns = cut(self.campaigns, part)
             units = None if self.units is None else cut(self.units, part)
-            yield CalibrateInput(self.target, campaigns, self.scores[part], units)
+            fields = None if self.fields is None else cut_fields(self.fields, part)
+            yield CalibrateInput(self.target, campaigns, self.scores[part], units, fields)
 
     def as_json(self) -> bytes:
         """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
@@ -68,6 +79,7 @@ class CalibrateInput:
             **columns("campaign", self.campaigns),
             "scores": self.scores.tolist(),
             **({} if self.units is None else columns("unit", self.units)),
+            **({} if self.fields is None else {"fields": _listed(self.fields)}),
         }
         return encode_json(content)
 
@@ -80,6 +92,10 @@ def cut(names: Campaigns, part: slice) -> Campaigns:
 def columns(name: str, given: Campaigns) -> dict[str, object]:
     """One for all by its name, one each by the plural."""
     return {name: given} if isinstance(given, str) else {f"{name}s": list(given)}
+
+
+def _listed(fields: Fields) -> dict[str, object]:
+    return {name: one if isinstance(one, str) else list(one) for name, one in fields.items()}
 
 
 def encode_json(content: Mapping[str, object]) -> bytes:
@@ -126,7 +142,7 @@ _HEADER: Final = struct.Struct("<4sHBBIIIIQ")
 _MAGIC: Final = b"SCOL"
 _VERSION: Final = 1
 _SCORES, _PROBABILITIES = 1, 2
-_FLOAT32, _ONE_CAMPAIGN, _LEVELS, _UNITS = 1, 4, 16, 32
+_FLOAT32, _ONE_CAMPAIGN, _LEVELS, _UNITS, _FIELDS = 1, 4, 16, 32, 64
 _NAMES_OF_LEVELS: Final = ("identity", "target", "campaign", "group", RAW)
 
 Ids = NDArray[np.uint32]
@@ -142,13 +158,14 @@ def pack_input(given: CalibrateInput, levels: bool) -> bytes:
     lengths = np.fromiter(map(len, texts), "<u4", len(texts))
     target = encoded("target", given.target)
     flags = _LEVELS * levels + _ONE_CAMPAIGN * isinstance(given.campaigns, str)
-    flags += _UNITS * (given.units is not None)
+    flags += _UNITS * (given.units is not None) + _FIELDS * (given.fields is not None)
     text = b"".join(texts)
     sizes = (len(given), len(texts), len(text), len(target))
     header = _HEADER.pack(_MAGIC, _VERSION, _SCORES, flags, *sizes, 0)
     sections = map(_section, (target, lengths.tobytes(), text, places.tobytes()))
     scores = given.scores.astype("<f8", copy=False).tobytes()
-    return b"".join((header, *sections, scores, _unit_column(given)))
+    fields = () if given.fields is None else pack_fields(given.fields, len(given))
+    return b"".join((header, *sections, scores, _unit_column(given), *map(_section, fields)))
 
 
 def _unit_column(given: CalibrateInput) -> bytes:

@@ -1,0 +1,204 @@
+"""How probabilities come true by field: the part `fields` of an immediate target's report.
+
+The sums of an hour by value have what the maps gave when the hour was folded; here they get the
+effects that served the hour. A value gets those of its own field, and two values also those of
+their pair: what other fields do to the same events averages out, as effects are centred.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from app.storage.bins import BinsStore
+from app.worker.atlas_cache import AtlasCache
+from calibrators.bins.table import BinsTable
+from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
+from calibrators.samples import Floats
+from evaluation.fields.field_errors import FieldSums
+from evaluation.fields.multicalibration import SegmentSums
+from evaluation.metrics.sums import ratio
+
+HOURS: Final = 6
+"""Of the newest closed hours: enough to see, few enough to read with every refit."""
+TOP: Final = 100
+"""Values of a field, or of a pair, that a report lists."""
+_FEWEST: Final = 10
+"""Samples of a value that counts as a segment."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsReport:
+    """Reads the sums by field; `history` are the manifests of the versions kept, newest first."""
+
+    bins: BinsStore
+    cache: AtlasCache
+    history: Sequence[Mapping[str, Any]]
+    versions_kept: int
+    window_hours: int
+
+    def of(self, target: str, closed: int) -> dict[str, Any]:
+        """`fields` of a target's report, of the newest hours below `closed`; nothing where no event
+        came.
+
+            hours  how many closed hours it is of, at most
+            rce    by field: Field-RCE, `value`, and what chance alone makes of it, `floor`
+            mce    the worst segment: its error in `sigmas` and `relative` to its positives, how
+                   often `chance` alone makes any of so many `segments` so bad, its `expected` and
+                   `positives`, and the `fields` that name it
+            top    by field and by pair: how many `values` there were, and of those with the most
+                   evidence, which are expected positives, `values`, `expected` and `positives`
+        """
+        hours = range(closed - min(HOURS, self.window_hours), closed)
+        parts = list(self._terms(target, hours))
+        names = dict.fromkeys(name for part in parts for name in part)
+        tables = {
+            name: BinsTable.merge(part[name] for part in parts if name in part) for name in names
+        }
+        if not any(map(len, tables.values())):
+            return {}
+        sums = {name: _sums(table) for name, table in tables.items()}
+        return {
+            "fields": {
+                "hours": len(hours),
+                "rce": {name: _errors(one) for name, one in sums.items() if PAIR not in name},
+                "mce": _worst(tables),
+                "top": {name: _top(one) for name, one in sums.items()},
+            }
+        }
+
+    def _terms(self, target: str, hours: range) -> Iterator[dict[str, BinsTable]]:
+        """By field and by pair the bins of what served, an hour after the other."""
+        for hour in hours:
+            served = self.cache.serving(hour, self.history, self.versions_kept)
+            if served is None:
+                continue
+            atlas = served.atlases.get(target)
+            effects = None if atlas is None else atlas.effects
+            found = self.bins.field_tables(target, hour)
+            tables = {**found.fields, **found.pairs}
+            yield {name: _served(name, table, effects) for name, table in tables.items()}
+
+
+def _served(name: str, table: BinsTable, effects: FieldEffects | None) -> BinsTable:
+    """The same events by the probabilities that served them."""
+    if effects is None:
+        return table
+    scores, outcomes, weights, rows = table.samples()
+    raised = scores * _ratios(name, table.campaigns, effects)[rows]
+    served = raised / (1.0 - scores + raised)
+    return BinsTable.from_columns(table.campaigns, rows, served, weights, outcomes * weights)
+
+
+def _ratios(name: str, rows: Sequence[str], effects: FieldEffects) -> Floats:
+    """What the odds of each row are multiplied by, (rows,)."""
+    fields, pairs, _ = effects.tables
+    if PAIR not in name:
+        return _of_values(fields.get(name), rows)
+    ends = zip(*map(row_ends, rows), strict=True) if rows else ((), ())
+    found = np.ones(len(rows))
+    for field, values in zip(pair_ends(name), ends, strict=True):
+        found *= _of_values(fields.get(field), values)
+    return found * _looked_up(pairs[name], rows, 1.0) if name in pairs else found
+
+
+def _of_values(table: EffectTable | None, values: Sequence[str]) -> Floats:
+    if table is None:
+        return np.ones(len(values))
+    return _looked_up(table, values, float(table.odds_ratios[table.names.index(OTHER)]))
+
+
+def _looked_up(table: EffectTable, rows: Sequence[str], without: float) -> Floats:
+    ratio_of = dict(zip(table.names, table.odds_ratios.tolist(), strict=True))
+    return np.array([ratio_of.get(row, without) for row in rows], np.float64)
+
+
+def _sums(table: BinsTable) -> FieldSums:
+    """By value: predicted and observed positives, their variance, and events."""
+    p, outcomes, weights, rows = table.samples()
+    columns = (p * weights, outcomes * weights, p * (1.0 - p) * weights, weights)
+    k = len(table.campaigns)
+    summed = (np.bincount(rows, column, k) for column in columns)
+    return FieldSums.check(table.campaigns, *summed)
+
+
+def _errors(sums: FieldSums) -> Row:
+    floor, value = sums.rce_floor(), sums.rce
+    return {"value": _known(value), "floor": _known(floor)}
+
+
+def _top(sums: FieldSums) -> Row:
+    order = np.argsort(-sums.expected, kind="stable")[:TOP].tolist()
+    rows = [
+        {
+            "value": sums.names[i],
+            "expected": float(sums.expected[i]),
+            "positives": float(sums.positives[i]),
+        }
+        for i in order
+    ]
+    return {"values": len(sums.names), "rows": rows}
+
+
+def _worst(tables: Mapping[str, BinsTable]) -> Row | None:
+    """The segment with the largest error over all fields and pairs."""
+    segments, least, worst = 0, 1.0, None
+    for name, table in tables.items():
+        sums = _segments(table)
+        kept = np.flatnonzero((sums.samples >= _FEWEST) & (sums.variance > 0))
+        if not len(kept):
+            continue
+        segments += len(kept)
+        sigmas, chances = sums.sigmas[kept], sums.chances[kept]
+        least = min(least, float(chances.min()))
+        place = int(kept[np.argmax(sigmas)])
+        if worst is None or float(sigmas.max()) > worst["sigmas"]:
+            worst = _segment(name, table.campaigns[place], sums, place)
+    return worst and {**worst, "segments": segments, "chance": min(1.0, segments * least)}
+
+
+def _segment(name: str, row: str, sums: SegmentSums, place: int) -> dict[str, Any]:
+    named = {name: row}
+    if PAIR in name:
+        named = dict(zip(pair_ends(name), row_ends(row), strict=True))
+    return {
+        "sigmas": float(sums.sigmas[place]),
+        "relative": _known(ratio(sums.spreads[place], sums.positives[place])),
+        "expected": float(sums.expected[place]),
+        "positives": float(sums.positives[place]),
+        "fields": named,
+    }
+
+
+def _segments(table: BinsTable) -> SegmentSums:
+    """By row, whose cells come by ascending probability."""
+    p, outcomes, weights, rows = table.samples()
+    k = len(table.campaigns)
+    summed = [
+        np.bincount(rows, column, k)
+        for column in (weights, p * weights, outcomes * weights, p * (1.0 - p) * weights)
+    ]
+    return SegmentSums(summed[0], *summed, _spreads((outcomes - p) * weights, rows, k))
+
+
+def _spreads(differences: Floats, rows: Any, k: int) -> Floats:
+    """Highest less lowest running sum of each row, (k,)."""
+    spreads = np.zeros(k)
+    if not len(rows):
+        return spreads
+    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    steps = differences.copy()
+    # Each row takes back what the one before it came to, so that one running sum serves all.
+    steps[starts[1:]] -= np.add.reduceat(differences, starts)[:-1]
+    running = np.cumsum(steps)
+    highest = np.maximum(np.maximum.reduceat(running, starts), 0.0)
+    spreads[rows[starts]] = highest - np.minimum(np.minimum.reduceat(running, starts), 0.0)
+    return spreads
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
