@@ -4,7 +4,7 @@
 `connections.py`, `requests.py` and `retries.py` are how they travel. `event_buffer.py` sends the
 events of `events.py` by way of an `event_queue.py`, from a thread or for asyncio.
 `edge_calibrator.py` keeps an `atlas.py` current (and in an `atlas_file.py`), and calibrates in this
-process; `arms.py` tells the arm of a unit.
+process; `fields.py` has the effects of fields, `arms.py` tells the arm of a unit.
 Every error is in `errors.py`.
 """
 
