@@ -21,10 +21,10 @@ def read_fields(
     Raises ValidationError for what is not whole, and for a field that is not declared where it is
     said which are.
     """
-    count = int(sections.column("fields", U4, 1)[0])
+    count = _read_number(sections, "fields")
     found: dict[str, FieldColumn] = {}
     for _ in range(count):
-        (size,) = sections.column("fields.name", U4, 1).tolist()
+        size = _read_number(sections, "fields.name")
         name = split_texts([size], sections.text("fields.name", size), "fields.name")[0]
         if name in found:
             raise ValidationError(f"fields.{name}", "stands there twice")
@@ -34,8 +34,13 @@ def read_fields(
     return found
 
 
+def _read_number(sections: Sections, field: str) -> int:
+    return int.from_bytes(sections.text(field, 4), "little")
+
+
 def _read_column(sections: Sections, field: str, rows: int) -> FieldColumn:
-    count, size = sections.column(field, U4, 2).tolist()
+    sizes = sections.text(field, 8)
+    count, size = int.from_bytes(sizes[:4], "little"), int.from_bytes(sizes[4:], "little")
     ends = read_ends(sections, field, count)
     if (total := ends[-1] if ends else 0) != size:
         raise ValidationError(field, f"needs the sum of its values' lengths, {total}", size)

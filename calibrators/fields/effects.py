@@ -210,10 +210,12 @@ class FieldEffects:
         given = [fields.get(name, OTHER) for name in self.fields]
         found = self._products(given, n)
         if self._campaigns:
-            codes = self._coded(given)
             of_campaigns = self._campaign_codes(campaigns)
+            if not np.any(of_campaigns):
+                return found
             for place, term in self._campaigns:
-                found = found * term.ratios.take(term.places(of_campaigns, codes[place]))
+                codes = self._terms[place].coded(given[place])
+                found = found * term.ratios.take(term.places(of_campaigns, codes))
         return found
 
     def _products(self, given: Sequence[Given], n: int) -> Floats | float:

@@ -79,7 +79,7 @@ def columns_of_rows(said: Sequence[Mapping[str, str]], places: Sequence[int]) ->
 def check_columns(fields: Mapping[str, FieldColumn]) -> None:
     """ValidationError unless all values of binary columns may be; an empty one says nothing."""
     for name, (values, codes) in fields.items():
-        if are_field_values([value for value in values if value != OTHER]):
+        if are_field_values(set(values) - {OTHER}):
             continue
         of_rows = [values[code] for code in codes.tolist()]
         for place, value in enumerate(of_rows):
