@@ -20,7 +20,12 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calibrators.maps.groups import LONGEST_EXPRESSION, CampaignGroups
+from calibrators.maps.groups import (
+    LONGEST_EXPRESSION,
+    CampaignGroups,
+    FieldGroups,
+    StoredGroups,
+)
 from calibrators.registry import METHODS
 
 _MINUTES_OF_AN_HOUR = 60
@@ -113,6 +118,7 @@ Products = Annotated[
 ]
 MOST_FIELDS = 20
 FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+MaybeField = Annotated[FieldName | None, BeforeValidator(lambda value: value or None)]
 FieldNames = Annotated[
     tuple[FieldName, ...],
     Field(max_length=MOST_FIELDS),
@@ -141,9 +147,11 @@ RedisUrl = Annotated[str, _url_of("redis://", "rediss://", "unix://")]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
-def groups_of(expression: str | None) -> CampaignGroups | None:
-    """What names the group of a campaign; None without an expression."""
-    return None if expression is None else CampaignGroups(expression)
+def groups_of(settings: "Settings") -> StoredGroups | None:
+    """What names the group of a campaign: its name, or a field; None where there are no groups."""
+    if settings.group_field is not None:
+        return FieldGroups(settings.group_field)
+    return None if settings.campaign_group is None else CampaignGroups(settings.campaign_group)
 
 
 PREFIX = "SIROCCO_"
@@ -299,6 +307,11 @@ class Settings(BaseSettings):
         (),
         description="Pairs of fields that act together, such as `device*placement`, at most 20.",
     )
+    group_field: MaybeField = Field(
+        None,
+        description="One of the fields, such as `advertiser`: a campaign without a map of its own"
+        " starts from the map of its value's campaigns. In place of SIROCCO_CAMPAIGN_GROUP.",
+    )
     clock: Literal["wall", "event"] = Field(
         "wall", description="What `now` means: this machine's clock, or the version in force."
     )
@@ -452,6 +465,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _pairs_of_fields(self) -> Self:
+        if self.group_field is not None:
+            if self.group_field not in self.fields:
+                raise ValueError(f"group_field: {self.group_field} is no field")
+            if self.campaign_group is not None:
+                raise ValueError("group_field: campaign_group is set too; give one of the two")
         for pair in self.field_pairs:
             for name in pair:
                 if name not in self.fields:

@@ -26,7 +26,7 @@ class Methods:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._groups = groups_of(settings.campaign_group)
+        self._groups = groups_of(settings)
         self._made: dict[str, Method] = {}
         self._memories: dict[tuple[str, str], object] = {}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
-from calibrators.fields.sums import BoundedRows, row_ends, value_alone
+from calibrators.fields.sums import OTHER, BoundedRows, row_ends, value_alone
 from calibrators.samples import Floats, Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
@@ -48,6 +48,22 @@ class FieldWindow:
         for hour in hours:
             if hour not in self.hours:
                 self.hours[hour] = self._sums(history, hour)
+
+    def owners(self, field: str) -> dict[str, str]:
+        """The value of a field, such as the advertiser, by campaign, as far as any was said: of
+        several that with the most predicted positives, of equals the first by name."""
+        rows = list(self.numbers.get(field, ()))
+        totals = np.zeros(len(rows))
+        for sums in self.hours.values():
+            part = sums.campaigns[field]
+            totals += sum_at(part.rows, part.expected, len(rows))
+        found: dict[str, str] = {}
+        # The last that is written is the largest.
+        for total, row in sorted(zip((-totals).tolist(), rows, strict=True), reverse=True):
+            campaign, value = row_ends(row)
+            if campaign and value != OTHER and total < 0.0:
+                found[campaign] = value
+        return found
 
     def _sums(self, history: History, hour: int) -> HourSums:
         assert history.fields is not None

@@ -13,7 +13,7 @@ from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
-from calibrators.maps.groups import GroupMaps, GroupRows
+from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
@@ -95,10 +95,13 @@ class Atlas:
         "_values",
         "campaigns",
         "effects",
+        "group_field",
     )
 
     campaigns: Final[tuple[str, ...]]
     effects: Final[FieldEffects | None]
+    group_field: Final[str | None]
+    """The field whose value names the group of a campaign without a map, if one does."""
 
     def __init__(
         self,
@@ -110,6 +113,8 @@ class Atlas:
     ) -> None:
         """From the maps by row; see `build` and `from_bytes`."""
         self.effects = effects
+        of = None if groups is None else groups.group_of
+        self.group_field = of.field if isinstance(of, FieldGroups) else None
         self.campaigns = campaign_rows.campaigns
         self._groups = groups
         self._campaign_rows = campaign_rows
@@ -183,6 +188,11 @@ class Atlas:
     def own_rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of each campaign, shape (n,); 0 for one without a map of its own."""
         return np.fromiter(map(self._row_of.get, campaigns, repeat(0)), np.int64, len(campaigns))
+
+    def grouped(self, rows: Sequence[int], groups: Sequence[str]) -> list[int]:
+        """Rows, (n,), of which 0 becomes that of the group with this name, (n,)."""
+        found = zip(rows, self.rows_of_groups(groups).tolist(), strict=True)
+        return [row or group for row, group in found]
 
     def _row(self, campaign: str) -> int:
         row = self._row_of.get(campaign, 0)

@@ -1,4 +1,5 @@
-"""Groups of campaigns, such as their advertisers: what a name says, and the maps of new ones."""
+"""Groups of campaigns, such as their advertisers: what a name or a field says, and the maps of
+new ones."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,12 +43,46 @@ class CampaignGroups:
         return None if found is None else found[1]
 
 
+_OF_A_FIELD: Final = "="
+"""What an expression begins with that names a field; as a regular expression it has no group."""
+
+
+class FieldGroups:
+    """Groups that no campaign's name says: the value of a field, such as the advertiser, that
+    events and requests say beside the campaign. A refit knows the `owners` of campaigns.
+
+    >>> FieldGroups("advertiser", {"shoes": "acme"})("shoes")
+    'acme'
+    """
+
+    __slots__ = ("_owners", "expression", "field")
+
+    expression: Final[str]
+    field: Final[str]
+
+    def __init__(self, field: str, owners: Mapping[str, str] | None = None) -> None:
+        self.field, self.expression = field, _OF_A_FIELD + field
+        self._owners = owners or {}
+
+    def __call__(self, campaign: str) -> str | None:
+        return self._owners.get(campaign)
+
+
+StoredGroups = CampaignGroups | FieldGroups
+
+
+def _stored(expression: str) -> StoredGroups:
+    if expression.startswith(_OF_A_FIELD) and "(" not in expression:
+        return FieldGroups(expression.removeprefix(_OF_A_FIELD))
+    return CampaignGroups(expression)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupMaps:
-    """Maps that serve campaigns without one of their own, by what their names say: names of
-    groups, (g,), each once, and their maps."""
+    """Maps that serve campaigns without one of their own, by what their names or a field say: names
+    of groups, (g,), each once, and their maps."""
 
-    group_of: CampaignGroups
+    group_of: StoredGroups
     names: tuple[str, ...]
     maps: MapColumns
 
@@ -57,7 +92,7 @@ class GroupRows:
 
     __slots__ = ("_row_of", "group_of", "names")
 
-    def __init__(self, group_of: CampaignGroups, names: Sequence[str], first: int) -> None:
+    def __init__(self, group_of: StoredGroups, names: Sequence[str], first: int) -> None:
         """Raises ValueError on a name that stands twice."""
         self.group_of, self.names = group_of, tuple(names)
         self._row_of: Mapping[str | None, int]
@@ -82,4 +117,4 @@ class GroupRows:
         """Those of so many groups that start at offset, and the offset behind them; ValueError on
         bad bytes."""
         (expression, *names), end = unpack_names(memoryview(data), offset, 1 + count)
-        return cls(CampaignGroups(expression), names, first), end
+        return cls(_stored(expression), names, first), end

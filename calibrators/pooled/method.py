@@ -19,7 +19,7 @@ from calibrators.bins.table import BinsTable
 from calibrators.fields.fit import FittedEffects, fit_effects
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas
-from calibrators.maps.groups import CampaignGroups, GroupMaps, GroupOf
+from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock, Cells
@@ -246,7 +246,8 @@ class Pooled:
     See docs/pooled.md.
 
     Parameters: hours of the window; groups, the group of a campaign by its name, or None. Maps of
-    groups, for new campaigns, are in the atlas where it is `CampaignGroups`, which can be stored.
+    groups, for new campaigns, are in the atlas where it is `CampaignGroups` or `FieldGroups`, which
+    can be stored; by a field, a campaign's group is what most of its events said.
     """
 
     hours: int = 48
@@ -266,7 +267,14 @@ class Pooled:
         """
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
-        return _Refit(Window.of(history, self.hours, self.groups), known, trial, fields).run()
+        window = Window.of(history, self.hours, self._group_of(fields))
+        return _Refit(window, known, trial, fields).run()
+
+    def _group_of(self, fields: "_Fields | None") -> GroupOf | None:
+        if fields is None or not isinstance(self.groups, FieldGroups):
+            return self.groups
+        field = self.groups.field
+        return FieldGroups(field, fields.window.owners(field))
 
     def _fields(self, history: History, memory: Memory | None) -> "_Fields | None":
         if history.fields is None:
@@ -429,9 +437,12 @@ class _Served:
         served = ServedKnots(self.shape.coordinates.knots)
         maps = served.maps(self.curves[rows], shifts[rows])
         groups = None
-        if isinstance(self.group_of, CampaignGroups):
+        of = self.group_of
+        if isinstance(of, CampaignGroups | FieldGroups):
             of_groups = served.maps(self.curves[1:first], shifts[1:first])
-            groups = GroupMaps(self.group_of, self.groups, of_groups)
+            # Whose campaigns are whose is known in a refit alone.
+            stored = FieldGroups(of.field) if isinstance(of, FieldGroups) else of
+            groups = GroupMaps(stored, self.groups, of_groups)
         return Atlas.of_columns([self.campaigns[place] for place in order], maps, True, groups)
 
 

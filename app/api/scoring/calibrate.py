@@ -58,6 +58,7 @@ from app.api.scoring.fields import (
     fields_of_rows,
     has_effects,
     with_effects,
+    with_groups,
 )
 from app.api.scoring.products import (
     FOR_PRODUCTS,
@@ -220,6 +221,8 @@ def _looked_up(
     """The scores, shape (n,), by the maps in these rows, n or one for all; a list for few."""
     target, arm = given.target, given.arm
     number = len(scores)
+    if atlas.group_field is not None and given.fields:
+        rows = with_groups(rows, number, given, atlas)
     if isinstance(rows, list):
         rows = rows if len(rows) == number else rows * number
         found = CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, arm)

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from app.api.scoring.arms import CalibratedScores, ColumnsOfArm, TargetScores
+from app.api.scoring.arms import CalibratedScores, ColumnsOfArm, Places, TargetScores
 from app.events.schema import VALUE_OF_FIELD, are_field_values, check_fields, unknown_field
 from app.settings import Settings
 from app.strict_json import ValidationError
@@ -95,6 +95,22 @@ def with_effects(
     campaigns = _campaigns(found, given, effects)
     probabilities = effects.applied(np.asarray(found.probabilities), campaigns, fields)
     return found._replace(probabilities=probabilities, campaigns=campaigns, fields=fields)
+
+
+def with_groups(
+    rows: list[int] | Places, number: int, given: TargetScores | ColumnsOfArm, atlas: Atlas
+) -> list[int] | Places:
+    """The rows of n scores, of which a campaign without a map has that of the group that its
+    field's value names."""
+    said = (given.fields or NO_FIELDS).get(atlas.group_field or "")
+    if said is None:
+        return rows
+    if isinstance(said, FieldColumn):
+        said = [said.names[code] for code in said.codes.tolist()]
+    names: Sequence[Any] = [said] * number if isinstance(said, str) else said
+    listed = rows if isinstance(rows, list) else rows.tolist()
+    found = atlas.grouped(listed if len(listed) == number else listed * number, names)
+    return found if isinstance(rows, list) else np.array(found, np.int64)
 
 
 def _given(given: TargetScores | ColumnsOfArm, effects: FieldEffects) -> Columns:

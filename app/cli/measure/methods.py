@@ -34,5 +34,5 @@ def method_of(name: str, settings: Settings) -> Calibrator | Method:
     """The method of this name, as a service with these settings would run it."""
     if name != POOLED:
         return make_calibrator(name, settings.bin_size, settings.prior_strength)
-    groups = groups_of(settings.campaign_group)
+    groups = groups_of(settings)
     return make_method(POOLED, history_hours=settings.history_hours, groups=groups)
