@@ -54,8 +54,7 @@ class FieldWindow:
         several that with the most predicted positives, of equals the first by name."""
         rows = list(self.numbers.get(field, ()))
         totals = np.zeros(len(rows))
-        for sums in self.hours.values():
-            part = sums.campaigns[field]
+        for part in (sums.campaigns[field] for sums in self.hours.values() if rows):
             totals += sum_at(part.rows, part.expected, len(rows))
         found: dict[str, str] = {}
         # The last that is written is the largest.

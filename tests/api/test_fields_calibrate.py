@@ -8,6 +8,8 @@ import pytest
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import unit_numbers
 from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.api.conftest import new_redis
 from tests.api.problems import broken_rule
 from tests.api.running_service import serving
@@ -243,3 +245,33 @@ def test_refusals_of_rows_and_of_binary_columns(fielded):
     ):
         body = scores_body(SCORES, behind=field_sections(given), campaigns=CAMPAIGNS, flags=FIELDS)
         broken_rule(fielded.http.post(PATH, content=body, headers=COLUMNS), field, rule, value)
+
+
+@pytest.mark.parametrize("number", [3, N])
+def test_a_new_campaign_is_served_by_the_group_that_a_field_names(settings, number):
+    half, own = (CalibrationMap.proportional(factor) for factor in (0.5, 0.25))
+    groups = GroupMaps(FieldGroups("device"), ("ios",), MapColumns.of_maps([half]))
+    atlas = Atlas.build({"hats": own}, None, groups)
+    settings = settings.model_copy(update={"fields": ("device",), "group_field": "device"})
+    campaigns = ["hats", "new", "new"] * 40
+    devices = ["ios", "ios", "tv"] * 40
+    asked = {"target": "click", "campaigns": campaigns[:number], "scores": [0.5] * number}
+    with new_redis() as server, serving(settings, server.url) as service:
+        service.publish({"click": atlas})
+
+        each = post(service, {**asked, "fields": {"device": devices[:number]}}, explain="true")
+        every = post(service, {**asked, "fields": {"device": "ios"}})
+        without = post(service, asked)
+        body = scores_body(
+            [0.5] * number,
+            campaigns=campaigns[:number],
+            flags=LEVELS | FIELDS,
+            behind=field_sections({"device": devices[:number]}),
+        )
+        binary = service.http.post(PATH, content=body, headers=COLUMNS)
+
+    assert each["probabilities"] == ([0.125, 0.25, 0.5] * 40)[:number]
+    assert each["levels"] == (["campaign", "group", "identity"] * 40)[:number]
+    assert every["probabilities"] == ([0.125, 0.25, 0.25] * 40)[:number]
+    assert without["probabilities"] == ([0.125, 0.5, 0.5] * 40)[:number]
+    assert read_answer(binary.content)[0] == each["probabilities"]
