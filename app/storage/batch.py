@@ -25,9 +25,8 @@ from app.storage.event_columns import (
     pack_fields,
     stored_id,
 )
-from app.storage.fields import unpack_fields
 from app.storage.keys import TargetHour, shard_of
-from calibrators.fields.columns import end_to_end
+from calibrators.fields.columns import end_to_end, unpack_fields
 
 _ZERO: Final = struct.pack("<d", 0.0)
 _ONE: Final = struct.pack("<d", 1.0)

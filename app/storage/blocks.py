@@ -8,7 +8,8 @@ it holds
     names of the m campaigns (`calibrators.bins.codecs`)
     rows u4 (n), scores f8 (n), counts f8 (n), positives f8 (n)
     from version 3 on: n terms, each arm u1, bucket i2, bid f8, cost f8, value f8
-    in version 4 only: the fields (`fields.py`), their bytes u4, whether there are terms u1
+    in version 4 only: the fields (`calibrators.fields.columns`), their bytes u4, and whether there
+    are terms u1
 
 and of conversions, as MessagePack, an array of three arrays: click ids (strings), times (epoch
 seconds, floats), values (floats, or nil where there is none). Behind the body the store appends n
@@ -29,18 +30,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.storage.fields import (
-    COLUMN_OF_BYTES,
-    NamedColumn,
-    PackedField,
-    check_rows,
-    split_fields,
-    unpack_fields,
-)
 from calibrators.arms import ARMS, BUCKETS
 from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
-from calibrators.fields.columns import FieldColumns, chosen, end_to_end
+from calibrators.fields.columns import (
+    COLUMN_OF_BYTES,
+    FieldColumns,
+    NamedColumn,
+    PackedField,
+    check_rows,
+    chosen,
+    end_to_end,
+    split_fields,
+    unpack_fields,
+)
 from calibrators.fields.sums import FieldColumn
 from calibrators.samples import Floats
 

@@ -25,9 +25,8 @@ from app.storage.blocks import (
     pack_short_names,
     without_none,
 )
-from app.storage.fields import FIELD_HEAD, NARROW, WIDE, code_type
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
-from calibrators.fields.columns import FieldColumns, chosen
+from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen, code_type
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 

@@ -13,12 +13,12 @@ from app.storage.batch import Cell
 from app.storage.blocks import Block, decode_block, decode_blocks
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import EventColumns, FieldValues, columns_of, pack_fields
-from app.storage.fields import unpack_fields
 from app.storage.integrity.damage import Damage
 from app.storage.keys import TargetHour, shard_of
 from app.storage.statistics.field_sums import DeclaredFields, named
 from calibrators import BinsTable
 from calibrators.fields import sums
+from calibrators.fields.columns import unpack_fields
 from calibrators.fields.sums import OTHER, SEPARATOR
 from calibrators.samples import Floats, Integers
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append
