@@ -98,7 +98,7 @@ class TermRows:
         firsts: dict[str, int],
         seconds: dict[str, int],
     ) -> "TermRows":
-        """With the numbers of rows' names and what each hour holds; names get codes as they come."""
+        """With the numbers of rows' names and what each hour holds; new names get new codes."""
         ends = [row_ends(row) for row in numbers]
         first = [firsts.setdefault(name, len(firsts)) for name, _ in ends]
         second = [seconds.setdefault(name, len(seconds)) for _, name in ends]
