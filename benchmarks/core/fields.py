@@ -1,12 +1,12 @@
 """Effects of fields: what they add to the look-up of a batch of 100, and to a refit.
 
 The look-up is that of 10,000 campaigns' maps with effects of 4 devices, 8 placements and 200
-countries: `without` finds rows and probabilities, `strings` multiplies the odds by what the names of
-values say, `codes` by values that are coded already. The refit is of 20 fields of 1,000 values and
-10,000 campaigns, 50,000 campaigns and values a field and hour, 48 hours: `read, s` is the reading of
-all hours, `warm read, s` that of the newest two, which is what a worker does, and `fit, s` the fit
-of the effects, which is run twice with the guard. `grown MB` is what the hours that were read hold.
-Seconds are CPU time.
+countries: `without` finds rows and probabilities, `strings` multiplies the odds by what the names
+of values say, `codes` by values that are coded already. The refit is of 20 fields of 1,000 values
+and 10,000 campaigns, 50,000 campaigns and values a field and hour, 48 hours: `read, s` is the
+reading of all hours, `warm read, s` that of the newest two, which is what a worker does, and
+`fit, s` the fit of the effects, which is run twice with the guard. `grown MB` is what the hours
+that were read hold. Seconds are CPU time.
 
     python -m benchmarks.core.fields
 """
