@@ -13,7 +13,7 @@ from app.settings import Settings, groups_of
 from app.storage.bins import HourBlocks
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.history import History, HourTables, sums_of_block
+from calibrators.bins.history import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign
@@ -355,7 +355,12 @@ def _guarded(candidate: Candidate, compared: Atlas | None, history: History) -> 
     if candidate.trial is None:
         return None
     newest = history.windows(history.newest, history.newest + 1)
-    return guard(candidate.atlas, candidate.trial, compared, newest)
+    fields = _fields(history)
+    return guard(candidate.atlas, candidate.trial, compared, newest, fields=fields)
+
+
+def _fields(history: History) -> TablesByField | None:
+    return None if history.fields is None else history.fields(history.newest)
 
 
 def _guarded_of(
@@ -368,7 +373,8 @@ def _guarded_of(
         table.select(campaigns) for table in history.windows(history.newest, history.newest + 1)
     ]
     atlas, trial = only(candidate.atlas, campaigns), only(candidate.trial, campaigns)
-    return guard(atlas, trial, None if compared is None else only(compared, campaigns), newest)
+    before = None if compared is None else only(compared, campaigns)
+    return guard(atlas, trial, before, newest, fields=_fields(history))
 
 
 def _change(

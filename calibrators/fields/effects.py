@@ -9,16 +9,16 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise, repeat
-from typing import Final, Self, TypeGuard, cast
+from typing import Final, NamedTuple, Self, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.codecs import pack_names, unpack_names
+from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
+from calibrators.bins.table import BinsTable
 from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
-from calibrators.samples import Floats, Integers, Singles
+from calibrators.samples import Floats, Integers, Singles, sum_at
 
 Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
@@ -57,6 +57,26 @@ class EffectTable:
         ratios = np.exp(np.array([log_odds[name] for name in names], np.float64))
         return cls(names, ratios, np.array([deviations.get(name, 0.0) for name in names], "f4"))
 
+    def stepped(self, before: "EffectTable | None", step: float) -> "EffectTable":
+        """The same, no odds ratio further than the step from the one before, 1 where none was."""
+        known, found = ({} if table is None else table.by_name for table in (before, self))
+        # What has no row counts as other.
+        was, now = known.get(OTHER, 1.0), found.get(OTHER, 1.0)
+        if OTHER in found:
+            lost = (name for name, ratio in known.items() if not now / step < ratio < now * step)
+            found |= {name: now for name in lost if name not in found}
+        names = tuple(sorted(found))
+        old = np.array([known.get(name, was) for name in names], np.float64)
+        ratios = np.clip([found[name] for name in names], old / step, old * step)
+        deviations = dict(zip(self.names, self.deviations, strict=True))
+        sds = np.array([deviations.get(name, 0.0) for name in names], "f4")
+        return EffectTable(names, np.clip(ratios, 1 / LARGEST, LARGEST), sds)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """Odds ratios."""
+        return dict(zip(self.names, self.odds_ratios.tolist(), strict=True))
+
     def check(self, term: str) -> None:
         """Raises ValueError, with the name of the term, on what breaks a rule."""
         if any(second <= first for first, second in pairwise(self.names)):
@@ -85,6 +105,31 @@ class EffectTable:
             raise ValueError("effects: the bytes end early")
         ratios = np.frombuffer(data, "<f8", rows, offset)
         return cls(names, ratios, np.frombuffer(data, "<f4", rows, offset + 8 * rows)), end
+
+
+class CampaignRatios(NamedTuple):
+    """Rows of campaigns and values: names of the campaigns, (c,), the campaign of each row, its
+    predicted and observed positives, and the ratio of its value, (r,)."""
+
+    names: tuple[str, ...]
+    campaigns: Integers
+    expected: Floats
+    observed: Floats
+    ratios: Floats
+
+    @property
+    def means(self) -> Floats:
+        """Of each campaign, (c,)."""
+        moved, whole = self._sums(self.expected * self.ratios), self._sums(self.expected)
+        return np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
+
+    def forecast(self) -> Floats:
+        """Of each row, (r,), with as many positives of a campaign as it has without effects."""
+        found: Floats = self.expected * self.ratios / self.means[self.campaigns]
+        return found
+
+    def _sums(self, values: Floats) -> Floats:
+        return sum_at(self.campaigns, values, len(self.names))
 
 
 class _FieldTerm:
@@ -182,6 +227,11 @@ class FieldEffects:
         self._campaign_of = {name: code for code, name in enumerate(named, 1)}
         self._campaigns = [self._deviation(name, table) for name, table in self.tables[2].items()]
         self._remembered = _Products(self._product)
+
+    @classmethod
+    def none(cls, fields: Sequence[str]) -> Self:
+        """Of these fields, none of which does anything."""
+        return cls({name: EffectTable.of({OTHER: 0.0}, {}) for name in fields})
 
     def _place(self, field: str) -> int:
         if field not in self.fields:
@@ -328,11 +378,38 @@ class FieldEffects:
             found = found * float(term.ratios[term.place(code, value)])
         return found
 
-    @cached_property
-    def largest(self) -> float:
-        """The largest |effect| in log-odds; 0 of none."""
-        every = [table.odds_ratios for tables in self.tables for table in tables.values()]
-        return float(max((np.abs(np.log(each)).max(initial=0.0) for each in every), default=0.0))
+    def campaign_rows(self, field: str, table: BinsTable) -> "CampaignRatios":
+        """What the effects of a field, and of campaigns in it, do to the rows of a table of
+        campaigns and values, as `FieldTables.campaigns` has them."""
+        ends = [row_ends(row) for row in table.campaigns]
+        names, campaigns = sorted_rows([campaign for campaign, _ in ends])
+        given = {field: [value for _, value in ends]}
+        ratios = np.ones(len(ends))
+        for term, places in self._all_placed([campaign for campaign, _ in ends], given):
+            if term.name in (field, f"campaign{PAIR}{field}"):
+                ratios *= term.ratios.take(places)
+        return CampaignRatios(names, campaigns, *table.outcomes(), ratios)
+
+    def campaign_means(self, tables: Mapping[str, BinsTable]) -> dict[str, float]:
+        """The mean of all fields' ratios in each campaign of an hour's tables, by their mixes."""
+        found: dict[str, float] = {}
+        for field in self.fields:
+            if field in tables:
+                rows = self.campaign_rows(field, tables[field])
+                for name, mean in zip(rows.names, rows.means.tolist(), strict=True):
+                    found[name] = found.get(name, 1.0) * mean
+        return found
+
+    def stepped(self, before: "FieldEffects | None", step: float) -> "FieldEffects":
+        """The same, no odds ratio further than the step, a factor, from what it was, or 1."""
+        earlier = before.tables if before else ({}, {}, {})
+        parts = zip(self.tables, earlier, strict=True)
+        return FieldEffects(
+            *(
+                {name: table.stepped(old.get(name), step) for name, table in tables.items()}
+                for tables, old in parts
+            )
+        )
 
     def __reduce__(self) -> tuple[Callable[[bytes], "FieldEffects"], tuple[bytes]]:
         return FieldEffects.from_bytes, (self.to_bytes(),)

@@ -79,8 +79,9 @@ class _Term:
         y, e = observed @ weights, predicted @ weights
         self.evidence = y
         found = _ratios(y, e, self.pseudo_count)
-        # Centred, so that the levels stay where they are.
-        self.ratios = found * (e.sum() / (e @ found)) if e.sum() > 0 else np.ones_like(found)
+        # Centred, so that the levels stay where they are; none stays exactly none.
+        centred = not self.is_none and e.sum() > 0
+        self.ratios = found * (e.sum() / (e @ found)) if centred else np.ones_like(found)
 
     @property
     def is_none(self) -> bool:
@@ -102,7 +103,8 @@ class _Term:
 
     def notes(self) -> dict[str, Any]:
         kept = 0 if self.is_none else int((np.abs(np.log(self.ratios)) > _NONE).sum())
-        return {"values": len(self.names), "sd": 1 / sqrt(self.pseudo_count), "kept": kept}
+        values = len(self.names) - (OTHER in self.names)
+        return {"values": values, "sd": 1 / sqrt(self.pseudo_count), "kept": kept}
 
 
 def _chosen(observed: Floats, expected: Floats, ages: Floats) -> tuple[float, float]:

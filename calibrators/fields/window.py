@@ -13,6 +13,8 @@ from calibrators.samples import Floats, Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
 """Rows of an hour that a fit reads, all fields together: 48 hours of them are some 120 MB."""
+_MOST_NAMES: Final = 4 * MOST_ROWS
+"""Names that are remembered, those of rows that are gone among them; then all is read anew."""
 
 
 class RowSums(NamedTuple):
@@ -42,7 +44,7 @@ class FieldWindow:
     def read(self, history: History, hours: range) -> None:
         """Reads what is missing of these hours, and forgets the others; the newest two are read
         again, because events still came."""
-        if any(len(names) > 4 * MOST_ROWS for names in self.numbers.values()):
+        if sum(map(len, self.numbers.values())) > _MOST_NAMES:
             self.numbers, self.hours = {}, {}
         self.hours = {hour: sums for hour, sums in self.hours.items() if hour in hours[:-2]}
         for hour in hours:
@@ -113,7 +115,7 @@ class TermRows:
         firsts: dict[str, int],
         seconds: dict[str, int],
     ) -> "TermRows":
-        """With the numbers of rows' names and what each hour holds; names get codes as they come."""
+        """With the numbers of rows' names and what each hour holds; new names get new codes."""
         ends = [row_ends(row) for row in numbers]
         first = [firsts.setdefault(name, len(firsts)) for name, _ in ends]
         second = [seconds.setdefault(name, len(seconds)) for _, name in ends]

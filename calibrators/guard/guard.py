@@ -13,7 +13,9 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.bins.history import TablesByField
 from calibrators.bins.table import BinsTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.guard.bounds import (
     Bounds,
     Moved,
@@ -30,6 +32,7 @@ from calibrators.guard.test import (
     TargetTest,
     campaign_decisions,
     decisions_of,
+    effects_are_worse,
     log_odds_of,
 )
 from calibrators.maps.atlas import Atlas
@@ -211,6 +214,7 @@ def guard(
     in_force: Atlas | None,
     newest: Iterable[BinsTable],
     rules: GuardRules = _RULES,
+    fields: TablesByField | None = None,
 ) -> Guarded:
     """Choose between candidate, map in force and parent's, by the newest hour, and bound the step.
 
@@ -220,13 +224,18 @@ def guard(
     1 / false_alarms times that of the other at the best level within the tolerance (universal
     inference: Wasserman, Ramdas and Balakrishnan, 2020). Whatever goes out stays in its bounds.
 
+    The effects of fields go out or stay together, by the same test on the positives by value; each
+    stays within the step of what it was.
+
     Parameters: candidate; trial, what would be the candidate without the newest hour; in_force,
     or None when nothing was ever published: then everything passes; newest, the bins of the hour
-    in blocks, no campaign in two of them; rules.
+    in blocks, no campaign in two of them; rules; fields, the hour's tables by field.
     """
     if in_force is None:
         return _guarded(candidate, candidate, {}, "passed")
-    hour = NewestHour.of(newest)
+    hour = NewestHour.of(newest, fields)
+    effects, tried = _effects(hour, candidate, trial, in_force, rules)
+    candidate, trial = candidate.with_effects(effects), trial.with_effects(tried)
     target = TargetMap.of(hour, candidate, trial, in_force, rules)
     tried_parent = shared(trial) if target.decision == "passed" else target.serving
     refused = campaign_decisions(hour, trial, in_force, tried_parent, rules)
@@ -239,7 +248,20 @@ def guard(
     changed = target.decision != "passed" or target.moved or refused or moved.numbers.size
     # Of groups it costs little to put the same maps together again.
     atlas = choice.atlas(moved, target.map) if changed or groups else candidate
+    atlas = atlas.with_effects(effects)
     return _guarded(candidate, atlas, decisions, target.reported(hour))
+
+
+def _effects(
+    hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
+) -> tuple[FieldEffects | None, FieldEffects | None]:
+    """Those that go out, and those that the trial is tested with."""
+    if effects_are_worse(hour, trial.effects, in_force.effects, rules):
+        return in_force.effects, in_force.effects
+    if candidate.effects is None and in_force.effects is None:
+        return None, trial.effects
+    found = candidate.effects or FieldEffects.none(in_force.effects.fields)
+    return found.stepped(in_force.effects, rules.step), trial.effects
 
 
 def _guarded(

@@ -2,7 +2,7 @@
 campaign, and for the target so that no single campaign decides.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from calibrators.bins.bins import Bins, cell_means
+from calibrators.bins.codecs import sorted_rows
+from calibrators.bins.history import TablesByField
 from calibrators.bins.table import BinsTable
+from calibrators.fields.effects import FieldEffects
+from calibrators.fields.sums import row_ends
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.samples import Floats, Integers
@@ -124,13 +128,22 @@ class NewestHour:
 
     tables: tuple[BinsTable, ...]
     evidence: tuple[Evidence, ...]
+    fields: TablesByField | None = None
     _known: dict[CalibrationMap, list[Floats]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Iterable[BinsTable]) -> Self:
-        """Of the blocks' tables."""
+    def of(cls, tables: Iterable[BinsTable], fields: TablesByField | None = None) -> Self:
+        """Of the blocks' tables, and the tables by field where there are any."""
         listed = tuple(tables)
-        return cls(listed, tuple(map(Evidence.of_table, listed)))
+        return cls(listed, tuple(map(Evidence.of_table, listed)), fields)
+
+    def shifts_by_fields(self, atlas: Atlas) -> Mapping[str, float]:
+        """By how much the effects of an atlas move the log-odds of campaigns, on their mean: bins
+        know no fields, and the maps are fitted to be right with these."""
+        if self.fields is None or atlas.effects is None:
+            return {}
+        means = atlas.effects.campaign_means(self.fields.campaigns)
+        return {name: log(mean) for name, mean in means.items()}
 
     @cached_property
     def campaigns(self) -> tuple[str, ...]:
@@ -189,21 +202,22 @@ def campaign_decisions(
     """Of the campaigns of the hour whose candidate does not pass."""
     refused: dict[str, Decision] = {}
     by_parent = hour.log_likelihoods(parent)
+    shifts = [hour.shifts_by_fields(atlas) for atlas in (trial, in_force)]
     for table, evidence, nats in zip(hour.tables, hour.evidence, by_parent, strict=True):
-        decisions = _decisions(evidence, table, (trial, in_force), nats, rules)
+        forecasts = [
+            log_odds_of(_forecast(evidence, table, atlas)) + _by_cell(evidence, table, moved)
+            for atlas, moved in zip((trial, in_force), shifts, strict=True)
+        ]
+        decisions = _decisions(evidence, forecasts, nats, rules)
         for row in np.flatnonzero(decisions != "passed").tolist():
             refused[table.campaigns[row]] = decisions[row].item()
     return refused
 
 
 def _decisions(
-    evidence: Evidence,
-    table: BinsTable,
-    atlases: tuple[Atlas, Atlas],
-    by_parent: Floats,
-    rules: GuardRules,
+    evidence: Evidence, forecasts: Sequence[Floats], by_parent: Floats, rules: GuardRules
 ) -> NDArray[np.str_]:
-    trial, served = (log_odds_of(_forecast(evidence, table, atlas)) for atlas in atlases)
+    trial, served = forecasts
     trial_best = evidence.best_log_likelihood(trial, rules.tolerance)
     served_best = evidence.best_log_likelihood(served, rules.tolerance)
     return decisions_of(
@@ -215,6 +229,48 @@ def _decisions(
 
 def _forecast(evidence: Evidence, table: BinsTable, atlas: Atlas) -> Floats:
     return atlas.look_up(atlas.rows(table.campaigns)[evidence.rows], evidence.scores)
+
+
+def _by_cell(evidence: Evidence, table: BinsTable, shifts: Mapping[str, float]) -> Floats | float:
+    if not shifts:
+        return 0.0
+    found = np.array([shifts.get(name, 0.0) for name in table.campaigns], np.float64)
+    return np.asarray(found[evidence.rows])
+
+
+_NO_EFFECTS = FieldEffects({})
+
+
+def effects_are_worse(
+    hour: NewestHour, trial: FieldEffects | None, in_force: FieldEffects | None, rules: GuardRules
+) -> bool:
+    """Whether the effects of the trial predict the hour's positives by value worse than those in
+    force, beyond noise, in one of the fields: each value at its best level within the tolerance.
+
+    Campaigns keep the positives that they have without effects, so that no level decides.
+    """
+    if hour.fields is None:
+        return False
+    tried, served = trial or _NO_EFFECTS, in_force or _NO_EFFECTS
+    fields = dict.fromkeys((*tried.fields, *served.fields))
+    tables = hour.fields.campaigns
+    return any(
+        _lost_by_value(tables[name], name, tried, served, rules.tolerance) >= rules.evidence
+        for name in fields
+        if name in tables
+    )
+
+
+def _lost_by_value(
+    table: BinsTable, field: str, tried: FieldEffects, served: FieldEffects, tolerance: float
+) -> float:
+    """Nats that the effects tried lose to those that serve."""
+    values = sorted_rows([row_ends(row)[1] for row in table.campaigns])[1]
+    rows = [effects.campaign_rows(field, table) for effects in (tried, served)]
+    ours, theirs = (np.bincount(values, each.forecast()) + _LEAST for each in rows)
+    positives = np.bincount(values, rows[0].observed)
+    ours = ours * np.clip(positives / ours, np.exp(-tolerance), np.exp(tolerance))
+    return float(positives @ np.log(theirs / ours) - (theirs - ours).sum())
 
 
 _WIDEST = 1.0

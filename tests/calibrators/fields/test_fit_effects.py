@@ -1,0 +1,132 @@
+"""The fit of effects on sums with known ratios: found, shrunk, none where there are none, and
+carried by `pooled` so that levels stay; and what the guard makes of effects that are far off."""
+
+import numpy as np
+import pytest
+
+from calibrators import Atlas, BinsTable
+from calibrators.bins.history import History
+from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.sums import FieldColumn, FieldTables
+from calibrators.fields.window import FieldWindow
+from calibrators.guard import guard
+from calibrators.pooled import Pooled
+from calibrators.samples import Floats, Integers
+
+HOURS = 16
+CAMPAIGNS = tuple(f"c{number}" for number in range(12))
+DEVICES = ("ios", "web", "app")
+EFFECTS = np.array([0.5, -0.3, 0.0])
+Hour = tuple[Integers, Integers, Floats, Floats]
+
+
+def hour_of(rng: np.random.Generator, effects: Floats) -> Hour:
+    """Campaign, device, score and outcome of the impressions of an hour; the first campaign has one
+    device alone, whose effect its own level takes back."""
+    n = 4000
+    campaigns = rng.integers(0, len(CAMPAIGNS), n)
+    devices = np.where(campaigns == 0, 0, rng.choice(3, n, p=[0.3, 0.4, 0.3]))
+    scores = rng.uniform(0.02, 0.1, n)
+    logits = np.log(scores / (1 - scores)) + effects[devices] - effects[0] * (campaigns == 0)
+    outcomes = (rng.random(n) < 1 / (1 + np.exp(-logits))).astype(float)
+    return campaigns, devices, scores, outcomes
+
+
+def history_of(effects: Floats, seed: int = 1) -> History:
+    rng = np.random.default_rng(seed)
+    bins, tables = {}, {}
+    for hour in range(HOURS):
+        campaigns, devices, scores, outcomes = hour_of(rng, effects)
+        columns = (scores, np.ones(len(scores)), outcomes)
+        bins[hour] = BinsTable.from_columns(CAMPAIGNS, campaigns, *columns)
+        values = {"device": FieldColumn(DEVICES, devices)}
+        tables[hour] = FieldTables.from_events(
+            FieldColumn(CAMPAIGNS, campaigns), values, (), columns
+        )
+    nothing = FieldTables.empty()
+    return History(float(HOURS), [bins], lambda hour: tables.get(hour, nothing))
+
+
+def served(atlas: Atlas, campaign: str, device: str) -> float:
+    assert atlas.effects is not None
+    p = np.array([atlas.at(campaign, 0.05)])
+    return float(atlas.effects.applied(p, campaign, {"device": device})[0])
+
+
+def test_effects_are_found_and_levels_stay() -> None:
+    fitted = Pooled(HOURS).refit(history_of(EFFECTS), trial=True)
+    assert fitted.trial is not None
+
+    for atlas in (fitted.atlas, fitted.trial):
+        for device, effect in zip(DEVICES, EFFECTS, strict=True):
+            odds = 0.05 / 0.95 * np.exp(effect)
+            assert served(atlas, "c5", device) == pytest.approx(odds / (1 + odds), rel=0.12)
+        # Its map has what its one device does; without its level freed it would be 1.6 times that.
+        assert served(atlas, "c0", "ios") == pytest.approx(0.05, rel=0.12)
+    assert fitted.notes["fields"]["device"]["kept"] == 3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_fields_that_do_nothing_have_no_effect(seed: int) -> None:
+    history = history_of(EFFECTS * 0, seed)
+    with_fields = Pooled(HOURS).refit(history)
+    without = Pooled(HOURS).refit(History(history.as_of, history.blocks))
+
+    assert with_fields.atlas.effects is None
+    assert with_fields.atlas.to_bytes() == without.atlas.to_bytes()
+
+
+def test_a_refit_that_remembers_reads_the_newest_hours_only_and_finds_the_same() -> None:
+    history = history_of(EFFECTS)
+    assert history.fields is not None
+    tables, read = history.fields, list[int]()
+    watched = History(history.as_of, history.blocks, lambda hour: read.append(hour) or tables(hour))
+    window = FieldWindow()
+
+    window.read(watched, range(HOURS - 1))
+    read.clear()
+    window.read(watched, range(1, HOURS))
+    afresh = FieldWindow()
+    afresh.read(history, range(1, HOURS))
+
+    assert read == [HOURS - 2, HOURS - 1]
+    for hour in afresh.hours:
+        columns = (each.hours[hour].campaigns["device"].expected for each in (window, afresh))
+        assert np.array_equal(*columns)
+
+
+def effects_of(log_odds: Floats) -> FieldEffects:
+    table = EffectTable.of({"": 0.0, **dict(zip(DEVICES, log_odds.tolist(), strict=True))}, {})
+    return FieldEffects({"device": table})
+
+
+@pytest.mark.parametrize(("tried", "kept"), [(EFFECTS, False), (-2 * EFFECTS, True)])
+def test_effects_that_the_newest_hour_speaks_against_are_held_back(
+    tried: Floats, kept: bool
+) -> None:
+    history = history_of(EFFECTS)
+    assert history.fields is not None
+    in_force, candidate = effects_of(EFFECTS), effects_of(tried)
+    atlas = Atlas.empty()
+    newest = history.windows(HOURS - 1, HOURS)
+    guarded = guard(
+        atlas.with_effects(candidate),
+        atlas.with_effects(candidate),
+        atlas.with_effects(in_force),
+        newest,
+        fields=history.fields(HOURS - 1),
+    )
+
+    expected = in_force if kept else candidate
+    assert guarded.atlas.effects is not None
+    assert guarded.atlas.effects.to_bytes() == expected.to_bytes()
+
+
+def test_no_effect_moves_by_more_than_the_step() -> None:
+    far, near = effects_of(np.array([2.0, -2.0, 0.5])), effects_of(np.array([0.0, 0.0, 0.0]))
+
+    out = far.stepped(near, 3.0).log_odds("", {"device": DEVICES}, 3)
+    back = FieldEffects.none(("device",)).stepped(far, 3.0).log_odds("", {"device": DEVICES}, 3)
+
+    assert out == pytest.approx([np.log(3), -np.log(3), 0.5])
+    assert back == pytest.approx([2 - np.log(3), np.log(3) - 2, 0.0])
