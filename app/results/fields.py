@@ -116,10 +116,10 @@ def field_row(field: str, found: FieldMetrics) -> Sequence[str]:
 def mean_line(found: FieldMetrics) -> str:
     """MF-RCE and what errors the log can show."""
     mce = found.multicalibration
-    cells = "" if found.exact else " The log is long, so sigmas are those of cells of probability."
+    end = "." if found.exact else "; sigmas are those of cells, for the log is long."
     return (
         f"MF-RCE {shown(found.mf_rce, '.3f')}, by chance {shown(found.mf_rce_floor, '.3f')}. An"
-        f" error of {shown(mce.detectable, '.2g')} in the probability of all rows would show.{cells}"
+        f" error of {shown(mce.detectable, '.2g')} in the probability of all rows would show{end}"
     )
 
 
