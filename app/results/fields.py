@@ -10,7 +10,7 @@ from app.results.formatting import records, shortened, shown
 from calibrators.samples import Floats
 from evaluation.fields import FieldSums, SegmentError
 from evaluation.fields.field_log import FieldMetrics
-from evaluation.metrics.sums import quotients
+from evaluation.metrics.sums import quotients, ratio
 from evaluation.streaming.group_metrics import pcoc_interval
 
 FALSE_ALARMS: Final = 0.01
@@ -84,12 +84,11 @@ def _segments(found: FieldMetrics) -> str:
 
 def segment_row(segment: SegmentError) -> Sequence[str]:
     """A segment and its numbers as text, under `SEGMENT_HEADINGS`."""
-    pcoc = float(quotients(np.float64(segment.expected), np.float64(segment.positives)))
     return (
         segment_name(segment.fields),
         shown(segment.samples, ",.0f"),
         shown(segment.positives, ",.0f"),
-        shown(pcoc, ".3f"),
+        shown(ratio(segment.expected, segment.positives), ".3f"),
         shown(segment.sigmas, ".1f"),
     )
 
@@ -117,9 +116,10 @@ def field_row(field: str, found: FieldMetrics) -> Sequence[str]:
 def mean_line(found: FieldMetrics) -> str:
     """MF-RCE and what errors the log can show."""
     mce = found.multicalibration
+    end = "." if found.exact else "; sigmas are those of cells, for the log is long."
     return (
         f"MF-RCE {shown(found.mf_rce, '.3f')}, by chance {shown(found.mf_rce_floor, '.3f')}. An"
-        f" error of {shown(mce.detectable, '.2g')} in the probability of all rows would show."
+        f" error of {shown(mce.detectable, '.2g')} in the probability of all rows would show{end}"
     )
 
 

@@ -25,7 +25,7 @@ from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
 from evaluation.metrics.gc_n import matched_binomials
 from evaluation.metrics.predictions import Predictions
 from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import quotients, weighted_mean
+from evaluation.metrics.sums import quotients, ratio, weighted_mean
 
 _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 # Beyond, the mean distance of a binomial from its mean is that of a normal variable to 1e-5.
@@ -335,7 +335,7 @@ def _worst(sums: FieldSums, values: int) -> WorstValue:
         sums.names[i],
         float(sums.expected[i]),
         float(sums.positives[i]),
-        float(quotients(sums.expected[i], sums.positives[i])),
+        ratio(sums.expected[i], sums.positives[i]),
         float(sums.sigmas[i]),
         p_value,
         min(1.0, values * p_value),
