@@ -32,7 +32,7 @@ _LARGEST: Final = 1e6
 # Paces that hold less of the belief than this are not worth a pass over the table.
 _UNLIKELY: Final = 1e-3
 _ROUNDING: Final = 1e-9
-# Times that a conversion's weight halves in a window's age of its click. Far from more: a mix of two
+# Times that a conversion's weight halves in a window's age of its click. No more: a mix of two
 # paces fits neither, while one pace can be told from the other (`pccem.pace`).
 _RECENCY: Final = 0.25
 
