@@ -58,7 +58,7 @@ class Calendar:
         """
         counts = _Counts.of(delay, age, weights, as_of, window)
         days, hours = np.ones((2, 7)), np.ones((2, 24))
-        shape = counts.table.sum(axis=0)
+        shape: Floats = counts.table.sum(axis=0)
         for _ in range(_ROUNDS):
             for effects, keys in ((days, counts.days), (hours, counts.hours)):
                 expected = counts.expected(shape, _table(days, hours))
@@ -138,13 +138,15 @@ class _Counts:
         rows = max(int(as_of // step) - first, 1)
         inside = (clicked - first + waited < rows) & (waited < ages)
         cells = (clicked[inside] - first) * ages + waited[inside]
-        table = np.bincount(cells, weights[inside], rows * ages).reshape(rows, ages)
+        table = (
+            np.bincount(cells, weights[inside], rows * ages).reshape(rows, ages).astype(np.float64)
+        )
         waits = np.arange(ages)
         at = np.arange(rows)[:, None] + waits
         late = (waits * step >= DAY).astype(np.int64)
         hour = (first + at) * each % WEEK
         return cls(
-            table,
+            table.reshape(rows, ages),
             at < rows,
             hour // 24 + 7 * late,
             hour % 24 + 24 * late,
@@ -162,11 +164,11 @@ class _Counts:
 def _shrunk(counts: _Counts, expected: Floats, keys: Integers, effects: Floats) -> Floats:
     """The effects anew: seen over expected without them, shrunk to their mean by the evidence."""
     seen, due = (
-        np.bincount(keys.ravel(), table.ravel(), effects.size).reshape(effects.shape)
+        np.bincount(keys.ravel(), table.ravel(), effects.size).astype(np.float64)
         for table in (counts.table, expected)
     )
-    due = due / effects
-    return np.stack([_shrunk_row(*row) for row in zip(seen, due, strict=True)])
+    rows = zip(seen.reshape(effects.shape), due.reshape(effects.shape) / effects, strict=True)
+    return np.stack([_shrunk_row(*row) for row in rows])
 
 
 def _shrunk_row(seen: Floats, due: Floats) -> Floats:

@@ -31,10 +31,10 @@ _MISFIT: Final = 0.05
 # Share of the conversions that keep their usual pace whatever the others do.
 _STEADY: Final = 0.02
 # Rates and paces by day: standard deviation in logs; chance of a jump; its size, in logs.
-_RATE_DRIFT, _RATE_JUMPS = 0.10, 0.02
+_RATE_DRIFT, _RATE_JUMPS = 0.04, 0.02
 _PACE_DRIFT, _PACE_JUMPS = 0.05, 0.06
 _JUMP: Final = 0.7
-_FIRST_RATE, _FIRST_PACE = 0.3, 0.2
+_FIRST_RATE, _FIRST_PACE = 0.3, 0.5
 _POINTS: Final = (-0.67, 0.0, 0.67)
 
 
@@ -269,7 +269,7 @@ def _evidence(cohorts: Cohorts, curve: DelayCurve) -> Floats:
     due = np.maximum(_due(cohorts, curve), 1e-9)
     shape = _MISFIT**-2.0
     seen = cohorts.seen
-    found = np.einsum("ca,cpa->cp", seen, np.log(due))[:, None, :]
+    found: Floats = np.einsum("ca,cpa->cp", seen, np.log(due))[:, None, :]
     found = found + (seen.sum(axis=1)[:, None] * np.log(RATES))[:, :, None]
     for age in range(_AGES):
         means = np.log1p(RATES[None, :, None] * due[:, None, :, age] / shape)

@@ -92,7 +92,7 @@ def test_any_delays_give_a_distribution(pairs: list[tuple[int, int]], at: int) -
     assert found is not None
     grid = np.linspace(-1.0, 22.0, 70)
     shares = target_share(found, grid)
-    times, curve = delay_curve(delay, age, np.exp2(-age / 21.0))
+    times, curve = delay_curve(delay, age, np.exp2(-0.25 * age / 21.0))
     assert (np.diff(shares) >= 0).all()
     assert (shares[grid < 0] == 0).all()
     assert (shares[grid >= 21] == 1).all()
