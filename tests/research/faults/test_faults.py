@@ -72,7 +72,7 @@ def test_what_was_acknowledged_adds_up_by_hour() -> None:
 def test_fifty_kills_at_any_moment_lose_and_double_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code = main(["kills", "--kills", "50", "--events", "2000", "--json"])
+    code = main(["kills", "--kills", "50", "--events", "2000", "--pause", "0.6", "--json"])
 
     found = orjson.loads(capsys.readouterr().out)
     assert (code, found["lost"], found["doubled"], found["amiss"]) == (0, 0, 0, [])
