@@ -120,6 +120,19 @@ ROWS: Final[dict[str, tuple[Chart, ...]]] = {
             {"{{target}} {{direction}}": _most("campaigns_off", "direction")},
         ),
         Chart(
+            "PCOC by field",
+            "Of the values of a field with the most evidence, in the newest hours.",
+            {"{{field}} {{value}}": _most("field_pcoc", "field", "value")},
+        ),
+        Chart(
+            "Field-RCE with its floor",
+            "By how much values of a field are off, and what chance alone would leave of it.",
+            {
+                "{{target}} {{field}}": _most("field_rce", "field"),
+                "{{target}} {{field}} floor": _most("field_rce_floor", "field"),
+            },
+        ),
+        Chart(
             "PCOC of the largest campaigns",
             "Of the window, after calibration.",
             {"{{campaign}}": _most("campaign_pcoc", "campaign", where='stage="calibrated"')},

@@ -2,11 +2,12 @@
 import { html, render, useEffect, useRef, useState } from "./htm-preact.js";
 import { Campaign, Campaigns } from "./campaigns.js";
 import { Experiments } from "./experiments.js";
+import { Fields } from "./fields.js";
 import { Delayed, Overview, amiss } from "./overview.js";
 import { Versions } from "./versions.js";
 import { key, usePolled } from "./service.js";
 
-const VIEWS = { "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], delayed: ["Delayed", Delayed] };
+const VIEWS = { "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], fields: ["Fields", Fields], delayed: ["Delayed", Delayed] };
 
 function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
