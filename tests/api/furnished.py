@@ -15,6 +15,14 @@ HOURS = 3
 BUSY = ("shoes", "hats", "books/paper", "toys<b>", "garden & home", "coffee")
 FACTORS = (2.1, 1.05, 0.6, 1.4, 0.95, 1.0)
 
+
+def _value(values: list[str], effect: float | None) -> dict[str, Any]:
+    ends = None if effect is None else (effect - 0.08, effect + 0.08)
+    lower, upper = ends or (None, None)
+    known = {"effect": effect, "sd": 0.05, "lower": lower, "upper": upper}
+    return {"values": values, **known, "expected": 812.4, "positives": 671.0, "pcoc": 1.21}
+
+
 EXPERIMENTS: dict[str, Any] = {
     "experiments": {
         "click": {
@@ -37,6 +45,27 @@ EXPERIMENTS: dict[str, Any] = {
     }
 }
 """As the route tells it."""
+
+
+FIELDS: dict[str, Any] = {
+    "version": "000012-9f3a2c1b",
+    "fields": ["device", "placement"],
+    "targets": {
+        "click": {
+            "hours": 6,
+            "terms": {
+                name: {"effects": 4, "seen": 5, "rce": rce, "floor": rce and 0.02, "top": top}
+                for name, rce, top in (
+                    ("device", 0.031, [_value(["ios"], 0.31), _value([""], None)]),
+                    ("device*placement", None, [_value(["ios", "<b>top"], -0.07)]),
+                )
+            },
+            "mce": {"sigmas": 6.2, "relative": 0.21, "chance": 1e-7, "segments": 11}
+            | {"expected": 812.0, "positives": 671.0, "fields": {"device": "ios"}},
+        }
+    },
+}
+"""As the route tells them."""
 
 
 def furnish(service: RunningService, others: int = 0) -> list[str]:

@@ -19,7 +19,7 @@ from calibrators import Bins
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.predictions import Predictions
 from tests.api.conftest import new_redis
-from tests.api.furnished import BUSY, EXPERIMENTS, HOURS, furnish
+from tests.api.furnished import BUSY, EXPERIMENTS, FIELDS, HOURS, furnish
 from tests.api.running_service import RunningService, eventually, serving
 
 VIEWS = {
@@ -28,6 +28,7 @@ VIEWS = {
     "campaign/click/books%2Fpaper": "books/paper",
     "versions": "Versions",
     "experiments": "Experiments",
+    "fields": "Fields",
     "delayed": "Delayed targets",
 }
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -144,6 +145,7 @@ def opened(browser: Browser, service: RunningService, width=1280, scheme="light"
         seen.page.on("pageerror", lambda error: seen.problems.append(str(error)))
         seen.page.on("request", lambda asked: seen.requests.add(asked.url))
         seen.page.route("**/v1/experiments", lambda route: route.fulfill(json=EXPERIMENTS))
+        seen.page.route("**/v1/fields", lambda route: route.fulfill(json=FIELDS))
         seen.page.clock.install()
         seen.page.goto(f"{service.url}/")
         yield seen

@@ -354,11 +354,8 @@ router = APIRouter(tags=["calibrate"])
 
 PATH: Final = "/v1/calibrate"
 _TYPES: Final = (JSON, COLUMNS)
-_PROBABILITIES: Final = attrgetter("probabilities")
-_LEVELS: Final = attrgetter("levels")
-_ARMS: Final = attrgetter("arms")
-_LEVEL_NUMBERS: Final = attrgetter("level_numbers")
-_ARM_NUMBERS: Final = attrgetter("arm_numbers")
+_PROBABILITIES, _LEVELS, _ARMS = map(attrgetter, ("probabilities", "levels", "arms"))
+_LEVEL_NUMBERS, _ARM_NUMBERS = map(attrgetter, ("level_numbers", "arm_numbers"))
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
@@ -421,10 +418,8 @@ def _response(
     probabilities = _merged(given, parts, _PROBABILITIES)
     levels = _merged(given, parts, _LEVELS) if explain else None
     arms = _merged(given, parts, _ARMS) if given[0].units else None
-    if explain:
-        more = _effects(given, parts, parts)
-        return _json(probabilities, levels, arms, snapshot, **more), parts
-    return _json(probabilities, levels, arms, snapshot), parts
+    more = _effects(given, parts, parts) if explain else {}
+    return _json(probabilities, levels, arms, snapshot, **more), parts
 
 
 def _by_arm(
