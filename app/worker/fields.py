@@ -21,8 +21,10 @@ from evaluation.fields.field_errors import FieldSums
 from evaluation.fields.multicalibration import SegmentSums
 from evaluation.metrics.sums import ratio
 
-HOURS: Final = 6
-"""Of the newest closed hours: enough to see, few enough to read with every refit."""
+HOURS: Final = 3
+"""As many versions are held in memory; more would be read again with every refit."""
+_LATE: Final = 1
+"""Closed hours that are left out: their late clicks are not in yet."""
 TOP: Final = 100
 """Values of a field, or of a pair, that a report lists."""
 _FEWEST: Final = 10
@@ -42,10 +44,10 @@ class FieldsReport:
     window_hours: int
 
     def of(self, target: str, closed: int) -> dict[str, Any]:
-        """`fields` of a target's report, of the newest hours below `closed`; nothing where no event
-        came.
+        """`fields` of a target's report, of the newest hours below `closed` whose late clicks are in;
+        nothing where no event came.
 
-            hours  how many closed hours it is of, at most
+            hours  how many hours it is of, at most
             rce    by field: Field-RCE, `value`, and what chance alone makes of it, `floor`
             mce    the worst segment: its error in `sigmas` and `relative` to its positives, how
                    often `chance` alone makes any of so many `segments` so bad, its `expected` and
@@ -53,7 +55,8 @@ class FieldsReport:
             top    by field and by pair: how many `values` there were, and of those with the most
                    evidence, which are expected positives, `values`, `expected` and `positives`
         """
-        hours = range(closed - min(HOURS, self.window_hours), closed)
+        last = closed - _LATE
+        hours = range(last - min(HOURS, self.window_hours), last)
         parts = list(self._terms(target, hours))
         names = dict.fromkeys(name for part in parts for name in part)
         tables = {

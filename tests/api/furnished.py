@@ -52,7 +52,7 @@ FIELDS: dict[str, Any] = {
     "fields": ["device", "placement"],
     "targets": {
         "click": {
-            "hours": 6,
+            "hours": 3,
             "terms": {
                 name: {"effects": 4, "seen": 5, "rce": rce, "floor": rce and 0.02, "top": top}
                 for name, rce, top in (
