@@ -373,7 +373,7 @@ def delay_curve(delay: Floats, age: Floats, weights: Floats | None = None) -> tu
     """
     times, places = np.unique(delay, return_inverse=True)
     each = np.ones(len(delay)) if weights is None else weights / weights.mean()
-    counts = np.bincount(places, each)
+    counts = np.bincount(places, each).astype(np.float64)
     order = np.argsort(age)
     gone = np.append(0.0, np.cumsum(each[order]))
     at_risk = np.cumsum(counts) - gone[np.searchsorted(age[order], times, side="left")]

@@ -16,7 +16,9 @@ from app.columns.layout import (
     INTERNED,
     LEVELS,
     PADDING,
+    QUANTILES,
     SCORES,
+    U4,
     U8,
     UNITS,
     Header,
@@ -41,7 +43,8 @@ _BITS: Final[dict[int, tuple[np.dtype[Any], int]]] = {
 class ScoresRequest(NamedTuple):
     """n scores in [0, 1] of one target; `numbers` are indices of `names`, or interned ids, one for
     each score or one for all. `units` are the numbers of their units, (n,), where arms are asked
-    for; `fields` what was said of their fields."""
+    for; `fields` what was said of their fields; `quantiles` the levels of quantiles, in (0, 1),
+    8 at most, where these are."""
 
     header: Header
     target: str
@@ -50,6 +53,7 @@ class ScoresRequest(NamedTuple):
     scores: Scores
     units: UnitNumbers | None = None
     fields: Mapping[str, FieldColumn] | None = None
+    quantiles: tuple[float, ...] = ()
 
 
 def read_scores(body: bytes, most: int, declared: Sequence[str] = ()) -> ScoresRequest:
@@ -64,11 +68,28 @@ def read_scores(body: bytes, most: int, declared: Sequence[str] = ()) -> ScoresR
     scores = sections.column("scores", F4 if header.flags & FLOAT32 else F8, header.rows)
     units = sections.column("units", U8, header.rows) if header.flags & UNITS else None
     fields = read_fields(sections, header.rows, declared) if header.flags & FIELDS else None
+    quantiles = _read_quantiles(sections) if header.flags & QUANTILES else ()
     sections.end()
     if not header.flags & INTERNED:
         check_indices(numbers, len(names))
     _check_scores(scores)
-    return ScoresRequest(header, target, names, numbers, scores, units, fields)
+    return ScoresRequest(header, target, names, numbers, scores, units, fields, quantiles)
+
+
+_MOST_QUANTILES = 8
+
+
+def _read_quantiles(sections: Sections) -> tuple[float, ...]:
+    (count,) = sections.column("quantiles", U4, 1).tolist()
+    if not 1 <= count <= _MOST_QUANTILES:
+        rule = f"has {count} levels; must have 1 to {_MOST_QUANTILES}"
+        raise ValidationError("quantiles", rule)
+    levels = sections.column("quantiles", F8, count).tolist()
+    for place, level in enumerate(levels):
+        if not 0.0 < level < 1.0:
+            rule = "must be a number above 0 and below 1"
+            raise ValidationError(f"quantiles[{place}]", rule, level)
+    return tuple(levels)
 
 
 def _check_scores(scores: Scores) -> None:
@@ -94,15 +115,19 @@ def pack_probabilities(
     float32: bool,
     levels: ArrayLike | None = None,
     arms: ArrayLike | None = None,
+    quantiles: Sequence[ArrayLike] = (),
 ) -> bytes:
     """The bytes of n probabilities, with the numbers of the level of map behind each and of its
-    arm, shape (n,), if given."""
+    arm, shape (n,), if given, and columns of quantiles."""
     rows = len(probabilities)
     flags = (FLOAT32 if float32 else 0) | (0 if levels is None else LEVELS)
-    flags |= 0 if arms is None else UNITS
-    column = np.asarray(probabilities, F4 if float32 else F8).tobytes()
+    flags |= (0 if arms is None else UNITS) | (QUANTILES if quantiles else 0)
+    dtype = F4 if float32 else F8
+    column = np.asarray(probabilities, dtype).tobytes()
     parts = [pack_probabilities_header(rows, flags, dictionary), column, PADDING[-len(column) & 7]]
     for numbers in (levels, arms):
         if numbers is not None:
             parts += (np.asarray(numbers, np.uint8).tobytes(), PADDING[-rows & 7])
+    for quantile in quantiles:
+        parts += (np.asarray(quantile, dtype).tobytes(), PADDING[-len(column) & 7])
     return b"".join(parts)

@@ -16,7 +16,7 @@ from app.worker.atlas_cache import AtlasCache
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
-from calibrators.samples import Floats
+from calibrators.samples import Floats, sum_at
 from evaluation.fields.field_errors import FieldSums
 from evaluation.fields.multicalibration import SegmentSums
 from evaluation.metrics.sums import ratio
@@ -44,8 +44,8 @@ class FieldsReport:
     window_hours: int
 
     def of(self, target: str, closed: int) -> dict[str, Any]:
-        """`fields` of a target's report, of the newest hours below `closed` whose late clicks are in;
-        nothing where no event came.
+        """`fields` of a target's report, of the newest hours below `closed` whose late clicks are
+        in; nothing where no event came.
 
             hours  how many hours it is of, at most
             rce    by field: Field-RCE, `value`, and what chance alone makes of it, `floor`
@@ -125,7 +125,7 @@ def _sums(table: BinsTable) -> FieldSums:
     p, outcomes, weights, rows = table.samples()
     columns = (p * weights, outcomes * weights, p * (1.0 - p) * weights, weights)
     k = len(table.campaigns)
-    summed = (np.bincount(rows, column, k) for column in columns)
+    summed = (sum_at(rows, column, k) for column in columns)
     return FieldSums.check(table.campaigns, *summed)
 
 
@@ -181,11 +181,10 @@ def _segments(table: BinsTable) -> SegmentSums:
     """By row, whose cells come by ascending probability."""
     p, outcomes, weights, rows = table.samples()
     k = len(table.campaigns)
-    summed = [
-        np.bincount(rows, column, k)
-        for column in (weights, p * weights, outcomes * weights, p * (1.0 - p) * weights)
-    ]
-    return SegmentSums(summed[0], *summed, _spreads((outcomes - p) * weights, rows, k))
+    columns = (weights, p * weights, outcomes * weights, p * (1.0 - p) * weights)
+    samples, expected, positives, variance = (sum_at(rows, column, k) for column in columns)
+    spreads = _spreads((outcomes - p) * weights, rows, k)
+    return SegmentSums(samples, samples, expected, positives, variance, spreads)
 
 
 def _spreads(differences: Floats, rows: Any, k: int) -> Floats:

@@ -109,6 +109,10 @@ class Candidate:
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
 
+    def with_spreads_of(self, atlas: Atlas) -> "Candidate":
+        """The same maps with the spreads of another atlas; a trial needs none."""
+        return replace(self, atlas=self.atlas.with_spreads_of(atlas))
+
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
@@ -135,7 +139,7 @@ class Fitting:
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
         candidate = Candidate(fitted.atlas, fitted.trial, fitted.skipped, fitted.notes)
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
-        return self._laid_on(candidate, target, history, others)
+        return self._laid_on(candidate, target, history, others).with_spreads_of(fitted.atlas)
 
     def named(
         self,
@@ -149,7 +153,7 @@ class Fitting:
         calibrator = self.calibrator_of(target)
         chosen = {name: own.get(name, calibrator) for name in campaigns}
         base = Candidate(in_force, in_force if self.settings.guard else None)
-        return self._laid_on(base, target, history, chosen)
+        return self._laid_on(base, target, history, chosen).with_spreads_of(in_force)
 
     def _laid_on(
         self, base: Candidate, target: str, history: History, calibrators: Mapping[str, str]
@@ -340,7 +344,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         candidate = fitting.whole(order.target, history, order.own)
         guarded = _guarded(candidate, order.compared, history)
         chosen = candidate.atlas if guarded is None else guarded.atlas
-        atlas = kept(chosen, order.in_force, order.frozen)
+        atlas = kept(chosen, order.in_force, order.frozen).with_spreads_of(candidate.atlas)
         change = _change(order, candidate, atlas, history)
         return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
     in_force = order.in_force or Atlas.empty()
@@ -348,6 +352,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
     guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)
+    atlas = atlas.with_spreads_of(candidate.atlas)
     return RefitOutcome(order, calibrator, candidate, atlas, guarded)
 
 

@@ -27,7 +27,7 @@ FieldColumns = Mapping[str, FieldColumn]
 """By name; of a field that is not there every event's value is other."""
 
 
-def chosen(columns: FieldColumns, kept: NDArray[Any]) -> dict[str, FieldColumn]:
+def chosen(columns: FieldColumns, kept: NDArray[Any] | slice) -> dict[str, FieldColumn]:
     """The columns of the events that a mask or an array of places chooses."""
     return {name: FieldColumn(names, codes[kept]) for name, (names, codes) in columns.items()}
 

@@ -57,7 +57,7 @@ class FieldWindow:
         rows = list(self.numbers.get(field, ()))
         totals = np.zeros(len(rows))
         for part in (sums.campaigns[field] for sums in self.hours.values() if rows):
-            totals += sum_at(part.rows, part.expected, len(rows))
+            totals += sum_at(part.rows, part.expected.astype(np.float64), len(rows))
         found: dict[str, str] = {}
         # The last that is written is the largest.
         for total, row in sorted(zip((-totals).tolist(), rows, strict=True), reverse=True):

@@ -260,7 +260,8 @@ def _effects(
         return in_force.effects, in_force.effects
     if candidate.effects is None and in_force.effects is None:
         return None, trial.effects
-    found = candidate.effects or FieldEffects.none(in_force.effects.fields)
+    served = in_force.effects
+    found = candidate.effects or FieldEffects.none(() if served is None else served.fields)
     return found.stepped(in_force.effects, rules.step), trial.effects
 
 

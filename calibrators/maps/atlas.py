@@ -15,6 +15,7 @@ from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.spreads import Spreads, quantile_of
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 
@@ -52,7 +53,7 @@ SCHEMA_VERSION = 1
 _WITH_GROUPS = 2
 """The schema_version of an atlas that has maps of groups."""
 _WITH_SECTIONS = 3
-"""The schema_version of an atlas that has effects of fields."""
+"""The schema_version of an atlas that has effects of fields, or spreads."""
 _GROUPS = struct.Struct("<I")
 _SECTION = struct.Struct("<Q")
 _HEADER = struct.Struct("<4sHHI")
@@ -96,12 +97,14 @@ class Atlas:
         "campaigns",
         "effects",
         "group_field",
+        "spreads",
     )
 
     campaigns: Final[tuple[str, ...]]
     effects: Final[FieldEffects | None]
     group_field: Final[str | None]
     """The field whose value names the group of a campaign without a map, if one does."""
+    spreads: Final[Spreads | None]
 
     def __init__(
         self,
@@ -110,9 +113,10 @@ class Atlas:
         has_target_map: bool,
         groups: GroupRows | None = None,
         effects: FieldEffects | None = None,
+        spreads: Spreads | None = None,
     ) -> None:
         """From the maps by row; see `build` and `from_bytes`."""
-        self.effects = effects
+        self.effects, self.spreads = effects, spreads
         of = None if groups is None else groups.group_of
         self.group_field = of.field if isinstance(of, FieldGroups) else None
         self.campaigns = campaign_rows.campaigns
@@ -278,8 +282,7 @@ class Atlas:
         """The same maps with these effects of fields."""
         if effects is self.effects:
             return self
-        has_target_map = self._has_target_map
-        return Atlas(self._campaign_rows, self._blocks, has_target_map, self._groups, effects)
+        return self._with(effects, self.spreads)
 
     def with_own(self, maps: Mapping[str, CalibrationMap]) -> "Atlas":
         """The same, but these campaigns have these maps as their own."""
@@ -290,7 +293,48 @@ class Atlas:
         stay = self.columns().taken(np.array([0, *kept], np.int64))
         every = MapColumns.end_to_end((stay, MapColumns.of_maps(list(maps.values()))))
         atlas = Atlas.of_columns(names, every, self._has_target_map, self.groups)
-        return atlas.with_effects(self.effects)
+        return atlas.with_effects(self.effects).with_spreads_of(self)
+
+    def with_spreads(self, spreads: Spreads | None) -> "Atlas":
+        """The same maps with the spreads of all rows, or none."""
+        return self._with(self.effects, spreads)
+
+    def _with(self, effects: FieldEffects | None, spreads: Spreads | None) -> "Atlas":
+        rows, has_target_map = self._campaign_rows, self._has_target_map
+        return Atlas(rows, self._blocks, has_target_map, self._groups, effects, spreads)
+
+    def with_spreads_of(self, other: "Atlas") -> "Atlas":
+        """The same maps, each with what the other atlas says of its campaign or group: of those
+        without a map there what it says of anybody new."""
+        if other.spreads is None or other is self:
+            return self
+        return self.with_spreads(other.spreads.taken(other._rows_like(self)))
+
+    def _rows_like(self, other: "Atlas") -> Integers:
+        """The rows here that say something of each row of another atlas."""
+        groups = () if other._groups is None else other._groups.names
+        first = np.zeros(1, np.int64)
+        return np.concatenate((first, self.rows(other.campaigns), self.rows_of_groups(groups)))
+
+    def quantiles(
+        self,
+        rows: Integers,
+        scores: Floats,
+        probabilities: Floats,
+        levels: Sequence[float],
+        effects: Floats | None = None,
+    ) -> list[Floats]:
+        """Below what the true probability lies with these chances, in (0, 1), (n,) each, given what
+        `look_up` said, maybe corrected by effects whose standard deviations these are, (n,).
+
+        Raises ValueError of an atlas without spreads.
+        """
+        if self.spreads is None:
+            raise ValueError("atlas: its maps have no spreads")
+        deviations = self.spreads.at(rows, scores)
+        if effects is not None:
+            deviations = np.hypot(deviations, effects)
+        return [quantile_of(probabilities, deviations, level) for level in levels]
 
     def _map_at(self, row: int) -> CalibrationMap:
         return CalibrationMap(*self._blocks.map_at(row))
@@ -315,11 +359,12 @@ class Atlas:
         """Little-endian bytes: magic "SATL", schema_version u2, has a target map u2, campaigns
         u4; the names (`calibrators.bins.codecs`); knots per row u4, row 0 first; knots f8; values
         f8. With groups the schema_version is 2, and behind the names stand their number, u4, and
-        the expression and they as a list of names. With effects it is 3: the number of groups may
-        be 0, with no list behind it, and at the end stand two sections, each a length u8 and as
-        many bytes: the effects, and one that is empty so far."""
+        the expression and they as a list of names. With effects or spreads it is 3: the number of
+        groups may be 0, with no list behind it, and at the end stand two sections, each a length u8
+        and as many bytes: effects, and spreads (`Spreads.to_bytes`); empty where there are none."""
         version = SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
-        version = version if self.effects is None else _WITH_SECTIONS
+        if not (self.effects is None and self.spreads is None):
+            version = _WITH_SECTIONS
         header = _HEADER.pack(_MAGIC, version, self._has_target_map, len(self.campaigns))
         names = [self._campaign_rows.packed]
         if self._groups is not None:
@@ -331,8 +376,9 @@ class Atlas:
         return b"".join((header, *names, *(column.tobytes() for column in columns), *self._ends()))
 
     def _ends(self) -> Iterator[bytes]:
-        if self.effects is not None:
-            for section in (self.effects.to_bytes(), b""):
+        if not (self.effects is None and self.spreads is None):
+            for each in (self.effects, self.spreads):
+                section = b"" if each is None else each.to_bytes()
                 yield _SECTION.pack(len(section)) + section
 
     @classmethod
@@ -349,16 +395,17 @@ class Atlas:
             raise ValueError(f"atlas: schema_version {version}, this reads up to {_WITH_SECTIONS}")
         known = None if like is None else like._campaign_rows
         campaign_rows, offset = CampaignRows.read(data, _HEADER.size, count, known)
-        groups = effects = None
+        groups = effects = spreads = None
         if version >= _WITH_GROUPS:
             groups, offset = _read_groups(data, offset, count + 1, version)
             count += 0 if groups is None else len(groups.names)
         blocks, offset = _read_blocks(data, offset, count + 1, pause)
         if version == _WITH_SECTIONS:
             effects, offset = _read_effects(data, offset, pause)
+            spreads, offset = _read_spreads(data, offset, count + 1)
         if offset != len(data):
             raise ValueError(f"atlas: ends at byte {offset}, there are {len(data)}")
-        return cls(campaign_rows, blocks, bool(has_target_map), groups, effects)
+        return cls(campaign_rows, blocks, bool(has_target_map), groups, effects, spreads)
 
 
 def _read_groups(
@@ -389,19 +436,23 @@ def _read_blocks(
     return MapBlocks(MapColumns(lengths, knots, values), pause), end
 
 
-def _read_effects(data: bytes, offset: int, pause: Callable[[], None]) -> tuple[FieldEffects, int]:
+def _read_effects(
+    data: bytes, offset: int, pause: Callable[[], None]
+) -> tuple[FieldEffects | None, int]:
     section, offset = _read_section(data, offset)
-    spare, offset = _read_section(data, offset)
-    if spare:
-        raise ValueError("atlas: a section that this does not read")
-    return FieldEffects.from_bytes(section, pause), offset
+    return FieldEffects.from_bytes(section, pause) if section else None, offset
+
+
+def _read_spreads(data: bytes, offset: int, maps: int) -> tuple[Spreads | None, int]:
+    section, offset = _read_section(data, offset)
+    return Spreads.from_bytes(section, maps) if section else None, offset
 
 
 def _read_section(data: bytes, offset: int) -> tuple[bytes, int]:
-    if len(data) < offset + _SECTION.size:
+    start = offset + _SECTION.size
+    if len(data) < start:
         raise ValueError("atlas: the bytes end early")
     (length,) = _SECTION.unpack_from(data, offset)
-    start = offset + _SECTION.size
     if len(data) < start + length:
         raise ValueError("atlas: the bytes end early")
     return data[start : start + length], start + length

@@ -311,6 +311,24 @@ class CampaignBlock:
         diagonal, beside = self._tridiagonal(weights)
         return gradients, self._coordinates.matrices(diagonal, beside)
 
+    def misses(self, curves: Floats, variances: Floats) -> Floats:
+        """Of cells with traffic, how far the positives are from curves with these variances at the
+        knots, (c, k) each, in log-odds; the variance of chance in that, and of the curve, 0 as it
+        has followed the cell: (3, m)."""
+        p = self.probabilities(curves)
+        held = self._counts * p * (1 - p) > 1.0
+        information = (self._counts * p * (1 - p))[held]
+        missed = (self._positives - self._counts * p)[held] / information
+        followed = np.minimum(information * self.at_cells(variances)[held], 0.9)
+        return np.stack((missed, (1 - followed) / information, np.zeros(len(missed))))
+
+    def scatter(self) -> tuple[float, float]:
+        """The predicted positives times their squared distance from the centre of the campaign's
+        traffic, in log-odds, and the predicted positives."""
+        weights = self._counts * expit(self.log_odds)
+        centres = (self.offsets + self._coordinates.centre)[self.hours.rows]
+        return float(weights @ (self.log_odds - centres) ** 2), float(weights.sum())
+
     def information(self, curves: Floats) -> Floats:
         """Of the binomial likelihood about the log odds near each knot, (c, k)."""
         p = self.probabilities(curves)

@@ -24,6 +24,7 @@ from calibrators.pooled.campaign_hours import CampaignHours, complete_hours, sta
 from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.outliers import PlatformHours, outage_hours
 from calibrators.pooled.state_space import AHEAD, AveragedFilter, CampaignSeries
+from calibrators.pooled.uncertainty import contradiction, missing_variance
 from calibrators.samples import Floats
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
@@ -60,6 +61,8 @@ class Levels:
     shifts : (c,), of each campaign, with its target's and group's.
     target_shift : of the target, for campaigns without a map of their own.
     group_shifts : (g,), of each group, with the target's.
+    variances : (c,), of each campaign's shift in the hour that is served.
+    target_variance, group_variances : of theirs, (g,) for the groups, with the target's.
     frozen : whether the newest hours are taken for a tracking outage: they count nothing.
     strengths : the half-lives and pseudo-counts that the data chose, for reports; where the data
         choose no shift, there is none.
@@ -68,6 +71,9 @@ class Levels:
     shifts: Floats
     target_shift: float
     group_shifts: Floats
+    variances: Floats
+    target_variance: float
+    group_variances: Floats
     frozen: bool
     strengths: Mapping[str, float] = field(default_factory=dict)
 
@@ -158,14 +164,19 @@ class Amounts(NamedTuple):
     def gains(self, ages: Floats, half_life: float, bound: float) -> Floats:
         """The Poisson log likelihood of all hours that each pseudo-count gains, (k,), predicting
         each from those that were past when it began."""
-        since = ages[:, None] - starts(ages)[None, :]
-        weights = np.where(since >= 0, np.exp2(-np.maximum(since, 0.0) / half_life), 0.0)
+        weights = _past_weights(ages, half_life)
         past_observed, past_expected = self.observed @ weights, self.expected @ weights
         seen = (self.observed > 0) | (self.expected > 0)
         columns = (self.observed, self.expected, past_observed, past_expected)
         y, e, past_y, past_e = (column[seen] for column in columns)
         ratios = (_ratios(past_y, past_e, count, bound) for count in PSEUDO_COUNTS.tolist())
         return np.array([float(y @ np.log(r) - e @ (r - 1)) for r in ratios])
+
+
+def _past_weights(ages: Floats, half_life: float) -> Floats:
+    """Of each hour, (h, h), for what is known when another one begins."""
+    since = ages[:, None] - starts(ages)[None, :]
+    return np.where(since >= 0, np.exp2(-np.maximum(since, 0.0) / half_life), 0.0)
 
 
 def _ratios(observed: Floats, expected: Floats, pseudo_count: float, bound: float) -> Floats:
@@ -180,12 +191,16 @@ class LevelPath(NamedTuple):
 
     model : what the data chose.
     then : (n, h), in each hour, in hindsight: what the campaigns' past is freed of.
+    before : (n, h), as known when each hour began.
     now : (n,), at the moment.
+    variances : (n,), of the logarithms of the ratios in the hour that is served.
     """
 
     model: LevelModel
     then: Floats
+    before: Floats
     now: Floats
+    variances: Floats
 
     @classmethod
     def of(cls, amounts: Amounts, ages: Floats, rules: LevelRules) -> "LevelPath":
@@ -197,13 +212,20 @@ class LevelPath(NamedTuple):
         row, column = divmod(int(np.argmax(gains)), len(PSEUDO_COUNTS))
         half_life, count = rules.half_lives[row], float(PSEUDO_COUNTS[column])
         between = np.abs(ages[:, None] - ages[None, :])
-        then, now = (
-            level.ratios(np.exp2(-hours / half_life), count, rules.bound)
-            for hours in (between, ages)
+        then, before, now = (
+            level.ratios(weights, count, rules.bound)
+            for weights in (
+                np.exp2(-between / half_life),
+                _past_weights(ages, half_life),
+                np.exp2(-ages / half_life),
+            )
         )
         most = np.exp(rules.bound)
         served = np.clip(now * cycles[:, -1], 1 / most, most)
-        return cls(LevelModel(half_life, count), then * cycles[:, :-1], served)
+        past = level.observed @ np.exp2(-ages / half_life)
+        variances = np.exp2((ages[-1:].sum() + AHEAD) / half_life) / (count + past)
+        each = cycles[:, :-1]
+        return cls(LevelModel(half_life, count), then * each, before * each, served, variances)
 
 
 _HARMONICS = 3
@@ -230,6 +252,7 @@ class LevelHierarchy:
     target : its path, n = 1.
     groups : theirs against the target's; the last row is that of campaigns without a group, 1.
     campaigns : how they move, against target and group.
+    missing : variance of log ratios that predictions of past hours had too little.
     """
 
     rules: LevelRules
@@ -237,6 +260,7 @@ class LevelHierarchy:
     target: LevelPath
     groups: LevelPath
     campaigns: AveragedFilter
+    missing: float
 
     @classmethod
     def of(
@@ -254,25 +278,38 @@ class LevelHierarchy:
         for block in blocks:
             own = _own_series(hours.of_block(block), target, of_groups, rules)
             busiest = busiest.with_more(own)
-        return cls(rules, hours, target, of_groups, AveragedFilter.of(busiest, hours.ages))
+        campaigns = AveragedFilter.of(busiest, hours.ages)
+        ahead = np.log(target.before[0] / target.then[0])
+        missing = missing_variance(*campaigns.misses(busiest, hours.ages, ahead))
+        return cls(rules, hours, target, of_groups, campaigns, missing)
 
     def levels(self, blocks: Iterable[CampaignHours]) -> Levels:
         """Those of the campaigns of these blocks, in their order."""
         target = self.target.now[0]
+        found = np.hstack([np.empty((2, 0)), *map(self._shifts, blocks)])
         return Levels(
-            shifts=np.concatenate([np.empty(0), *map(self._shifts, blocks)]),
+            shifts=found[0],
             target_shift=float(np.log(target)),
             group_shifts=np.log(target * self.groups.now[:-1]),
+            variances=found[1],
+            target_variance=float(self.target.variances[0]) + self.missing,
+            group_variances=self.target.variances + self.groups.variances[:-1] + self.missing,
             frozen=self.hours.frozen,
             strengths=self._strengths(),
         )
 
     def _shifts(self, block: CampaignHours) -> Floats:
-        own = _own_series(self.hours.of_block(block), self.target, self.groups, self.rules)
-        levels = self.campaigns.levels(own, self.hours.ages) - block.fitted
-        moved = np.clip(levels, -self.rules.bound, self.rules.bound)
+        """Shifts and their variances, (2, c)."""
+        counted = self.hours.of_block(block)
+        own = _own_series(counted, self.target, self.groups, self.rules)
+        levels, variances = self.campaigns.forecast(own, self.hours.ages)
+        moved = np.clip(levels - block.fitted, -self.rules.bound, self.rules.bound)
         shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
-        return shifts
+        # What a campaign has seen of its own level makes good what those above it miss.
+        left = variances / np.maximum(block.variances, variances)
+        above = self.target.variances + self.groups.variances[block.groups]
+        variances = variances + left**2 * above + self.missing
+        return np.stack((shifts, variances + contradiction(counted, shifts, variances)))
 
     def _strengths(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -303,6 +340,8 @@ def _paths(
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
     target = LevelPath.of(whole, hours.ages, rules)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)
-    model, then, now = LevelPath.of(named, hours.ages, rules)
+    found = LevelPath.of(named, hours.ages, rules)
     none = np.ones((1, len(hours.ages)))
-    return target, LevelPath(model, np.vstack([then, none]), np.append(now, 1.0))
+    then, before = (np.vstack([rows, none]) for rows in (found.then, found.before))
+    now, variances = np.append(found.now, 1.0), np.append(found.variances, 0.0)
+    return target, LevelPath(found.model, then, before, now, variances)

@@ -20,6 +20,7 @@ from calibrators.fields.fit import FittedEffects, fit_effects
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
+from calibrators.maps.spreads import PLACES, Spreads
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock, Cells
@@ -29,6 +30,11 @@ from calibrators.pooled.levels import CountedHours, Levels, block_weights, level
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
 from calibrators.pooled.spline import Coordinates, Knots
+from calibrators.pooled.uncertainty import (
+    curve_variances,
+    missing_in_curves,
+    shared_curve_variances,
+)
 from calibrators.samples import Floats, Integers, sum_at
 
 MOST = 1024
@@ -395,17 +401,26 @@ class _Refit:
         shape = self._shape
         curves = [served_curves(shape, block) for block in shape.blocks]
         every = np.vstack([served_shared_curves(shape), *curves])
-        served = _Served(shape, self._campaigns, self._groups, self._group_of, every)
+        served = _Served(
+            shape, self._campaigns, self._groups, self._group_of, every, self._variances()
+        )
         hours = self._hours(curves)
         freed, effects = self._with_fields(hours, self._ages)
         levels = levels_of_blocks(freed, self._ages, len(self._groups))
         notes = _notes(shape, levels, jumps, len(self._groups))
         return Fitted(
-            served.atlas(levels).with_effects(effects and effects.effects),
+            served.atlas(levels).with_effects(None if effects is None else effects.effects),
             self._tried(served, hours) if self._trial else None,
             memory=Memory.of(shape, self._groups, self._fields and self._fields.window),
             notes=notes if effects is None else notes | {"fields": effects.notes},
         )
+
+    def _variances(self) -> Floats:
+        """Of the curves to serve where `Spreads` are kept, in the order of `_Served`."""
+        shape, places = self._shape, spread_places(self._shape)
+        curves = [curve_variances(shape, block, places) for block in shape.blocks]
+        shared = shared_curve_variances(shape, places)
+        return np.vstack([shared, *curves]) + missing_in_curves(shape)
 
     def _tried(self, served: "_Served", hours: Sequence[CampaignHours]) -> Atlas:
         """With levels that know the newest hour neither by its positives nor by its weights."""
@@ -415,18 +430,20 @@ class _Refit:
         ages = self._ages[self._past] - 2 * self._ages[-1]
         freed, effects = self._with_fields(past, ages)
         levels = levels_of_blocks(freed, ages, len(self._groups))
-        return served.atlas(levels).with_effects(effects and effects.effects)
+        return served.atlas(levels).with_effects(None if effects is None else effects.effects)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Served:
-    """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k)."""
+    """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k), and their
+    variances at `spread_places`, (1 + g + c, n)."""
 
     shape: Shape
     campaigns: tuple[str, ...]
     groups: tuple[str, ...]
     group_of: GroupOf | None
     curves: Floats
+    variances: Floats
 
     def atlas(self, levels: Levels) -> Atlas:
         """Their maps at these levels, campaigns in order of their names."""
@@ -443,7 +460,21 @@ class _Served:
             # Whose campaigns are whose is known in a refit alone.
             stored = FieldGroups(of.field) if isinstance(of, FieldGroups) else of
             groups = GroupMaps(stored, self.groups, of_groups)
-        return Atlas.of_columns([self.campaigns[place] for place in order], maps, True, groups)
+        names = [self.campaigns[place] for place in order]
+        every = np.concatenate((rows, np.arange(1, first if groups else 1)))
+        atlas = Atlas.of_columns(names, maps, True, groups)
+        return atlas.with_spreads(self._spreads(every, levels))
+
+    def _spreads(self, rows: Integers, levels: Levels) -> Spreads:
+        moved = np.concatenate(([levels.target_variance], levels.group_variances, levels.variances))
+        low, *_, high = spread_places(self.shape).tolist()
+        return Spreads.of(low, high, np.sqrt(self.variances[rows] + moved[rows, None]))
+
+
+def spread_places(shape: Shape) -> Floats:
+    """Log-odds of the score at which `Spreads` are kept: from the outermost knots inwards."""
+    positions = shape.coordinates.knots.positions
+    return np.linspace(positions[0], positions[-1], PLACES)
 
 
 def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, object]:

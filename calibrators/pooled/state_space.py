@@ -3,8 +3,9 @@
 Which of a few models of how levels move fits the campaigns, and where it puts each of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import log, sqrt
 from typing import NamedTuple, Self
 
@@ -160,6 +161,11 @@ class LevelFilter:
         """Log ratios at a moment's time of day, (n, c)."""
         return np.asarray(np.tensordot(self._wave(age), self.means, 1))
 
+    def spreads_at(self, age: float) -> Floats:
+        """Their variances, (n, c)."""
+        wave = self._wave(age)
+        return np.asarray(np.einsum("s,stnc,t->nc", wave, self.covariances, wave, optimize=True))
+
     def _wave(self, age: float) -> Floats:
         """What each of the states counts in the log ratio, (s,)."""
         return np.concatenate(([1.0, 0.0], _waves(age, (len(self.means) - _WAVES) // 2)))
@@ -247,30 +253,62 @@ class AveragedFilter:
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
         return cls(LEVEL_MODELS.chosen(kept), belief[kept] / belief[kept].sum(), harmonics)
 
-    def levels(self, series: CampaignSeries, ages: Floats) -> Floats:
-        """Levels to expect in the hour that is served, (c,)."""
-        return np.concatenate([self._levels(piece, ages) for piece in series.pieces()])
+    def forecast(self, series: CampaignSeries, ages: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the levels in the hour that is served, (c,) each."""
+        found = [self._forecast(piece, ages) for piece in series.pieces()]
+        means, variances = map(np.concatenate, zip(*found, strict=True))
+        return means, variances
 
-    def _levels(self, series: CampaignSeries, ages: Floats) -> Floats:
-        filtered = self._filtered(series, ages)
+    def _forecast(self, series: CampaignSeries, ages: Floats) -> tuple[Floats, Floats]:
+        *_, filtered = self._steps(series, ages)
         filtered.pass_time(AHEAD + float(ages[-1:].sum()))
-        levels: Floats = self.belief @ filtered.at(-AHEAD)
-        return levels
+        return self._averaged(filtered, -AHEAD)
+
+    def misses(self, series: CampaignSeries, ages: Floats, ahead: Floats) -> Floats:
+        """How far each hour was from what those before it predict, in log ratio, the variance of
+        chance in that, and of the prediction, (3, n): of hours that expect a positive or more,
+        the first quarter left out. ahead: (h,), the log ratio of what was known of the levels
+        above at the start of each hour to hindsight."""
+        found = [
+            part for piece in series.pieces() for part in self._misses(piece, ages, ahead.tolist())
+        ]
+        return np.hstack([np.empty((3, 0)), *found])
+
+    def _misses(
+        self, series: CampaignSeries, ages: Floats, ahead: Sequence[float]
+    ) -> Iterator[Floats]:
+        first = -(-len(ages) // 4)
+        for hour, filtered in enumerate(islice(self._steps(series, ages), len(ages))):
+            if hour >= first:
+                age = float(ages[hour])
+                levels, variances = self._averaged(filtered, age)
+                expected = series.expected[:, hour] * np.exp(levels + ahead[hour])
+                held = expected > 1.0
+                p, y = expected[held], series.observed[held, hour]
+                yield np.stack(((y - p) / p, 1 / p, variances[held]))
+
+    def _averaged(self, filtered: LevelFilter, age: float) -> tuple[Floats, Floats]:
+        """Mean and variance over all models of the log ratios at a moment's time of day, (c,)."""
+        each, spreads = filtered.at(age), filtered.spreads_at(age)
+        found: Floats = self.belief @ each
+        return found, self.belief @ (spreads + (each - found) ** 2)
 
     def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
         """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
-        means = self._filtered(series, ages).means
-        amplitudes = np.einsum("n,snc->cs", self.belief, means[_WAVES:])
+        *_, filtered = self._steps(series, ages)
+        amplitudes = np.einsum("n,snc->cs", self.belief, filtered.means[_WAVES:])
         waves = np.stack([_waves(age, self.harmonics) for age in at.tolist()], axis=1)
         return np.asarray(amplitudes @ waves)
 
-    def _filtered(self, series: CampaignSeries, ages: Floats) -> LevelFilter:
+    def _steps(self, series: CampaignSeries, ages: Floats) -> Iterator[LevelFilter]:
+        """What is believed of each hour before it is told, and after the last."""
         filtered = LevelFilter.before(self.models, series.variances, self.harmonics)
         for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
             filtered.pass_time(since)
             filtered.jump(series.jumps[:, hour], series.variances)
+            yield filtered
             filtered.learn(series.observed[:, hour], series.expected[:, hour], age)
-        return filtered
+        yield filtered
 
     def strengths(self) -> dict[str, float]:
         """The likeliest model, in standard deviations; nothing if levels stay."""

@@ -60,6 +60,7 @@ from app.api.scoring.fields import (
     with_effects,
     with_groups,
 )
+from app.api.scoring.intervals import columns_wanted, quantile_columns, quantiles
 from app.api.scoring.products import (
     FOR_PRODUCTS,
     CalibratedProduct,
@@ -80,6 +81,7 @@ from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.arms import RAW
 from calibrators.maps.atlas import CAMPAIGN, GROUP
+from calibrators.samples import Floats
 
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 
@@ -87,6 +89,13 @@ _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
     """The scores by target; raises MalformedJson, ValidationError, or as `decode` TakesLong."""
     request = decode(body, _DECODER, RULES, most_slowly)
+    given = _scores_of(request, settings)
+    if wanted := columns_wanted(request, settings):
+        return [one._replace(quantiles=wanted) for one in given]
+    return given
+
+
+def _scores_of(request: CalibrateRequest, settings: Settings) -> list[TargetScores]:
     if request.rows is not UNSET:
         return _scores_of_rows(request, request.rows, settings)
     if request.target is UNSET:
@@ -281,12 +290,14 @@ def respond(
         # The look-up meets an id beyond the list anyway; only then is it searched for.
         snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
+    columns = quantiles(cut, parts, request.quantiles, resources.settings)
     if accept is not None and wants_json(accept, COLUMNS):
         levels = _merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
         arms = _merged(cut, parts, _ARMS) if parts[0].arm else None
         more = _effects(cut, parts, parts) if levels is not None else {}
+        more |= {"quantiles": columns} if columns else {}
         return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, **more), parts
-    return _columns(request, cut, parts, snapshot), parts
+    return _columns(request, cut, parts, snapshot, columns), parts
 
 
 def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
@@ -321,6 +332,7 @@ def _columns(
     cut: Sequence[ColumnsOfArm],
     parts: list[CalibratedScores],
     snapshot: Snapshot,
+    columns: Sequence[Floats],
 ) -> PlainResponse:
     flags = request.header.flags
     body = pack_probabilities(
@@ -329,6 +341,7 @@ def _columns(
         float32=bool(flags & FLOAT32),
         levels=_merged(cut, parts, _LEVEL_NUMBERS) if flags & LEVELS else None,
         arms=_merged(cut, parts, _ARM_NUMBERS) if flags & UNITS else None,
+        quantiles=columns,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
     return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
@@ -419,6 +432,8 @@ def _response(
     levels = _merged(given, parts, _LEVELS) if explain else None
     arms = _merged(given, parts, _ARMS) if given[0].units else None
     more = _effects(given, parts, parts) if explain else {}
+    if given[0].quantiles:
+        more |= quantile_columns(given, parts, resources.settings)
     return _json(probabilities, levels, arms, snapshot, **more), parts
 
 

@@ -105,9 +105,11 @@ def with_groups(
     said = (given.fields or NO_FIELDS).get(atlas.group_field or "")
     if said is None:
         return rows
+    names: Sequence[Any]
     if isinstance(said, FieldColumn):
-        said = [said.names[code] for code in said.codes.tolist()]
-    names: Sequence[Any] = [said] * number if isinstance(said, str) else said
+        names = [said.names[code] for code in said.codes.tolist()]
+    else:
+        names = [said] * number if isinstance(said, str) else list(said)
     listed = rows if isinstance(rows, list) else rows.tolist()
     found = atlas.grouped(listed if len(listed) == number else listed * number, names)
     return found if isinstance(rows, list) else np.array(found, np.int64)

@@ -7,6 +7,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from app.api.scoring.products import PRODUCT_RULES, Value
 from app.events.schema import Score
 
+Level = Annotated[float, Meta(gt=0.0, lt=1.0)]
+"""A probability of the true probability."""
+
 
 class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """One score of one campaign."""
@@ -42,6 +45,8 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
         ]
         | UnsetType
     ) = UNSET
+    interval: Annotated[Level, Meta(description="Adds `lower` and `upper`.")] | UnsetType = UNSET
+    quantile: Annotated[Level, Meta(description="Adds `quantiles`.")] | UnsetType = UNSET
     rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
 
 
@@ -60,6 +65,8 @@ RULES: Final = {
     "fields": "must be an object of declared fields",
     "fields{}": "must be a string, in columns an array of such",
     "fields{}[]": "must be a string",
+    "interval": "must be a number above 0 and below 1",
+    "quantile": "must be a number above 0 and below 1",
     "rows": "must be an array of objects with target, campaign and score",
     "rows[]": "must be an object with target, campaign and score",
 }

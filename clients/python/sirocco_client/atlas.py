@@ -5,7 +5,7 @@ is the same as the service's to the last bit.
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Final, NamedTuple, Self
 
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.errors import BadAtlas, BadInput
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
+from sirocco_client.intervals import Spreads
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores
 
 Integers = NDArray[np.int64]
@@ -118,12 +119,16 @@ class _Names(NamedTuple):
 
 
 class _Groups(NamedTuple):
-    """What finds the group of a campaign in its name, and the rows of the groups' maps."""
+    """What finds the group of a campaign in its name, or the field that says it, and the rows of
+    the groups' maps."""
 
     search: Callable[[str], re.Match[str] | None]
     rows: Mapping[str | None, int]
+    field: str | None = None
 
-    def row(self, campaign: str) -> int:
+    def row(self, campaign: str, said: str = "") -> int:
+        if self.field is not None:
+            return self.rows.get(said, 0)
         found = self.search(campaign)
         return self.rows.get(found[1], 0) if found else 0
 
@@ -142,6 +147,7 @@ class EdgeAtlas:
         "_groups",
         "_has_target_map",
         "_names",
+        "_spreads",
         "_steps",
         "_views",
     )
@@ -154,9 +160,10 @@ class EdgeAtlas:
         has_target_map: bool,
         groups: _Groups | None = None,
         effects: EdgeEffects | None = None,
+        spreads: Spreads | None = None,
     ) -> None:
         """Use `from_bytes`."""
-        self._effects = effects
+        self._effects, self._spreads = effects, spreads
         self._names = names
         self._groups = groups
         self._has_target_map = has_target_map
@@ -184,19 +191,16 @@ class EdgeAtlas:
         groups, behind = _groups(view, end, count + 1, version)
         maps = 1 + count + (len(groups.rows) if groups else 0)
         lengths = _lengths(view, behind, maps)
-        sections = behind + 4 * maps + 16 * int(lengths.sum())
-        whole = version != _WITH_SECTIONS
-        knots, values = _knots_and_values(
-            view if whole else view[:sections], behind + 4 * maps, int(lengths.sum())
-        )
-        effects = None if whole else _effects(view[sections:])
+        stop = behind + 4 * maps + 16 * int(lengths.sum())
+        knots, values = _knots_and_values(view[:stop], behind + 4 * maps, int(lengths.sum()))
+        effects, spreads = _sections(view, stop, maps, version)
         _check_maps(lengths, knots, values)
         if before is not None and before._names.packed == packed:
             names = before._names
         else:
             names = _Names(packed, rows_by_name(data[start:end], name_lengths, breathe))
         columns = knots, values, _slopes(knots, values, breathe)
-        return cls(names, lengths, columns, has_target_map, groups, effects)
+        return cls(names, lengths, columns, has_target_map, groups, effects, spreads)
 
     @classmethod
     def identity(cls) -> Self:
@@ -212,17 +216,23 @@ class EdgeAtlas:
     def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
         """Probability of one score; raises BadInput unless it is in [0, 1]. What is not said of
         fields counts as other."""
-        found = self._of_map(campaign, score)
+        found = self._of_map(campaign, score, self._said(fields, 1)[0])
         if self._effects is None:
             return found
         return self._effects.applied_once(found, campaign, fields)
 
-    def _of_map(self, campaign: str, score: float) -> float:
+    def _said(self, fields: Fields, count: int) -> Sequence[str]:
+        """What n scores say of the field that names groups, if one does."""
+        of = self._groups and self._groups.field
+        given = fields.get(of, "") if of else ""
+        return [given] * count if isinstance(given, str) else given
+
+    def _of_map(self, campaign: str, score: float, said: str) -> float:
         # A float32 of numpy would otherwise be compared and multiplied in its own precision.
         score = float(score)
         if not 0.0 <= score <= 1.0:
             raise BadInput("score", SCORE_RULE, score)
-        row = self._row(campaign)
+        row = self._row(campaign, said)
         knots, values, slopes = self._views
         bounds = self._bounds_view
         place = bisect_right(knots, score, bounds[row], bounds[row + 1]) - 1
@@ -233,22 +243,38 @@ class EdgeAtlas:
     ) -> Floats:
         """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
         values of fields; raises BadInput on a score outside [0, 1] or on unequal lengths."""
-        found = self._of_maps(campaigns, scores)
-        check_fields(fields, len(found))
+        check_fields(fields, len(np.asarray(scores)))
+        found = self._of_maps(campaigns, scores, fields)
         if self._effects is None:
             return found
         return self._effects.applied(found, campaigns, fields)
 
-    def _of_maps(self, campaigns: Campaigns, scores: ArrayLike) -> Floats:
+    def _of_maps(self, campaigns: Campaigns, scores: ArrayLike, fields: Fields) -> Floats:
         column = checked_scores(scores)
         if not isinstance(campaigns, str) and len(campaigns) != len(column):
             raise BadInput("campaigns", f"has {len(campaigns)} items beside {len(column)} scores")
         if len(column) <= _FEW:
             names = repeat(campaigns) if isinstance(campaigns, str) else campaigns
-            return np.array(list(map(self._of_map, names, column.tolist())), np.float64)
-        rows = self._rows(campaigns, len(column))
+            said = self._said(fields, len(column))
+            return np.array(list(map(self._of_map, names, column.tolist(), said)), np.float64)
+        rows = self._rows(campaigns, len(column), fields)
         pieces = (slice(start, start + _PIECE) for start in range(0, len(column), _PIECE))
         return np.concatenate([self._look_up(rows[piece], column[piece]) for piece in pieces])
+
+    def quantiles(
+        self,
+        campaigns: Campaigns,
+        scores: Floats,
+        probabilities: Floats,
+        levels: Sequence[float],
+        fields: Fields = _NO_FIELDS,
+    ) -> list[Floats]:
+        """Of each level in (0, 1) a column, (n,), of what the true probabilities are below with
+        this chance, given what the look-up said; raises BadInput of an atlas without spreads."""
+        if self._spreads is None:
+            raise BadInput("interval", "the maps have none: their calibrator is not pooled")
+        rows = self._rows(campaigns, len(scores), fields)
+        return list(self._spreads.quantiles(rows, scores, probabilities, levels))
 
     def level(self, campaign: str) -> str:
         """Which map serves the campaign: `campaign`, `group`, `target` or `identity`."""
@@ -256,17 +282,18 @@ class EdgeAtlas:
             return "campaign" if row <= len(self) else "group"
         return "target" if self._has_target_map else "identity"
 
-    def _row(self, campaign: str) -> int:
+    def _row(self, campaign: str, said: str = "") -> int:
         row = self._names.rows.get(campaign, 0)
-        return row if row or self._groups is None else self._groups.row(campaign)
+        return row if row or self._groups is None else self._groups.row(campaign, said)
 
-    def _rows(self, campaigns: Campaigns, count: int) -> Integers:
-        if isinstance(campaigns, str):
+    def _rows(self, campaigns: Campaigns, count: int, fields: Fields) -> Integers:
+        if self._groups is None and isinstance(campaigns, str):
             return np.full(count, self._row(campaigns))
-        rows = np.fromiter(map(self._names.rows.get, campaigns, repeat(0)), np.int64, count)
+        names = [campaigns] * count if isinstance(campaigns, str) else campaigns
+        rows = np.fromiter(map(self._names.rows.get, names, repeat(0)), np.int64, count)
         if self._groups is not None:
-            unknown = np.flatnonzero(rows == 0)
-            rows[unknown] = [self._groups.row(campaigns[place]) for place in unknown.tolist()]
+            said, unknown = self._said(fields, count), np.flatnonzero(rows == 0).tolist()
+            rows[unknown] = [self._groups.row(names[place], said[place]) for place in unknown]
         return rows
 
     def _look_up(self, rows: Integers, scores: Floats) -> Floats:
@@ -295,9 +322,9 @@ def _header(data: bytes) -> tuple[int, int, bool]:
 
 
 def _groups(data: memoryview, offset: int, first: int, version: int) -> tuple[_Groups | None, int]:
-    """The groups whose number stands at offset and whose rows begin at `first`, and the offset
-    behind their names."""
-    if version < _WITH_GROUPS:
+    """The groups whose number stands at offset and whose rows begin at `first`, if there are any,
+    and the offset behind their names."""
+    if version == _SCHEMA_VERSION:
         return None, offset
     if offset + 4 > len(data):
         raise BadAtlas("atlas: the bytes end early")
@@ -311,15 +338,9 @@ def _groups(data: memoryview, offset: int, first: int, version: int) -> tuple[_G
         search = re.compile(expression).search
     except (UnicodeDecodeError, re.error):
         raise BadAtlas("atlas: no expression of groups, or names that are no UTF-8") from None
-    return _Groups(search, {name: row for row, name in enumerate(names, first)}), end
-
-
-def _effects(sections: memoryview) -> EdgeEffects | None:
-    """Of the first section, if it is not empty; the others are for the service."""
-    size = int.from_bytes(sections[:8], "little")
-    if len(sections) < 8 + size:
-        raise BadAtlas("atlas: the bytes end early")
-    return EdgeEffects.read(sections[8 : 8 + size], _texts) if size else None
+    # So an expression begins that is none, but names a field.
+    of = expression[1:] if expression.startswith("=") and "(" not in expression else None
+    return _Groups(search, {name: row for row, name in enumerate(names, first)}, of), end
 
 
 def _texts(data: memoryview, offset: int, count: int) -> tuple[list[str], int]:
@@ -348,6 +369,35 @@ def _knots_and_values(data: memoryview, offset: int, total: int) -> tuple[Floats
     # Adding 0.0 copies, and turns -0.0 into 0.0 as the service does.
     both: Floats = np.frombuffer(data, "<f8", 2 * total, offset) + np.float64(0.0)
     return both[:total], both[total:]
+
+
+def _sections(
+    data: memoryview, offset: int, maps: int, version: int
+) -> tuple[EdgeEffects | None, Spreads | None]:
+    """What stands behind the maps, and nothing behind that; raises BadAtlas."""
+    if version < _WITH_SECTIONS:
+        _check_end(data, offset)
+        return None, None
+    effects, offset = _section(data, offset)
+    spreads, offset = _section(data, offset)
+    _check_end(data, offset)
+    return (
+        EdgeEffects.read(effects, _texts) if len(effects) else None,
+        Spreads(bytes(spreads), maps) if len(spreads) else None,
+    )
+
+
+def _section(data: memoryview, offset: int) -> tuple[memoryview, int]:
+    start = offset + 8
+    end = start + int.from_bytes(data[offset:start], "little")
+    if end > len(data):
+        raise BadAtlas("atlas: the bytes end early")
+    return data[start:end], end
+
+
+def _check_end(data: memoryview, offset: int) -> None:
+    if offset != len(data):
+        raise BadAtlas(f"atlas: ends at byte {offset}, there are {len(data)}")
 
 
 def _check_maps(lengths: Integers, knots: Floats, values: Floats) -> None:

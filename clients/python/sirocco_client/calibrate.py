@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sirocco_client.arms import CHAMPION, RAW
 from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
+from sirocco_client.intervals import Wanted
 from sirocco_client.requests import (
     COLUMNS,
     JSON,
@@ -43,6 +44,8 @@ class Calibrated:
     of each the arm of its unit (`champion`, `challenger`, `raw`); None without units, and when the
     service was away. `label` is the maps that everybody gets who is in no other arm. `effects` are
     what fields did to each, in log-odds by term; None without `explain`, and where none are known.
+    `lower` and `upper` are there with an `interval`, `quantiles` with a `quantile`; None when the
+    service was away.
     """
 
     probabilities: Floats
@@ -52,6 +55,9 @@ class Calibrated:
     arms: tuple[str, ...] | None = None
     label: str = CHAMPION
     effects: Effects = None
+    lower: Floats | None = None
+    upper: Floats | None = None
+    quantiles: Floats | None = None
 
     @classmethod
     def raw(cls, scores: Floats) -> Self:
@@ -68,8 +74,13 @@ class Calibrated:
         levels = tuple(level for part in parts for level in part.levels or ())
         arms = tuple(arm for part in parts for arm in part.arms or ())
         effects = tuple(one for part in parts for one in part.effects or ()) or None
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("lower", "upper", "quantiles")
+            if getattr(first, name) is not None
+        }
         words = (levels or None, arms or None, first.label, effects)
-        return cls(probabilities, first.version, first.map_age, *words)
+        return cls(probabilities, first.version, first.map_age, *words, **columns)
 
     @property
     def is_raw(self) -> bool:
@@ -90,17 +101,20 @@ def read_response(response: HttpResponse, given: CalibrateInput, explain: bool) 
         raise refusal(response)
     effects = None
     if response.media_type == COLUMNS:
-        probabilities, levels, arms = unpack_response(response.body, scores)
+        found = unpack_response(response.body, scores, len(given.wanted.levels))
+        probabilities, levels, arms, quantiles = found
         version = response.headers.get(VERSION_HEADER, NO_VERSION)
     else:
-        probabilities, levels, arms, version, effects = _of_json(response)
-    _check_probabilities(probabilities, scores)
+        probabilities, levels, arms, version, effects, quantiles = _of_json(response, given.wanted)
+    for column in (probabilities, *quantiles):
+        _check_probabilities(column, scores)
     if explain and (levels is None or len(levels) != scores):
         raise BadAnswer("the levels are not in the answer")
     if given.units is not None and (arms is None or len(arms) != scores):
         raise BadAnswer("the arms are not in the answer")
+    columns: dict[str, Any] = dict(zip(given.wanted.levels, quantiles, strict=True))
     age = map_age(response)
-    return Calibrated(probabilities, version, age, levels, arms, effects=effects)
+    return Calibrated(probabilities, version, age, levels, arms, effects=effects, **columns)
 
 
 def refusal(response: HttpResponse) -> Refused:
@@ -120,13 +134,16 @@ def map_age(response: HttpResponse) -> float | None:
         return None
 
 
-def _of_json(response: HttpResponse) -> tuple[Floats, Words, Words, str, Effects]:
+def _of_json(
+    response: HttpResponse, wanted: Wanted
+) -> tuple[Floats, Words, Words, str, Effects, list[Floats]]:
     try:
         content = json.loads(response.body)
         probabilities = np.array(content["probabilities"], np.float64)
         words = (content.get(name) for name in ("levels", "arms", "effects"))
         levels, arms, effects = (None if found is None else tuple(found) for found in words)
-        return probabilities, levels, arms, str(content["version"]), effects
+        quantiles = [np.array(content[name], np.float64) for name in wanted.levels]
+        return probabilities, levels, arms, str(content["version"]), effects, quantiles
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadAnswer(f"{response.body[:40]!r} is no answer to a calibrate request") from None
 

@@ -22,6 +22,7 @@ from sirocco_client.errors import BadInput, Unavailable
 from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
 from sirocco_client.fields import Fields
+from sirocco_client.intervals import Wanted
 from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest
 from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
@@ -97,6 +98,8 @@ class Sirocco(_Client):
         units: Units | None = None,
         fields: Fields | None = None,
         explain: bool = False,
+        interval: float | None = None,
+        quantile: float | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order.
 
@@ -104,10 +107,12 @@ class Sirocco(_Client):
         request of each score, or one for all) experiments apply, and `arms` tells the arm of each.
         `fields` says of each score, or of all, its value of the declared fields, such as
         `{"device": ["ios", "tv"], "placement": "top"}`. `explain` asks for the level of map behind
-        each, and for the effects of fields. Raises BadInput, Refused, or Unavailable
-        when there is no fallback.
+        each, and for the effects of fields. `interval=0.9` asks for `lower` and `upper`, between
+        which nine of ten true probabilities lie, `quantile=0.2` for `quantiles`. Raises BadInput,
+        Refused, or Unavailable when there is no fallback.
         """
-        given = CalibrateInput.of(target, campaigns, scores, units, fields)
+        wanted = Wanted.of(interval, quantile)
+        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:
@@ -153,9 +158,12 @@ class AsyncSirocco(_Client):
         units: Units | None = None,
         fields: Fields | None = None,
         explain: bool = False,
+        interval: float | None = None,
+        quantile: float | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
-        given = CalibrateInput.of(target, campaigns, scores, units, fields)
+        wanted = Wanted.of(interval, quantile)
+        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from ssl import SSLContext
-from typing import Final, Literal, NamedTuple, NoReturn, Self
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Self
 
 import httpx
 import numpy as np
@@ -28,6 +28,7 @@ from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
 from sirocco_client.fields import Fields, cut_fields
+from sirocco_client.intervals import Wanted
 from sirocco_client.requests import (
     CalibrateInput,
     Campaigns,
@@ -76,21 +77,30 @@ class _Held(NamedTuple):
     challenger: EdgeAtlas | None = None
     whole: bool = True
 
-    def by_arm(self, given: CalibrateInput) -> tuple[Floats, tuple[str, ...]]:
-        """Probability and arm of each score."""
+    def by_arm(self, given: CalibrateInput) -> tuple[Floats, tuple[str, ...], dict[str, Any]]:
+        """Probability and arm of each score, and columns of quantiles; what is served raw has no
+        width."""
+        levels = given.wanted.levels
         numbers = np.zeros(len(given), np.uint8)
         if self.split is not None and given.units is not None:
             numbers = self.split.numbers(given.units, len(given))
         # Those that are served raw stay as they are.
         probabilities = given.scores.copy()
+        columns = {name: given.scores.copy() for name in levels}
         for arm, atlas in ((CHAMPION, self.atlas), (CHALLENGER, self.challenger)):
             places = np.flatnonzero(numbers == ARMS.index(arm))
             if len(places) and atlas is not None:
                 each = given.campaigns
                 campaigns = each if isinstance(each, str) else [each[i] for i in places.tolist()]
+                scores = given.scores[places]
                 fields = cut_fields(given.fields or {}, places.tolist())
-                probabilities[places] = atlas(campaigns, given.scores[places], fields)
-        return probabilities, tuple(ARMS[number] for number in numbers.tolist())
+                found = probabilities[places] = atlas(campaigns, scores, fields)
+                if levels:
+                    wanted = (campaigns, scores, found, tuple(levels.values()), fields)
+                    of_levels = atlas.quantiles(*wanted)
+                    for column, some in zip(columns.values(), of_levels, strict=True):
+                        column[places] = some
+        return probabilities, tuple(ARMS[number] for number in numbers.tolist()), columns
 
 
 class EdgeCalibrator:
@@ -158,12 +168,15 @@ class EdgeCalibrator:
         *,
         units: Units | None = None,
         fields: Fields | None = None,
+        interval: float | None = None,
+        quantile: float | None = None,
     ) -> Calibrated:
         """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm
-        of each. Probabilities, arms, version and label are of one version."""
+        of each; `interval` and `quantile` as there. All of it is of one version."""
         held = self._held
-        given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields)
-        probabilities, arms = held.by_arm(given)
+        wanted = Wanted.of(interval, quantile)
+        given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields, wanted)
+        probabilities, arms, columns = held.by_arm(given)
         label = held.label
         return Calibrated(
             probabilities,
@@ -171,6 +184,7 @@ class EdgeCalibrator:
             _since(label.published_at),
             arms=None if units is None else arms,
             label=label.label,
+            **columns,
         )
 
     def level(self, campaign: str) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sirocco_client.arms import ARMS, RAW, Units, check_units, unit_numbers
 from sirocco_client.errors import BadAnswer, BadInput
 from sirocco_client.fields import Fields, check_fields, cut_fields, pack_fields
+from sirocco_client.intervals import NOTHING_WANTED, Wanted
 
 Floats = NDArray[np.float64]
 Campaigns = str | Sequence[str]
@@ -35,6 +36,7 @@ class CalibrateInput:
     scores: Floats
     units: Units | None = None
     fields: Fields | None = None
+    wanted: Wanted = NOTHING_WANTED
 
     @classmethod
     def of(
@@ -44,6 +46,7 @@ class CalibrateInput:
         scores: ArrayLike,
         units: Units | None = None,
         fields: Fields | None = None,
+        wanted: Wanted = NOTHING_WANTED,
     ) -> Self:
         """Checked; raises BadInput."""
         column = checked_scores(scores)
@@ -55,7 +58,7 @@ class CalibrateInput:
             check_units(units, len(column))
         if fields is not None:
             check_fields(fields, len(column))
-        return cls(target, campaigns, column, units, fields or None)
+        return cls(target, campaigns, column, units, fields or None, wanted)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -70,7 +73,8 @@ class CalibrateInput:
             campaigns = cut(self.campaigns, part)
             units = None if self.units is None else cut(self.units, part)
             fields = None if self.fields is None else cut_fields(self.fields, part)
-            yield CalibrateInput(self.target, campaigns, self.scores[part], units, fields)
+            scores = self.scores[part]
+            yield CalibrateInput(self.target, campaigns, scores, units, fields, self.wanted)
 
     def as_json(self) -> bytes:
         """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
@@ -80,6 +84,7 @@ class CalibrateInput:
             "scores": self.scores.tolist(),
             **({} if self.units is None else columns("unit", self.units)),
             **({} if self.fields is None else {"fields": _listed(self.fields)}),
+            **self.wanted.as_json(),
         }
         return encode_json(content)
 
@@ -142,7 +147,7 @@ _HEADER: Final = struct.Struct("<4sHBBIIIIQ")
 _MAGIC: Final = b"SCOL"
 _VERSION: Final = 1
 _SCORES, _PROBABILITIES = 1, 2
-_FLOAT32, _ONE_CAMPAIGN, _LEVELS, _UNITS, _FIELDS = 1, 4, 16, 32, 64
+_FLOAT32, _ONE_CAMPAIGN, _LEVELS, _UNITS, _FIELDS, _QUANTILES = 1, 4, 16, 32, 64, 128
 _NAMES_OF_LEVELS: Final = ("identity", "target", "campaign", "group", RAW)
 
 Ids = NDArray[np.uint32]
@@ -159,13 +164,16 @@ def pack_input(given: CalibrateInput, levels: bool) -> bytes:
     target = encoded("target", given.target)
     flags = _LEVELS * levels + _ONE_CAMPAIGN * isinstance(given.campaigns, str)
     flags += _UNITS * (given.units is not None) + _FIELDS * (given.fields is not None)
+    section = given.wanted.section()
+    flags += _QUANTILES * bool(section)
     text = b"".join(texts)
     sizes = (len(given), len(texts), len(text), len(target))
     header = _HEADER.pack(_MAGIC, _VERSION, _SCORES, flags, *sizes, 0)
     sections = map(_section, (target, lengths.tobytes(), text, places.tobytes()))
     scores = given.scores.astype("<f8", copy=False).tobytes()
     fields = () if given.fields is None else pack_fields(given.fields, len(given))
-    return b"".join((header, *sections, scores, _unit_column(given), *map(_section, fields)))
+    behind = (_unit_column(given), *map(_section, fields), section)
+    return b"".join((header, *sections, scores, *behind))
 
 
 def _unit_column(given: CalibrateInput) -> bytes:
@@ -180,15 +188,18 @@ Words = tuple[str, ...] | None
 """One for each score, if they are there."""
 
 
-def unpack_response(body: bytes, rows: int) -> tuple[Floats, Words, Words]:
-    """Probabilities, and levels and arms if there are some; raises BadAnswer."""
+def unpack_response(
+    body: bytes, rows: int, quantiles: int = 0
+) -> tuple[Floats, Words, Words, list[Floats]]:
+    """Probabilities, levels and arms if there are some, and so many columns of quantiles; raises
+    BadAnswer."""
     if len(body) < _HEADER.size:
         raise BadAnswer(f"columns: {len(body)} bytes are no header")
     magic, version, kind, flags, found, *_ = _HEADER.unpack_from(body)
     if (magic, version, kind, found) != (_MAGIC, _VERSION, _PROBABILITIES, rows):
         raise BadAnswer(f"columns: these are not the probabilities of {rows} scores")
     with_levels, with_arms = bool(flags & _LEVELS), bool(flags & _UNITS)
-    size = _HEADER.size + 8 * rows + (with_levels + with_arms) * _padded(rows)
+    size = _HEADER.size + 8 * rows * (1 + quantiles) + (with_levels + with_arms) * _padded(rows)
     if len(body) != size or flags & _FLOAT32:
         raise BadAnswer(f"columns: flags {flags} and {len(body)} bytes, not {size}")
     # A copy is aligned, and outlives the body.
@@ -197,7 +208,9 @@ def unpack_response(body: bytes, rows: int) -> tuple[Floats, Words, Words]:
     levels = _words(_NAMES_OF_LEVELS, body[behind:][:rows]) if with_levels else None
     behind += with_levels * _padded(rows)
     arms = _words(ARMS, body[behind:][:rows]) if with_arms else None
-    return probabilities, levels, arms
+    behind += with_arms * _padded(rows)
+    found = np.frombuffer(body, "<f8", rows * quantiles, behind).astype(np.float64)
+    return probabilities, levels, arms, list(found.reshape(quantiles, rows))
 
 
 def _distinct(campaigns: Sequence[str]) -> tuple[list[str], Ids]:

@@ -33,7 +33,7 @@ def test_a_slow_swing_is_met_where_it_is_going():
     """The last hour's level, known for certain, would be further off."""
     levels = swings(HOURS + 1)
     seen = courses(levels[:, :-1], positives=50_000.0)
-    found = AveragedFilter.of(seen, AGES).levels(seen, AGES)
+    found = AveragedFilter.of(seen, AGES).forecast(seen, AGES)[0]
     late = np.sqrt(np.mean((levels[:, -2] - levels[:, -1]) ** 2))
     assert np.sqrt(np.mean((found - levels[:, -1]) ** 2)) < 0.5 * late
 
@@ -60,7 +60,7 @@ def test_daily_cycles_are_met_at_their_hour():
     levels = days(HOURS + 1)
     seen = courses(levels[:, :-1], positives=60.0)
     filtered = AveragedFilter.of(seen, AGES)
-    missed = filtered.levels(seen, AGES) - levels[:, -1]
+    missed = filtered.forecast(seen, AGES)[0] - levels[:, -1]
     late = np.sqrt(np.mean((levels[:, -2] - levels[:, -1]) ** 2))
     assert "campaign_cycle" in filtered.strengths()
     assert np.sqrt(np.mean(missed**2)) < 0.09 < late + 0.02
@@ -99,7 +99,7 @@ def after_a_jump(chance, positives, seen, variance):
     observed, jumps = before.observed.copy(), np.zeros((1, HOURS))
     observed[0, -1], jumps[0, -1] = seen, chance
     stays = AveragedFilter(LEVEL_MODELS.chosen(np.array([0])), np.ones(1), 1)
-    return stays.levels(before._replace(observed=observed, jumps=jumps), AGES)[0]
+    return stays.forecast(before._replace(observed=observed, jumps=jumps), AGES)[0][0]
 
 
 @pytest.mark.parametrize(("variance", "after"), [(0.8, 0.8), (0.001, 0.5)])
@@ -152,7 +152,7 @@ def test_an_hour_of_a_million_positives_is_survived():
     seen = CampaignSeries(observed, expected, np.zeros((1, HOURS)), np.full(1, 1e4))
     found = AveragedFilter.of(seen, AGES)
     assert np.isfinite(found.belief).all()
-    assert np.isfinite(found.levels(seen, AGES)).all()
+    assert np.isfinite(found.forecast(seen, AGES)[0]).all()
 
 
 def test_strengths_are_standard_deviations():

@@ -1,0 +1,113 @@
+"""Intervals and quantiles: what a request asks for, and what the edge mode makes of the spreads of
+an atlas, as the service does.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sirocco_client.errors import BadAtlas, BadInput
+
+Floats = NDArray[np.float64]
+LEVEL_RULE: Final = "must be above 0 and below 1"
+
+
+class Wanted(NamedTuple):
+    """What is wanted beside probabilities, each None or in (0, 1)."""
+
+    interval: float | None = None
+    quantile: float | None = None
+
+    @classmethod
+    def of(cls, interval: float | None, quantile: float | None) -> "Wanted":
+        """Checked; raises BadInput."""
+        for name, level in (("interval", interval), ("quantile", quantile)):
+            if level is not None and not 0.0 < level < 1.0:
+                raise BadInput(name, LEVEL_RULE, level)
+        return cls(interval, quantile)
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The level of each column of the answer, by its name there."""
+        levels = {}
+        if self.interval is not None:
+            beyond = (1.0 - self.interval) / 2.0
+            levels = {"lower": beyond, "upper": 1.0 - beyond}
+        return levels if self.quantile is None else {**levels, "quantiles": self.quantile}
+
+    def as_json(self) -> Mapping[str, float]:
+        """The fields of a request."""
+        return {name: level for name, level in self._asdict().items() if level is not None}
+
+    def section(self) -> bytes:
+        """Of a request in columns; empty where nothing is wanted."""
+        levels = tuple(self.levels.values())
+        return struct.pack(f"<II{len(levels)}d", len(levels), 0, *levels) if levels else b""
+
+
+NOTHING_WANTED: Final = Wanted()
+
+_PLACES: Final = 8
+_HEAD: Final = struct.Struct("<dd")
+_SMALLEST, _LARGEST, _CODES = 1e-3, 4.0, 255
+
+
+class Spreads:
+    """Standard deviations of the log-odds of each map, at eight log-odds of the score."""
+
+    __slots__ = ("_highest", "_low", "_lowest", "_scale", "_table")
+
+    def __init__(self, data: bytes, maps: int) -> None:
+        """From the second section of an atlas of so many maps; raises BadAtlas."""
+        if len(data) != _HEAD.size + maps * _PLACES:
+            raise BadAtlas(f"atlas: spreads of {maps} maps in {len(data)} bytes")
+        low, high = _HEAD.unpack_from(data)
+        if not -40.0 <= low < high <= 40.0:
+            raise BadAtlas(f"atlas: spreads from {low} to {high}")
+        self._low = low
+        self._lowest, self._highest = (float(1 / (1 + np.exp(-end))) for end in (low, high))
+        self._scale = (_PLACES - 1) / (high - low) * (1 - 1e-12)
+        ratio = np.log(_LARGEST / _SMALLEST) / _CODES
+        table = _SMALLEST * np.exp(ratio * np.arange(_CODES + 1))
+        self._table = table.astype(np.float32)[np.frombuffer(data, np.uint8, offset=_HEAD.size)]
+
+    def quantiles(
+        self,
+        rows: NDArray[np.int64],
+        scores: Floats,
+        probabilities: Floats,
+        levels: Sequence[float],
+    ) -> Iterator[Floats]:
+        """Of each level a column, (n,), to the last bit that of the service on the same machine."""
+        inside = np.minimum(np.maximum(scores, self._lowest), self._highest)
+        along = np.log(inside / (1.0 - inside))
+        along -= self._low
+        along *= self._scale
+        places = along.astype(np.int64)
+        along -= places
+        places += rows * _PLACES
+        before = self._table.take(places)
+        places += 1
+        deviations = before + along * (self._table.take(places) - before)
+        for level in levels:
+            yield _quantile(probabilities, deviations, level)
+
+
+@lru_cache(1024)
+def _normal_quantile(level: float) -> float:
+    return NormalDist().inv_cdf(level)
+
+
+def _quantile(probabilities: Floats, deviations: Floats, level: float) -> Floats:
+    factor = _normal_quantile(level)
+    odds = np.exp(factor * deviations)
+    odds *= probabilities
+    found: Floats = odds / (1.0 - probabilities + odds)
+    if factor < 0:
+        return np.minimum(found, probabilities)
+    return np.maximum(found, probabilities) if factor > 0 else probabilities

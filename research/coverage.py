@@ -1,0 +1,168 @@
+"""`python -m research.coverage`: how often 90 % intervals hold the true probability.
+
+Synthetic platforms whose truth is known (the regimes of the leaderboard) are refitted hour by hour;
+of every impression of the next hour it is counted whether its true probability lies inside the
+interval that the published maps give.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cli.console import progress
+from calibrators.maps.atlas import Atlas
+from calibrators.pooled import Pooled
+from calibrators.samples import Floats, Integers
+from evaluation.simulation.ad_platform import PlatformHour
+from research.leaderboard.method import Past
+from research.leaderboard.platform import REGIMES, DriftingPlatform
+
+LOWER, UPPER = 0.05, 0.95
+WINDOW: Final = 48
+"""Hours of traffic that are a campaign's support."""
+
+_DECILES = 10
+_LARGE_JUMP = 0.2
+_SINCE: Final = ((0, 1, "hour of a jump"), (1, 4, "1 to 3 hours after"), (4, 12, "4 to 11 after"))
+ALL, NEW, NO_JUMP = "all", "new campaigns", "no jump in 12 hours"
+
+
+class Counts:
+    """By part of the impressions: how many there are, how many are inside, and their widths."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Floats] = defaultdict(lambda: np.zeros(3))
+
+    def add(self, part: str, inside: NDArray[np.bool_], widths: Floats) -> None:
+        """Count the impressions of a part."""
+        if len(inside):
+            self._sums[part] += (len(inside), inside.sum(), widths.sum())
+
+    def __iadd__(self, other: "Counts") -> "Counts":
+        for part, sums in other._sums.items():
+            self._sums[part] += sums
+        return self
+
+    def found(self) -> dict[str, dict[str, float]]:
+        """By part: impressions, coverage, and the mean width of the intervals in log-odds."""
+        return {
+            part: {"impressions": n, "coverage": inside / n, "width": width / n}
+            for part, (n, inside, width) in sorted(self._sums.items())
+        }
+
+
+def coverage(platform: DriftingPlatform, first: int, hours: int) -> Iterator[Counts]:
+    """Of each of so many hours from the first on, with maps refitted at its start; nothing of the
+    hours before, of which one comes for each too."""
+    past, support = Past(platform.campaigns), np.zeros((first + hours, platform.campaigns))
+    start, memory, method = int(platform.start // 3600), None, Pooled(hours=WINDOW)
+    for hour in range(first + hours):
+        drawn, counts = platform.hour(hour), Counts()
+        if hour >= first:
+            fitted = method.refit(past.as_of(start + hour), memory=memory)
+            memory = fitted.memory
+            seen = support[max(hour - WINDOW, 0) : hour].sum(axis=0)
+            counts = _counted(platform, hour, drawn, fitted.atlas, seen)
+        past.add(start + hour, drawn.events)
+        support[hour] = np.bincount(drawn.events.rows, minlength=platform.campaigns)
+        yield counts
+
+
+def _counted(
+    platform: DriftingPlatform, hour: int, drawn: PlatformHour, atlas: Atlas, support: Floats
+) -> Counts:
+    campaigns, scores = drawn.events.rows.astype(np.int64), drawn.events.scores
+    inside, widths = _inside(atlas, atlas.rows(platform.names)[campaigns], scores, drawn.truth)
+    counts = Counts()
+    for part, held in _parts(platform, hour, campaigns, support):
+        counts.add(part, inside[held], widths[held])
+    return counts
+
+
+def _inside(
+    atlas: Atlas, rows: Integers, scores: Floats, truth: Floats
+) -> tuple[NDArray[np.bool_], Floats]:
+    """Whether each truth is inside, and the widths in log-odds."""
+    served = atlas.look_up(rows, scores)
+    lower, upper = atlas.quantiles(rows, scores, served, (LOWER, UPPER))
+    odds = upper / (1 - upper) * (1 - lower) / lower
+    return (lower <= truth) & (truth <= upper), np.log(odds)
+
+
+def _parts(
+    platform: DriftingPlatform, hour: int, campaigns: Integers, support: Floats
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Impressions by what their campaign is; the deciles are of campaigns, by their traffic."""
+    yield ALL, np.ones(len(campaigns), bool)
+    yield NEW, support[campaigns] == 0
+    known = np.flatnonzero(support)
+    order = known[np.argsort(support[known], kind="stable")]
+    decile = np.full(len(support), -1)
+    decile[order] = np.arange(len(order)) * _DECILES // max(len(order), 1)
+    for number in range(_DECILES):
+        yield f"decile {number + 1:2}", decile[campaigns] == number
+    since = _since_jump(platform, hour)[campaigns]
+    for low, high, name in _SINCE:
+        yield name, (low <= since) & (since < high)
+    yield NO_JUMP, since >= _SINCE[-1][1]
+
+
+def _since_jump(platform: DriftingPlatform, hour: int) -> Integers:
+    """Hours since each campaign's last large jump, its own or everyone's."""
+    paths, never = platform.paths, 1 << 30
+    large = (np.abs(paths.jump_sizes) > _LARGE_JUMP) & (paths.jump_hours <= hour)
+    since = np.where(large, hour - paths.jump_hours, never).min(axis=0)
+    if platform.distortions.global_jump > _LARGE_JUMP and hour >= paths.global_jump_hour:
+        since = np.minimum(since, hour - paths.global_jump_hour)
+    return np.asarray(since)
+
+
+def _lines(found: dict[str, dict[str, dict[str, float]]]) -> Iterable[str]:
+    """A Markdown table: parts by regimes, coverage in percent."""
+    parts = sorted({part for parts in found.values() for part in parts})
+    yield "| | " + " | ".join(found) + " |"
+    yield "|---" * (1 + len(found)) + "|"
+    for part in parts:
+        cells = (parts.get(part) for parts in found.values())
+        shown = (f"{100 * cell['coverage']:.1f}" if cell else "-" for cell in cells)
+        yield f"| {part} | " + " | ".join(shown) + " |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    given = _parser().parse_args(arguments)
+    total = sum(given.first + given.hours for _ in given.regimes for _ in range(given.seeds))
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    with progress("refitting and counting", total, "hours", shown=not given.json) as advance:
+        for name in given.regimes:
+            counts = Counts()
+            for seed in range(given.seed, given.seed + given.seeds):
+                for hour in coverage(REGIMES[name].platform(seed), given.first, given.hours):
+                    counts += hour
+                    advance(f"{name}, seed {seed}")
+            found[name] = counts.found()
+    text = json.dumps(found, indent=1) if given.json else "\n".join(_lines(found))
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m research.coverage", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--regimes", nargs="+", choices=list(REGIMES), default=list(REGIMES))
+    parser.add_argument("--seeds", type=int, default=3, help="platforms of each regime")
+    parser.add_argument("--seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--first", type=int, default=WINDOW, help="first hour that is counted")
+    parser.add_argument("--hours", type=int, default=36, help="hours that are counted")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
