@@ -59,9 +59,9 @@ class Methods:
 
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:
-    """The maps of these campaigns, as far as they have any, the target's and the effects."""
+    """The maps of these campaigns, as far as they have any, the target's, effects and spreads."""
     found = Atlas.build(_own(atlas, campaigns), atlas.target_map, atlas.groups)
-    return found.with_effects(atlas.effects)
+    return found.with_effects(atlas.effects).with_spreads_of(atlas)
 
 
 def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
@@ -72,7 +72,7 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
     named = set(campaigns)
     kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
     found = Atlas.build(kept | _own(source, named), atlas.target_map, atlas.groups)
-    return found.with_effects(atlas.effects)
+    return found.with_effects(atlas.effects).with_spreads_of(atlas)
 
 
 def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
@@ -92,7 +92,7 @@ def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
         return atlas.with_effects(effects)
     maps = _own(atlas, atlas.campaigns) | _own(source, missing)
     found = Atlas.build(maps, target_map, atlas.groups or source.groups)
-    return found.with_effects(effects)
+    return found.with_effects(effects).with_spreads_of(atlas if atlas.spreads else source)
 
 
 def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:
@@ -108,10 +108,6 @@ class Candidate:
     trial: Atlas | None = None
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
-
-    def with_spreads_of(self, atlas: Atlas) -> "Candidate":
-        """The same maps with the spreads of another atlas; a trial needs none."""
-        return replace(self, atlas=self.atlas.with_spreads_of(atlas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +135,7 @@ class Fitting:
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
         candidate = Candidate(fitted.atlas, fitted.trial, fitted.skipped, fitted.notes)
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
-        return self._laid_on(candidate, target, history, others).with_spreads_of(fitted.atlas)
+        return self._laid_on(candidate, target, history, others)
 
     def named(
         self,
@@ -153,7 +149,7 @@ class Fitting:
         calibrator = self.calibrator_of(target)
         chosen = {name: own.get(name, calibrator) for name in campaigns}
         base = Candidate(in_force, in_force if self.settings.guard else None)
-        return self._laid_on(base, target, history, chosen).with_spreads_of(in_force)
+        return self._laid_on(base, target, history, chosen)
 
     def _laid_on(
         self, base: Candidate, target: str, history: History, calibrators: Mapping[str, str]
