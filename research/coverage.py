@@ -10,7 +10,8 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from calibrators.pooled import Pooled
 from calibrators.samples import Floats, Integers
 from evaluation.simulation.ad_platform import PlatformHour
 from research.leaderboard.method import Past
+from research.leaderboard.picture import Dot, Drawing, Mark, Stroke, Text
 from research.leaderboard.platform import REGIMES, DriftingPlatform
 
 LOWER, UPPER = 0.05, 0.95
@@ -123,6 +125,77 @@ def _since_jump(platform: DriftingPlatform, hour: int) -> Integers:
     return np.asarray(since)
 
 
+class Certainty(NamedTuple):
+    """Of one campaign in one hour: its impressions before, and what is said of a score against its
+    true probability, as ratios."""
+
+    impressions: int
+    lower: float
+    served: float
+    upper: float
+
+
+def growing(platform: DriftingPlatform, hours: int) -> list[Certainty]:
+    """Of the campaign with the most traffic among those that start late, hour by hour from its
+    first one, the interval of its mean score."""
+    first = np.argmax([platform.traffic(hour) > 0 for hour in range(hours)], axis=0)
+    late = int(np.flatnonzero(first > 0)[0])
+    past, start, memory, seen = Past(platform.campaigns), int(platform.start // 3600), None, 0
+    found: list[Certainty] = []
+    for hour in range(int(first[late]) + hours):
+        drawn = platform.hour(hour)
+        own = np.flatnonzero(drawn.events.rows == late)
+        if hour >= first[late] and len(own):
+            fitted = Pooled(hours=WINDOW).refit(past.as_of(start + hour), memory=memory)
+            memory = fitted.memory
+            found.append(_certainty(fitted.atlas, platform.names[late], drawn, own, seen))
+        past.add(start + hour, drawn.events)
+        seen += len(own)
+    return found
+
+
+def _certainty(atlas: Atlas, name: str, drawn: PlatformHour, own: Integers, seen: int) -> Certainty:
+    scores, rows = drawn.events.scores[own], atlas.rows([name] * len(own))
+    served = atlas.look_up(rows, scores)
+    columns = (served, *atlas.quantiles(rows, scores, served, (LOWER, UPPER)))
+    middle, low, high = (float(np.mean(column / drawn.truth[own])) for column in columns)
+    return Certainty(seen, low, middle, high)
+
+
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 860.0, 380.0, 70.0, 90.0, 310.0
+_TICKS = (0.5, 0.7, 1.0, 1.4, 2.0)
+
+
+def picture(found: Sequence[Certainty]) -> Drawing:
+    """A bar from lower to upper for each hour, and what is served as a dot."""
+    step = (_WIDTH - _LEFT - 30) / len(found)
+    title = "A new campaign becomes certain"
+    marks: list[Mark] = [
+        Text(24, 36, title, 19, bold=True),
+        Text(24, 58, "Served (dots) and 90 % intervals (bars), hour by hour, as a ratio to the true"
+             " probability", 13, "muted"),
+    ]  # fmt: skip
+    for tick in _TICKS:
+        colour, width = ("ink", 1.4) if tick == 1.0 else ("grid", 1.0)
+        marks.append(Stroke(_LEFT, _y(tick), _WIDTH - 24, _y(tick), colour, width))
+        marks.append(Text(_LEFT - 10, _y(tick) + 4, f"{tick:g}", 12.5, "muted", "right"))
+    for place, each in enumerate(found):
+        x = _LEFT + step * (place + 0.5)
+        marks.append(Stroke(x, _y(each.lower), x, _y(each.upper), "series-2", 4.0))
+        marks.append(Dot(x, _y(each.served), 4.0, "series-1"))
+        if place % 6 == 0:
+            marks.append(Text(x, _BOTTOM + 24, f"{each.impressions:,}", 12.5, "muted", "center"))
+    label = "impressions of the campaign before the hour"
+    marks.append(Text(_WIDTH / 2, _BOTTOM + 48, label, 13, "muted", "center"))
+    return Drawing(_WIDTH, _HEIGHT, title, marks)
+
+
+def _y(ratio: float) -> float:
+    span = np.log(_TICKS[-1] / _TICKS[0])
+    share = np.clip(np.log(ratio / _TICKS[0]) / span, -0.05, 1.05)
+    return float(_BOTTOM - share * (_BOTTOM - _TOP))
+
+
 def _lines(found: dict[str, dict[str, dict[str, float]]]) -> Iterable[str]:
     """A Markdown table: parts by regimes, coverage in percent."""
     parts = sorted({part for parts in found.values() for part in parts})
@@ -137,6 +210,10 @@ def _lines(found: dict[str, dict[str, dict[str, float]]]) -> Iterable[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     given = _parser().parse_args(arguments)
+    if given.picture:
+        drawing = picture(growing(REGIMES["mixed"].platform(given.seed), given.hours))
+        given.picture.write_text(drawing.svg())
+        return 0
     total = sum(given.first + given.hours for _ in given.regimes for _ in range(given.seeds))
     found: dict[str, dict[str, dict[str, float]]] = {}
     with progress("refitting and counting", total, "hours", shown=not given.json) as advance:
@@ -160,6 +237,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--first", type=int, default=WINDOW, help="first hour that is counted")
     parser.add_argument("--hours", type=int, default=36, help="hours that are counted")
+    parser.add_argument("--picture", type=Path, help="draw a new campaign into this file instead")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -94,7 +94,7 @@ def refit_campaigns(
     maps = {name: in_force.map_of(name) for name in in_force.campaigns if name not in named}
     maps |= {name: fitted.atlas.map_of(name) for name in fitted.atlas.campaigns}
     atlas = Atlas.build(maps, in_force.target_map, in_force.groups)
-    atlas = atlas.with_effects(in_force.effects)
+    atlas = atlas.with_effects(in_force.effects).with_spreads_of(in_force)
     return Refit(atlas, absent | dict(fitted.skipped))
 
 
