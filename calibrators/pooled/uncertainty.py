@@ -27,9 +27,11 @@ _CONTRADICTION = 2.0
 
 def missing_variance(misses: Floats, noise: Floats, variances: Floats) -> float:
     """The least variance that, added to these and to the noise, has nine of ten misses in log-odds
-    inside 90 % intervals, (n,) each; a miss weighs less the more noise it has."""
+    inside 90 % intervals, (n,) each, as far as chance cannot tell: less one standard error. A miss
+    weighs less the more noise it has."""
     weights = (_MATERIAL**2 / (_MATERIAL**2 + noise)) ** 2
-    goal = _INSIDE * weights.sum()
+    error = np.sqrt(_INSIDE * (1 - _INSIDE) * (weights**2).sum())
+    goal = _INSIDE * weights.sum() - error
     squares = misses**2 / _SIGMAS**2 - noise - variances
     for extra in _EXTRA[:-1].tolist():
         if weights[squares <= extra].sum() >= goal:
