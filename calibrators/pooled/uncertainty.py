@@ -20,7 +20,9 @@ _EXTRA: Floats = np.concatenate(([0.0], np.geomspace(0.02, 0.8, 24))) ** 2
 _MATERIAL = 0.1
 """Log-odds: a miss speaks as far as chance does not hide one of this size."""
 
-_SPANS = (1, 2, 4)
+_NEWEST = (1, 2, 4, 8, 16)
+"""Hours of the spans that are compared with what is served."""
+
 _CONTRADICTION = 2.0
 """Standard deviations beyond which the newest hours contradict what is served."""
 
@@ -70,14 +72,16 @@ def missing_in_curves(shape: Shape) -> float:
 
 def contradiction(block: CampaignHours, shifts: Floats, variances: Floats) -> Floats:
     """What the newest hours say against levels with these shifts and variances, (c,) each, as
-    further variance: the square of what is beyond two standard deviations."""
+    further variance: the square of the largest log ratio of a span that is further from 0 than two
+    standard deviations."""
     counted = block.weights > 0
     expected = block.expected * counted * np.exp(shifts)[:, None]
     observed, found = block.observed * counted, np.zeros(len(shifts))
-    for span in _SPANS:
+    for span in _NEWEST:
         e, y = (table[:, -span:].sum(axis=1) + 0.5 for table in (expected, observed))
-        beyond = np.abs(np.log(y / e)) - _CONTRADICTION * np.sqrt(1 / e + variances)
-        found = np.maximum(found, np.maximum(beyond, 0.0) ** 2)
+        squares = np.log(y / e) ** 2
+        sure = squares > _CONTRADICTION**2 * (1 / e + variances)
+        found = np.maximum(found, np.where(sure, squares, 0.0))
     return found
 
 

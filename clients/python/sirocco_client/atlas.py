@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.errors import BadAtlas, BadInput
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
-from sirocco_client.intervals import Spreads
+from sirocco_client.intervals import EdgeSpreads
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores
 
 Integers = NDArray[np.int64]
@@ -160,7 +160,7 @@ class EdgeAtlas:
         has_target_map: bool,
         groups: _Groups | None = None,
         effects: EdgeEffects | None = None,
-        spreads: Spreads | None = None,
+        spreads: EdgeSpreads | None = None,
     ) -> None:
         """Use `from_bytes`."""
         self._effects, self._spreads = effects, spreads
@@ -373,7 +373,7 @@ def _knots_and_values(data: memoryview, offset: int, total: int) -> tuple[Floats
 
 def _sections(
     data: memoryview, offset: int, maps: int, version: int
-) -> tuple[EdgeEffects | None, Spreads | None]:
+) -> tuple[EdgeEffects | None, EdgeSpreads | None]:
     """What stands behind the maps, and nothing behind that; raises BadAtlas."""
     if version < _WITH_SECTIONS:
         _check_end(data, offset)
@@ -383,7 +383,7 @@ def _sections(
     _check_end(data, offset)
     return (
         EdgeEffects.read(effects, _texts) if len(effects) else None,
-        Spreads(bytes(spreads), maps) if len(spreads) else None,
+        EdgeSpreads(bytes(spreads), maps) if len(spreads) else None,
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sirocco_client.arms import CHAMPION, RAW
 from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
-from sirocco_client.intervals import Wanted
+from sirocco_client.intervals import WantedIntervals
 from sirocco_client.requests import (
     COLUMNS,
     JSON,
@@ -135,7 +135,7 @@ def map_age(response: HttpResponse) -> float | None:
 
 
 def _of_json(
-    response: HttpResponse, wanted: Wanted
+    response: HttpResponse, wanted: WantedIntervals
 ) -> tuple[Floats, Words, Words, str, Effects, list[Floats]]:
     try:
         content = json.loads(response.body)

@@ -22,7 +22,7 @@ from sirocco_client.errors import BadInput, Unavailable
 from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
 from sirocco_client.fields import Fields
-from sirocco_client.intervals import Wanted
+from sirocco_client.intervals import WantedIntervals
 from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest
 from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
@@ -111,7 +111,7 @@ class Sirocco(_Client):
         which nine of ten true probabilities lie, `quantile=0.2` for `quantiles`. Raises BadInput,
         Refused, or Unavailable when there is no fallback.
         """
-        wanted = Wanted.of(interval, quantile)
+        wanted = WantedIntervals.of(interval, quantile)
         given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
@@ -162,7 +162,7 @@ class AsyncSirocco(_Client):
         quantile: float | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
-        wanted = Wanted.of(interval, quantile)
+        wanted = WantedIntervals.of(interval, quantile)
         given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)

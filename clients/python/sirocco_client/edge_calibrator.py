@@ -28,7 +28,7 @@ from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
 from sirocco_client.fields import Fields, cut_fields
-from sirocco_client.intervals import Wanted
+from sirocco_client.intervals import WantedIntervals
 from sirocco_client.requests import (
     CalibrateInput,
     Campaigns,
@@ -174,7 +174,7 @@ class EdgeCalibrator:
         """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm
         of each; `interval` and `quantile` as there. All of it is of one version."""
         held = self._held
-        wanted = Wanted.of(interval, quantile)
+        wanted = WantedIntervals.of(interval, quantile)
         given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields, wanted)
         probabilities, arms, columns = held.by_arm(given)
         label = held.label

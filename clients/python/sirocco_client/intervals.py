@@ -17,14 +17,14 @@ Floats = NDArray[np.float64]
 LEVEL_RULE: Final = "must be above 0 and below 1"
 
 
-class Wanted(NamedTuple):
+class WantedIntervals(NamedTuple):
     """What is wanted beside probabilities, each None or in (0, 1)."""
 
     interval: float | None = None
     quantile: float | None = None
 
     @classmethod
-    def of(cls, interval: float | None, quantile: float | None) -> "Wanted":
+    def of(cls, interval: float | None, quantile: float | None) -> "WantedIntervals":
         """Checked; raises BadInput."""
         for name, level in (("interval", interval), ("quantile", quantile)):
             if level is not None and not 0.0 < level < 1.0:
@@ -50,14 +50,14 @@ class Wanted(NamedTuple):
         return struct.pack(f"<II{len(levels)}d", len(levels), 0, *levels) if levels else b""
 
 
-NOTHING_WANTED: Final = Wanted()
+NO_INTERVALS: Final = WantedIntervals()
 
 _PLACES: Final = 8
 _HEAD: Final = struct.Struct("<dd")
 _SMALLEST, _LARGEST, _CODES = 1e-3, 4.0, 255
 
 
-class Spreads:
+class EdgeSpreads:
     """Standard deviations of the log-odds of each map, at eight log-odds of the score."""
 
     __slots__ = ("_highest", "_low", "_lowest", "_scale", "_table")
