@@ -86,6 +86,7 @@ PACKED = {"tables": [], "rows": [], "campaigns": range(0), "choices": [set()]}
 
 OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "Atlas.__call__": {"campaigns": ()},
+    "Atlas.quantiles": {"levels": (0.1,)},
     "Bins.of_sums": {"sums": np.empty((3, 0), np.int64)},
     "BinsTable.from_columns": {"campaigns": ()},
     "BinsTable.of_all": {"names": (), "sums": np.empty((3, 0), np.int64)},
@@ -105,7 +106,13 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.levels.block_weights": BY_HOUR,
     "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,
+    "calibrators.maps.spreads.quantile_of": {"level": 0.2},
     "calibrators.pooled.outliers.outlier_hours": BY_HOUR,
+    "calibrators.pooled.uncertainty.contradiction": {
+        "block": CampaignHours.of(TABLE, TABLE),
+        "variances": NONE,
+    },
+    "calibrators.pooled.uncertainty.missing_variance": {"variances": NONE},
     "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
     "calibrators.pooled.change_points.drift_rates": BY_HOUR,
     "calibrators.pooled.priors.own_levels": {"values": TABLE, "offsets": NONE},

@@ -30,11 +30,7 @@ from calibrators.pooled.levels import CountedHours, Levels, block_weights, level
 from calibrators.pooled.priors import own_levels
 from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.pooled.uncertainty import (
-    curve_variances,
-    missing_in_curves,
-    shared_curve_variances,
-)
+from calibrators.pooled.uncertainty import CurveUncertainty
 from calibrators.samples import Floats, Integers, sum_at
 
 MOST = 1024
@@ -417,10 +413,9 @@ class _Refit:
 
     def _variances(self) -> Floats:
         """Of the curves to serve where `Spreads` are kept, in the order of `_Served`."""
-        shape, places = self._shape, spread_places(self._shape)
-        curves = [curve_variances(shape, block, places) for block in shape.blocks]
-        shared = shared_curve_variances(shape, places)
-        return np.vstack([shared, *curves]) + missing_in_curves(shape)
+        found = CurveUncertainty.of(self._shape, spread_places(self._shape))
+        curves = [found.campaigns(block) for block in self._shape.blocks]
+        return np.vstack([found.shared(), *curves]) + found.missing()
 
     def _tried(self, served: "_Served", hours: Sequence[CampaignHours]) -> Atlas:
         """With levels that know the newest hour neither by its positives nor by its weights."""

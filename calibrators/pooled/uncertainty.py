@@ -5,6 +5,9 @@ that turns) is learnt from misses: the least variance is added with which nine o
 window's own misses would have been inside their 90 % interval.
 """
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 
 from calibrators.pooled.campaign_hours import CampaignHours
@@ -41,33 +44,61 @@ def missing_variance(misses: Floats, noise: Floats, variances: Floats) -> float:
     return float(_EXTRA[-1])
 
 
-def curve_variances(shape: Shape, block: CampaignBlock, log_odds: Floats) -> Floats:
-    """Of the served curves of a block's campaigns at these log-odds of the score, (c, n), their
-    own levels left out: those the state-space filter knows."""
-    directions = _directions(shape, log_odds)
-    solved = shape.eliminated(block)
-    levels = np.zeros((len(block), 1, directions.shape[1]))
-    levels[:, 0, 0], levels[:, 0, 1] = 1.0, block.offsets
-    own = _along(solved.covariances, directions - levels)
-    above = shape.tree.covariances_of(block.groups)
-    return own + _along(above, directions @ solved.shrunk)
+@dataclass(frozen=True, slots=True, eq=False)
+class CurveUncertainty:
+    """How sure the curves of a fitted shape are at n scores.
 
+    directions : of curves at these scores, in the coordinates, (n, k).
+    """
 
-def shared_curve_variances(shape: Shape, log_odds: Floats) -> Floats:
-    """The same, (1 + g, n), of a campaign of which nothing is known: its own deviation, and its
-    group's where that is unknown too, are draws from their priors."""
-    directions = _directions(shape, log_odds)
-    known = _along(np.roll(shape.tree.covariances, 1, axis=0), directions)
-    known += _of_prior(shape, shape.priors.campaign, directions)
-    if len(known) > 1:
-        known[0] += _of_prior(shape, shape.priors.group, directions)
-    return known
+    shape: Shape
+    directions: Floats
 
+    @classmethod
+    def of(cls, shape: Shape, log_odds: Floats) -> Self:
+        """At scores of these log-odds, (n,)."""
+        before, after = shape.coordinates.knots.places(log_odds)
+        basis, share = shape.coordinates.basis, after[:, None]
+        return cls(shape, basis[before] * (1 - share) + basis[before + 1] * share)
 
-def missing_in_curves(shape: Shape) -> float:
-    """What curves miss of the cells that they were fitted to, as a variance of log-odds."""
-    found = [_cell_misses(shape, block) for block in shape.blocks]
-    return missing_variance(*np.hstack([np.empty((3, 0)), *found]))
+    def campaigns(self, block: CampaignBlock) -> Floats:
+        """Variances of the served curves of a block, (c, n), their own levels left out: those the
+        state-space filter knows."""
+        solved = self.shape.eliminated(block)
+        levels = np.zeros((len(block), 1, self.directions.shape[1]))
+        levels[:, 0, 0], levels[:, 0, 1] = 1.0, block.offsets
+        own = _along(solved.covariances, self.directions - levels)
+        above = self.shape.tree.covariances_of(block.groups)
+        return own + _along(above, self.directions @ solved.shrunk)
+
+    def shared(self) -> Floats:
+        """The same, (1 + g, n), of a campaign of which nothing is known: its own deviation, and its
+        group's where that is unknown too, are draws from their priors."""
+        known = _along(np.roll(self.shape.tree.covariances, 1, axis=0), self.directions)
+        known += self._of_prior(self.shape.priors.campaign)
+        if len(known) > 1:
+            known[0] += self._of_prior(self.shape.priors.group)
+        return known
+
+    def missing(self) -> float:
+        """What curves miss of the cells that they were fitted to, as a variance of log-odds."""
+        found = [self._misses(block) for block in self.shape.blocks]
+        return missing_variance(*np.hstack([np.empty((3, 0)), *found]))
+
+    def _misses(self, block: CampaignBlock) -> Floats:
+        curves, covariances = self.shape.curves(block), self.shape.eliminated(block).covariances
+        variances, _ = self.shape.coordinates.variances(covariances)
+        return block.misses(curves, variances)
+
+    def _of_prior(self, prior: Variances) -> Floats:
+        waves = prior.of_waves(self.shape.coordinates.steepness)
+        found: Floats = prior.level + self.directions[:, 2:] ** 2 @ waves
+        return found + prior.slope * self._own_width()
+
+    def _own_width(self) -> float:
+        """Mean square distance of scores from the centre of their campaign's traffic."""
+        sums = np.sum([block.scatter() for block in self.shape.blocks], axis=0)
+        return float(sums[0] / max(sums[1], np.finfo(float).tiny))
 
 
 def contradiction(block: CampaignHours, shifts: Floats, variances: Floats) -> Floats:
@@ -85,34 +116,7 @@ def contradiction(block: CampaignHours, shifts: Floats, variances: Floats) -> Fl
     return found
 
 
-def _directions(shape: Shape, log_odds: Floats) -> Floats:
-    """Of curves at these log-odds in the coordinates, (n, k)."""
-    before, after = shape.coordinates.knots.places(log_odds)
-    basis, share = shape.coordinates.basis, after[:, None]
-    directions: Floats = basis[before] * (1 - share) + basis[before + 1] * share
-    return directions
-
-
 def _along(covariances: Floats, directions: Floats) -> Floats:
     """Variances, (c, n), of (c or 1, k, k) along (c or 1, n, k)."""
     found: Floats = ((directions @ covariances) * directions).sum(axis=2)
     return found
-
-
-def _of_prior(shape: Shape, prior: Variances, directions: Floats) -> Floats:
-    waves = prior.of_waves(shape.coordinates.steepness)
-    found: Floats = prior.level + directions[:, 2:] ** 2 @ waves
-    return found + prior.slope * _own_width(shape)
-
-
-def _own_width(shape: Shape) -> float:
-    """Mean square distance of scores from the centre of their campaign's traffic, in log-odds."""
-    sums = np.sum([block.scatter() for block in shape.blocks], axis=0)
-    return float(sums[0] / max(sums[1], 1e-300))
-
-
-def _cell_misses(shape: Shape, block: CampaignBlock) -> Floats:
-    """Of each cell of a block the miss in log-odds, its noise and its variance, (3, m)."""
-    curves = shape.curves(block)
-    variances, _ = shape.coordinates.variances(shape.eliminated(block).covariances)
-    return block.misses(curves, variances)
