@@ -31,21 +31,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.arms import ARMS, BUCKETS
-from calibrators.bins.codecs import pack_names, unpack_names
+from calibrators.bins.codecs import numbered, pack_names, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import (
     COLUMN_OF_BYTES,
     FieldColumns,
-    NamedColumn,
     PackedField,
-    check_rows,
     chosen,
+    code_type,
     end_to_end,
     split_fields,
     unpack_fields,
 )
 from calibrators.fields.sums import FieldColumn
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Integers
 
 _HEADER = struct.Struct("<4sHII")
 _VERSION, _CHECKSUM = 4, slice(10, 14)
@@ -293,6 +292,12 @@ def _terms(data: bytes) -> TermColumns:
     return terms
 
 
+def check_rows(rows: Rows, names: int | Integers) -> None:
+    """Raises ValueError on a row that points beyond the names of its block."""
+    if (rows >= names).any():
+        raise ValueError(f"a row points beyond the block's {np.max(names)} names")
+
+
 def check_values(values: Floats) -> None:
     """Raises ValueError on scores, counts and positives, (3, n), that no event can have."""
     # Folds read small blocks by the thousand: few passes, each of which NaN fails too.
@@ -380,6 +385,50 @@ def decode_blocks(blocks: Sequence[bytes], seed: int = 0) -> list[Block]:
             names = tuple(field_.name for field_ in fields)
             runs.setdefault((row_bytes, names), _Run(row_bytes)).add(body, fields)
     return [*(run.block() for run in runs.values()), *others]
+
+
+@dataclass(slots=True)
+class NamedColumn:
+    """A column of many blocks, whose rows are places among names of their own block: lengths of
+    these u1, their text, the rows of so many bytes."""
+
+    width: int
+    lengths: list[bytes] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    rows: list[bytes] = field(default_factory=list)
+
+    def add(self, lengths: bytes, text: bytes, rows: bytes) -> None:
+        """The next block's."""
+        self.lengths.append(lengths)
+        self.texts.append(text)
+        self.rows.append(rows)
+
+    def add_field(self, packed: PackedField) -> None:
+        """The next block's, which is plain."""
+        start = len(COLUMN_OF_BYTES)
+        values = packed.values
+        self.add(
+            values[start : start + packed.number], values[start + packed.number :], packed.codes
+        )
+
+    def joined(self) -> tuple[tuple[str, ...], Integers]:
+        """The names of all blocks, each once, and the rows, (n,), as places among them."""
+        counts = np.array([len(each) for each in self.lengths])
+        sizes = [len(each) // self.width for each in self.rows]
+        of_block = np.repeat(np.arange(len(counts)), sizes)
+        rows = np.frombuffer(b"".join(self.rows), code_type(self.width))
+        check_rows(rows, counts[of_block])
+        names, numbers = numbered(self._lengths(counts), b"".join(self.texts))
+        firsts = np.cumsum(counts) - counts
+        return names, numbers[rows + firsts[of_block]]
+
+    def _lengths(self, counts: Integers) -> Integers:
+        """Those of all names; ValueError where they do not fill the text of their block."""
+        lengths = np.frombuffer(b"".join(self.lengths), np.uint8).astype(np.int64)
+        reached = np.append(0, np.cumsum(lengths))[np.cumsum(counts)]
+        if not np.array_equal(reached, np.cumsum([len(text) for text in self.texts])):
+            raise ValueError("the names of a block do not fill their place in it")
+        return lengths
 
 
 def _of_numbers() -> NamedColumn:

@@ -10,15 +10,13 @@ The bytes are, little-endian, the number of fields u1, and of each
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.codecs import numbered, unpack_names
+from calibrators.bins.codecs import unpack_names
 from calibrators.fields.sums import FieldColumn
-from calibrators.samples import Integers
 
 LONGEST_VALUE: Final = 256
 """Bytes of a value."""
@@ -93,7 +91,10 @@ class PackedField(NamedTuple):
         if end != len(self.values):
             raise ValueError(f"the values of {self.name} do not fill their place")
         codes = np.frombuffer(self.codes, code_type(self.width))
-        check_rows(codes, self.number)
+        if (codes >= self.number).any():
+            raise ValueError(
+                f"a code of {self.name} points beyond the block's {self.number} values"
+            )
         return FieldColumn(values, codes.astype(np.int64))
 
 
@@ -125,53 +126,3 @@ def _split(data: bytes, at: int, length: int) -> tuple[PackedField, int]:
 def unpack_fields(data: bytes, length: int) -> dict[str, FieldColumn]:
     """What `pack_fields` wrote of `length` events; ValueError on any other bytes."""
     return {packed.name: packed.column() for packed in split_fields(data, length)}
-
-
-def check_rows(rows: NDArray[np.integer[Any]], names: int | Integers) -> None:
-    """Raises ValueError on a row that points beyond the names of its block."""
-    if (rows >= names).any():
-        raise ValueError(f"a row points beyond the block's {np.max(names)} names")
-
-
-@dataclass(slots=True)
-class NamedColumn:
-    """A column of many blocks, whose rows are places among names of their own block: lengths of
-    these u1, their text, the rows of so many bytes."""
-
-    width: int
-    lengths: list[bytes] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)
-    rows: list[bytes] = field(default_factory=list)
-
-    def add(self, lengths: bytes, text: bytes, rows: bytes) -> None:
-        """The next block's."""
-        self.lengths.append(lengths)
-        self.texts.append(text)
-        self.rows.append(rows)
-
-    def add_field(self, packed: PackedField) -> None:
-        """The next block's, which is plain."""
-        start = len(COLUMN_OF_BYTES)
-        values = packed.values
-        self.add(
-            values[start : start + packed.number], values[start + packed.number :], packed.codes
-        )
-
-    def joined(self) -> tuple[tuple[str, ...], Integers]:
-        """The names of all blocks, each once, and the rows, (n,), as places among them."""
-        counts = np.array([len(each) for each in self.lengths])
-        sizes = [len(each) // self.width for each in self.rows]
-        of_block = np.repeat(np.arange(len(counts)), sizes)
-        rows = np.frombuffer(b"".join(self.rows), code_type(self.width))
-        check_rows(rows, counts[of_block])
-        names, numbers = numbered(self._lengths(counts), b"".join(self.texts))
-        firsts = np.cumsum(counts) - counts
-        return names, numbers[rows + firsts[of_block]]
-
-    def _lengths(self, counts: Integers) -> Integers:
-        """Those of all names; ValueError where they do not fill the text of their block."""
-        lengths = np.frombuffer(b"".join(self.lengths), np.uint8).astype(np.int64)
-        reached = np.append(0, np.cumsum(lengths))[np.cumsum(counts)]
-        if not np.array_equal(reached, np.cumsum([len(text) for text in self.texts])):
-            raise ValueError("the names of a block do not fill their place in it")
-        return lengths
