@@ -393,7 +393,7 @@ class _Refit:
         levels = levels_of_blocks(freed, self._ages, len(self._groups))
         notes = _notes(shape, levels, jumps, len(self._groups))
         return Fitted(
-            served.atlas(levels).with_effects(effects and effects.effects),
+            served.atlas(levels).with_effects(None if effects is None else effects.effects),
             self._tried(served, hours) if self._trial else None,
             memory=Memory.of(shape, self._groups, self._fields and self._fields.window),
             notes=notes if effects is None else notes | {"fields": effects.notes},
@@ -407,7 +407,7 @@ class _Refit:
         ages = self._ages[self._past] - 2 * self._ages[-1]
         freed, effects = self._with_fields(past, ages)
         levels = levels_of_blocks(freed, ages, len(self._groups))
-        return served.atlas(levels).with_effects(effects and effects.effects)
+        return served.atlas(levels).with_effects(None if effects is None else effects.effects)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
