@@ -33,8 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m research.leaderboard.fields", description=__doc__
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    for option, names in (("--worlds", FIELD_REGIMES), ("--contenders", CONTENDERS)):
-        names = list(names)
+    for option, names in (("--worlds", [*FIELD_REGIMES]), ("--contenders", [*CONTENDERS])):
         parser.add_argument(option, nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], metavar="SEED")
     parser.add_argument("--first", type=int, default=FIRST_SCORED, help="first hour that is scored")

@@ -47,20 +47,22 @@ class ConfCalib:
         past, rows = self._window.rows(), Rows.of([hour])
         columns = (np.ones(len(past.odds)), expit(past.odds), past.outcomes)
         sums = {
-            name: [sum_at(past.codes[name], column, size) for column in columns]
+            name: np.stack([sum_at(past.codes[name], column, size) for column in columns])
             for name, size in self._sizes.items()
         }
         errors = {name: np.abs(clicks - found).sum() for name, (_, found, clicks) in sums.items()}
         total = sum(errors.values()) / self._strength
         moved = [
-            errors[name] / total * np.log(_factors(*sums[name], self._z))[rows.codes[name]]
+            errors[name] / total * np.log(_factors(sums[name], self._z))[rows.codes[name]]
             for name in self._sizes
         ]
-        return np.minimum(hour.events.scores * np.exp(np.sum(moved, axis=0)), 1.0)
+        return np.asarray(np.minimum(hour.events.scores * np.exp(np.sum(moved, axis=0)), 1.0))
 
 
-def _factors(n: Floats, predicted: Floats, clicks: Floats, z: float) -> Floats:
-    """ConfCalib's factor of each value, (v,); 1 where there is nothing to go by."""
+def _factors(sums: Floats, z: float) -> Floats:
+    """ConfCalib's factor of each value, (v,), of impressions, scores and clicks, (3, v); 1 where
+    there is nothing to go by."""
+    n, predicted, clicks = sums
     held = np.maximum(n, 1.0)
     mean, rate = predicted / held, clicks / held
     half = z / (1.0 + z**2 / held) * np.sqrt(rate * (1.0 - rate) / held + (z / (2.0 * held)) ** 2)
@@ -121,7 +123,8 @@ class OnlinePlatt:
 
 
 def _bins(odds: Floats) -> Integers:
-    return np.clip(np.floor(odds / _BIN) + _BINS // 2, 0, _BINS - 1).astype(np.int64)
+    bins: Integers = np.floor(odds / _BIN).astype(np.int64) + _BINS // 2
+    return np.clip(bins, 0, _BINS - 1)
 
 
 _CELL: Final = log(1.02)
