@@ -41,7 +41,7 @@ def look_up() -> Table:
         for name, values in names.items()
     }
     effects = FieldEffects(tables)
-    atlas, every = random_atlas(CAMPAIGNS), campaign_names(CAMPAIGNS)
+    atlas, every = random_atlas(CAMPAIGNS, SEED), campaign_names(CAMPAIGNS)
     campaigns = [every[row] for row in rng.integers(0, CAMPAIGNS, BATCH).tolist()]
     scores = random_scores(BATCH, rng)
     chosen = {name: rng.integers(0, len(values), BATCH) for name, values in names.items()}

@@ -220,6 +220,10 @@ class FieldEffects:
             raise ValueError(f"effects: at most {MOST_TERMS} fields, and pairs of them")
         self.fields: tuple[str, ...] = tuple(fields)
         self._terms = [_FieldTerm(name, table) for name, table in fields.items()]
+        # Terms whose ratios are all 1 are passed over: a product with them is the same.
+        self._effective = [
+            place for place, term in enumerate(self._terms) if (term.ratios != 1.0).any()
+        ]
         self._pairs = [self._pair(name, table) for name, table in self.tables[1].items()]
         rows = (row for table in self.tables[2].values() for row in table.names)
         # 0 is a campaign without effects of its own.
@@ -277,10 +281,14 @@ class FieldEffects:
             # One search for all fields of a score costs less than one for each of them.
             values = zip(*columns, strict=True)
             return np.fromiter(map(self._remembered.__getitem__, values), np.float64, n)
-        found: Floats | float = 1.0
-        for term, places in self._placed(self._coded(given)):
-            found = found * term.ratios.take(places)
-        return found
+        codes = self._coded(given)
+        found = np.ones(n) if not self._effective else None
+        for place in self._effective:
+            ratios = self._terms[place].ratios.take(codes[place])
+            found = ratios if found is None else found * ratios
+        for first, second, pair in self._pairs:
+            found = found * pair.ratios.take(pair.places(codes[first], codes[second]))
+        return cast(Floats, found)
 
     def _product(self, values: Sequence[str]) -> float:
         codes = [term.place_of.get(name, 0) for term, name in zip(self._terms, values, strict=True)]
@@ -349,11 +357,11 @@ class FieldEffects:
         fields: Mapping[str, Given],
     ) -> Floats:
         """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
-        raised: Floats = probabilities * self.odds_ratios(campaigns, fields, len(probabilities))
+        raised = probabilities * self.odds_ratios(campaigns, fields, len(probabilities))
         below = 1.0 - probabilities
         below += raised
-        raised /= below
-        return raised
+        np.divide(raised, below, below)
+        return below
 
     def applied_few(
         self,

@@ -258,11 +258,10 @@ def _effects(
     """Those that go out, and those that the trial is tested with."""
     if effects_are_worse(hour, trial.effects, in_force.effects, rules):
         return in_force.effects, in_force.effects
-    if candidate.effects is None and in_force.effects is None:
-        return None, trial.effects
-    served = in_force.effects
-    found = candidate.effects or FieldEffects.none(() if served is None else served.fields)
-    return found.stepped(in_force.effects, rules.step), trial.effects
+    found, before = candidate.effects, in_force.effects
+    if found is None and before is not None:
+        found = FieldEffects.none(before.fields)
+    return None if found is None else found.stepped(before, rules.step), trial.effects
 
 
 def _guarded(

@@ -78,16 +78,6 @@ class CalibratedScores(NamedTuple):
         return self.atlas.levels(np.asarray(self.rows))
 
     @property
-    def level_numbers(self) -> NDArray[np.uint8]:
-        """The same as binary columns have them."""
-        if self.arm == RAW:
-            return np.full(len(self.rows), LEVEL_NUMBERS[RAW], np.uint8)
-        shared, rows = LEVEL_NUMBERS[self.atlas.shared_level], np.asarray(self.rows)
-        levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
-        levels[rows > len(self.atlas)] = LEVEL_NUMBERS[GROUP]
-        return levels
-
-    @property
     def arms(self) -> list[str]:
         """The arm of each probability."""
         return [self.arm] * len(self.rows)

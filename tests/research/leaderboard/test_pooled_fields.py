@@ -1,0 +1,30 @@
+"""Effects of fields on short worlds whose truth is known: they help where fields matter, and are
+exactly none where they do nothing."""
+
+import pytest
+
+from research.leaderboard.fields.scores import Run, world
+
+BOTH = ("pooled", "pooled_fields")
+
+
+def excesses(name: str) -> tuple[float, float]:
+    run = Run(world(name, 3), BOTH)
+    for _ in run.hours(16, 2):
+        pass
+    first, second = (run.scores[who].summary()["excess"] for who in BOTH)
+    return first, second
+
+
+@pytest.mark.slow
+def test_fields_halve_the_excess_where_they_matter() -> None:
+    without, with_fields = excesses("interacting")
+
+    assert with_fields < 0.6 * without
+
+
+@pytest.mark.slow
+def test_fields_that_do_nothing_cost_nothing() -> None:
+    without, with_fields = excesses("none")
+
+    assert with_fields <= 1.02 * without
