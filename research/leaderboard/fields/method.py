@@ -1,4 +1,4 @@
-"""What a contender of the worlds with fields is; the scores as they are, and `pooled`."""
+"""What a method of the worlds with fields is; the scores as they are, and `pooled`."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ FIRST_HOUR = int(START // SECONDS_PER_HOUR)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a contender knows of a world: its campaigns, and how many values each field has."""
+    """What a method knows of a world: its campaigns, and how many values each field has."""
 
     campaigns: tuple[str, ...]
     values: Mapping[str, int]
 
 
-class Contender(Protocol):
+class FieldMethod(Protocol):
     """Learns hour by hour, and gives probabilities; made anew for every run."""
 
     def observe(self, hour: FieldHour, /) -> None:
@@ -38,7 +38,7 @@ class Contender(Protocol):
         """Probabilities, (n,), of the impressions of the hour after those observed, which is blind:
         its outcomes are not known.
 
-        Raises MethodUnavailable where the contender cannot be had here.
+        Raises MethodUnavailable where the method cannot be had here.
         """
 
 
@@ -46,10 +46,10 @@ class Raw:
     """The scores as they are."""
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         return hour.events.scores
 
 
@@ -106,13 +106,13 @@ class PooledMaps:
         self._method: LeaderboardMethod = ServiceMethod("pooled", Pooled(), trial=True)
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         rows = self._rows(hour).astype(np.int32)
         events = replace(hour.events, campaigns=self._names, rows=rows)
         self._past.add(FIRST_HOUR + hour.number, events)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         history = self._past.as_of(float(FIRST_HOUR + hour.number))
         serve: Predictor = self._method.refit(history, self._names)
         return serve(self._rows(hour), hour.events.scores)
