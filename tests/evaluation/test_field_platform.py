@@ -83,7 +83,7 @@ def test_advertisers_have_campaigns_that_are_born_in_the_scored_hours():
 
 
 def test_a_blind_hour_tells_neither_outcomes_nor_the_truth():
-    """What a contender is given to predict."""
+    """What a method is given to predict."""
     hour = world("none").hour(3)
     blind = hour.blind()
 

@@ -2,7 +2,7 @@
 
 python -m research.leaderboard.fields                                  # everything, one seed
 python -m research.leaderboard.fields --worlds none mix --seeds 0 1
-python -m research.leaderboard.fields --contenders pooled --json > pooled.json
+python -m research.leaderboard.fields --methods pooled --json > pooled.json
 python -m research.leaderboard.fields --from pooled.json rivals.json   # tables of what was run
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.cli.console import progress
 from evaluation.simulation.field_platform import FIELD_REGIMES, FIRST_SCORED, SCORED_HOURS
-from research.leaderboard.fields.contenders import CONTENDERS
+from research.leaderboard.fields.methods import METHODS
 from research.leaderboard.fields.scores import Run, world
 from research.leaderboard.fields.tables import Result, as_markdown
 
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m research.leaderboard.fields", description=__doc__
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    for option, names in (("--worlds", [*FIELD_REGIMES]), ("--contenders", [*CONTENDERS])):
+    for option, names in (("--worlds", [*FIELD_REGIMES]), ("--methods", [*METHODS])):
         parser.add_argument(option, nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], metavar="SEED")
     parser.add_argument("--first", type=int, default=FIRST_SCORED, help="first hour that is scored")
@@ -48,7 +48,7 @@ def _results(given: argparse.Namespace) -> Iterator[Result]:
     with progress("worlds with fields", total, "hours", shown=not given.json) as advance:
         for name in given.worlds:
             for seed in given.seeds:
-                run = Run(world(name, seed), given.contenders)
+                run = Run(world(name, seed), given.methods)
                 for _ in run.hours(given.first, given.scored):
                     advance(f"{name}, seed {seed}")
                 found = {who: scores.summary() for who, scores in run.scores.items()}

@@ -11,7 +11,7 @@ from calibrators.samples import Floats
 from evaluation.metrics.loss import sample_losses
 from evaluation.simulation.field_platform import FieldHour
 from research.leaderboard.boosted_maps import HOURS, PARAMETERS, ROUNDS
-from research.leaderboard.fields.contender import Rows, Window
+from research.leaderboard.fields.method import Rows, Window
 from research.leaderboard.mcgrad_maps import COMMAND, ROOT, Child
 
 REFIT_HOURS: Final = 6
@@ -36,11 +36,11 @@ class BoostedFields:
         self._rounds = ROUNDS[0]
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self._window.add(hour)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         if self._booster is None:
             self._train(self._window.rows(behind=hour.number - REFIT_HOURS))
             self._fitted_at = hour.number - REFIT_HOURS
@@ -96,11 +96,11 @@ class McGradFields:
         self._fitted_at = -MCGRAD_REFIT_HOURS
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self._window.add(hour)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         if self._child is None:
             self._child = Child(self._command, ROOT, _READY_SECONDS)
         if hour.number >= self._fitted_at + MCGRAD_REFIT_HOURS:

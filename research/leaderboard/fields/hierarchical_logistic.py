@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from calibrators.samples import Floats, Integers, sum_at
 from evaluation.simulation.field_platform import FieldHour
-from research.leaderboard.fields.contender import Rows, Shape, Window
+from research.leaderboard.fields.method import Rows, Shape, Window
 
 HOURS: Final = 48
 """Hours that it is fitted on: of 24, 36 and 48 the best on the tuning seeds."""
@@ -78,11 +78,11 @@ class HierarchicalLogistic:
         self._middle = 0.0
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self._window.add(hour)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self.fit(self._window.rows(), _MORE_SWEEPS if self._middle else _SWEEPS)
         return self.probabilities(Rows.of([hour]))
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 from calibrators.samples import Floats, Integers, sum_at
 from evaluation.simulation.field_platform import FieldHour
 from research.leaderboard.boosted_maps import log_odds
-from research.leaderboard.fields.contender import Rows, Shape, Window
+from research.leaderboard.fields.method import Rows, Shape, Window
 
 HOURS: Final = 24
 
@@ -39,11 +39,11 @@ class ConfCalib:
         self._window = Window(HOURS)
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self._window.add(hour)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         past, rows = self._window.rows(), Rows.of([hour])
         columns = (np.ones(len(past.odds)), expit(past.odds), past.outcomes)
         sums = {
@@ -92,14 +92,14 @@ class OnlinePlatt:
         self._counts, self._clicks = np.zeros(_BINS), np.zeros(_BINS)
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         odds, outcomes = log_odds(hour.events.scores).tolist(), hour.events.outcomes.tolist()
         bins = _bins(np.array([self.step(x, y) for x, y in zip(odds, outcomes, strict=True)]))
         self._counts += sum_at(bins, np.ones(len(bins)), _BINS)
         self._clicks += sum_at(bins, hour.events.outcomes, _BINS)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         slope, level = self.line
         served = slope * log_odds(hour.events.scores) + level
         bins = _bins(served)
@@ -143,11 +143,11 @@ class VennAbers:
         self._window = Window(HOURS)
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self._window.add(hour)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         past = self._window.rows()
         asked = np.round(log_odds(hour.events.scores) / _CELL)
         seen = np.round(past.odds / _CELL)

@@ -1,4 +1,4 @@
-"""What a contender leaves to the truth, and how far each value's sum is off: of one world."""
+"""What a method leaves to the truth, and how far each value's sum is off: of one world."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,8 +17,8 @@ from evaluation.simulation.field_platform import (
     FieldPlatform,
 )
 from research.leaderboard import REGIMES
-from research.leaderboard.fields.contender import Contender, Shape
-from research.leaderboard.fields.contenders import CONTENDERS
+from research.leaderboard.fields.method import FieldMethod, Shape
+from research.leaderboard.fields.methods import METHODS
 from research.leaderboard.method import MethodUnavailable
 from research.leaderboard.tasks import cpu_seconds
 
@@ -30,7 +30,7 @@ NEW_CLICKS: Final = 100
 
 
 class Summary(TypedDict):
-    """The figures of a contender in a world, of one seed."""
+    """The figures of a method in a world, of one seed."""
 
     excess: float
     new_excess: float
@@ -46,7 +46,7 @@ def world(name: str, seed: int) -> FieldPlatform:
 
 @dataclass(slots=True)
 class Scores:
-    """Sums over the scored hours of one contender.
+    """Sums over the scored hours of one method.
 
     excess, impressions : divergence from the truth, summed, and of how many impressions.
     new_excess, new_impressions : the same of campaigns that are new.
@@ -98,21 +98,21 @@ def field_rce(impressions: Floats, predicted: Floats, observed: Floats) -> float
 
 @dataclass(slots=True)
 class Run:
-    """A run of contenders on a world: what each has, and why those that failed did.
+    """A run of methods on a world: what each has, and why those that failed did.
 
-    Parameters: the world's platform; the contenders' names.
+    Parameters: the world's platform; the methods' names.
     """
 
     platform: FieldPlatform
-    contenders: Sequence[str]
+    methods: Sequence[str]
     scores: dict[str, Scores] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
-    _made: dict[str, Contender] = field(default_factory=dict)
+    _made: dict[str, FieldMethod] = field(default_factory=dict)
     _clicks: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         shape = Shape(self.platform.names, self._sizes)
-        self._made = {who: CONTENDERS[who](shape) for who in self.contenders}
+        self._made = {who: METHODS[who](shape) for who in self.methods}
         self.scores = {who: Scores() for who in (TRUTH, *self._made)}
         self._clicks = np.zeros(len(self.platform.names))
 

@@ -5,12 +5,12 @@ from typing import TypedDict
 
 import numpy as np
 
-from research.leaderboard.fields.contenders import CONTENDERS
+from research.leaderboard.fields.methods import METHODS
 from research.leaderboard.fields.scores import TRUTH, Summary
 
 
 class Result(TypedDict):
-    """What the contenders and the truth had in a world of a seed."""
+    """What the methods and the truth had in a world of a seed."""
 
     world: str
     seed: int
@@ -40,8 +40,8 @@ def _relative_rce(found: dict[str, Summary], who: str) -> float:
 
 def _table(results: Sequence[Result], figure: _Figure, form: str) -> str:
     worlds = list(dict.fromkeys(each["world"] for each in results))
-    lines = [["contender", *worlds], ["---", *["---:"] * len(worlds)]]
-    for who in CONTENDERS:
+    lines = [["method", *worlds], ["---", *["---:"] * len(worlds)]]
+    for who in METHODS:
         cells = [_cell(results, world, who, figure, form) for world in worlds]
         if any(cells):
             lines.append([f"`{who}`", *cells])
@@ -49,6 +49,6 @@ def _table(results: Sequence[Result], figure: _Figure, form: str) -> str:
 
 
 def _cell(results: Sequence[Result], world: str, who: str, figure: _Figure, form: str) -> str:
-    """The mean of the seeds that have this contender; empty where none has."""
+    """The mean of the seeds that have this method; empty where none has."""
     there = [each["found"] for each in results if each["world"] == world and who in each["found"]]
     return format(np.mean([figure(found, who) for found in there]), form) if there else ""

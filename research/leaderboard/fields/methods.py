@@ -1,18 +1,18 @@
-"""The contenders of the worlds with fields, by name. A new one is a line here."""
+"""The methods of the worlds with fields, by name. A new one is a line here."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from research.leaderboard.fields.boosted import BoostedFields, McGradFields
-from research.leaderboard.fields.contender import Contender, PooledFields, PooledMaps, Raw, Shape
 from research.leaderboard.fields.hierarchical_logistic import HierarchicalLogistic
+from research.leaderboard.fields.method import FieldMethod, PooledFields, PooledMaps, Raw, Shape
 from research.leaderboard.fields.published import ConfCalib, OnlinePlatt, VennAbers
 
 KEYED: Final = ("device", "placement")
 """Fields of the composite key; with more of them there would be more keys than impressions."""
 
-CONTENDERS: Final[Mapping[str, Callable[[Shape], Contender]]] = MappingProxyType(
+METHODS: Final[Mapping[str, Callable[[Shape], FieldMethod]]] = MappingProxyType(
     {
         "raw": lambda shape: Raw(),
         "pooled": PooledMaps,

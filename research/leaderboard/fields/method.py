@@ -1,4 +1,4 @@
-"""What a contender of the worlds with fields is; the scores as they are, and `pooled`."""
+"""What a method of the worlds with fields is; the scores as they are, and `pooled`."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ FIRST_HOUR = int(START // SECONDS_PER_HOUR)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a contender knows of a world: its campaigns, and how many values each field has."""
+    """What a method knows of a world: its campaigns, and how many values each field has."""
 
     campaigns: tuple[str, ...]
     values: Mapping[str, int]
 
 
-class Contender(Protocol):
+class FieldMethod(Protocol):
     """Learns hour by hour, and gives probabilities; made anew for every run."""
 
     def observe(self, hour: FieldHour, /) -> None:
@@ -40,7 +40,7 @@ class Contender(Protocol):
         """Probabilities, (n,), of the impressions of the hour after those observed, which is blind:
         its outcomes are not known.
 
-        Raises MethodUnavailable where the contender cannot be had here.
+        Raises MethodUnavailable where the method cannot be had here.
         """
 
 
@@ -48,10 +48,10 @@ class Raw:
     """The scores as they are."""
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         return hour.events.scores
 
 
@@ -108,13 +108,13 @@ class PooledMaps:
         self._method: LeaderboardMethod = ServiceMethod("pooled", Pooled(), trial=True)
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         rows = self._rows(hour).astype(np.int32)
         events = replace(hour.events, campaigns=self._names, rows=rows)
         self._past.add(FIRST_HOUR + hour.number, events)
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         history = self._past.as_of(float(FIRST_HOUR + hour.number))
         serve: Predictor = self._method.refit(history, self._names)
         return serve(self._rows(hour), hour.events.scores)
@@ -155,7 +155,7 @@ class PooledFields:
         self.notes: Mapping[str, object] = {}
 
     def observe(self, hour: FieldHour, /) -> None:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         events, number = hour.events, FIRST_HOUR + hour.number
         served = self._atlas.look_up(self._atlas.rows(self._names)[hour.campaigns], events.scores)
         columns = (served, np.asarray(events.counts), np.asarray(events.positives))
@@ -176,7 +176,7 @@ class PooledFields:
         return self._tables.get(hour, FieldTables.empty())
 
     def predict(self, hour: FieldHour, /) -> Floats:
-        """See `Contender`."""
+        """See `FieldMethod`."""
         self._refit(float(FIRST_HOUR + hour.number))
         rows = self._atlas.rows(self._names)[hour.campaigns]
         served = self._atlas.look_up(rows, hour.events.scores)

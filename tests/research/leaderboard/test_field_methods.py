@@ -1,4 +1,4 @@
-"""The contenders of the worlds with fields: each against brute force or a property that it has."""
+"""The methods of the worlds with fields: each against brute force or a property that it has."""
 
 import json
 import sys
@@ -13,8 +13,8 @@ from evaluation.simulation.ad_platform import Platform
 from evaluation.simulation.field_platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.fields import __main__ as command
 from research.leaderboard.fields.boosted import BoostedFields, McGradFields
-from research.leaderboard.fields.contender import PooledMaps, Rows, Shape
 from research.leaderboard.fields.hierarchical_logistic import HierarchicalLogistic, Term
+from research.leaderboard.fields.method import PooledMaps, Rows, Shape
 from research.leaderboard.fields.published import ConfCalib, OnlinePlatt, VennAbers
 from research.leaderboard.fields.scores import Run, field_rce
 
@@ -28,10 +28,10 @@ HOURS = [WORLD.hour(hour) for hour in range(4)]
 NEXT = HOURS[3].blind()
 
 
-def taught(contender, hours=HOURS[:3]):
+def taught(method, hours=HOURS[:3]):
     for hour in hours:
-        contender.observe(hour)
-    return contender
+        method.observe(hour)
+    return method
 
 
 def counted(column):
@@ -86,7 +86,7 @@ def test_a_term_without_data_stays_at_nothing():
 
 def test_confcalib_moves_all_the_way_only_where_it_is_sure():
     """With plenty of data a factor is observed over predicted; with little it is near 1."""
-    contender = taught(ConfCalib(Shape(WORLD.names, {"device": 4}), z=1e-9, strength=1.0))
+    method = taught(ConfCalib(Shape(WORLD.names, {"device": 4}), z=1e-9, strength=1.0))
     by_hand = np.ones(len(NEXT.events))
     rows, codes = Rows.of(HOURS[:3]), Rows.of([NEXT]).codes
     sums = {
@@ -102,21 +102,21 @@ def test_confcalib_moves_all_the_way_only_where_it_is_sure():
         by_hand *= ratios[codes[name]] ** (errors[name] / sum(errors.values()))
     careful = taught(ConfCalib(SHAPE, z=1e3)).predict(NEXT)
 
-    np.testing.assert_allclose(contender.predict(NEXT), NEXT.events.scores * by_hand, rtol=1e-6)
+    np.testing.assert_allclose(method.predict(NEXT), NEXT.events.scores * by_hand, rtol=1e-6)
     np.testing.assert_allclose(careful, NEXT.events.scores, rtol=0.05)
 
 
 def test_online_platt_follows_its_published_step():
     """Each step against matrices; a level that is off is found, and the bins take what is left."""
-    contender, theta, matrix = OnlinePlatt(), np.array([1.0, 0.0]), 100.0 * np.eye(2)
+    method, theta, matrix = OnlinePlatt(), np.array([1.0, 0.0]), 100.0 * np.eye(2)
     rows = Rows.of(HOURS[:1])
     for x, y in zip(rows.odds[:200], rows.outcomes[:200], strict=True):
-        given = contender.step(x, y)
+        given = method.step(x, y)
         assert given == pytest.approx(theta @ (x, 1.0))
         gradient = (expit(given) - y) * np.array([x, 1.0])
         matrix += np.outer(gradient, gradient)
         theta = theta - np.linalg.solve(matrix, gradient) / 0.1
-    assert contender.line == pytest.approx(tuple(theta))
+    assert method.line == pytest.approx(tuple(theta))
 
     p, truth = taught(OnlinePlatt()).predict(NEXT), HOURS[3].truth
     assert p.mean() == pytest.approx(truth.mean(), rel=0.1)
@@ -153,14 +153,14 @@ def test_the_composite_key_has_a_map_for_each_combination():
 
 def test_lightgbm_chooses_its_rounds_by_the_hours_after():
     """Those with the least log loss serve, and they are nearer to the truth than the scores."""
-    contender = BoostedFields()
+    method = BoostedFields()
     for number in range(12):
-        contender.observe(WORLD.hour(number))
+        method.observe(WORLD.hour(number))
     hour = WORLD.hour(12)
-    p = contender.predict(hour.blind())
+    p = method.predict(hour.blind())
 
-    assert contender._losses.all()
-    assert contender._losses.min() == contender._losses[[20, 40, 80, 160].index(contender._rounds)]
+    assert method._losses.all()
+    assert method._losses.min() == method._losses[[20, 40, 80, 160].index(method._rounds)]
     errors = [np.abs(logit(each) - logit(hour.truth)).mean() for each in (p, hour.events.scores)]
     assert errors[0] < errors[1]
 
@@ -201,7 +201,7 @@ def test_field_rce_by_hand():
 
 
 def test_a_run_scores_the_truth_at_nothing_and_tells_nobody_the_outcomes(monkeypatch):
-    """Excess of the truth is 0; outcomes reach a contender with `observe` only."""
+    """Excess of the truth is 0; outcomes reach a method with `observe` only."""
     seen = []
 
     class Spy:
@@ -213,7 +213,7 @@ def test_a_run_scores_the_truth_at_nothing_and_tells_nobody_the_outcomes(monkeyp
             assert seen == list(range(hour.number))
             return np.full(len(hour.events), 0.1)
 
-    monkeypatch.setattr("research.leaderboard.fields.scores.CONTENDERS", {"spy": lambda _: Spy()})
+    monkeypatch.setattr("research.leaderboard.fields.scores.METHODS", {"spy": lambda _: Spy()})
     run = Run(WORLD, ["spy"])
     assert list(run.hours(2, 2)) == [0, 1, 2, 3]
     truth, spy = (run.scores[who].summary() for who in ("truth", "spy"))
@@ -223,7 +223,7 @@ def test_a_run_scores_the_truth_at_nothing_and_tells_nobody_the_outcomes(monkeyp
 
 def test_the_command_prints_what_it_kept(tmp_path, capsys):
     """A short run as JSON, and its tables from the file."""
-    short = ["--worlds", "advertisers", "--contenders", "raw", "venn_abers", "--first", "1"]
+    short = ["--worlds", "advertisers", "--methods", "raw", "venn_abers", "--first", "1"]
     assert command.main([*short, "--scored", "1", "--json"]) == 0
     kept = tmp_path / "kept.json"
     kept.write_text(capsys.readouterr().out)
