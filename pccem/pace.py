@@ -260,7 +260,7 @@ class Pace:
 def _means(beliefs: Floats) -> tuple[Floats, Floats]:
     beliefs = beliefs / beliefs.sum(axis=(1, 2), keepdims=True)
     by_pace = np.einsum("crp,r->cp", beliefs, RATES)
-    # The median of what is believed, nearly: the few who jump up weigh more than those who jump down.
+    # Nearly the median: in a plain mean a jump up weighs more than a jump down.
     rates = np.exp(np.einsum("crp,r->c", beliefs, np.log(RATES)))
     return rates, by_pace / by_pace.sum(axis=1, keepdims=True)
 
