@@ -226,7 +226,7 @@ def _edges(window: float, post_click: float) -> Floats:
 class Pace:
     """What is believed of each of c cohorts.
 
-    rates : (c,) conversions over those expected of it, the mean.
+    rates : (c,) conversions over those expected of it, the geometric mean.
     weights : (c, p) of each of `PACES`, by the conversions that come at it; rows add up to 1.
     """
 
@@ -260,8 +260,9 @@ class Pace:
 def _means(beliefs: Floats) -> tuple[Floats, Floats]:
     beliefs = beliefs / beliefs.sum(axis=(1, 2), keepdims=True)
     by_pace = np.einsum("crp,r->cp", beliefs, RATES)
-    rates = by_pace.sum(axis=1)
-    return rates, by_pace / rates[:, None]
+    # Nearly the median: in a plain mean a jump up weighs more than a jump down.
+    rates = np.exp(np.einsum("crp,r->c", beliefs, np.log(RATES)))
+    return rates, by_pace / by_pace.sum(axis=1, keepdims=True)
 
 
 def _evidence(cohorts: Cohorts, curve: DelayCurve) -> Floats:

@@ -28,7 +28,7 @@ class Sizes:
     """How much to backtest."""
 
     seeds: int = 1
-    clicks_per_hour: float = 1_200
+    clicks_per_hour: float = 600
     streams: tuple[str, ...] = ()
     days: int = 21
     evaluated: int = 7
@@ -43,7 +43,7 @@ def measure(sizes: Sizes | None = None) -> Table:
 
 
 def measure_large() -> Table:
-    """Two platforms of each, twice the traffic."""
+    """Two platforms of each, four times the traffic."""
     return measure(Sizes(seeds=2, clicks_per_hour=2_400))
 
 
