@@ -20,11 +20,11 @@ def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: st
     log = write_log(folder / "log.parquet", table)
 
     replayed = command("replay", log, *FIT, *calibrator, "--json")
-    backtested = command("backtest", log, *FIT, "--calibrators", "sir,pooled", "--json")
+    name = calibrator[-1] if calibrator else "pooled"
+    backtested = command("backtest", log, *FIT, "--calibrators", name, "--json")
 
     assert replayed.returncode == 0, replayed.stderr
     online, offline = (orjson.loads(run.stdout)["rows"] for run in (replayed, backtested))
-    name = calibrator[-1] if calibrator else "pooled"
     assert list(online) == ["raw", name]
     assert online[name]["pcoc"] != online["raw"]["pcoc"]
     assert online["raw"]["n"] == float((table.hours >= table.hours.min() + 2).sum())
