@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sirocco_client.arms import ARMS, RAW, Units, check_units, unit_numbers
 from sirocco_client.errors import BadAnswer, BadInput
 from sirocco_client.fields import Fields, check_fields, cut_fields, pack_fields
-from sirocco_client.intervals import NOTHING_WANTED, WantedIntervals
+from sirocco_client.intervals import NO_INTERVALS, WantedIntervals
 
 Floats = NDArray[np.float64]
 Campaigns = str | Sequence[str]
@@ -36,7 +36,7 @@ class CalibrateInput:
     scores: Floats
     units: Units | None = None
     fields: Fields | None = None
-    wanted: WantedIntervals = NOTHING_WANTED
+    wanted: WantedIntervals = NO_INTERVALS
 
     @classmethod
     def of(
@@ -46,7 +46,7 @@ class CalibrateInput:
         scores: ArrayLike,
         units: Units | None = None,
         fields: Fields | None = None,
-        wanted: WantedIntervals = NOTHING_WANTED,
+        wanted: WantedIntervals = NO_INTERVALS,
     ) -> Self:
         """Checked; raises BadInput."""
         column = checked_scores(scores)
