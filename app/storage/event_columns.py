@@ -255,12 +255,15 @@ class FieldPacker:
         parts = [bytes((len(self._columns),))]
         for name, (values, codes) in self._columns.items():
             head, some = self._heads[name], codes[events]
-            if len(values) > 2 * len(some):
-                # What other logs need is not written into each.
-                used, some = np.unique(some, return_inverse=True)
-                values = tuple(values[code] for code in used.tolist())
-                head = _head(name, values)
-            parts += (head, some.astype(code_type(_width(len(values)))).tobytes())
+            if len(values) > len(some):
+                # What other logs need is not written into each; numpy costs more for so few.
+                listed = some.tolist()
+                places = dict(zip(dict.fromkeys(listed), count(), strict=False))
+                head = _head(name, [values[code] for code in places])
+                some = np.array([places[code] for code in listed], code_type(_width(len(places))))
+            else:
+                some = some.astype(code_type(_width(len(values))))
+            parts += (head, some.tobytes())
         return b"".join(parts)
 
 
