@@ -43,13 +43,13 @@ def look_up() -> Table:
     effects = FieldEffects(tables)
     atlas, every = random_atlas(CAMPAIGNS, SEED), campaign_names(CAMPAIGNS)
     campaigns = [every[row] for row in rng.integers(0, CAMPAIGNS, BATCH).tolist()]
-    scores = random_scores(BATCH, rng)
+    scores = np.array(random_scores(BATCH, rng))
     chosen = {name: rng.integers(0, len(values), BATCH) for name, values in names.items()}
     strings = {name: [names[name][i] for i in codes.tolist()] for name, codes in chosen.items()}
     codes = {name: effects.codes(name, values) for name, values in strings.items()}
 
     def without() -> np.ndarray:
-        return atlas.look_up(atlas.rows(campaigns), np.asarray(scores))
+        return atlas.look_up(atlas.rows(campaigns), scores)
 
     ways = {
         "without": without,

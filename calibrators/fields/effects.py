@@ -237,6 +237,12 @@ class FieldEffects:
         """Of these fields, none of which does anything."""
         return cls({name: EffectTable.of({OTHER: 0.0}, {}) for name in fields})
 
+    @property
+    def is_none(self) -> bool:
+        """Whether they change nothing."""
+        tables = (table for tables in self.tables for table in tables.values())
+        return all((table.odds_ratios == 1.0).all() for table in tables)
+
     def _place(self, field: str) -> int:
         if field not in self.fields:
             raise ValueError(f"effects: {field} is none of the fields")

@@ -261,7 +261,8 @@ def _effects(
     found, before = candidate.effects, in_force.effects
     if found is None and before is not None:
         found = FieldEffects.none(before.fields)
-    return None if found is None else found.stepped(before, rules.step), trial.effects
+    out = None if found is None else found.stepped(before, rules.step)
+    return None if out is None or out.is_none else out, trial.effects
 
 
 def _guarded(

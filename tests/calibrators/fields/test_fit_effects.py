@@ -130,3 +130,4 @@ def test_no_effect_moves_by_more_than_the_step() -> None:
 
     assert out == pytest.approx([np.log(3), -np.log(3), 0.5])
     assert back == pytest.approx([2 - np.log(3), np.log(3) - 2, 0.0])
+    assert FieldEffects.none(("device",)).stepped(effects_of(EFFECTS), 3.0).is_none
