@@ -49,7 +49,7 @@ def look_up() -> Table:
     codes = {name: effects.codes(name, values) for name, values in strings.items()}
 
     def without() -> np.ndarray:
-        return atlas.look_up(atlas.rows(campaigns), scores)
+        return atlas.look_up(atlas.rows(campaigns), np.asarray(scores))
 
     ways = {
         "without": without,
