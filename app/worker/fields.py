@@ -2,11 +2,13 @@
 
 The sums of an hour by value have what the maps gave when the hour was folded; here they get the
 effects that served the hour. A value gets those of its own field, and two values also those of
-their pair: what other fields do to the same events averages out, as effects are centred.
+their pair; of the other fields all get the mean effect, as if values of one came independently of
+those of another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -83,16 +85,38 @@ class FieldsReport:
             atlas = served.atlases.get(target)
             effects = None if atlas is None else atlas.effects
             found = self.bins.field_tables(target, hour)
-            tables = {**found.fields, **found.pairs}
-            yield {name: _served(name, table, effects) for name, table in tables.items()}
+            yield _served_tables({**found.fields, **found.pairs}, effects)
 
 
-def _served(name: str, table: BinsTable, effects: FieldEffects | None) -> BinsTable:
+def _served_tables(
+    tables: Mapping[str, BinsTable], effects: FieldEffects | None
+) -> dict[str, BinsTable]:
     """The same events by the probabilities that served them."""
     if effects is None:
-        return table
+        return dict(tables)
+    ratios = {name: _ratios(name, table.campaigns, effects) for name, table in tables.items()}
+    means = {name: _mean(tables[name], ratios[name]) for name in tables if PAIR not in name}
+    return {
+        name: _served(table, ratios[name] * _of_others(name, means))
+        for name, table in tables.items()
+    }
+
+
+def _mean(table: BinsTable, ratios: Floats) -> float:
+    """Of the ratios of a field's values, by their predicted positives."""
+    scores, _, weights, rows = table.samples()
+    expected = scores * weights
+    return float(np.average(ratios[rows], weights=expected)) if expected.any() else 1.0
+
+
+def _of_others(name: str, means: Mapping[str, float]) -> float:
+    own = pair_ends(name) if PAIR in name else (name,)
+    return prod(mean for field, mean in means.items() if field not in own)
+
+
+def _served(table: BinsTable, ratios: Floats) -> BinsTable:
     scores, outcomes, weights, rows = table.samples()
-    raised = scores * _ratios(name, table.campaigns, effects)[rows]
+    raised = scores * ratios[rows]
     served = raised / (1.0 - scores + raised)
     return BinsTable.from_columns(table.campaigns, rows, served, weights, outcomes * weights)
 

@@ -226,6 +226,7 @@ class FieldEffects:
         ]
         self._pairs = [self._pair(name, table) for name, table in self.tables[1].items()]
         rows = (row for table in self.tables[2].values() for row in table.names)
+        self._of_campaigns: dict[int, _Products] = {}
         # 0 is a campaign without effects of its own.
         named = sorted({row_ends(row)[0] for row in rows})
         self._campaign_of = {name: code for code, name in enumerate(named, 1)}
@@ -256,7 +257,9 @@ class FieldEffects:
     def _deviation(self, field: str, table: EffectTable) -> tuple[int, _KeyedTerm]:
         place = self._place(field)
         values = self._terms[place].place_of
-        return place, _KeyedTerm(f"campaign{PAIR}{field}", table, self._campaign_of, values)
+        term = _KeyedTerm(f"campaign{PAIR}{field}", table, self._campaign_of, values)
+        self._of_campaigns[place] = _Products(lambda key: self._ratio(place, term, key))
+        return place, term
 
     def codes(self, field: str, values: Sequence[str]) -> Codes:
         """The code of each value, (n,): 0 for one without a row. ValueError on another field."""
@@ -270,13 +273,28 @@ class FieldEffects:
         given = [fields.get(name, OTHER) for name in self.fields]
         found = self._products(given, n)
         if self._campaigns:
-            of_campaigns = self._campaign_codes(campaigns)
-            if not np.any(of_campaigns):
-                return found
             for place, term in self._campaigns:
-                codes = self._terms[place].coded(given[place])
-                found = found * term.ratios.take(term.places(of_campaigns, codes))
+                found = found * self._deviations(place, term, campaigns, given[place], n)
         return found
+
+    def _deviations(
+        self, place: int, term: _KeyedTerm, campaigns: Sequence[str] | str, given: Given, n: int
+    ) -> Floats:
+        """What campaigns add to the effects of one field."""
+        if n <= _FEW and not _are_codes(given):
+            names, values = (
+                repeat(each, n) if isinstance(each, str) else each for each in (campaigns, given)
+            )
+            keys = zip(names, values, strict=False)
+            return np.fromiter(map(self._of_campaigns[place].__getitem__, keys), np.float64, n)
+        codes = self._terms[place].coded(given)
+        found: Floats = term.ratios.take(term.places(self._campaign_codes(campaigns), codes))
+        return found
+
+    def _ratio(self, place: int, term: _KeyedTerm, key: Sequence[str]) -> float:
+        campaign, value = key
+        code = self._terms[place].place_of.get(value, 0)
+        return float(term.ratios[term.place(self._campaign_of.get(campaign, 0), code)])
 
     def _products(self, given: Sequence[Given], n: int) -> Floats | float:
         """Of fields and pairs."""

@@ -83,3 +83,17 @@ def test_the_effects_that_served_are_in_what_was_predicted() -> None:
     assert right["mce"]["chance"] > 1e-4
     assert wrong["mce"]["sigmas"] > report(None)["mce"]["sigmas"]
     assert wrong["mce"]["fields"]["device"] in ("ios", "tv")
+
+
+def test_other_fields_count_by_their_mean_effect() -> None:
+    same = EffectTable.of(dict.fromkeys(("", *PLACES), 0.5), {})
+    device = EffectTable.of({"": 0.0}, {})
+
+    found = report(FieldEffects({"device": device, "placement": same}))
+
+    p = np.concatenate([events(hour)[0] for hour in HOURS[1:]])
+    raised = p * np.exp(0.5)
+    served = (raised / (1 - p + raised)).sum()
+    for name in ("device", "placement", "device*placement"):
+        top = found["top"][name]["rows"]
+        assert sum(row["expected"] for row in top) == pytest.approx(served, rel=1e-6)
