@@ -20,6 +20,7 @@ from calibrators.fields.sums import OTHER, FieldColumn
 Columns = Mapping[str, Given]
 """By field: the value of each score, or the one of all."""
 NO_FIELDS: Final[Columns] = {}
+_FEW: Final = 1024
 
 
 def fields_of(
@@ -118,9 +119,13 @@ def with_groups(
 def _given(given: TargetScores | ColumnsOfArm, effects: FieldEffects) -> Columns:
     if isinstance(given, TargetScores):
         return given.fields
+    columns = (given.fields or {}).items()
+    if len(given.scores) <= _FEW:
+        # Products of effects are remembered by the values of a score.
+        return {name: [names[code] for code in codes.tolist()] for name, (names, codes) in columns}
     return {
-        name: effects.codes(name, column.names).take(column.codes)
-        for name, column in (given.fields or {}).items()
+        name: effects.codes(name, names).take(codes)
+        for name, (names, codes) in columns
         if name in effects.fields
     }
 
