@@ -1,4 +1,4 @@
-"""How probabilities come true by field: the part `fields` of an immediate target's report.
+"""Predicted and observed positives by field: the part `fields` of an immediate target's report.
 
 The sums of an hour by value have what the maps gave when the hour was folded; here they get the
 effects that served the hour. A value gets those of its own field, and two values also those of

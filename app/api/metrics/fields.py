@@ -1,4 +1,4 @@
-"""Gauges of how probabilities come true by field, from the reports of the version in force."""
+"""Gauges of predicted over true outcomes by field, from the reports of the version in force."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

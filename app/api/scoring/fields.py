@@ -68,11 +68,11 @@ def fields_of_rows(
 NO_VALUES: Final[Mapping[str, str]] = {}
 
 
-def columns_of_rows(said: Sequence[Mapping[str, str]], places: Sequence[int]) -> Columns:
+def columns_of_rows(rows: Sequence[Mapping[str, str]], places: Sequence[int]) -> Columns:
     """The same of the rows at these places, as columns."""
-    if not said:
+    if not rows:
         return NO_FIELDS
-    chosen = [said[place] for place in places]
+    chosen = [rows[place] for place in places]
     names = dict.fromkeys(name for fields in chosen for name in fields)
     return {name: [fields.get(name, OTHER) for fields in chosen] for name in names}
 

@@ -14,7 +14,7 @@ from sirocco_client.errors import BadAtlas, BadInput
 
 Fields = Mapping[str, str | Sequence[str]]
 """By field: the value of each score, or the one of all."""
-Texts = Callable[[memoryview, int, int], tuple[list[str], int]]
+ReadNames = Callable[[memoryview, int, int], tuple[list[str], int]]
 """Reads so many names at an offset of an atlas; gives the offset behind them too."""
 
 LONGEST_VALUE: Final = 256
@@ -113,17 +113,17 @@ class EdgeEffects:
         self._remembered: dict[tuple[str, ...], float] = {}
 
     @classmethod
-    def read(cls, data: memoryview, texts: Texts) -> "EdgeEffects":
+    def read(cls, data: memoryview, read: ReadNames) -> "EdgeEffects":
         """The effects in a section of an atlas; BadAtlas on any other bytes."""
         if len(data) < _HEADER.size:
             raise BadAtlas("effects: the bytes end early")
         magic, version, *counts = _HEADER.unpack_from(data)
         if (magic, version) != (_MAGIC, _VERSION) or max(counts) > _MOST_TERMS:
             raise BadAtlas(f"effects: schema_version {version}, this reads {_VERSION}")
-        names, offset = texts(data, _HEADER.size, sum(counts))
+        names, offset = read(data, _HEADER.size, sum(counts))
         tables = []
         for place in range(len(names)):
-            table, offset = _read_table(data, offset, texts)
+            table, offset = _read_table(data, offset, read)
             if place < counts[0] and OTHER not in table:
                 raise BadAtlas(f"effects of {names[place]}: no row of other")
             tables.append(table)
@@ -189,11 +189,11 @@ def _column(given: str | Sequence[str], n: int) -> Sequence[str]:
     return [given] * n if isinstance(given, str) else given
 
 
-def _read_table(data: memoryview, offset: int, texts: Texts) -> tuple[_Table, int]:
+def _read_table(data: memoryview, offset: int, read: ReadNames) -> tuple[_Table, int]:
     if offset + 4 > len(data):
         raise BadAtlas("effects: the bytes end early")
     rows = int.from_bytes(data[offset : offset + 4], "little")
-    names, offset = texts(data, offset + 4, rows)
+    names, offset = read(data, offset + 4, rows)
     end = offset + 12 * rows
     if end > len(data):
         raise BadAtlas("effects: the bytes end early")

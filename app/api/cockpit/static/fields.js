@@ -1,4 +1,4 @@
-// Fields of each target: the values with the most evidence, how they came true, and their effects.
+// Fields of each target: the values with the most evidence, predicted and observed positives, and effects.
 import { html } from "./htm-preact.js";
 import { Badge, Fact, Loading, Table, count, number, percent, plural } from "./parts.js";
 import { usePolled } from "./service.js";
