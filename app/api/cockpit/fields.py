@@ -1,5 +1,5 @@
-"""`GET /v1/fields`: the effects of fields in force, and predicted and observed positives of the values
-with the most evidence; from memory alone.
+"""`GET /v1/fields`: the effects of fields in force, and predicted and observed positives of the
+values with the most evidence; from memory alone.
 """
 
 import math
