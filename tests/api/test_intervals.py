@@ -19,16 +19,17 @@ QUANTILES = 128
 LEVELS = (0.05, 0.95, 0.2)
 
 
+HALF = CalibrationMap.proportional(0.5)
+PLAIN = Atlas.build({"hats": HALF, "shoes": HALF}, HALF)
+DEVIATIONS = np.linspace(0.05, 1.0, 3 * PLACES).reshape(3, PLACES)
+CLICKS = PLAIN.with_spreads(Spreads.of(-6.0, 0.0, DEVIATIONS))
+
+
 @pytest.fixture(scope="module")
 def service(settings):
     """Clicks have spreads, conversions have none."""
-    half = CalibrationMap.proportional(0.5)
-    atlas = Atlas.build({"hats": half, "shoes": half}, half)
-    deviations = np.linspace(0.05, 1.0, 3 * PLACES).reshape(3, PLACES)
-    clicks = atlas.with_spreads(Spreads.of(-6.0, 0.0, deviations))
     with new_redis() as server, serving(settings, server.url) as running:
-        running.publish({"click": clicks, "conversion": atlas})
-        running.clicks = clicks
+        running.publish({"click": CLICKS, "conversion": PLAIN})
         yield running
 
 
@@ -44,10 +45,9 @@ def post(service, **request):
     return answer
 
 
-def expected(service, request):
-    rows = service.clicks.rows(request["campaigns"])
-    scores = np.array(request["scores"])
-    return service.clicks.quantiles(rows, scores, service.clicks.look_up(rows, scores), LEVELS)
+def expected(request):
+    rows, scores = CLICKS.rows(request["campaigns"]), np.array(request["scores"])
+    return CLICKS.quantiles(rows, scores, CLICKS.look_up(rows, scores), LEVELS)
 
 
 @pytest.mark.parametrize("number", [6, 100])
@@ -63,7 +63,7 @@ def test_ends_and_quantiles_stand_beside_the_probabilities(service, number):
     found = [answer.pop(name) for name in ("lower", "upper", "quantiles")]
 
     assert answer == plain
-    assert found == pytest.approx(np.array(expected(service, request)), rel=1e-12)
+    assert found == pytest.approx(np.array(expected(request)), rel=1e-12)
     lower, upper, quantiles = np.array(found)
     served = np.array(plain["probabilities"])
     assert (lower < quantiles)[:-1].all()
@@ -84,7 +84,7 @@ def test_binary_columns_and_clients_give_the_same(service, number):
 
     found = np.frombuffer(answer, "<f8", offset=32).reshape(1 + len(LEVELS), number)
     assert answer[32:][: 8 * number] == plain[32:]
-    assert found[1:] == pytest.approx(np.array(expected(service, request)), rel=1e-12)
+    assert found[1:] == pytest.approx(np.array(expected(request)), rel=1e-12)
     given = request["campaigns"], request["scores"]
     with Sirocco(service.url) as client, EdgeCalibrator(service.url, "click") as edge:
         assert edge.wait(10)
