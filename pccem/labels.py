@@ -24,7 +24,7 @@ from pccem.arrays import (
 from pccem.attribution import Attribution
 from pccem.conversion_drift import PRIOR_COUNT, corrected, drift_ratios
 from pccem.delays import DelayDistribution
-from pccem.pace import Cohorts, Pace
+from pccem.pace import Cohorts, ConversionPace
 
 Mode = Literal["posterior", "paper"]
 
@@ -249,11 +249,11 @@ class _Labelled:
         parts = [live]
         if delays.cohorts is not None and delays.cohorts.post_click == post_click:
             parts.insert(0, delays.cohorts.before(int(live.numbers[0])))
-        pace = Pace.of(Cohorts.concatenate(parts), delays.curve(post_click), len(live))
+        pace = ConversionPace.of(Cohorts.concatenate(parts), delays.curve(post_click), len(live))
         places = live.places(self.clicked_at)
         return corrected(self.p, pace.rates, places), self._share(delays, (pace, places))
 
-    def _share(self, delays: DelayDistribution, pace: tuple[Pace, Rows] | None) -> Floats:
+    def _share(self, delays: DelayDistribution, pace: tuple[ConversionPace, Rows] | None) -> Floats:
         """Share of the conversions after the post-click window that have come by each age."""
         if delays.window != self.attribution.window:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Pace: whether more conversions come than was expected, or the same ones sooner.
+"""ConversionPace: whether more conversions come than was expected, or the same ones sooner.
 
 Both look alike on young clicks. What tells them apart are older clicks: where conversions only come
 faster, few are left to come later. So cohorts of clicks of the whole attribution window are held
@@ -223,7 +223,7 @@ def _edges(window: float, post_click: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pace:
+class ConversionPace:
     """What is believed of each of c cohorts.
 
     rates : (c,) conversions over those expected of it, the geometric mean.

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.figures import Cell, Table, middle
 from benchmarks.parts import Part
 from calibrators.samples import Floats
-from evaluation.fields import FieldColumn, SegmentLimits, multicalibration
+from evaluation.fields import SegmentLimits, ValueColumn, multicalibration
 from evaluation.fields.field_log import FieldLog
 from evaluation.metrics.predictions import Predictions
 
@@ -33,7 +33,7 @@ RATE, SPREAD, LIFT = 0.02, 0.9, 1.3
 LIMITS = SegmentLimits(variance=5.0)
 BATCH, HELD = 1 << 17, 2_000_000
 MEGABYTE = 1e6
-Columns = dict[str, FieldColumn]
+Columns = dict[str, ValueColumn]
 
 
 def measure(sizes: Sequence[int] = (10_000_000,)) -> Table:
@@ -86,7 +86,7 @@ def _measured(way: str, count: int, truth: str) -> dict[str, Cell]:
 def _log(count: int, lift: float) -> tuple[Predictions, Columns]:
     rng = np.random.default_rng(SEED)
     fields = {
-        name: FieldColumn(
+        name: ValueColumn(
             [f"{name}-{i}" for i in range(size)],
             (size * rng.random(count, np.float32) ** 1.5).astype(np.int16),
         )

@@ -21,16 +21,16 @@ from evaluation.fields.multicalibration import (
     kuiper_chance,
     multicalibration,
 )
-from evaluation.fields.segments import FieldColumn, SegmentLimits, numeric_field
+from evaluation.fields.segments import SegmentLimits, ValueColumn, numeric_field
 
 __all__ = [
-    "FieldColumn",
     "FieldErrors",
     "FieldSums",
     "Multicalibration",
     "SegmentError",
     "SegmentLimits",
     "SegmentSums",
+    "ValueColumn",
     "WorstValue",
     "field_ece",
     "field_errors",

@@ -20,7 +20,7 @@ from calibrators.samples import (
     check_not_negative,
     sum_at,
 )
-from evaluation.fields.segments import FieldColumn, FieldValues, check_fields
+from evaluation.fields.segments import FieldValues, ValueColumn, check_fields
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
 from evaluation.metrics.gc_n import matched_binomials
 from evaluation.metrics.predictions import Predictions
@@ -35,7 +35,7 @@ _NORMAL: Final = 1e4
 def field_rce(
     p: ArrayLike,
     y: ArrayLike,
-    values: FieldValues | FieldColumn,
+    values: FieldValues | ValueColumn,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -58,7 +58,7 @@ def field_rce(
 def field_ece(
     p: ArrayLike,
     y: ArrayLike,
-    values: FieldValues | FieldColumn,
+    values: FieldValues | ValueColumn,
     n: int = 1,
     *,
     sample_weight: ArrayLike | None = None,
@@ -93,7 +93,7 @@ def field_ece(
 def mf_rce(
     p: ArrayLike,
     y: ArrayLike,
-    fields: Mapping[str, FieldValues | FieldColumn],
+    fields: Mapping[str, FieldValues | ValueColumn],
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -153,7 +153,7 @@ class FieldSums:
         return cls(names, predicted, actual, chance, rows)
 
     @classmethod
-    def of_rows(cls, predictions: Predictions, values: FieldValues | FieldColumn) -> Self:
+    def of_rows(cls, predictions: Predictions, values: FieldValues | ValueColumn) -> Self:
         """The sums of checked rows, each of which has a value."""
         column = check_fields({"": values}, predictions.probabilities)[""]
         chances = predictions.expected * (1.0 - predictions.probabilities)

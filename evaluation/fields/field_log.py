@@ -23,7 +23,7 @@ from evaluation.fields.multicalibration import (
     cell_spreads,
     worst_of,
 )
-from evaluation.fields.segments import Family, FieldCodes, FieldColumn, SegmentLimits
+from evaluation.fields.segments import Family, FieldCodes, SegmentLimits, ValueColumn
 from evaluation.metrics.predictions import Predictions
 
 Numbers = Mapping[str, NDArray[np.integer[Any]]]
@@ -119,7 +119,7 @@ class FieldLog:
         )
 
     def _codes(self, numbers: Numbers) -> FieldCodes:
-        columns = {field: FieldColumn(self._names(field), numbers[field]) for field in self._fields}
+        columns = {field: ValueColumn(self._names(field), numbers[field]) for field in self._fields}
         return FieldCodes(self._limits, columns)
 
     def _joined(self) -> tuple[Predictions, Numbers]:

@@ -25,9 +25,9 @@ from evaluation.fields.field_errors import equal_trials
 from evaluation.fields.segments import (
     Family,
     FieldCodes,
-    FieldColumn,
     FieldValues,
     SegmentLimits,
+    ValueColumn,
     check_fields,
 )
 from evaluation.metrics.predictions import Mask, Predictions
@@ -241,7 +241,7 @@ def _scale(whole: SegmentSums) -> tuple[float, float]:
 def multicalibration(
     p: ArrayLike,
     y: ArrayLike,
-    fields: Mapping[str, FieldValues | FieldColumn],
+    fields: Mapping[str, FieldValues | ValueColumn],
     *,
     limits: SegmentLimits | None = None,
     ties: Literal["together", "apart"] = "together",
@@ -278,7 +278,7 @@ def multicalibration(
         held = predictions.weights > 0.0
         predictions = predictions.select(held)
         columns = {
-            name: FieldColumn(column.names, column.numbers[held])
+            name: ValueColumn(column.names, column.numbers[held])
             for name, column in columns.items()
         }
     codes = FieldCodes(limits or SegmentLimits(), columns)

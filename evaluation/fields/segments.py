@@ -26,16 +26,16 @@ Family = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FieldColumn:
+class ValueColumn:
     """A field of n rows: the names of its distinct values, and the number of each row's, (n,)."""
 
     names: Sequence[str]
     numbers: NDArray[np.integer[Any]]
 
     @classmethod
-    def of(cls, values: "FieldValues | FieldColumn") -> "FieldColumn":
+    def of(cls, values: "FieldValues | ValueColumn") -> "ValueColumn":
         """The field of any hashable values, (n,); integers in an array are the fastest."""
-        if isinstance(values, FieldColumn):
+        if isinstance(values, ValueColumn):
             return values
         keys, codes = encode_campaigns(_keyed(values))
         named = [MISSING if key in (None, "") else str(key) for key in keys]
@@ -56,7 +56,7 @@ def _keyed(values: FieldValues) -> FieldValues:
     return [None if value != value else value for value in listed]
 
 
-def numeric_field(values: ArrayLike, most: int) -> FieldColumn:
+def numeric_field(values: ArrayLike, most: int) -> ValueColumn:
     """A number of each row, (n,), as a field of at most so many ranges with about as many rows.
 
     Numbers with no more distinct values than that stay as they are; NaN is a value of its own.
@@ -80,14 +80,14 @@ def numeric_field(values: ArrayLike, most: int) -> FieldColumn:
         ends = zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
         names = [f"{low:.6g} to {high:.6g}" for low, high in ends]
         codes = np.searchsorted(edges[1:-1], numbers)
-    return FieldColumn((*names, MISSING), np.where(np.isnan(numbers), len(names), codes))
+    return ValueColumn((*names, MISSING), np.where(np.isnan(numbers), len(names), codes))
 
 
 def check_fields(
-    fields: Mapping[str, FieldValues | FieldColumn], rows: NDArray[Any]
-) -> dict[str, FieldColumn]:
+    fields: Mapping[str, FieldValues | ValueColumn], rows: NDArray[Any]
+) -> dict[str, ValueColumn]:
     """The fields as columns; ValueError unless each has a value for each row."""
-    columns = {name: FieldColumn.of(values) for name, values in fields.items()}
+    columns = {name: ValueColumn.of(values) for name, values in fields.items()}
     for name, column in columns.items():
         check_equal_lengths(**{"probabilities": rows, f"field {name}": column.numbers})
     return columns
@@ -180,7 +180,7 @@ class SegmentLimits:
 class FieldCodes:
     """The values that are kept of each field, for segments of one field and of several."""
 
-    def __init__(self, limits: SegmentLimits, columns: Mapping[str, FieldColumn]) -> None:
+    def __init__(self, limits: SegmentLimits, columns: Mapping[str, ValueColumn]) -> None:
         self.limits = limits
         self._kept = {
             (name, most): KeptValues.of(column.names, column.counts, most)

@@ -268,6 +268,31 @@ class Metrics(Collector):
         """So many scores were served by a map of the level."""
         self.row[self._scores[target, level]] += number
 
+    def count_calibrated(self, parts: Iterable[Any]) -> None:
+        """How many scores each level of map served, of `CalibratedScores`; only on the event
+        loop's thread."""
+        for part in parts:
+            rows = part.rows
+            number = len(rows)
+            if part.arm:
+                self.count_arm(part.target, part.arm, number)
+            if part.arm == RAW:
+                self.count_scores(part.target, RAW, number)
+                continue
+            listed = isinstance(rows, list)
+            others = rows.count(0) if listed else number - int(np.count_nonzero(rows))
+            if others < number:
+                self._count_own(part, number - others)
+            if others:
+                self.count_scores(part.target, part.atlas.shared_level, others)
+
+    def _count_own(self, part: Any, number: int) -> None:
+        of_groups = 0
+        if part.atlas.has_groups:
+            of_groups = int(np.count_nonzero(np.asarray(part.rows) > len(part.atlas)))
+            self.count_scores(part.target, GROUP, of_groups)
+        self.count_scores(part.target, CAMPAIGN, number - of_groups)
+
     def count_arm(self, target: str, arm: str, number: int) -> None:
         """So many scores that came with a unit were served as this arm is."""
         self.row[self.layout.arms[target, arm]] += number

@@ -35,7 +35,6 @@ from app.api.hot_path import (
     request_body,
     wants_json,
 )
-from app.api.metrics.counters import Metrics
 from app.api.resources import Resources
 from app.api.scoring.arms import (
     CalibratedScores,
@@ -79,8 +78,6 @@ from app.events.schema import are_campaigns, check_campaign
 from app.settings import Settings
 from app.strict_json import TakesLong, ValidationError, decode
 from calibrators import FEW, Atlas
-from calibrators.arms import RAW
-from calibrators.maps.atlas import CAMPAIGN, GROUP
 from calibrators.samples import Floats
 
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
@@ -241,31 +238,6 @@ def _looked_up(
     return found if atlas.effects is None else with_effects(found, given, atlas.effects)
 
 
-def _count(parts: list[CalibratedScores], metrics: Metrics) -> None:
-    """Counts how many scores each level of map served; only on the event loop's thread."""
-    for part in parts:
-        rows = part.rows
-        number = len(rows)
-        if part.arm:
-            metrics.count_arm(part.target, part.arm, number)
-        if part.arm == RAW:
-            metrics.count_scores(part.target, RAW, number)
-            continue
-        others = rows.count(0) if isinstance(rows, list) else number - int(np.count_nonzero(rows))
-        if others < number:
-            _count_own(part, metrics, number - others)
-        if others:
-            metrics.count_scores(part.target, part.atlas.shared_level, others)
-
-
-def _count_own(part: CalibratedScores, metrics: Metrics, number: int) -> None:
-    of_groups = 0
-    if part.atlas.has_groups:
-        of_groups = int(np.count_nonzero(np.asarray(part.rows) > len(part.atlas)))
-        metrics.count_scores(part.target, GROUP, of_groups)
-    metrics.count_scores(part.target, CAMPAIGN, number - of_groups)
-
-
 VERSION_HEADER: Final = b"sirocco-version"
 
 _COLUMNS_TYPE: Final = (b"content-type", COLUMNS.encode())
@@ -387,7 +359,7 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
         answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
     finally:
         resources.shedder.in_flight -= 1
-    _count(parts, resources.metrics)
+    resources.metrics.count_calibrated(parts)
     return answer
 
 
@@ -401,7 +373,7 @@ def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainRes
         answer, parts = _response(body, headers, explain, resources, caller_of(scope), SLOW)
     except TakesLong:
         return None
-    _count(parts, resources.metrics)
+    resources.metrics.count_calibrated(parts)
     return answer
 
 

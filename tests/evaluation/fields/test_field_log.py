@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.fields import FieldErrors, FieldSums, SegmentLimits, multicalibration
 from evaluation.fields.field_log import CELLS, FieldCells, FieldLog
-from evaluation.fields.segments import FieldCodes, FieldColumn
+from evaluation.fields.segments import FieldCodes, ValueColumn
 from evaluation.metrics.predictions import Predictions
 from tests.evaluation.fields.field_logs import field_log
 
@@ -27,7 +27,7 @@ def read(rows, limits=None, batch=3_000):
 
 def test_a_log_that_is_held_is_measured_as_rows_are():
     found = read(len(P))
-    fields = {name: FieldColumn(NAMES[name], values) for name, values in FIELDS.items()}
+    fields = {name: ValueColumn(NAMES[name], values) for name, values in FIELDS.items()}
 
     assert found.exact
     assert found.multicalibration == multicalibration(P, Y, fields)
@@ -53,9 +53,9 @@ def test_a_longer_one_has_exact_sums_and_errors_within_two_percent():
 
 def test_cells_are_joined_where_there_are_many_segments_and_values_are_pooled():
     """Memory stays bounded as values come up; sums stay, and errors lose little."""
-    columns = {name: FieldColumn(NAMES[name], values) for name, values in FIELDS.items()}
+    columns = {name: ValueColumn(NAMES[name], values) for name, values in FIELDS.items()}
     exact = multicalibration(P, Y, columns)
-    codes = FieldCodes(SegmentLimits(), {n: FieldColumn(NAMES[n], FIELDS[n][:0]) for n in NAMES})
+    codes = FieldCodes(SegmentLimits(), {n: ValueColumn(NAMES[n], FIELDS[n][:0]) for n in NAMES})
     cells = FieldCells(codes, P, most=64 * 64)
     for part in np.array_split(np.arange(len(P)), 7):
         rows = Predictions(P[part], Y[part], np.ones(len(part)))
