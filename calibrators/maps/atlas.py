@@ -377,7 +377,8 @@ class Atlas:
 
     def _ends(self) -> Iterator[bytes]:
         if not (self.effects is None and self.spreads is None):
-            for each in (self.effects, self.spreads):
+            sections: tuple[FieldEffects | Spreads | None, ...] = (self.effects, self.spreads)
+            for each in sections:
                 section = b"" if each is None else each.to_bytes()
                 yield _SECTION.pack(len(section)) + section
 
