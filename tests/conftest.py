@@ -5,6 +5,8 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -104,18 +106,63 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Drawn examples are not traced: hypothesis itself would cost twice its time, and a line that
-    only luck runs is not covered."""
+class LongestFirst:
+    """Tests that may take longer than others, for they have a time-out of their own, begin first:
+    none is left to one worker in the end. `worksteal` gives each worker a run of the list."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Behind `-m`: of what is left, the longest to the heads of the workers' runs."""
+        timeouts = {item: item.get_closest_marker("timeout") for item in items}
+        long = [item for item in items if timeouts[item] is not None]
+        long.sort(key=lambda item: -max(timeouts[item].args))  # type: ignore[union-attr]
+        others = iter([item for item in items if timeouts[item] is None])
+        left, workers = len(items), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        items.clear()
+        for worker in range(workers):
+            share, first = left // (workers - worker), long[worker::workers]
+            left -= share
+            items += [*first, *islice(others, max(0, share - len(first)))]
+        items += others
+
+
+# They look at files, or at what others look at closer: no line is covered by them alone.
+UNTRACED = [
+    TESTS / name
+    for name in (
+        *("deploy", "docs", "mutation", "recorded"),
+        *("test_architecture.py", "storage/test_bit_flips.py"),
+    )
+]
+
+
+# By these a process that is started learns that it is to be traced.
+COVERAGE = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Coverage does not look at what this thread and the processes that it starts run: it would
+    take twice its time."""
     tracer = sys.gettrace()
-    by_coverage = type(tracer).__module__.startswith("coverage")
-    if not by_coverage or item.get_closest_marker("hypothesis") is None:
+    if not type(tracer).__module__.startswith("coverage"):
         yield
         return
+    inherited = {name: os.environ.pop(name) for name in COVERAGE if name in os.environ}
     sys.settrace(None)
-    yield
-    sys.settrace(tracer)
+    try:
+        yield
+    finally:
+        sys.settrace(tracer)
+        os.environ.update(inherited)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Nor are drawn examples traced: a line that only luck runs is not covered."""
+    drawn = item.get_closest_marker("hypothesis") is not None
+    with untraced() if drawn or any(map(item.path.is_relative_to, UNTRACED)) else nullcontext():
+        yield
 
 
 # A test sees every request that the page makes, and none of the browser's own.
@@ -190,5 +237,6 @@ def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LongestFirst())
     if os.environ.get("CI") == "true":
         config.pluginmanager.register(SkipsFail())

@@ -1,7 +1,7 @@
 """Running services for the tests of the API; `running_service.serving` starts others."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +11,15 @@ from app.settings import Settings
 from app.storage import EmbeddedRedis
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, serving
+from tests.conftest import untraced
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Iterator[None]:
+    """A caller over HTTP is not traced: what it tests runs in threads of the service, which are."""
+    calls = any(isinstance(value, RunningService) for value in item.funcargs.values())
+    with untraced() if calls else nullcontext():
+        yield
 
 
 @contextmanager

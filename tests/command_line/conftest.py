@@ -99,7 +99,8 @@ def started(tmp_path: Path, environment: dict[str, str]) -> Iterator[Started]:
     yield start
     for process in processes:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=SECONDS)
+        # Shown where the test has failed.
+        sys.stderr.write(process.communicate(timeout=SECONDS)[1] or "")
 
 
 @contextmanager

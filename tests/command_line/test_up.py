@@ -22,8 +22,8 @@ from tests.storage.slow_redis import fill, slow_redis
 NAMES = ("redis-server", "worker", "serve")
 
 
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + SECONDS
+def wait_until(holds: Callable[[], object], what: str, seconds: float = SECONDS) -> None:
+    end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, what
         time.sleep(0.05)

@@ -74,6 +74,7 @@ def names_in(source: str, path: Path) -> Iterator[Named]:
             yield Named(node.arg, path, node.lineno)
 
 
+@cache
 def breaks(name: str, word: str) -> bool:
     """Whether the word is one of the name's, or, in CamelCase, the name of the class."""
     if word != word.lower():
@@ -132,8 +133,9 @@ def test_messages_are_of_the_glossary() -> None:
     wrong = [
         f"{path}:{line}: ...{found}...: not {rule.word}, but {rule.instead}"
         for path, line, text in messages()
+        for prose in [_prose(text)]
         for rule in for_messages
-        for found in _around(_prose(text), rule.word)
+        for found in _around(prose, rule.word)
         if (path.parts[1], rule.word) not in STORED
     ]
 
@@ -154,6 +156,8 @@ def _prose(text: str) -> str:
 
 
 def _around(prose: str, word: str) -> list[str]:
+    if word.lower() not in prose.lower():
+        return []
     spelled = re.compile(rf"(?<![\w/-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
     found = (match.span() for match in spelled.finditer(prose))
     return [prose[max(0, begin - 30) : end + 20] for begin, end in found]

@@ -108,12 +108,12 @@ def test_a_training_that_fails_is_tried_again_and_stops_no_refit(
     moments = []
     with monkeypatch.context() as broken:
         broken.setattr(Trainer, "_train", fail)
-        for _ in range(300):
+        for number in range(87):
             before = worker._state["training_failures"]
             worker.step()
             if worker._state["training_failures"] > before:
                 moments.append(clock.seconds)
-            clock.seconds += 60
+            clock.seconds += 60 if number < 63 else 600
     in_force = Versions(redis_client, 8).history()[0]["as_of"]
     clock.seconds += 3600
     worker.step()
