@@ -336,11 +336,30 @@ def test_the_expression_of_groups_names_one(environment, expression, rule):
         load_settings()
 
 
+@pytest.mark.parametrize(
+    ("variables", "rule"),
+    [
+        ({"GROUP_FIELD": "brand"}, "group_field: brand is no field"),
+        (
+            {"FIELDS": "brand", "GROUP_FIELD": "brand", "CAMPAIGN_GROUP": "^(.)"},
+            "group_field: campaign_group is set too",
+        ),
+    ],
+)
+def test_a_field_that_names_groups_is_declared_and_alone(environment, variables, rule):
+    environment(**{f"SIROCCO_{name}": value for name, value in variables.items()})
+
+    with pytest.raises(BadConfiguration, match=rule):
+        load_settings()
+
+
 def test_campaigns_are_grouped_by_the_first_group_of_the_expression():
-    group = groups_of("^(?:x-)?([^/]+)/")
+    group = groups_of(load_settings(campaign_group="^(?:x-)?([^/]+)/"))
 
     assert [group(name) for name in ("a/1", "x-a/2", "b/1", "alone")] == ["a", "a", "b", None]
-    assert groups_of(None) is None
+    assert groups_of(load_settings()) is None
+    of_field = groups_of(load_settings(fields=("brand",), group_field="brand"))
+    assert (of_field.field, of_field("a/1")) == ("brand", None)
 
 
 @pytest.mark.parametrize("minutes", [7, 0, 120])

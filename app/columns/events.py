@@ -49,7 +49,7 @@ from app.events.schema import (
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.event_columns import EventColumns
 from app.strict_json import InvalidNumber, ValidationError, convert
-from calibrators.fields.columns import FieldColumns, said
+from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.fields.columns import chosen as chosen_of
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
@@ -265,7 +265,7 @@ class EventAdmission:
         if request.ids is not None:
             columns[self._kind.id_field] = [request.ids[index] for index in indices]
         if request.fields:
-            columns["fields"] = said(chosen_of(request.fields, places), len(indices))
+            columns["fields"] = by_event(chosen_of(request.fields, places), len(indices))
         rows = zip(*columns.values(), strict=True)
         return (dict(zip(columns, row, strict=True)) for row in rows)
 

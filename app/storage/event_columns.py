@@ -232,12 +232,12 @@ _NOTHING: Final[FieldValues] = {}
 
 def columns_of(events: Sequence[FieldValues | None]) -> dict[str, FieldColumn]:
     """The columns of n events, of every field that any of them names."""
-    said = [event or _NOTHING for event in events]
-    return {name: _column_of(said, name) for name in sorted(set().union(*said))}
+    given = [event or _NOTHING for event in events]
+    return {name: _column_of(given, name) for name in sorted(set().union(*given))}
 
 
-def _column_of(said: Sequence[FieldValues], name: str) -> FieldColumn:
-    values = [event.get(name, OTHER) for event in said]
+def _column_of(given: Sequence[FieldValues], name: str) -> FieldColumn:
+    values = [event.get(name, OTHER) for event in given]
     numbers = dict(zip(dict.fromkeys(values), count(), strict=False))
     codes = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
     return FieldColumn(tuple(numbers), codes)

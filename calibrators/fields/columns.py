@@ -4,7 +4,7 @@ The bytes are, little-endian, the number of fields u1, and of each
 
     bytes of its name u1, bytes of a code u1 (2 or 4), values v u4, bytes of their names u4
     its name, UTF-8
-    names of the v values (`calibrators.bins.codecs`); "" stands for other: nothing was said
+    names of the v values (`calibrators.bins.codecs`); "" stands for other: nothing was by_event
     codes u2 or u4 (n): the value of each event, as its place among these
 """
 
@@ -50,7 +50,7 @@ def _joined(parts: Sequence[FieldColumn]) -> FieldColumn:
     return FieldColumn(tuple(places), np.concatenate([row[part.codes] for part, row in pairs]))
 
 
-def said(columns: FieldColumns, length: int) -> list[dict[str, str]]:
+def by_event(columns: FieldColumns, length: int) -> list[dict[str, str]]:
     """What each of so many events says, by field; nothing of what is other."""
     found: list[dict[str, str]] = [{} for _ in range(length)]
     for name, (names, codes) in columns.items():

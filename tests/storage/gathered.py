@@ -5,7 +5,7 @@ from itertools import chain, repeat
 from app.storage import EventBatch
 from app.storage.blocks import NO_TERMS
 from app.storage.keys import TargetHour
-from calibrators.fields.columns import said
+from calibrators.fields.columns import by_event
 from tests.storage.packing import terms_of, unpacked
 
 Row = tuple[str, float, float, float, bytes | int | None, object, object]
@@ -23,7 +23,7 @@ def rows_by_log(batch: EventBatch) -> dict[TargetHour, list[Row]]:
         known = [*entry.ids, *entry.numbers]
         assert not known or len(known) == len(block)
         terms = [None if row == NO_TERMS else row for row in terms_of(block)]
-        ids, fields = chain(known, repeat(None)), said(block.fields or {}, len(block))
+        ids, fields = chain(known, repeat(None)), by_event(block.fields or {}, len(block))
         rows = zip(campaigns, *values, ids, terms, fields, strict=False)
         found.setdefault(entry.log, []).extend(rows)
     return {log: sorted(rows, key=repr) for log, rows in found.items()}

@@ -14,7 +14,7 @@ from app.cli.serving.settings import free_port
 from app.cli.serving.whole_service import WholeService, whole_service
 from app.errors import Advance
 from app.results.scored_events import RAW, ScoredEvents
-from calibrators.fields.columns import FieldColumns, said
+from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.samples import Floats
 from evaluation import EventTable
 
@@ -79,7 +79,7 @@ def _rows(events: EventTable) -> Iterator[tuple[str, float, float, float, Messag
 
 def fields_of(columns: FieldColumns, length: int) -> list[Message]:
     """What a message of each event has of fields; nothing of one that has none."""
-    return [{"fields": fields} if fields else {} for fields in said(columns, length)]
+    return [{"fields": fields} if fields else {} for fields in by_event(columns, length)]
 
 
 SECONDS_PER_HOUR = 3600

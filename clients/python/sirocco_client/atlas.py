@@ -126,9 +126,9 @@ class _Groups(NamedTuple):
     rows: Mapping[str | None, int]
     field: str | None = None
 
-    def row(self, campaign: str, said: str = "") -> int:
+    def row(self, campaign: str, named: str = "") -> int:
         if self.field is not None:
-            return self.rows.get(said, 0)
+            return self.rows.get(named, 0)
         found = self.search(campaign)
         return self.rows.get(found[1], 0) if found else 0
 
@@ -214,25 +214,25 @@ class EdgeAtlas:
         return len(self._names.rows)
 
     def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
-        """Probability of one score; raises BadInput unless it is in [0, 1]. What is not said of
+        """Probability of one score; raises BadInput unless it is in [0, 1]. What is not named of
         fields counts as other."""
-        found = self._of_map(campaign, score, self._said(fields, 1)[0])
+        found = self._of_map(campaign, score, self._group_values(fields, 1)[0])
         if self._effects is None:
             return found
         return self._effects.applied_once(found, campaign, fields)
 
-    def _said(self, fields: Fields, count: int) -> Sequence[str]:
+    def _group_values(self, fields: Fields, count: int) -> Sequence[str]:
         """What n scores say of the field that names groups, if one does."""
         of = self._groups and self._groups.field
         given = fields.get(of, "") if of else ""
         return [given] * count if isinstance(given, str) else given
 
-    def _of_map(self, campaign: str, score: float, said: str) -> float:
+    def _of_map(self, campaign: str, score: float, named: str) -> float:
         # A float32 of numpy would otherwise be compared and multiplied in its own precision.
         score = float(score)
         if not 0.0 <= score <= 1.0:
             raise BadInput("score", SCORE_RULE, score)
-        row = self._row(campaign, said)
+        row = self._row(campaign, named)
         knots, values, slopes = self._views
         bounds = self._bounds_view
         place = bisect_right(knots, score, bounds[row], bounds[row + 1]) - 1
@@ -255,8 +255,8 @@ class EdgeAtlas:
             raise BadInput("campaigns", f"has {len(campaigns)} items beside {len(column)} scores")
         if len(column) <= _FEW:
             names = repeat(campaigns) if isinstance(campaigns, str) else campaigns
-            said = self._said(fields, len(column))
-            return np.array(list(map(self._of_map, names, column.tolist(), said)), np.float64)
+            named = self._group_values(fields, len(column))
+            return np.array(list(map(self._of_map, names, column.tolist(), named)), np.float64)
         rows = self._rows(campaigns, len(column), fields)
         pieces = (slice(start, start + _PIECE) for start in range(0, len(column), _PIECE))
         return np.concatenate([self._look_up(rows[piece], column[piece]) for piece in pieces])
@@ -270,7 +270,7 @@ class EdgeAtlas:
         fields: Fields = _NO_FIELDS,
     ) -> list[Floats]:
         """Of each level in (0, 1) a column, (n,), of what the true probabilities are below with
-        this chance, given what the look-up said; raises BadInput of an atlas without spreads."""
+        this chance, given what the look-up named; raises BadInput of an atlas without spreads."""
         if self._spreads is None:
             raise BadInput("interval", "the maps have none: their calibrator is not pooled")
         rows = self._rows(campaigns, len(scores), fields)
@@ -282,9 +282,9 @@ class EdgeAtlas:
             return "campaign" if row <= len(self) else "group"
         return "target" if self._has_target_map else "identity"
 
-    def _row(self, campaign: str, said: str = "") -> int:
+    def _row(self, campaign: str, named: str = "") -> int:
         row = self._names.rows.get(campaign, 0)
-        return row if row or self._groups is None else self._groups.row(campaign, said)
+        return row if row or self._groups is None else self._groups.row(campaign, named)
 
     def _rows(self, campaigns: Campaigns, count: int, fields: Fields) -> Integers:
         if self._groups is None and isinstance(campaigns, str):
@@ -292,8 +292,8 @@ class EdgeAtlas:
         names = [campaigns] * count if isinstance(campaigns, str) else campaigns
         rows = np.fromiter(map(self._names.rows.get, names, repeat(0)), np.int64, count)
         if self._groups is not None:
-            said, unknown = self._said(fields, count), np.flatnonzero(rows == 0).tolist()
-            rows[unknown] = [self._groups.row(names[place], said[place]) for place in unknown]
+            named, unknown = self._group_values(fields, count), np.flatnonzero(rows == 0).tolist()
+            rows[unknown] = [self._groups.row(names[place], named[place]) for place in unknown]
         return rows
 
     def _look_up(self, rows: Integers, scores: Floats) -> Floats:
