@@ -32,7 +32,7 @@ LARGEST: Final = 1e4
 
 _FEW: Final = 1024
 """Up to so many scores products are remembered by their values; more are cheaper by code."""
-_REMEMBERED: Final = 1 << 16
+_REMEMBERED: Final = 1 << 14
 _BEHIND: Final = np.iinfo(np.int64).max
 
 _HEADER = struct.Struct("<4sHHHH")

@@ -208,10 +208,11 @@ def test_no_route_shows_a_bound_key_the_campaigns_of_others(closed, keys):
             both = [closed.http.request(method, full, headers=given) for given in (free, headers)]
             shown[full] = [b"rival" in answer.content for answer in both]
 
-    assert len(shown) == 15
+    assert len(shown) == 16
     assert not any(bound for _, bound in shown.values()), shown
     nobody = {path for path, (unbound, _) in shown.items() if not unbound}
-    sums = {"/v1/products", "/v1/experiments", "/v1/experiments/rival/a/analysis"}
+    experiments = {"/v1/experiments", "/v1/experiments/rival/a/analysis"}
+    sums = {"/v1/products", "/v1/fields", *experiments}
     versions = {"/v1/admin/versions", "/v1/admin/versions/rival/a/diff"}
     jobs = {"/v1/admin/jobs", "/v1/admin/jobs/rival/a"}
     assert nobody == {"/metrics", "/v1/status", *sums, *versions, *jobs}

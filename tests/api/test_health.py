@@ -49,6 +49,7 @@ ROUTES = {
     ("/v1/admin/freeze", "post"),
     ("/v1/admin/unfreeze", "post"),
     ("/v1/experiments", "get"),
+    ("/v1/fields", "get"),
     ("/v1/admin/experiments", "post"),
     ("/v1/admin/experiments/stop", "post"),
     ("/v1/admin/experiments/promote", "post"),
@@ -170,7 +171,8 @@ def test_bodies_are_documented_without_dangling_references(shared_service):
     assert "#/components/schemas" not in json.dumps(bodies)
     calibrate = bodies["/v1/calibrate"]["application/json"]["schema"]
     assert calibrate["properties"].keys() == {
-        *("target", "campaigns", "campaign", "scores", "values", "units", "unit", "rows")
+        *("target", "campaigns", "campaign", "scores", "values", "units", "unit", "rows"),
+        *("fields", "interval", "quantile"),
     }
     events = bodies["/v1/events"]["application/json"]["schema"]["items"]["anyOf"]
     assert {kind["title"] for kind in events} == {

@@ -347,8 +347,8 @@ _PCCEM = (
     ),
     Mutant(
         "delay-curve-at-risk-too-early",
-        'np.searchsorted(np.sort(age), times, side="left")',
-        'np.searchsorted(np.sort(age), times, side="right")',
+        'np.searchsorted(age[order], times, side="left")',
+        'np.searchsorted(age[order], times, side="right")',
         "pccem/**/test_delay_curve.py",
     ),
     Mutant(
@@ -955,8 +955,8 @@ _ACCESS = (
     ),
     Mutant(
         "access-unknown-routes-open",
-        "    return KeyScope.ADMIN\n",
-        "    return None\n",
+        "            return scope\n    return KeyScope.ADMIN\n",
+        "            return scope\n    return None\n",
         "api/test_access.py",
     ),
     Mutant(
