@@ -143,7 +143,10 @@ MaybeUrl = Annotated[
     Annotated[str, _url_of("http://", "https://")] | None,
     BeforeValidator(lambda value: value or None),
 ]
-RedisUrl = Annotated[str, _url_of("redis://", "rediss://", "unix://")]
+RedisUrl = Annotated[
+    Annotated[str, _url_of("redis://", "rediss://", "unix://")] | None,
+    BeforeValidator(lambda value: value or None),
+]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
@@ -187,7 +190,7 @@ class Settings(BaseSettings):
     )
 
     # Not shown: it may hold a password.
-    redis_url: RedisUrl | None = Field(
+    redis_url: RedisUrl = Field(
         None,
         repr=False,
         description="redis:// or unix:// address; unset starts a private embedded server.",

@@ -146,7 +146,9 @@ class Cohorts:
         seen = np.bincount(cells, minlength=n * _AGES).reshape(n, _AGES).astype(np.float64)
         expected = np.bincount(rows, p[open_], n).astype(np.float64)
         half = 0.5 * (last - first)
-        return cls(window, post_click, numbers, mean, half, ages, expected, seen)
+        # As they are stored, so that a training gives the same whether it was stored or not.
+        means = (mean.round(1), half.round(1), ages.round(1), expected.round(3))
+        return cls(window, post_click, numbers, *means, seen)
 
     @classmethod
     def concatenate(cls, parts: list["Cohorts"]) -> Self:
@@ -175,15 +177,15 @@ class Cohorts:
         return np.diff(self.numbers) * _width(self.window) / DAY
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; `from_dict` gives nearly the same back."""
+        """Ready for JSON; `from_dict` gives the same back."""
         return {
             "window": self.window,
             "post_click": self.post_click,
             "numbers": self.numbers.tolist(),
-            "clicked_at": self.clicked_at.round(1).tolist(),
-            "spread": self.spread.round(1).tolist(),
-            "age": self.age.round(1).tolist(),
-            "expected": self.expected.round(3).tolist(),
+            "clicked_at": self.clicked_at.tolist(),
+            "spread": self.spread.tolist(),
+            "age": self.age.tolist(),
+            "expected": self.expected.tolist(),
             "seen": self.seen.tolist(),
         }
 

@@ -21,6 +21,7 @@ import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.bins.grid import GRID
+from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
@@ -96,6 +97,8 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "DelayDistribution.fit": {"campaigns": ()},
     "DelayDistribution.share": {"campaigns": ()},
     "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
+    "calibrators.fields.columns.chosen": {"columns": {}},
+    "calibrators.fields.fit.fit_effects": {"window": FieldWindow(), "hours": range(0)},
     "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
     "calibrators.methods.equal_frequency.bin_counts": {"distinct": ROWS},
     "calibrators.methods.equal_frequency.bins_of_cells": {"samples": (NONE, NONE, NONE)},

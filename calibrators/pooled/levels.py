@@ -306,7 +306,8 @@ class LevelHierarchy:
         moved = np.clip(levels - block.fitted, -self.rules.bound, self.rules.bound)
         shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
         # What a campaign has seen of its own level makes good what those above it miss.
-        left = variances / np.maximum(block.variances, variances)
+        before = np.maximum(block.variances, variances)
+        left = np.divide(variances, before, out=np.ones_like(before), where=before > 0)
         above = self.target.variances + self.groups.variances[block.groups]
         variances = variances + left**2 * above + self.missing
         return np.stack((shifts, variances + contradiction(counted, shifts, variances)))

@@ -22,6 +22,9 @@ _STEPS_OF_CYCLES = (0.0, 1e-4, 1.6e-3, 6.4e-3)
 DAY = 24.0
 """Hours."""
 
+_TWICE = 1.5 * DAY
+"""What has not come twice is no cycle: in less hours none is looked for."""
+
 
 class LevelModels(NamedTuple):
     """A local level with a damped trend and a daily cycle: n ways of moving, each an array (n, 1).
@@ -248,7 +251,10 @@ class AveragedFilter:
     def of(cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS) -> Self:
         """What fits these campaigns; ages: (h,), of the hours' middles."""
         gains = (_gains(piece, ages, harmonics) for piece in series.pieces())
+        seen = ages[series.expected.any(axis=0)]
+        returns = len(seen) and float(seen[0] - seen[-1]) >= _TWICE
         found: Floats = np.sum(list(gains), axis=0) + _prior_logs(LEVEL_MODELS)
+        found[LEVEL_MODELS.cycles[:, 0] > 0] -= 0.0 if returns else np.inf
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
         return cls(LEVEL_MODELS.chosen(kept), belief[kept] / belief[kept].sum(), harmonics)

@@ -278,17 +278,24 @@ class PostClickHistory:
     def _cohorts(
         self, model: PostClickModel | None, past: ClickStream, known: Attribution
     ) -> Cohorts:
-        """What the model in force, or else the scores, expected of the clicks not yet mature."""
+        """What the model in force, or else the scores, expected of the clicks not yet mature; day
+        by day, as a service reads them."""
         young = np.flatnonzero(~known.mature)
-        post_click = 0.0 if model is None else self.windows.post_click
-        clicks = self.sight(past.clicks.select(young))
+        days = np.floor((known.window - known.age[young]) / SECONDS_PER_DAY)
+        parts = [self._of_day(model, past, known, young[days == day]) for day in np.unique(days)]
+        return Cohorts.concatenate(parts or [self._of_day(model, past, known, young)])
+
+    def _of_day(
+        self, model: PostClickModel | None, past: ClickStream, known: Attribution, rows: Integers
+    ) -> Cohorts:
+        clicks = self.sight(past.clicks.select(rows))
         return Cohorts.of(
             clicks.scores if model is None else self._score(model, clicks),
             clicks.clicked_at,
-            known.age[young],
-            known.delay[young],
+            known.age[rows],
+            known.delay[rows],
             window=known.window,
-            post_click=post_click,
+            post_click=0.0 if model is None else self.windows.post_click,
         )
 
     def _score(self, model: PostClickModel, clicks: Clicks) -> Floats:

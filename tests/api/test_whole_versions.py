@@ -58,16 +58,20 @@ def ask_rows(http: httpx.Client) -> Any:
     return answer["version"], [0.5, 0.5], answer["probabilities"]
 
 
-def ask_map(http: httpx.Client) -> Any:
+def answered(http: httpx.Client, path: str) -> httpx.Response:
     # On a busy machine the service sheds what can be asked again.
-    while (answer := http.get("/v1/maps/click/c1")).status_code == 503:
+    while (answer := http.get(path)).status_code == 503:
         pass
-    shown = answer.json()
+    return answer
+
+
+def ask_map(http: httpx.Client) -> Any:
+    shown = answered(http, "/v1/maps/click/c1").json()
     return shown["version"], shown["knots"], shown["values"]
 
 
 def ask_atlas(http: httpx.Client) -> Any:
-    answer = http.get("/v1/atlas/conversion")
+    answer = answered(http, "/v1/atlas/conversion")
     served = Atlas.from_bytes(answer.content).map_of("c0")
     return answer.headers["sirocco-version"], served.knots.tolist(), served.values.tolist()
 

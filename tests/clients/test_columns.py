@@ -86,8 +86,8 @@ def test_an_answer_is_read_to_the_last_bit(rows: list[tuple[float, int]]) -> Non
     """With levels and without."""
     values, codes = [row[0] for row in rows], [row[1] for row in rows]
 
-    plain, none, _ = unpack_response(answer(values, None), len(rows))
-    explained, levels, _ = unpack_response(answer(values, codes), len(rows))
+    plain, none, *_ = unpack_response(answer(values, None), len(rows))
+    explained, levels, *_ = unpack_response(answer(values, codes), len(rows))
 
     assert plain.tolist() == explained.tolist() == values
     assert none is None

@@ -55,6 +55,14 @@ def shown(redis_url_of_module):
         whole = {"lower": 0.9, "upper": 1.1, "over": 1.0, "under": 2.0}
         top = [{"campaign": "a", "n": 9, "positives": 3, "pcoc_raw": 1, "pcoc_calibrated": 1}]
         fits = {"fitted": 3, "skipped": {"few_samples": 1}, "top": top}
+        one = {"value": "ios", "expected": 9.0, "positives": 8.0}
+        worst = {"sigmas": 3.0, "relative": 0.1, "chance": 0.5, "fields": {"device": "ios"}}
+        fits["fields"] = {
+            "hours": 3,
+            "rce": {"device": {"value": 0.1, "floor": 0.05}},
+            "mce": {**worst, "segments": 2, "expected": 9.0, "positives": 8.0},
+            "top": {"device": {"values": 1, "rows": [one]}},
+        }
         click = {**CLICK, **SPANS, **fits, "bounds": {**bounds.report("click"), "target": whole}}
         said = {"at": time.time(), "refits": 1, "failures": 0, "consecutive_failures": 2}
         clicks = dict.fromkeys(("open", "waiting", "closed", "expired"), 0)

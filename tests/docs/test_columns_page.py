@@ -109,7 +109,7 @@ def test_the_header_is_the_one_in_the_table() -> None:
 def test_the_flags_are_those_in_the_table() -> None:
     rows = table_below(PAGE, "| flag | name | kinds | meaning |")
 
+    names = ("FLOAT32", "INTERNED", "ONE_CAMPAIGN", "EVENT_IDS", "LEVELS", "UNITS")
     assert {cells[1].strip("`"): int(cells[0]) for cells in rows} == {
-        name: getattr(layout, name)
-        for name in ("FLOAT32", "INTERNED", "ONE_CAMPAIGN", "EVENT_IDS", "LEVELS", "UNITS")
+        name: getattr(layout, name) for name in (*names, "FIELDS", "QUANTILES")
     }

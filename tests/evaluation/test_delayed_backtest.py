@@ -10,7 +10,16 @@ from calibrators import BinsTable, SmoothedIsotonic, Sufficiency, refit
 from evaluation import ClickPlatform, ClickStream, ClickWindows, delayed_backtest, scorecard
 from evaluation.backtest.click_history import PostClickHistory
 from evaluation.backtest.delayed import PCCEM_ROWS
-from pccem import Clicks, DelayDistribution, LabelRules, TrainingRules, attribute, label, train
+from pccem import (
+    Clicks,
+    Cohorts,
+    DelayDistribution,
+    LabelRules,
+    TrainingRules,
+    attribute,
+    label,
+    train,
+)
 
 HOUR, DAY = 3600.0, 86_400.0
 WINDOWS = ClickWindows(hours=6, post_click=HOUR, attribution=2 * DAY)
@@ -108,6 +117,20 @@ def test_the_baselines_are_the_literal_protocol(stream, found, row):
     assert found.probabilities[row] == pytest.approx(np.concatenate(expected), rel=1e-12)
 
 
+def expected_of_young(model, clicks, known):
+    """Day by day, of the clicks that are not mature."""
+    days = np.floor((2 * DAY - known.age) / DAY)
+    parts = []
+    for day in (0, 1):
+        some = (days == day) & ~known.mature
+        young = clicks.select(some)
+        p = young.scores if model is None else model.score(young.model_features())
+        seen = (known.age[some], known.delay[some])
+        post_click = 0.0 if model is None else HOUR
+        parts.append(Cohorts.of(p, young.clicked_at, *seen, window=2 * DAY, post_click=post_click))
+    return Cohorts.concatenate(parts)
+
+
 def test_the_pccem_rows_are_the_literal_protocol(stream, found):
     """At midnight a model and delays from what is known then; each hour labels from what is known
     then; no batch is shared between hours."""
@@ -125,14 +148,16 @@ def test_the_pccem_rows_are_the_literal_protocol(stream, found):
             model = training.model or model
         past_rows = clicks.rows[past]
         delays = DelayDistribution.fit(
-            known.delay, known.age, past_rows, clicks.campaigns, window=2 * DAY
+            known.delay, known.age, past_rows, clicks.campaigns, window=2 * DAY, as_of=midnight
         )
+        delays = replace(delays, cohorts=expected_of_young(model, clicks.select(past), known))
         recent = (times >= t - 7 * HOUR) & (times < t - HOUR)
         asked = (times >= t) & (times < t + HOUR)
         p = model.score(clicks.select(recent).model_features())
         now, rows = known_at(stream, recent, t), clicks.rows[recent]
         for name, rules in PCCEM_ROWS.items():
-            labels = label(p, now, delays, rows, clicks.campaigns, hourly(rules))
+            of_recent = (rows, clicks.campaigns, hourly(rules), times[recent])
+            labels = label(p, now, delays, *of_recent)
             expected[name].append(served(clicks, recent, labels, asked))
 
     for name, parts in expected.items():

@@ -198,6 +198,8 @@ GIVEN: dict[str, Any] = {
     "periods": SLICES,
     "values": EVENTS.scores,
     "outcomes": EVENTS.outcomes,
+    "fields": {"campaign": NAMES},
+    "most": 4,
 }
 CHOICES: dict[str, dict[str, list[Any]]] = {
     "paired_bootstrap": {"metric": ["log_loss", "mse", "auc", "cal_1", "pcoc"], "draws": [40]},
@@ -242,6 +244,9 @@ def _with_other_arguments() -> dict[str, Callable[[], Any]]:
     drawn = SearchPlatform(queries=40, ads=8, pages=1_500, seed=2).draw()
     clicks = ClickPlatform(campaigns=3, clicks_per_hour=40, cvr=0.2, seed=4).hours(0, 11 * 24)
     return {
+        "field_errors": lambda: evaluation.field_errors(
+            ["a", "b", "c"], [10.0, 3.0, 0.5], [12.0, 1.0, 0.0], [9.0, 2.5, 0.5]
+        ),
         "ab_analysis": lambda: evaluation.ab_analysis(
             ["control" if row % 3 else "new" for row in range(len(EVENTS))],
             BIDS,

@@ -81,6 +81,7 @@ from calibrators import FEW, Atlas
 from calibrators.samples import Floats
 
 _DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
+_OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
 
 def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
@@ -155,7 +156,7 @@ def _scores_of_rows(
     request: CalibrateRequest, rows: list[Row], settings: Settings
 ) -> list[TargetScores]:
     for column in CalibrateRequest.__struct_fields__:
-        if column != "rows" and getattr(request, column) is not UNSET:
+        if column not in _OF_ALL_ROWS and getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
     _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)

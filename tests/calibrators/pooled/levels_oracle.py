@@ -135,9 +135,13 @@ def bisected(seen: float, hoped: float, mean: float, variance: float) -> float:
     return low
 
 
-def believed(gains: list[float]) -> list[float]:
-    """What each way to move is believed, their sum 1."""
-    logs = [gain + log(prior) for gain, prior in zip(gains, PRIOR, strict=True)]
+def believed(gains: list[float], ages: list[float]) -> list[float]:
+    """What each way to move is believed, their sum 1; cycles in a day and a half or more."""
+    short = not ages or ages[0] - ages[-1] < 36
+    logs = [
+        -inf if short and way[3] else gain + log(prior)
+        for gain, prior, way in zip(gains, PRIOR, WAYS, strict=True)
+    ]
     beliefs = [exp(each - max(logs)) for each in logs]
     beliefs = [belief if belief > 1e-3 else 0.0 for belief in beliefs]
     return [belief / sum(beliefs) for belief in beliefs]
@@ -146,7 +150,8 @@ def believed(gains: list[float]) -> list[float]:
 def moved(rows: list[tuple], ages: list[float]) -> list[float]:
     """The levels of campaigns, averaged over all ways to move."""
     found = [[track(*row, ages, way) for row in rows] for way in WAYS]
-    beliefs = believed([sum(gained for _, gained, _ in row) for row in found])
+    seen = [age for place, age in enumerate(ages) if any(row[1][place] for row in rows)]
+    beliefs = believed([sum(gained for _, gained, _ in row) for row in found], seen)
     return [
         sum(belief * row[place][0] for belief, row in zip(beliefs, found, strict=True))
         for place in range(len(rows))
@@ -156,7 +161,8 @@ def moved(rows: list[tuple], ages: list[float]) -> list[float]:
 def cycle_of(y: list[float], e: list[float], ages: list[float]) -> list[float]:
     """The ratios of the target's daily cycle in each hour, and half an hour after the moment."""
     found = [track(y, e, [0.0] * len(y), 0.1, ages, way, 3) for way in WAYS]
-    beliefs = believed([gained for _, gained, _ in found])
+    seen = [age for age, expected in zip(ages, e, strict=True) if expected]
+    beliefs = believed([gained for _, gained, _ in found], seen)
     amplitudes = [
         sum(belief * row[2][place] for belief, row in zip(beliefs, found, strict=True))
         for place in range(6)

@@ -83,13 +83,18 @@ def test_levels_that_stay_say_nothing_of_dynamics():
     assert found.belief[0] == found.belief.max()
 
 
-def test_without_campaigns_half_of_the_belief_is_that_there_is_no_cycle_and_levels_stay():
+def test_without_campaigns_half_of_the_belief_is_that_levels_stay():
     found = AveragedFilter.of(CampaignSeries(*np.empty((3, 0, HOURS)), np.empty(0)), AGES)
-    cycle = LEVEL_MODELS.cycles[:, 0] > 0
-    stays = (LEVEL_MODELS.steps + LEVEL_MODELS.trends)[:, 0] == 0
-    assert found.belief[cycle].sum() == pytest.approx(0.5)
-    assert found.belief[stays].sum() == pytest.approx(0.5)
-    assert found.belief[0] == pytest.approx(0.25)
+    assert found.belief[0] == pytest.approx(0.5)
+    assert not found.models.cycles.any()
+
+
+def test_what_has_not_come_twice_is_no_cycle():
+    """Of the same hours: half of the belief is that there is none, or all of it."""
+    seen = courses(np.zeros((1, HOURS)))
+    short = seen._replace(expected=seen.expected * (AGES < 30.0))
+    found, before = (AveragedFilter.of(one, AGES).models.cycles.any() for one in (seen, short))
+    assert (found, before) == (True, False)
 
 
 def after_a_jump(chance, positives, seen, variance):
