@@ -15,11 +15,12 @@ from evaluation.fields import (
     SegmentSums,
     kuiper_chance,
     multicalibration,
-    numeric_field,
 )
+from tests.evaluation.fields.against_mcgrad import as_mcgrad
 from tests.evaluation.fields.field_logs import field_log
 from tests.evaluation.predictions_of_kind import predictions
 
+# By `against_mcgrad`, which brings torch along and is run where that is installed:
 # digits of the scores, weights, values kept, segments, and mcgrad 0.1.5's mce_sigma, mce_pvalue,
 # mce, mce_relative and mde in float64, max_depth=2, min_samples_per_segment=20
 RECORDED = [
@@ -92,19 +93,6 @@ RECORDED = [
 ]
 
 
-def as_mcgrad(digits, weighted, values):
-    p, y, weights, fields, age = field_log(digits=digits)
-    return multicalibration(
-        p,
-        y,
-        {**fields, "age": numeric_field(age, values)},
-        limits=SegmentLimits(2, values, values, 20),
-        ties="apart",
-        weights_are="importance",
-        sample_weight=weights if weighted else None,
-    )
-
-
 @pytest.mark.parametrize(("digits", "weighted", "values", "segments", *"abcde"), RECORDED)
 def test_it_is_mcgrads_as_recorded(digits, weighted, values, segments, a, b, c, d, e):
     """Without mcgrad, which brings torch along. Ties stand as an unstable sort leaves them, which
@@ -114,36 +102,6 @@ def test_it_is_mcgrads_as_recorded(digits, weighted, values, segments, a, b, c, 
     numbers = (found.sigmas, found.p_value, found.error, 100 * found.relative, found.detectable)
     assert numbers == pytest.approx((a, b, c, d, e), rel=1e-9 if digits is None else 0.05, abs=1e-9)
     assert found.segments == segments
-
-
-@pytest.mark.parametrize(("digits", "weighted"), [(None, False), (None, True), (2, True)])
-def test_it_is_mcgrads(digits, weighted):
-    """Where it is installed."""
-    metrics = pytest.importorskip("mcgrad.metrics", reason="needs mcgrad")
-    import pandas as pd
-
-    p, y, weights, fields, age = field_log(digits=digits)
-    names = {name: values.astype(str) for name, values in fields.items()}
-    theirs = metrics.MulticalibrationError(
-        pd.DataFrame({"p": p, "y": y, "w": weights, "age": age, **names}),
-        "y",
-        "p",
-        "w" if weighted else None,
-        [*names],
-        ["age"],
-        max_depth=2,
-        max_values_per_segment_feature=10,
-        min_samples_per_segment=20,
-        max_n_segments=None,
-        precision_dtype="float64",
-    )
-    found = as_mcgrad(digits, weighted, 10)
-
-    assert found.sigmas == pytest.approx(theirs.mce_sigma, rel=1e-9)
-    assert found.error == pytest.approx(theirs.mce, rel=1e-9)
-    assert found.p_value == pytest.approx(theirs.mce_pvalue, abs=1e-9)
-    assert found.detectable == pytest.approx(theirs.mde, rel=1e-9)
-    assert found.segments == theirs.total_number_segments
 
 
 def worst_by_definition(p, y, w, fields, least):
