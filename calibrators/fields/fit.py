@@ -25,7 +25,7 @@ from calibrators.fields.sums import OTHER, pair_ends
 from calibrators.fields.window import FieldWindow, TermRows
 from calibrators.samples import Floats, Integers, sum_at
 
-SUPPORT: Final = 3.0
+SUPPORT: Final = 6.0
 """Nats of Poisson log likelihood by which effects must predict the hours better than none: some
 more than the logarithm of how many are tried."""
 

@@ -88,6 +88,8 @@ def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> l
     """The scores by target; raises MalformedJson, ValidationError, or as `decode` TakesLong."""
     request = decode(body, _DECODER, RULES, most_slowly)
     given = _scores_of(request, settings)
+    if request.interval is UNSET and request.quantile is UNSET:
+        return given
     if wanted := columns_wanted(request, settings):
         return [one._replace(quantiles=wanted) for one in given]
     return given
