@@ -167,9 +167,12 @@ def _is_kept(path: Path) -> bool:
 
 
 def restore_bytes(client: redis.Redis, kept: Path) -> None:
-    """Fill an empty store with what was kept."""
+    """Fill an empty store with what was kept; the ends of hours, which are of the server's clock,
+    lie a day ahead of it, as they did when they were kept."""
+    ahead = client.time()[0] + DAY
     for key, held in map(_unpacked, json.loads((kept / "store.json").read_text())):
-        put(client, key, held)
+        ends = key.endswith(b":hours")
+        put(client, key, [(member, float(ahead)) for member, _ in held] if ends else held)
 
 
 def put(client: redis.Redis, key: bytes, held: Any) -> None:
