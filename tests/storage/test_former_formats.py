@@ -9,7 +9,7 @@ import redis
 from app.api.last_good import unpacked
 from app.api.snapshot import Refresher
 from app.click_log import ClickLog
-from app.storage import BinsStore, Heartbeat, Jobs, Overrides, Versions
+from app.storage import BinsStore, Heartbeat, Jobs, Overrides, Versions, keys
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.integrity.damage import Damage
@@ -31,8 +31,12 @@ HOUR = int(AS_OF // 3600)
 
 @pytest.fixture
 def former(redis_client: redis.Redis) -> redis.Redis:
-    """A store that version 1 has left behind."""
+    """A store that version 1 has left behind, before anything in it has expired."""
     restore_bytes(redis_client, KEPT)
+    now, _ = redis_client.time()
+    for index in map(keys.hours, range(keys.SHARDS)):
+        for name in redis_client.zrange(index, 0, -1):
+            redis_client.zadd(index, {name: now + 3600})
     return redis_client
 
 
