@@ -1,5 +1,6 @@
 """Real Redis for every test that asks for it, the examples that are drawn, and what is skipped."""
 
+import gc
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from app.storage.redis.client import open_async_redis, open_redis
@@ -48,10 +50,7 @@ TESTS = Path(__file__).parent
 os.environ["SSL_CERT_DIR"] = str(TESTS)
 os.environ.pop("SSL_CERT_FILE", None)
 # What they test is no part of the product.
-SLOW = [
-    TESTS / name
-    for name in ("benchmarks", "research", "evaluation/contest", "evaluation/reproduction")
-]
+SLOW = [TESTS / "benchmarks", TESTS / "research"]
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +94,25 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
     """A client of an empty server."""
     with open_redis(redis_url) as client:
         yield client
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of which `-m "not slow"` would choose none are not imported."""
+    return True if config.option.markexpr == "not slow" and collection_path in SLOW else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Iterator[None]:
+    """A file without a prompt is not imported to look for examples: two thirds have none."""
+    found = yield
+    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
+        found = [node for node in found if not isinstance(node, DoctestModule)]
+    return found
+
+
+def pytest_collection_finish() -> None:
+    """The tests stay until the end: no search for garbage need look at them."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
