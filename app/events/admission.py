@@ -153,6 +153,10 @@ def _terms(event: Impression | Click | TargetOutcome) -> Terms | None:
     return Terms(_ARM_NUMBERS[event.arm], bucket, *money)
 
 
+def _known_bucket(terms: Terms | None) -> int | None:
+    return None if terms is None or terms.bucket == NO_TERMS.bucket else terms.bucket
+
+
 def _term_columns(impressions: Sequence[Impression]) -> TermColumns:
     """`_terms` of many whose units are all in order."""
     units = list({event.unit for event in impressions if event.unit is not None})
@@ -377,10 +381,9 @@ class Admission:
         score = self._click_score(event.scores) if counts else 0.0
         click_id = _checked_id("click_id", event.click_id)
         clicked_at = self._times.check("occurred_at", event.occurred_at)
-        cell = None
-        if counts:
-            hour = self._times.hour("impression_at", event.impression_at)
-            cell = Cell(CLICK, hour, score, _terms(event), event.fields)
+        hour = self._times.hour("impression_at", event.impression_at) if counts else None
+        terms = _terms(event)
+        cell = None if hour is None else Cell(CLICK, hour, score, terms, event.fields)
         if event.fields:
             check_fields(event.fields, self._settings.fields)
         if opens:
@@ -389,7 +392,9 @@ class Admission:
         check_features(features)
         said = (event.scores, features)
         fields = event.fields or {}
-        click = OpenClick(click_id, event.campaign, clicked_at, *said, fields=fields)
+        click = OpenClick(
+            click_id, event.campaign, clicked_at, *said, fields=fields, bucket=_known_bucket(terms)
+        )
         self.batch.add_click(index, click, opens=opens, cell=cell)
 
     def _admit_behaviour(self, event: Behaviour, index: int) -> None:
