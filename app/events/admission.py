@@ -52,7 +52,7 @@ from app.storage.clicks import OpenClick, StoreRefusal
 from app.storage.event_columns import EventColumns, FieldValues
 from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError
-from calibrators.arms import ARMS, bucket_of, buckets_of, unit_numbers
+from calibrators.arms import ARMS, bucket_of, bucket_of_number, buckets_of, unit_numbers
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 
@@ -145,12 +145,18 @@ def _terms(event: Impression | Click | TargetOutcome) -> Terms | None:
     """What an event says of unit, arm and money; None of one that says nothing of them."""
     if event.unit is event.arm is None is event.bid is event.cost is event.value:
         return None
-    bucket = NO_TERMS.bucket
-    if event.unit is not None:
-        check_campaign("unit", event.unit, LONGEST_UNIT)
-        bucket = bucket_of(event.unit)
     money = (event.bid or 0.0, event.cost or 0.0, event.value or 0.0)
-    return Terms(_ARM_NUMBERS[event.arm], bucket, *money)
+    return Terms(_ARM_NUMBERS[event.arm], _bucket(event.unit), *money)
+
+
+def _bucket(unit: str | int | None) -> int:
+    """Of a unit by its name, or in columns, which have no names, by its number."""
+    if unit is None:
+        return NO_TERMS.bucket
+    if isinstance(unit, int):
+        return bucket_of_number(unit)
+    check_campaign("unit", unit, LONGEST_UNIT)
+    return bucket_of(unit)
 
 
 def _known_bucket(terms: Terms | None) -> int | None:

@@ -49,12 +49,12 @@ def test_each_conversion_counts_once_for_its_click(log, days, settings):
     log.write_clicks([*clicks, click("nobody", MIDNIGHT + 7)])
     log.write_clicks(clicks[:1])
     convert(log, "a", MIDNIGHT + 50, 3.0)
-    convert(log, "a", MIDNIGHT + 50, 3.0)
-    convert(log, "a", MIDNIGHT + 60, 2.0)
-    convert(log, "c", MIDNIGHT + 2 * DAY, 100.0)
+    repeated = [StoredConversion("a", TARGET, MIDNIGHT + 50, 3.0)]
+    log.write_conversions([*repeated, StoredConversion("a", TARGET, MIDNIGHT + 60, 2.0)])
+    convert(log, "c", MIDNIGHT + DAY + 3, 100.0)
     convert(log, "nobody", MIDNIGHT + 8)
 
-    for hours in (2, 3, 3.5):
+    for hours in (2, 2, 26, 27, 28):
         found = count(log, days, settings, MIDNIGHT + hours * HOUR)
 
     assert row(found, 0, 7) == [2.0, 1.0, 1.0, 5.0]
