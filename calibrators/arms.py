@@ -42,7 +42,12 @@ def unit_numbers(units: Iterable[str]) -> UnitNumbers:
 
 def bucket_of(unit: str) -> int:
     """The bucket of a unit, in [0, BUCKETS)."""
-    return unit_number(unit) >> _SHIFT
+    return bucket_of_number(unit_number(unit))
+
+
+def bucket_of_number(number: int) -> int:
+    """The bucket of a unit of this number."""
+    return number >> _SHIFT
 
 
 def buckets_of(numbers: UnitNumbers) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.click_log.rows import (
     BEHAVIOUR,
+    BUCKET,
     CAMPAIGN,
     CATEGORY,
     CLICK_ID,
@@ -23,7 +24,7 @@ from app.click_log.rows import (
 )
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER, FieldColumn
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Integers
 from pccem import Categorical, Clicks, Column, Features
 
 Rows = NDArray[np.int32]
@@ -91,6 +92,7 @@ class LoggedClicks:
     repeats : rows that were left out because another says the same.
     conflicts : rows that were left out because their click id belongs to another campaign.
     fields : the fields that any of them has.
+    buckets : (n,) the bucket of each one's unit, -1 where none is known.
     """
 
     clicks: Clicks
@@ -101,6 +103,7 @@ class LoggedClicks:
     repeats: int
     conflicts: int
     fields: FieldColumns = field(default_factory=dict)
+    buckets: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.clicks)
@@ -126,8 +129,8 @@ class LoggedClicks:
             _features(table),
         )
         probabilities = _numbers(table[PROBABILITY + target])
-        fields = _fields(table)
-        return cls(clicks, table[CLICK_ID], probabilities, final, total, repeats, conflicts, fields)
+        more = (_fields(table), _buckets(table))
+        return cls(clicks, table[CLICK_ID], probabilities, final, total, repeats, conflicts, *more)
 
 
 def _features(table: Any) -> Features:
@@ -142,6 +145,12 @@ def _fields(table: Any) -> FieldColumns:
         name: FieldColumn((OTHER, *column.categories), column.codes.astype(np.int64) + 1)
         for name, column in found.items()
     }
+
+
+def _buckets(table: Any) -> Integers:
+    if BUCKET not in table.schema.names:
+        return np.full(len(table), -1)
+    return np.nan_to_num(_numbers(table[BUCKET]), nan=-1.0).astype(np.int64)
 
 
 def _feature(column: Any) -> Column:

@@ -16,10 +16,11 @@ from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.folder import Folder
 from app.click_log.maintenance import UnattributedConversions, compact, count_unattributed, finalise
 from app.click_log.parts import CLICKS, CONVERSIONS, DATASETS, PART, QUARANTINE, Partition
-from app.click_log.reading import Sample, read_clicks, read_conversions
+from app.click_log.reading import Sample, read_clicks, read_conversions, read_values
 from app.click_log.rows import ClosedClick, click_rows, conversion_rows
 from app.click_log.store import PartStore
 from app.storage.blocks import StoredConversion
+from calibrators.samples import Floats
 from pccem import Attribution, attribute
 
 
@@ -136,6 +137,10 @@ class ClickLog:
         until = min(behind + window, nextafter(as_of, inf))
         conversions = read_conversions(self._store, target, first, until, sample)
         return clicks, attributed(clicks, conversions, window=window, as_of=as_of)
+
+    def values(self, target: str, clicks: LoggedClicks, as_of: float, window: float) -> Floats:
+        """What the conversions of each click known at `as_of` were worth, (n,)."""
+        return read_values(self._store, target, clicks, nextafter(as_of, inf), window)
 
     def unattributed(
         self, target: str, first: float, behind: float, *, window: float, reach: float

@@ -17,6 +17,7 @@ from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.parts import CLICKS, CONVERSIONS, partitions_between
 from app.click_log.rows import (
     BEHAVIOUR,
+    BUCKET,
     CAMPAIGN,
     CATEGORY,
     CLICK_ID,
@@ -32,11 +33,13 @@ from app.click_log.rows import (
     SCORE,
     TARGET,
     TEXT,
+    VALUE,
     Hashes,
     hash_ids,
     stacked,
 )
 from app.click_log.store import PartStore
+from calibrators.samples import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,6 +232,29 @@ def read_conversions(
     return LoggedConversions.of([sampled(table, sample) for table in tables])
 
 
+def read_values(
+    store: PartStore, target: str, clicks: LoggedClicks, until: float, window: float
+) -> Floats:
+    """What the conversions of each click before `until` were worth, (n,); a conversion counts once,
+    where it is less than `window` seconds behind its click, and as 0 where no value was sent."""
+    values, clicked_at = np.zeros(len(clicks)), clicks.clicks.clicked_at
+    if not len(clicks):
+        return values
+    until = min(until, float(clicked_at[-1]) + window)
+    wanted = {CLICK_ID, TARGET, OCCURRED_AT, VALUE}
+    hours = _hours(store, CONVERSIONS, float(clicked_at[0]), until, wanted.__contains__)
+    # A repeat is of the same hour.
+    for table in (distinct_conversions(stacked(tables)) for tables in hours if tables):
+        table = table.filter(pc.equal(table[TARGET].cast(TEXT), target))
+        ids, times = table[CLICK_ID].combine_chunks().dictionary_encode(), table[OCCURRED_AT]
+        found = LoggedConversions(ids.dictionary, np.asarray(ids.indices), times.to_numpy())
+        rows = found.rows_among(clicks.click_ids)
+        delays = found.converted_at - clicked_at[rows]
+        counts = (rows >= 0) & (delays >= 0.0) & (delays < window) & (found.converted_at < until)
+        np.add.at(values, rows[counts], np.nan_to_num(table[VALUE].to_numpy())[counts])
+    return values
+
+
 def _hours(
     store: PartStore, dataset: str, first: float, behind: float, wanted: Callable[[str], bool]
 ) -> Iterator[list[Any]]:
@@ -239,7 +265,7 @@ def _hours(
 
 
 def _wanted_of_clicks(target: str) -> Callable[[str], bool]:
-    own = {CLICK_ID, CAMPAIGN, CLICKED_AT, *(name + target for name in _OF_TARGET)}
+    own = {CLICK_ID, CAMPAIGN, CLICKED_AT, BUCKET, *(name + target for name in _OF_TARGET)}
     return lambda name: name in own or name.startswith((BEHAVIOUR, FEATURE, FIELD))
 
 

@@ -21,7 +21,8 @@ class ClosedClick:
     """What was known of a click before it, what was done after it, and what it was worth then.
 
     `scores` and `probabilities` are by target, `features`, `behaviours` and `fields` by name. A
-    probability is what the atlas in force gave when the click was closed.
+    probability is what the atlas in force gave when the click was closed; `bucket` is that of its
+    unit.
     """
 
     click_id: str
@@ -32,6 +33,7 @@ class ClosedClick:
     behaviours: Mapping[str, float]
     probabilities: Mapping[str, float]
     fields: Mapping[str, str] = field(default_factory=dict)
+    bucket: int | None = None
 
     @classmethod
     def close(
@@ -47,6 +49,7 @@ class ClosedClick:
             _sums(click, post_click_seconds),
             probabilities,
             click.fields,
+            click.bucket,
         )
 
 
@@ -72,6 +75,7 @@ CONVERTED_AT = "converted_at."
 FEATURE = "feature."
 BEHAVIOUR = "behaviour."
 FIELD = "field."
+BUCKET = "unit.bucket"
 
 ID_TYPE = pa.large_string()
 """Ten million long ids are more than the 2 GiB of a plain string column."""
@@ -123,7 +127,7 @@ def _table_column(table: Any, wanted: Any) -> Any:
 
 
 def _fits(wanted: Any) -> bool:
-    if not wanted.name.startswith(_PREFIXES):
+    if wanted.name != BUCKET and not wanted.name.startswith(_PREFIXES):
         return False
     if wanted.name.startswith(FIELD):
         return bool(wanted.type == TEXT)
@@ -147,6 +151,8 @@ def click_rows(clicks: Sequence[ClosedClick]) -> Any:
     arrays |= _columns(FEATURE, [click.features for click in ordered])
     arrays |= _columns(BEHAVIOUR, [click.behaviours for click in ordered])
     arrays |= _columns(FIELD, [click.fields for click in ordered])
+    if any(click.bucket is not None for click in ordered):
+        arrays[BUCKET] = pa.array([click.bucket for click in ordered], NUMBER)
     return pa.table(arrays)
 
 

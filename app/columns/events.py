@@ -6,8 +6,9 @@ error of each; so both bodies store the same and refuse the same.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,12 +30,16 @@ from app.columns.layout import (
     FIELDS,
     IMPRESSIONS,
     INTERNED,
+    MONEY,
     OUTCOMES,
+    U1,
+    U8,
+    UNITS,
     Header,
     Sections,
     read_header,
 )
-from app.events.admission import CLICK, LONGEST_ID, Admission, OpenTimes
+from app.events.admission import CLICK, FEW, LONGEST_ID, Admission, OpenTimes
 from app.events.reading import Parsed
 from app.events.rejections import EventRejection
 from app.events.schema import (
@@ -47,8 +52,11 @@ from app.events.schema import (
     are_field_values,
 )
 from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, TermColumns
+from app.storage.blocks import MONEY as PRICES
 from app.storage.event_columns import EventColumns
 from app.strict_json import InvalidNumber, ValidationError, convert
+from calibrators.arms import ARMS, UnitNumbers, buckets_of
 from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.fields.columns import chosen as chosen_of
 from calibrators.fields.sums import OTHER, FieldColumn
@@ -61,8 +69,10 @@ _CLICK: Final = "click"
 class EventsRequest(NamedTuple):
     """n events of one kind and target; every column has shape (n,), but `numbers` may be (1,).
 
-    `numbers` are indices of `names`, or interned ids. Scores, outcomes and times may be any floats:
-    each event is checked by itself. Clicks alone have `impression_at`, outcomes alone `outcomes`.
+    `numbers` are indices of `names`, or interned ids. Scores, outcomes, times, arms and money may
+    be any numbers: each event is checked by itself. Clicks alone have `impression_at`, outcomes
+    alone `outcomes`. `units` are their numbers, 0 for none; `money` is by its name, nan where it is
+    not given.
     """
 
     header: Header
@@ -75,6 +85,9 @@ class EventsRequest(NamedTuple):
     outcomes: Floats | None
     ids: list[str] | None
     fields: FieldColumns | None = None
+    units: UnitNumbers | None = None
+    arms: NDArray[np.uint8] | None = None
+    money: Mapping[str, Floats] = MappingProxyType({})
 
 
 def read_events(body: bytes, most: int) -> EventsRequest:
@@ -95,11 +108,16 @@ def read_events(body: bytes, most: int) -> EventsRequest:
     impression_at = sections.column("impression_at", F8, header.rows) if clicks else None
     came_true = sections.column("outcomes", F8, header.rows) if outcomes else None
     ids = _read_ids(sections, header.rows) if header.flags & EVENT_IDS else None
+    units = arms = None
+    if header.flags & UNITS:
+        units, arms = (sections.column(n, t, header.rows) for n, t in (("units", U8), ("arms", U1)))
+    priced = PRICES if header.flags & MONEY else ()
+    money = {name: sections.column(name, F8, header.rows) for name in priced}
     fields = read_fields(sections, header.rows) if header.flags & FIELDS else None
     sections.end()
     if not header.flags & INTERNED:
         check_indices(numbers, len(names))
-    columns = (scores, occurred_at, impression_at, came_true, ids, fields)
+    columns = (scores, occurred_at, impression_at, came_true, ids, fields, units, arms, money)
     return EventsRequest(header, target, names, numbers, *columns)
 
 
@@ -117,8 +135,8 @@ def _read_ids(sections: Sections, rows: int) -> list[str]:
 
 Mask = NDArray[np.bool_]
 
-_SLICE: Final = 100
-"""Events that are checked one by one without a turn for others: a millisecond or two."""
+_SLICE: Final = FEW
+"""Events that are checked one by one without a turn for others: a millisecond or so."""
 
 _NO_NAME: Final = "must be an id from 1 on; 0 stands for any campaign without a map of its own"
 
@@ -180,6 +198,10 @@ class EventAdmission:
             of_type &= np.isfinite(request.impression_at)
         if request.outcomes is not None:
             of_type &= _within(request.outcomes, 0.0, 1.0)
+        if request.arms is not None:
+            of_type &= (request.arms < len(ARMS)) | (request.arms == NO_TERMS.arm)
+        for prices in request.money.values():
+            of_type &= _within(prices, 0.0, LARGEST_WEIGHT) | np.isnan(prices)
         return of_type
 
     def _in_order(self, of_type: Mask) -> Mask:
@@ -218,10 +240,24 @@ class EventAdmission:
         if request.ids is not None:
             ids = [request.ids[place] for place in np.flatnonzero(chosen).tolist()]
         fields = chosen_of(request.fields or {}, chosen)
+        terms = self._terms(chosen)
         columns = EventColumns(
-            self._names, places, hours, scores, positives, ids, fields=fields or None
+            self._names, places, hours, scores, positives, ids, terms, fields or None
         )
         self.admission.batch.add_columns(request.target, columns)
+
+    def _terms(self, chosen: Mask) -> TermColumns | None:
+        request = self._request
+        if request.units is None and not request.money:
+            return None
+        terms = np.full(np.count_nonzero(chosen), np.array(NO_TERMS, TERMS))
+        if request.units is not None and request.arms is not None:
+            units = request.units[chosen]
+            terms["arm"] = request.arms[chosen]
+            terms["bucket"] = np.where(units > 0, buckets_of(units), NO_TERMS.bucket)
+        for name, prices in request.money.items():
+            terms[name] = np.nan_to_num(prices[chosen])
+        return terms
 
     def _admit_each(self, places: NDArray[np.intp], of_type: Mask) -> Iterator[None]:
         kept, events = [], []
@@ -243,8 +279,9 @@ class EventAdmission:
         if not values["campaign"] and self._request.header.flags & INTERNED:
             raise ValidationError("campaign", _NO_NAME, 0)
         if not is_of_type:
-            # Raises: the schema knows the error.
-            convert({"type": self._kind.tag, **values}, Event, RULES, whole="event")
+            # Raises: the schema knows the error, but of a unit only the name.
+            named = {**values, "unit": None} if "unit" in values else values
+            convert({"type": self._kind.tag, **named}, Event, RULES, whole="event")
         return self._kind.event(**values)
 
     def _fields(self, places: NDArray[np.intp], indices: list[int]) -> Iterator[dict[str, Any]]:
@@ -264,10 +301,23 @@ class EventAdmission:
             columns["impression_at"] = _numbers(request.impression_at[places])
         if request.ids is not None:
             columns[self._kind.id_field] = [request.ids[index] for index in indices]
+        if request.units is not None and request.arms is not None:
+            columns["unit"] = [unit or None for unit in request.units[places].tolist()]
+            columns["arm"] = [_arm(number) for number in request.arms[places].tolist()]
+        for name, prices in request.money.items():
+            some, missing = _numbers(prices[places]), np.isnan(prices[places]).tolist()
+            columns[name] = [None if no else one for one, no in zip(some, missing, strict=True)]
         if request.fields:
             columns["fields"] = by_event(chosen_of(request.fields, places), len(indices))
         rows = zip(*columns.values(), strict=True)
         return (dict(zip(columns, row, strict=True)) for row in rows)
+
+
+def _arm(number: int) -> str | None:
+    """The arm of a number; of one that none has, what no event may say."""
+    if number == NO_TERMS.arm:
+        return None
+    return ARMS[number] if number < len(ARMS) else str(number)
 
 
 def _within(values: Floats, least: float, most: float) -> Mask:

@@ -22,6 +22,8 @@ FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS, UNITS, FIELDS, QUANTILES = (
     1 << bit for bit in range(8)
 )
 """Flags."""
+MONEY: Final = QUANTILES
+"""What the same bit says of events."""
 
 KIND_NAMES: Final = {
     SCORES: "scores",
@@ -37,9 +39,9 @@ HEADER_BYTES: Final = LAYOUT.size
 
 _ALLOWED: Final = {
     SCORES: FLOAT32 | INTERNED | ONE_CAMPAIGN | LEVELS | UNITS | FIELDS | QUANTILES,
-    IMPRESSIONS: INTERNED | ONE_CAMPAIGN | EVENT_IDS | FIELDS,
-    CLICKS: INTERNED | ONE_CAMPAIGN | EVENT_IDS | FIELDS,
-    OUTCOMES: INTERNED | ONE_CAMPAIGN | FIELDS,
+    IMPRESSIONS: INTERNED | ONE_CAMPAIGN | EVENT_IDS | UNITS | FIELDS | MONEY,
+    CLICKS: INTERNED | ONE_CAMPAIGN | EVENT_IDS | UNITS | FIELDS | MONEY,
+    OUTCOMES: INTERNED | ONE_CAMPAIGN | UNITS | FIELDS | MONEY,
 }
 _NEEDED: Final = {CLICKS: EVENT_IDS}
 
@@ -116,6 +118,7 @@ def _check_names(header: Header) -> None:
 PADDING: Final = tuple(bytes(length) for length in range(8))
 """What follows a section whose length is that far from a multiple of 8."""
 
+U1: Final = np.dtype("u1")
 U4: Final = np.dtype("<u4")
 U8: Final = np.dtype("<u8")
 F4: Final = np.dtype("<f4")

@@ -52,7 +52,7 @@ from app.storage.clicks import OpenClick, StoreRefusal
 from app.storage.event_columns import EventColumns, FieldValues
 from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError
-from calibrators.arms import ARMS, bucket_of, buckets_of, unit_numbers
+from calibrators.arms import ARMS, bucket_of, bucket_of_number, buckets_of, unit_numbers
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 
@@ -145,12 +145,22 @@ def _terms(event: Impression | Click | TargetOutcome) -> Terms | None:
     """What an event says of unit, arm and money; None of one that says nothing of them."""
     if event.unit is event.arm is None is event.bid is event.cost is event.value:
         return None
-    bucket = NO_TERMS.bucket
-    if event.unit is not None:
-        check_campaign("unit", event.unit, LONGEST_UNIT)
-        bucket = bucket_of(event.unit)
     money = (event.bid or 0.0, event.cost or 0.0, event.value or 0.0)
-    return Terms(_ARM_NUMBERS[event.arm], bucket, *money)
+    return Terms(_ARM_NUMBERS[event.arm], _bucket(event.unit), *money)
+
+
+def _bucket(unit: str | int | None) -> int:
+    """Of a unit by its name, or in columns, which have no names, by its number."""
+    if unit is None:
+        return NO_TERMS.bucket
+    if isinstance(unit, int):
+        return bucket_of_number(unit)
+    check_campaign("unit", unit, LONGEST_UNIT)
+    return bucket_of(unit)
+
+
+def _known_bucket(terms: Terms | None) -> int | None:
+    return None if terms is None or terms.bucket == NO_TERMS.bucket else terms.bucket
 
 
 def _term_columns(impressions: Sequence[Impression]) -> TermColumns:
@@ -377,10 +387,9 @@ class Admission:
         score = self._click_score(event.scores) if counts else 0.0
         click_id = _checked_id("click_id", event.click_id)
         clicked_at = self._times.check("occurred_at", event.occurred_at)
-        cell = None
-        if counts:
-            hour = self._times.hour("impression_at", event.impression_at)
-            cell = Cell(CLICK, hour, score, _terms(event), event.fields)
+        hour = self._times.hour("impression_at", event.impression_at) if counts else None
+        terms = _terms(event)
+        cell = None if hour is None else Cell(CLICK, hour, score, terms, event.fields)
         if event.fields:
             check_fields(event.fields, self._settings.fields)
         if opens:
@@ -389,7 +398,9 @@ class Admission:
         check_features(features)
         said = (event.scores, features)
         fields = event.fields or {}
-        click = OpenClick(click_id, event.campaign, clicked_at, *said, fields=fields)
+        click = OpenClick(
+            click_id, event.campaign, clicked_at, *said, fields=fields, bucket=_known_bucket(terms)
+        )
         self.batch.add_click(index, click, opens=opens, cell=cell)
 
     def _admit_behaviour(self, event: Behaviour, index: int) -> None:

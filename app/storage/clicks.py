@@ -9,6 +9,7 @@ An open click is a hash in Redis:
     n:<feature>         a feature that is a number
     s:<feature>         a feature that is a string
     f:<field>           the value of a field
+    t:bucket            the bucket of its unit
     sum                 CRC-32 of the id and of all these but `open`, in hexadecimal digits
     b:<at>:<name>       value of a behaviour of that time, sealed
 
@@ -51,8 +52,9 @@ from app.storage.blocks import StoredConversion, encode_conversions
 from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import TargetHour, seal, shard_of, unseal
 from app.storage.redis.client import as_text, lua, reaching_the_store
+from calibrators.arms import BUCKETS
 
-_KEPT: Final = {"p", "n", "s", "f"}
+_KEPT: Final = {"p", "n", "s", "f", "t"}
 _FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")
 
 
@@ -60,7 +62,8 @@ _FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")
 class OpenClick:
     """A click with all that is known of it; times are epoch seconds.
 
-    Behaviours are (name, occurred_at, value), in the order of their times, then names.
+    Behaviours are (name, occurred_at, value), in the order of their times, then names; `bucket` is
+    that of its unit.
     """
 
     click_id: str
@@ -70,6 +73,7 @@ class OpenClick:
     features: dict[str, float | str] = field(default_factory=dict)
     behaviours: list[tuple[str, float, float]] = field(default_factory=list)
     fields: Mapping[str, str] = field(default_factory=dict)
+    bucket: int | None = None
 
 
 def click_fields(click: OpenClick, at: str) -> list[str]:
@@ -81,6 +85,8 @@ def click_fields(click: OpenClick, at: str) -> list[str]:
         text = value if isinstance(value, str) else repr(value)
         fields[feature_kind(value) + ":" + name] = text
     fields |= {f"f:{name}": value for name, value in click.fields.items()}
+    if click.bucket is not None:
+        fields["t:bucket"] = str(click.bucket)
     fields |= {"sum": _sum(click.click_id, fields), "open": "1"}
     return [text for pair in fields.items() for text in pair]
 
@@ -106,7 +112,7 @@ def click_of(click_id: str, flat: Sequence[bytes]) -> OpenClick:
     own = dict(pair for pair in pairs if not pair[0].startswith("b:"))
     plain = {name for name in own if name[1:2] != ":"}
     if plain - {"sum", "open"} != {"campaign", "at"} or {k[0] for k in own.keys() - plain} - _KEPT:
-        raise ValueError(f"campaign, at, p:, n:, s: and f: are known, there are {sorted(own)}")
+        raise ValueError(f"campaign, at, p:, n:, s:, f: and t: are known, there are {sorted(own)}")
     own.pop("open", None)
     if "sum" in own and own.pop("sum") != _sum(click_id, own):
         raise ValueError("its sum is wrong")
@@ -119,7 +125,17 @@ def click_of(click_id: str, flat: Sequence[bytes]) -> OpenClick:
         {name: float(value) for name, value in _sorted(marked, "n")} | dict(_sorted(marked, "s")),
         _behaviours(click_id, [pair for pair in pairs if pair[0].startswith("b:")]),
         dict(_sorted(marked, "f")),
+        _bucket(own.get("t:bucket")),
     )
+
+
+def _bucket(text: str | None) -> int | None:
+    if text is None:
+        return None
+    bucket = int(text)
+    if not 0 <= bucket < BUCKETS:
+        raise ValueError(f"t:bucket = {text}: must be in [0, {BUCKETS})")
+    return bucket
 
 
 def _sorted(marked: Iterable[tuple[str, str, str]], mark: str) -> list[tuple[str, str]]:

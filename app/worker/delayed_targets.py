@@ -33,6 +33,7 @@ from app.worker.relabelling import (
     DayRecord,
     LabelHistory,
     RelabelledClicks,
+    UnitConversions,
     labelled_days,
     merged_days,
 )
@@ -192,6 +193,10 @@ class DelayedTargets:
         )
         found = labels.of(fitting.hours(target, order.own))
         self._damaged_parts = self._log.damaged()
+        counting = UnitConversions(
+            self._log, newest, target, as_of, self._settings, self._bins.unit_days
+        )
+        counting.count(found and found[0].clicks)
         if found is None:
             return DelayedRefit(order.in_force, {**before, "source": "none"})
         recent, history = found

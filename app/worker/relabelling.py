@@ -17,10 +17,13 @@ from app.click_log import ClickLog, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.blocks import Block
 from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.unit_days import UnitDays
 from app.worker.hours import SECONDS
 from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
 from calibrators import Atlas, BinsTable
+from calibrators.arms import BUCKETS
+from calibrators.bins.fixed_point import to_fixed
 from calibrators.bins.history import History, HourTables
 from calibrators.fields.sums import FieldTables
 from calibrators.samples import Floats, Integers
@@ -298,6 +301,86 @@ def relabelled(
     delays, times = cached.delays, clicks.clicked_at
     labels = label(p, known, delays, clicks.rows, clicks.campaigns, rules, times)
     return RelabelledClicks(chosen, logged, known, cached, source, labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitConversions:
+    """Counts what the clicks of each bucket of units brought, day by day of the click.
+
+    A day is counted anew, never added to, so each conversion counts once however often it is. At
+    each refit these are counted: the day that goes on, and of those that may still get conversions
+    the one that was counted longest ago; first those that were counted before they were over.
+    """
+
+    log: ClickLog
+    cached: CachedModel | None
+    target: str
+    as_of: float
+    settings: Settings
+    days: UnitDays
+
+    def count(self, recent: LoggedClicks | None) -> None:
+        """Nothing as long as no click says its unit: none of the `recent`, if these are known."""
+        counted = self.days.counted(self.target)
+        says_units = recent is None or bool((recent.buckets >= 0).any())
+        if not (says_units or counted):
+            return
+        behind = self.as_of - self.settings.post_click_seconds
+        today = _day(behind)
+        if not (self._counted(today, behind, counted) or counted):
+            return
+        first = _day(behind - self._window) - 1
+        open_days = (day for day in range(first, today) if not self._is_final(day, counted))
+        oldest = min(open_days, key=lambda day: self._order(day, counted), default=None)
+        if oldest is not None:
+            self._counted(oldest, behind, counted)
+
+    def _is_final(self, day: int, counted: Mapping[int, int]) -> bool:
+        return counted.get(day, 0) * SECONDS >= (day + 1) * SECONDS_PER_DAY + self._window
+
+    def _order(self, day: int, counted: Mapping[int, int]) -> tuple[bool, int]:
+        until = counted.get(day, 0)
+        over = (day + 1) * SECONDS_PER_DAY + self.settings.post_click_seconds
+        return until * SECONDS >= over, until
+
+    def _counted(self, day: int, behind: float, counted: Mapping[int, int]) -> bool:
+        """Whether any of the day's clicks says its unit."""
+        span = (day * SECONDS_PER_DAY, min((day + 1) * SECONDS_PER_DAY, behind))
+        clicks, converted, labels = self._clicks(span)
+        said, until = clicks.buckets >= 0, floor(self.as_of / SECONDS)
+        # Whoever looks back must not put what was known then in the place of what is known now.
+        if (said.any() or counted) and until >= counted.get(day, 0):
+            values = self.log.values(self.target, clicks, self.as_of, self._window)
+            columns = _of_clicks(converted, labels, np.minimum(values, _MOST))
+            buckets = clicks.buckets[said]
+            sums = [np.bincount(buckets, one[said], minlength=BUCKETS) for one in columns]
+            self.days.put(self.target, day, until, to_fixed(np.minimum(sums, _MOST)))
+        return bool(said.any())
+
+    def _clicks(self, span: Span) -> tuple[LoggedClicks, NDArray[np.bool_], Floats]:
+        """Clicks, whether each has converted, and what it counts: the same while nobody knows what
+        is still to come."""
+        found = relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)
+        if found is not None:
+            return found.clicks, found.attribution.converted, found.labels
+        clicks, known = self.log.known(self.target, *span, self.as_of, self._window)
+        return clicks, known.converted, known.converted.astype(np.float64)
+
+    @property
+    def _window(self) -> float:
+        return self.settings.attribution_seconds(self.target)
+
+
+_MOST = 9e9
+"""What a sum in fixed point holds, and nobody pays."""
+
+
+def _of_clicks(converted: NDArray[np.bool_], labels: Floats, values: Floats) -> list[Floats]:
+    """OF_CLICKS of each click, (n,); what is expected is worth what others are on average."""
+    arrived = converted.astype(np.float64)
+    expected = np.maximum(labels - arrived, 0.0)
+    average = values.sum() / arrived.sum() if converted.any() else 0.0
+    return [np.ones(len(values)), arrived + expected, arrived, values + average * expected]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

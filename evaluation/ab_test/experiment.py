@@ -29,6 +29,12 @@ _RATIOS: Final = {
     "ctr": (OUTCOMES, IMPRESSIONS),
     "roi": (VALUE, COST),
 }
+RATIOS_OF_CLICKS: Final = {
+    "cvr": (OUTCOMES, IMPRESSIONS),
+    "value_per_click": (VALUE, IMPRESSIONS),
+    "roi": (VALUE, COST),
+}
+"""Of a delayed target, whose trials are clicks."""
 _PER_MILLE: Final = 1000.0
 
 Ratios = dict[str, list[UnitRatio]]
@@ -40,7 +46,7 @@ class BucketDays:
     """Sums of each bucket by day.
 
     days : (d,) whole days since 1970, ascending.
-    sums : (d, buckets, 4) impressions, outcomes, cost and value.
+    sums : (d, buckets, 4) impressions (of a delayed target clicks), outcomes, cost and value.
     """
 
     days: Integers
@@ -78,7 +84,11 @@ def predicted_over_actual(predicted: float, actual: float, clumping: float) -> E
 
 
 def experiment_analysis(
-    arms: Integers, during: BucketDays, before: Floats | None = None, confidence: float = 0.95
+    arms: Integers,
+    during: BucketDays,
+    before: Floats | None = None,
+    confidence: float = 0.95,
+    ratios: Mapping[str, tuple[int, int]] = _RATIOS,
 ) -> ExperimentAnalysis:
     """RPM, CTR and ROI of each arm since an experiment began, and the lifts over the champion.
 
@@ -86,6 +96,7 @@ def experiment_analysis(
     during : the days on which the arms were as they are, one at least.
     before : (buckets, 4) sums of each bucket over the days before; none by default.
     confidence : with which an interval holds the truth on all days together.
+    ratios : metrics by name, in place of RPM, CTR and ROI: the column above and that below.
 
     Returns: Metrics without a cost, an outcome or a value anywhere are left out. Intervals are
     always valid (`always_valid`): they may be looked at every day. Each is on its own: of twenty,
@@ -115,10 +126,10 @@ def experiment_analysis(
     names = [name for number, name in enumerate(ARMS) if (arms == number).any()]
     if CHAMPION not in names or len(names) < 2:
         raise ValueError(f"arms: must be the champion and another, not {', '.join(names)}")
-    metrics = [name for name, (above, _) in _RATIOS.items() if sums[-1, :, above].any()]
+    metrics = [name for name, (above, _) in ratios.items() if sums[-1, :, above].any()]
     ones = np.ones_like(sums[..., :1])
     sums, before = np.concatenate((sums, ones), 2), np.concatenate((before, ones[0]), 1)
-    found = {name: _Metric.of(arms, sums, before, *_RATIOS[name]) for name in metrics}
+    found = {name: _Metric.of(arms, sums, before, *ratios[name]) for name in metrics}
     alpha = 1.0 - confidence
     lifts = {
         arm: {name: metric.lifts(arm, alpha) for name, metric in found.items()} for arm in names[1:]
@@ -177,11 +188,12 @@ class _Metric:
         return float(looks.p_values(np.log(factors))[-1])
 
     def left(self, arm: str) -> float:
-        """Variance of the last lift over what it would be unadjusted."""
+        """Variance of the last lift over what it would be unadjusted; 1 where that is 0."""
         ends = [
             ratios[arm][-1].over(ratios[CHAMPION][-1]) for ratios in (self.adjusted, self.plain)
         ]
-        return ends[0].precision()[0] / ends[1].precision()[0]
+        adjusted, plain = (end.precision()[0] for end in ends)
+        return adjusted / plain if plain else 1.0
 
     def of_arm(self, arm: str, alpha: float, factor: float) -> Estimate:
         """The ratio itself after the last look, unadjusted, times a factor."""

@@ -9,19 +9,26 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.storage import BinsStore
+from app.storage.keys import BREAKDOWNS
+from calibrators.arms import unit_number
 from tests.api.conftest import new_redis
 from tests.api.events import HOUR_SECONDS, NONE_REJECTED
 from tests.api.problems import problem
 from tests.api.running_service import serving
 from tests.columns.bodies import (
+    ARM_NAMES,
+    CLICKS,
+    EVENT_IDS,
     IMPRESSIONS,
     ONE_CAMPAIGN,
     clicks_body,
     impressions_body,
     numbers,
     outcomes_body,
+    term_sections,
     texts,
 )
+from tests.columns.bodies import OUTCOMES as OUTCOMES_KIND
 from tests.columns.bodies import body as raw_body
 
 PATH = "/v1/events"
@@ -99,9 +106,14 @@ def stored(service, targets=("click", "view")):
         for hour in store.hours(target)
     }
     assert store.damaged_blocks() == 0
+    # Sums by arm, by unit and of money stand beside the bins.
+    beside = {
+        key: service.store.hmget(key, BREAKDOWNS)
+        for key in service.store.scan_iter("sirocco:{[0-9]*:bins:*")
+    }
     for key in service.store.scan_iter("sirocco:{[0-9]*"):
         service.store.delete(key)
-    return tables
+    return tables, beside
 
 
 def check_same(service, body, sent):
@@ -178,6 +190,74 @@ def test_clicks_are_counted_as_in_json(counting, rows):
     ]
 
     check_same(counting, clicks_body(scores, times, shown_at, ids, campaigns=names), sent)
+
+
+PRICED = ("bid", "cost", "value")
+UNIT_NAMES = st.none() | st.sampled_from(["ann", "bob", "ö"])
+ARM_NUMBERS = st.sampled_from([0, 1, 2, 255])
+PRICES = st.none() | st.sampled_from([0.0, 1e6, 0.125]) | st.floats(0, 1e6)
+WRONG_PRICES = [-1.0, math.nextafter(1e6, math.inf), math.inf, -math.inf]
+TERMS = (
+    *((SCORES, BAD_VALUES), (TIMES, BAD_TIMES), (UNIT_NAMES, st.none())),
+    *((ARM_NUMBERS, st.integers(3, 9)), *[(PRICES, st.sampled_from(WRONG_PRICES))] * 3),
+)
+GOOD_TERMS = (0.5, AS_OF, "ann", 1, 1.0, 2.0, 3.0)
+WRONG_TERMS = {0: [-0.5], 3: [3, 254], **dict.fromkeys((4, 5, 6), WRONG_PRICES)}
+
+
+def named_terms(unit, arm, *money):
+    """As JSON says them; what is wrong is wrong there, too."""
+    names = {255: None, **dict(enumerate(ARM_NAMES))}
+    said = {"unit": unit, "arm": names.get(arm, str(arm))}
+    said |= zip(PRICED, money, strict=True)
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def check_terms(service, kind, rows, with_units, with_money):
+    kept = {*(("unit", "arm") if with_units else ()), *(PRICED if with_money else ())}
+    scores, times, units, arms, *money = zip(*rows, strict=True)
+    flags, behind = term_sections(
+        [0 if unit is None else unit_number(unit) for unit in units] if with_units else None,
+        arms,
+        [[math.nan if price is None else price for price in column] for column in money]
+        if with_money
+        else (),
+    )
+    ids = [f"c{place}" for place in range(len(rows))]
+    more = {"outcome": [times, scores], "click": [times, times], "impression": [times]}[kind]
+    sections = b"".join(numbers("d", column) for column in (scores, *more))
+    if kind == "click":
+        sections, flags = sections + texts(ids), flags | EVENT_IDS
+    kinds = {"impression": IMPRESSIONS, "click": CLICKS, "outcome": OUTCOMES_KIND}
+    campaigns = ["shoes"] * len(rows)
+    body = raw_body(kinds[kind], len(rows), sections + behind, campaigns=campaigns, flags=flags)
+    sent = [
+        {"type": kind, "campaign": "shoes", "occurred_at": row[1]}
+        | {
+            "impression": {"scores": {"click": row[0]}},
+            "click": {"scores": {"click": row[0]}, "impression_at": row[1], "click_id": event_id},
+            "outcome": {"target": "click", "score": row[0], "outcome": row[0]},
+        }[kind]
+        | {name: one for name, one in named_terms(*row[2:]).items() if name in kept}
+        for row, event_id in zip(rows, ids, strict=True)
+    ]
+    check_same(service, body, sent)
+
+
+@MANY
+@given(
+    kind=st.sampled_from(["impression", "click", "outcome"]),
+    rows=events(*TERMS),
+    with_units=st.booleans(),
+    with_money=st.booleans(),
+)
+@example("impression", [GOOD_TERMS] * 70, True, True)
+@example("impression", each_wrong(GOOD_TERMS, WRONG_TERMS), True, True)
+@example("click", each_wrong(GOOD_TERMS, WRONG_TERMS), True, True)
+@example("outcome", each_wrong(GOOD_TERMS, WRONG_TERMS), True, True)
+def test_units_arms_and_money_are_kept_as_in_json(counting, kind, rows, with_units, with_money):
+    """A unit in columns is its number; the sums by arm, by unit and of money are the same."""
+    check_terms(counting, kind, rows, with_units, with_money)
 
 
 OUTCOMES = events(

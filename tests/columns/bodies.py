@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 FLOAT32, INTERNED, ONE_CAMPAIGN, EVENT_IDS, LEVELS, UNITS, FIELDS = 1, 2, 4, 8, 16, 32, 64
+MONEY = 128
 SCORES, PROBABILITIES, IMPRESSIONS, CLICKS, OUTCOMES = 1, 2, 3, 4, 5
 LEVEL_NAMES = ("identity", "target", "campaign", "group", "raw")
 ARM_NAMES = ("champion", "challenger", "raw")
@@ -65,6 +66,20 @@ def body(
     } | dict(announced)
     header = struct.pack(HEADER, *head.values())
     return header + padded(target.encode()) + named + numbers("I", places) + sections
+
+
+def term_sections(
+    units: Sequence[int] | None = None,
+    arms: Sequence[int] = (),
+    money: Sequence[Sequence[float]] = (),
+) -> tuple[int, bytes]:
+    """Flags and sections of units and arms, and of bids, costs and values, so far as given."""
+    found, flags = b"", 0
+    if units is not None:
+        found, flags = numbers("Q", units) + numbers("B", arms), UNITS
+    if money:
+        found, flags = found + b"".join(numbers("d", column) for column in money), flags | MONEY
+    return flags, found
 
 
 def field_sections(fields: Mapping[str, Sequence[str]]) -> bytes:

@@ -9,6 +9,7 @@ from app.settings import Settings
 from app.storage.blocks import decode_conversions
 from app.storage.clicks import ClickRules, Refusal, StoreRefusal
 from app.strict_json import ValidationError
+from calibrators.arms import bucket_of
 from tests.storage.packing import unpacked
 
 HOUR = 470_000
@@ -56,6 +57,23 @@ def test_a_click_counts_by_the_scores_it_has(scores, opens, counts):
     assert mark == ("dshoes" if opens else "ishoes")
     assert bool(fields) == opens
     assert counted(admission) == counts
+
+
+@pytest.mark.parametrize("scores", [BOTH, {"conversion": 0.5}])
+def test_an_open_click_knows_the_bucket_of_its_unit(scores):
+    """Whose its conversions are; the unit itself is not stored."""
+    admission = admission_of()
+
+    admission.admit(Click("1", "shoes", NOW, NOW, scores, unit="ann", arm="raw"))
+    admission.admit(Click("2", "shoes", NOW, NOW, scores, arm="raw"))
+
+    first, second = (
+        dict(zip(fields[::2], fields[1::2], strict=True)) for *_, fields in packed(admission)[0]
+    )
+    assert first["t:bucket"] == str(bucket_of("ann"))
+    assert "t:bucket" not in second
+    with pytest.raises(ValidationError, match="unit"):
+        admission.admit(Click("3", "shoes", NOW, NOW, scores, unit="u" * 257))
 
 
 def test_a_delayed_target_may_do_without_the_target_click():

@@ -30,6 +30,7 @@ def in_order(click: OpenClick) -> OpenClick:
         click.scores,
         click.features,
         [behaviours[place] for place in sorted(behaviours)],
+        bucket=click.bucket,
     )
 
 
@@ -42,6 +43,7 @@ def in_order(click: OpenClick) -> OpenClick:
         st.dictionaries(words, numbers),
         st.dictionaries(names, numbers | names),
         st.lists(st.tuples(words, numbers, numbers), unique_by=lambda done: done[:2]),
+        bucket=st.none() | st.integers(0, 4095),
     )
 )
 def test_whatever_names_and_values_are_they_are_read_back(click: OpenClick) -> None:
@@ -63,6 +65,7 @@ def test_the_mark_of_open_clicks_is_no_part_of_them() -> None:
         [b"campaign", b"a"],
         [b"campaign", b"a", b"at", b"noon"],
         [b"campaign", b"a", b"at", b"5.0", b"p:conversion", b"high"],
+        [b"campaign", b"a", b"at", b"5.0", b"t:bucket", b"4096"],
         [b"campaign", b"a", b"at", b"5.0", b"b:soon:page_views", b"1.0"],
         [b"campaign", b"\xff", b"at", b"5.0"],
         [b"campaign", b"a", b"at"],

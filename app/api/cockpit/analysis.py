@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
@@ -49,6 +50,7 @@ class ExperimentAnswer(Struct):
     days: int
     days_before: int
     analysis: dict[str, Any] | None
+    delayed: dict[str, Any]
 
 
 SECONDS_PER_DAY: Final = 86_400.0
@@ -68,14 +70,16 @@ async def analyse_experiment(
     ),
 ) -> Response:
     """RPM, CTR and ROI of each arm, lifts over the champion with intervals that may be looked at
-    every day, the sample ratio, and predicted over actual; an undefined number is null."""
+    every day, the sample ratio, and predicted over actual; `delayed` has CVR, value of a click and
+    ROI by delayed target. An undefined number is null."""
     experiment = experiments_of(given.refresher.current.report).get(known_target(given, target))
     if experiment is None:
         raise not_found(f"target = {show(target)}: has no experiment")
 
     def answer() -> dict[str, Any]:
-        daily = given.bins.unit_days.read(target)
-        return analysis_answer(given, daily, target, experiment, days, time.time())
+        read = given.bins.unit_days.read
+        clicks = {name: read(name) for name in given.settings.delayed_targets}
+        return analysis_answer(given, read(target), target, experiment, days, time.time(), clicks)
 
     async with given.large_reads:
         return Response(orjson.dumps(await run_in_threadpool(answer)), media_type=JSON)
@@ -88,9 +92,11 @@ def analysis_answer(
     experiment: Experiment,
     days: int,
     now: float,
+    clicks: Mapping[str, Mapping[int, Integers]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The answer of the route; runs in a thread, for a second or so. `daily` has the sums of
-    buckets by day since 1970, (4, 4096) in fixed point, of which the newest `days` are taken.
+    buckets by day since 1970, (4, 4096) in fixed point, of which the newest `days` are taken;
+    `clicks` the same of delayed targets, by their names.
 
     `analysis` is null until the first whole day after the experiment began (UTC) has traffic in
     both the champion and another arm.
@@ -120,12 +126,67 @@ def analysis_answer(
         "days": int(during.sum()),
         "days_before": int(before.sum()),
         "analysis": None,
+        "delayed": {},
     }
     arms = split.arms.astype(np.int64)
-    if not (_has_traffic(looks, arms == 0) and _has_traffic(looks, arms != 0)):
+    if not _is_test(arms, looks):
         return about
     sides = predictions_of_arms(given, target, since, until)
-    return {**about, "analysis": analysed(arms, looks, sums[before].sum(axis=0), sides)}
+    delayed = {}
+    for name, counted in clicks.items():
+        of_clicks, arrived = _of_clicks(numbers, sums, counted)
+        then = BucketDays(looks.days, of_clicks[during])
+        if _is_test(arms, then):
+            seen = arrived[during].sum(axis=0)
+            delayed[name] = _conversions(arms, then, of_clicks[before].sum(axis=0), seen)
+    analysis = analysed(arms, looks, sums[before].sum(axis=0), sides)
+    return {**about, "analysis": analysis, "delayed": delayed}
+
+
+def _of_clicks(
+    days: Integers, sums: Floats, counted: Mapping[int, Integers]
+) -> tuple[Floats, Floats]:
+    """Of each day and bucket: clicks, conversions, cost of the impressions and value of the
+    conversions, (d, buckets, 4), and the conversions that have arrived, (d, buckets)."""
+    found, arrived = sums * [0.0, 0.0, 1.0, 0.0], np.zeros(sums.shape[:2])
+    for place, day in enumerate(days.tolist()):
+        if day in counted:
+            found[place, :, 0], found[place, :, 1], arrived[place], found[place, :, 3] = from_fixed(
+                counted[day]
+            )
+    return found, arrived
+
+
+def _conversions(
+    arms: Integers, during: "BucketDays", before: Floats, arrived: Floats
+) -> dict[str, Any]:
+    """The analysis of one delayed target as JSON."""
+    from evaluation.ab_test.experiment import RATIOS_OF_CLICKS, experiment_analysis
+
+    ratios = {
+        name: each
+        for name, each in RATIOS_OF_CLICKS.items()
+        if during.sums[..., each].any((0, 1)).all()
+    }
+    found = experiment_analysis(arms, during, before, ratios=ratios)
+    sides = {
+        arm: {
+            "clicks": each.impressions,
+            "conversions": each.clicks,
+            "arrived": float(arrived[arms == ARMS.index(str(arm))].sum()),
+            "cost": each.cost,
+            "value": each.value,
+            "metrics": {name: asdict(metric) for name, metric in each.metrics.items()},
+        }
+        for arm, each in found.latest.arms.items()
+    }
+    return {"arms": sides, "lifts": {arm: _lifts(found, str(arm)) for arm in found.latest.lifts}}
+
+
+def _is_test(arms: Integers, looks: "BucketDays") -> bool:
+    """Whether both the champion and another arm had trials."""
+    held = [looks.sums[:, chosen, 0].any() for chosen in (arms == 0, arms != 0)]
+    return all(held)
 
 
 def analysed(
@@ -200,10 +261,6 @@ def hours_of_versions(
         if first < behind:
             yield entry["version"], range(first, behind)
         behind = min(behind, first)
-
-
-def _has_traffic(looks: "BucketDays", held: Any) -> bool:
-    return bool(looks.sums[:, held, 0].any())
 
 
 def _date(day: int) -> str:

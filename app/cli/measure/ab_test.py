@@ -34,6 +34,8 @@ METRICS = {
     "rpm": _Metric("RPM", "what the platform earns with 1,000 impressions", ",.4g"),
     "ctr": _Metric("CTR", "clicks for each impression", ".3%"),
     "roi": _Metric("ROI", "what advertisers get for what they pay", ",.4g"),
+    "cvr": _Metric("CVR", "conversions for each click", ".3%"),
+    "value_per_click": _Metric("Value of a click", "what its conversions are worth", ",.4g"),
 }
 
 
@@ -59,10 +61,15 @@ def run_ab_test(
 
 
 def show_analysis(analysis: AbAnalysis, names: Names, title: str) -> None:
-    """Print sizes, then a table and a conclusion in words for each metric."""
+    """Print sizes, then what `show_metrics` prints."""
     print_table(_sizes(analysis, names), title)
     style = "bold red" if analysis.sample_ratio.mismatch else ""
     print_line(_split_in_words(analysis.sample_ratio, names), style)
+    show_metrics(analysis, names)
+
+
+def show_metrics(analysis: AbAnalysis, names: Names) -> None:
+    """Print a table and a conclusion in words for each metric."""
     for metric in analysis.arms[analysis.control].metrics:
         about = METRICS[metric]
         print_table(_table_of(analysis, names, metric), f"\n{about.heading}: {about.meaning}")

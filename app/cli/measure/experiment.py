@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from app.cli.console import note, numbers_table, print_line, print_table
-from app.cli.measure.ab_test import METRICS, interval, show_analysis
+from app.cli.measure.ab_test import METRICS, interval, show_analysis, show_metrics
 from app.results.formatting import shown
 from evaluation import AbAnalysis, ArmAnalysis, Estimate, SampleRatio
 
@@ -32,6 +32,8 @@ def show_experiment(found: Mapping[str, Any]) -> None:
         for metric, lift in lifts.items():
             _show_days(f"\n{METRICS[metric].heading} of {arm}, lift by day", lift)
     _show_predictions(document["predicted_over_actual"])
+    for target, each in found["delayed"].items():
+        _show_conversions(target, {**document, **each})
     note(f"\n{HOW_TO_READ}")
     if not found["days_before"]:
         note("Nothing is known of the days before it began, so nothing narrows the intervals.")
@@ -66,6 +68,22 @@ def _show_days(title: str, lift: Mapping[str, Any]) -> None:
     left = lift["variance_left"]
     if left is not None and left < 1.0:
         print_line(f"What users did before takes away {1.0 - left:.0%} of its variance.")
+
+
+def _show_conversions(target: str, document: Mapping[str, Any]) -> None:
+    """Those of one delayed target; `document` has the rest of the analysis, too."""
+    table = numbers_table("arm", "clicks", "conversions", "of these arrived", "value")
+    sides = document["arms"]
+    for arm, each in sides.items():
+        sums = (f"{each[side]:,.1f}" for side in ("conversions", "arrived", "value"))
+        table.add_row(Text(arm), f"{each['clicks']:,}", *sums)
+    print_table(table, f"\n{target}: by day of the click, arrived and expected")
+    arms = {
+        arm: {name: each[name] for name in ("cost", "value", "metrics")}
+        | {"impressions": each["clicks"], "units": 0, "clicks": each["conversions"]}
+        for arm, each in sides.items()
+    }
+    show_metrics(analysis_of({**document, "arms": arms}), {arm: arm for arm in arms})
 
 
 def _show_predictions(arms: Mapping[str, Any]) -> None:

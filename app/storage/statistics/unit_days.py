@@ -6,7 +6,7 @@ of a block: magic "SUDY", schema_version u2, length of the body u4, CRC-32 of th
 begins with that of the key and the field); the body holds
 
     first hour that is not in it u4
-    sums i8 (COLUMNS, 4096), in fixed point (`calibrators.bins.fixed_point`)
+    sums i8 (4, 4096), COLUMNS or OF_CLICKS, in fixed point (`calibrators.bins.fixed_point`)
 """
 
 import logging
@@ -28,6 +28,10 @@ from calibrators.bins.table import BinsTable
 from calibrators.samples import Integers
 
 COLUMNS: Final = ("impressions", "outcomes", "cost", "value")
+"""Of an immediate target."""
+OF_CLICKS: Final = ("clicks", "conversions", "arrived", "value")
+"""Of a delayed target, by day of the click: `conversions` are those that have arrived and those
+that are expected, `value` is theirs."""
 DAYS_KEPT: Final = 60
 
 _MAGIC: Final = b"SUDY"
@@ -46,9 +50,18 @@ class UnitDays:
 
     @reaching_the_store()
     def read(self, target: str) -> dict[int, Integers]:
-        """Sums by day, ascending: int64 of shape (4, 4096), the COLUMNS of each bucket."""
+        """Sums by day, ascending: int64 of shape (4, 4096), the COLUMNS of each bucket, or
+        OF_CLICKS."""
+        return {day: sums for day, (_, sums) in self._read(target).items()}
+
+    @reaching_the_store()
+    def counted(self, target: str) -> dict[int, int]:
+        """The hour behind the last that is in each day."""
+        return {day: until for day, (until, _) in self._read(target).items()}
+
+    def _read(self, target: str) -> dict[int, tuple[int, Integers]]:
         found = {day: self._day(target, day) for day in sorted(self._known(target))}
-        return {day: sums for day, (until, sums) in found.items() if until}
+        return {day: one for day, one in found.items() if one[0]}
 
     @reaching_the_store()
     def until(self, target: str) -> int:
@@ -69,9 +82,13 @@ class UnitDays:
             buckets = np.array([int(name) for name in table.campaigns], np.int64)[table.rows]
             added[rows[0], buckets], added[rows[1], buckets] = table.sums[0], table.sums[2]
         # More than a sum can hold stays the most that it can.
-        sums = np.minimum(before, _MOST - added) + added
+        self.put(target, day, hour + 1, np.minimum(before, _MOST - added) + added)
+
+    @reaching_the_store()
+    def put(self, target: str, day: int, until: int, sums: Integers) -> None:
+        """What a day is from now on; days before the last DAYS_KEPT go."""
         key, pipeline = keys.unit_days(target), self._client.pipeline(transaction=True)
-        pipeline.hset(key, str(day), pack_day(hour + 1, sums, _seed(key, day)))
+        pipeline.hset(key, str(day), pack_day(until, sums, _seed(key, day)))
         for old in (one for one in self._known(target) if one <= day - DAYS_KEPT):
             pipeline.hdel(key, str(old))
         pipeline.expire(key, (DAYS_KEPT + 1) * 24 * 3600)
