@@ -143,8 +143,11 @@ FARTHEST = 17.5
 """Log-odds beyond which a score counts as this far out: those of 2e-8, less than the grid tells
 from 0."""
 
-_WIDTH = 0.0875
-_CELLS = int(2 * FARTHEST / _WIDTH) + 1
+CELL_WIDTH = 0.0875
+"""Log-odds of a coarse cell."""
+
+CELLS = int(2 * FARTHEST / CELL_WIDTH) + 1
+"""Coarse cells from one end to the other."""
 
 
 def log_odds(scores: Floats) -> Floats:
@@ -155,10 +158,10 @@ def log_odds(scores: Floats) -> Floats:
 
 
 @lru_cache
-def _coarse() -> Integers:
-    """The coarse cell of each cell of the grid, ascending."""
+def coarse_cells() -> Integers:
+    """The coarse cell of each cell of the grid, ascending, (GRID.size,)."""
     lower, upper = GRID.edges(np.arange(GRID.size))
-    places: Integers = ((log_odds((lower + upper) / 2) + FARTHEST) / _WIDTH).astype(np.int64)
+    places: Integers = ((log_odds((lower + upper) / 2) + FARTHEST) / CELL_WIDTH).astype(np.int64)
     return places
 
 
@@ -170,6 +173,7 @@ class Cells:
     hours : what their cells hold hour by hour.
     samples, scores, log_odds : of each cell that holds samples of the window, how many these are,
         their mean score and its log-odds, (m,).
+    grid : samples and positives of all campaigns in each cell of the grid, (2, GRID.size).
     """
 
     campaigns: tuple[str, ...]
@@ -177,6 +181,7 @@ class Cells:
     samples: Floats
     scores: Floats
     log_odds: Floats
+    grid: Floats
 
     @classmethod
     def of(cls, tables: HourTables, first: int, length: int) -> Self:
@@ -195,28 +200,42 @@ class Cells:
         ]
         keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, _ in parts)])
         sums = np.hstack([np.empty((3, 0)), *(sums for _, sums in parts)])
+        grid = np.zeros((2, GRID.size))
+        for _, table in inside:
+            grid += [sum_at(table.cells, from_fixed(table.sums[row]), GRID.size) for row in (0, 2)]
         return cls._grouped(
-            names, keys, np.concatenate([np.empty(0, np.int64), *hours]), sums, length
+            names, keys, np.concatenate([np.empty(0, np.int64), *hours]), sums, length, grid
         )
 
     @classmethod
     def _grouped(
-        cls, names: Sequence[str], keys: Integers, hours: Integers, sums: Floats, length: int
+        cls,
+        names: Sequence[str],
+        keys: Integers,
+        hours: Integers,
+        sums: Floats,
+        length: int,
+        grid: Floats,
     ) -> Self:
-        number = np.zeros(len(names) * _CELLS, np.int64)
+        number = np.zeros(len(names) * CELLS, np.int64)
         number[keys] = 1
         held = np.flatnonzero(number)
         number[held] = np.arange(len(held))
         places = number[keys]
         counts = sum_at(places, sums[0], len(held))
         scores = np.minimum(sum_at(places, sums[1], len(held)) / counts, 1.0)
-        present, sizes = np.unique(held // _CELLS, return_counts=True)
+        present, sizes = np.unique(held // CELLS, return_counts=True)
         campaigns = tuple(names[place] for place in present.tolist())
         entries = PackedEntries.of(Entries(places, hours, sums[0], sums[2]), length)
-        return cls(campaigns, CellHours(sizes, entries), counts, scores, log_odds(scores))
+        return cls(campaigns, CellHours(sizes, entries), counts, scores, log_odds(scores), grid)
 
     def __len__(self) -> int:
         return len(self.campaigns)
+
+    def score_sums(self) -> Floats:
+        """Samples and the sum of their scores in each coarse cell, (2, CELLS)."""
+        places = ((self.log_odds + FARTHEST) / CELL_WIDTH).astype(np.int64)
+        return np.stack([sum_at(places, each, CELLS) for each in (self.samples, self.predicted)])
 
     @property
     def predicted(self) -> Floats:
@@ -228,7 +247,7 @@ def _entries(table: BinsTable, numbers: dict[str, int]) -> tuple[Integers, Float
     """Keys of campaign and coarse cell, ascending in each campaign, and their sums (3, e)."""
     names = np.array([numbers[name] for name in table.campaigns], np.int64)
     held = table.counts > 0
-    keys = names[table.rows[held]] * _CELLS + _coarse()[table.cells[held]]
+    keys = names[table.rows[held]] * CELLS + coarse_cells()[table.cells[held]]
     counts, scores, positives = (from_fixed(column[held]) for column in table.sums)
     sums = np.stack((counts, scores, np.minimum(positives, counts)))
     if not len(keys):
@@ -273,6 +292,7 @@ class CampaignBlock:
         before, self._after = self._knots.places(cells.log_odds)
         self._key = (rows * self._knots.count + before).astype(np.int32)
         self.offsets = self._centres(rows, cells.predicted) - coordinates.centre
+        self._stepped = self.log_odds
         self.trust: Floats = np.ones(len(cells))
         self.weigh(weights)
 
@@ -292,7 +312,16 @@ class CampaignBlock:
 
     def probabilities(self, curves: Floats) -> Floats:
         """Of each cell, (m,), with the log odds ratio of each campaign at the knots, (c, k)."""
-        return expit(self.log_odds + self.at_cells(curves))
+        return expit(self._stepped + self.at_cells(curves))
+
+    def add_steps(self, steps: Floats | None) -> None:
+        """What steps add to the log-odds in each coarse cell, (CELLS,), from now on; None without
+        steps."""
+        self._stepped = self.log_odds if steps is None else self.log_odds + steps[self._coarse]
+
+    @property
+    def _coarse(self) -> Integers:
+        return ((self.log_odds + FARTHEST) / CELL_WIDTH).astype(np.int64)
 
     def at_cells(self, curves: Floats) -> Floats:
         """The curves, (c, k), at each cell, (m,)."""
@@ -310,6 +339,14 @@ class CampaignBlock:
         gradients = self.on_knots(residuals) @ self._coordinates.basis
         diagonal, beside = self._tridiagonal(weights)
         return gradients, self._coordinates.matrices(diagonal, beside)
+
+    def by_coarse_cell(self, curves: Floats) -> Floats:
+        """Positives, those that the curves expect, and the information about the log-odds in each
+        coarse cell, of all campaigns together, (3, CELLS)."""
+        p = self.probabilities(curves)
+        expected = self._counts * p
+        amounts = self._positives, expected, expected * (1 - p)
+        return np.stack([sum_at(self._coarse, each, CELLS) for each in amounts])
 
     def misses(self, curves: Floats, variances: Floats) -> Floats:
         """Of cells with traffic, how far the positives are from curves with these variances at the

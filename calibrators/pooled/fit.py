@@ -1,15 +1,17 @@
 """The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
+from calibrators.bins.grid import GRID
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.hierarchy import Eliminated, Priors, Tree, collect, shortened
 from calibrators.pooled.priors import Moments, Precisions, trust_in
 from calibrators.pooled.spline import Coordinates
+from calibrators.pooled.steps import NO_STEPS, CellEvidence, CoarseSums, Steps, middles
 from calibrators.samples import Floats
 
 ROOM = 256 << 20
@@ -54,7 +56,8 @@ class Shape:
     arrowhead system (each campaign is eliminated into its group, each group into the target), and
     the variances by empirical Bayes with Laplace covariances in between. A step goes through the
     blocks twice: to sum up what they tell the tree, and to move them. What is solved in the first
-    pass is kept for the second up to `room` bytes.
+    pass is kept for the second up to `room` bytes. The target's curve may have `steps` besides, as
+    the samples and positives of all campaigns in the cells of the `grid`, (2, GRID.size), ask.
     """
 
     coordinates: Coordinates
@@ -63,6 +66,31 @@ class Shape:
     priors: Priors
     room: int = ROOM
     rounds: int = 0
+    grid: Floats = field(default_factory=lambda: np.zeros((2, GRID.size)))
+    steps: Steps = NO_STEPS
+
+    def __post_init__(self) -> None:
+        self._add_steps()
+
+    def find_steps(self) -> bool:
+        """Look for steps in the target's curve, at the mode; whether there were or are any."""
+        known = self.steps
+        if self.coordinates.knots.scores:
+            return False
+        sums = np.sum([block.by_coarse_cell(self.curves(block)) for block in self.blocks], axis=0)
+        directions = self.coordinates.directions(middles())
+        curve = middles() + directions @ self.tree.target + known.at(middles())
+        precision = self.tree.prior_precision(self.priors.target)
+        cells = CellEvidence.split(self.grid, CoarseSums(*sums), curve, directions, precision)
+        self.steps = cells.steps(known)
+        self._add_steps()
+        return bool(len(known.cells) or len(self.steps.cells))
+
+    def _add_steps(self) -> None:
+        some = len(self.steps.cells)
+        added = self.steps.in_coarse_cells(self.grid[0]) if some else None
+        for block in self.blocks:
+            block.add_steps(added)
 
     def fit(self) -> None:
         """Move to the mode, and the priors to their fixed point."""

@@ -138,6 +138,13 @@ class Tree:
         """Of the curves of parents, (n, k, k), or (1, k, k) where all have the same."""
         return self.covariances if len(self.covariances) == 1 else self.covariances[groups]
 
+    def prior_precision(self, target: Variances) -> Floats:
+        """Of the target's coordinates, (k, k)."""
+        one, size = np.ones(1), len(self._basis)
+        prior = Precisions.of(target, one - 1, self._steepness, one)
+        found: Floats = prior.plus(np.zeros((1, size, size)))[0]
+        return found
+
     def gather(self) -> tuple[Floats, Floats]:
         """Zeros for `collect` to add to."""
         size = len(self._basis)

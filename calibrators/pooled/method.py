@@ -1,21 +1,12 @@
-"""The pooled method: all campaigns' maps from one hierarchical model.
+"""The pooled method: all campaigns' maps from one hierarchical model."""
 
-The window of a refit: the cells of all blocks, when the hours were, and where the knots lie.
-"""
-
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrators.bins.codecs import even_spans
-from calibrators.bins.history import History, HourTables
-from calibrators.bins.table import BinsTable
+from calibrators.bins.history import History
 from calibrators.fields.fit import FittedEffects, fit_effects
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas
@@ -23,157 +14,28 @@ from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, Grou
 from calibrators.maps.spreads import PLACES, Spreads
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
-from calibrators.pooled.cells import CampaignBlock, Cells
+from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
-from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
+from calibrators.pooled.serving import (
+    ServedKnots,
+    information_at_knots,
+    served_curves,
+    served_shared_curves,
+)
 from calibrators.pooled.spline import Coordinates, Knots
+from calibrators.pooled.steps import NO_STEPS, Steps
 from calibrators.pooled.uncertainty import CurveUncertainty
-from calibrators.samples import Floats, Integers, sum_at
-
-MOST = 1024
-"""Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""
-
-
-def campaign_spans(tables: HourTables, most: int = MOST) -> Iterator[HourTables]:
-    """The same tables, none with more campaigns than that, as views: those of ascending spans of
-    names where a table has more, else as they are."""
-    if all(len(table) <= most for table in tables.values()):
-        yield tables
-        return
-    names = sorted({name for table in tables.values() for name in table.campaigns})
-    for first, behind in even_spans(names, most):
-        yield {hour: _between(table, first, behind) for hour, table in tables.items()}
-
-
-def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
-    """The campaigns of first <= name < behind."""
-    names = table.campaigns
-    start = bisect_left(names, first)
-    stop = len(names) if behind is None else bisect_left(names, behind)
-    offsets = table.offsets[start : stop + 1]
-    span = slice(offsets[0], offsets[-1])
-    return BinsTable(
-        names[start:stop], offsets - offsets[0], table.cells[span], table.sums[:, span]
-    )
-
-
-_WIDTH = 0.0875
-
-
-def quantile(values: Sequence[Floats], weights: Sequence[Floats], share: float) -> float:
-    """The first of all values, ascending, up to which lies this share of the weight.
-
-    values, weights: one array of each for each block, (m,), finite, the weights >= 0; one value at
-    least. Sums by narrow bins say in which of them it lies, and only the values of that one are
-    sorted: no array is as long as all blocks together. Raises ValueError without a value.
-    """
-    if not any(map(len, values)):
-        raise ValueError("values: there are none, so there is no quantile")
-    low = min(float(block.min()) for block in values if len(block))
-    bins = [((block - low) / _WIDTH).astype(np.int32) for block in values]
-    reached = np.cumsum(_sums(bins, weights))
-    goal = share * reached[-1]
-    chosen = int(np.searchsorted(reached, goal))
-    inside = [number == chosen for number in bins]
-    found = np.concatenate([block[held] for block, held in zip(values, inside, strict=True)])
-    weight = np.concatenate([block[held] for block, held in zip(weights, inside, strict=True)])
-    order = np.argsort(found, kind="stable")
-    before = reached[chosen - 1] if chosen else 0.0
-    place = int(np.searchsorted(before + np.cumsum(weight[order]), goal))
-    return float(found[order[min(place, len(order) - 1)]])
-
-
-def _sums(bins: Sequence[NDArray[np.int32]], weights: Sequence[Floats]) -> Floats:
-    size = 1 + max(int(number.max(initial=0)) for number in bins)
-    sums = np.zeros(size)
-    for number, weight in zip(bins, weights, strict=True):
-        sums += sum_at(number, weight, size)
-    return sums
-
-
-Rows = TypeVar("Rows", Floats, Integers)
-_LOW, _HIGH = 0.001, 0.999
-"""Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Window:
-    """Cells block by block, one at least, the age in hours of the middle of each hour, oldest
-    first, (h,), and the groups' names, ascending."""
-
-    blocks: tuple[Cells, ...]
-    ages: Floats
-    groups: tuple[str, ...]
-    group_of: GroupOf | None
-
-    @classmethod
-    def of(cls, history: History, hours: int, group_of: GroupOf | None) -> Self:
-        """The last hours of the history, the newest, maybe running one included."""
-        first = history.newest + 1 - hours
-        # Mapped, so that no block's tables are held while the next block's are read.
-        spans = chain.from_iterable(map(campaign_spans, history.blocks))
-        read = tuple(map(partial(Cells.of, first=first, length=hours), spans))
-        blocks = read or (Cells.of({}, first, hours),)
-        found = group_of or _none
-        names = {found(name) for block in blocks for name in block.campaigns}
-        ends = np.minimum(np.arange(first, first + hours) + 1.0, history.as_of)
-        ages = history.as_of - (np.arange(first, first + hours) + ends) / 2
-        groups = tuple(sorted(name for name in names if name is not None))
-        return cls(blocks, ages, groups, group_of)
-
-    @property
-    def campaigns(self) -> tuple[str, ...]:
-        """Of all blocks, in their order."""
-        return tuple(name for block in self.blocks for name in block.campaigns)
-
-    @property
-    def begun_before_newest(self) -> bool:
-        """Whether there was traffic before the newest hour."""
-        return any(block.hours.entries.lengths[:-1].any() for block in self.blocks)
-
-    def rows_of_groups(self, campaigns: tuple[str, ...]) -> Integers:
-        """The group of each campaign by its place in `groups`, (c,), -1 for none."""
-        places: dict[str | None, int] = {name: row for row, name in enumerate(self.groups)}
-        group_of = self.group_of or _none
-        return np.array([places.get(group_of(name), -1) for name in campaigns], np.int64)
-
-    def split(self, table: Rows) -> Iterator[Rows]:
-        """Rows of all campaigns, (c, ...), block by block."""
-        behind = 0
-        for block in self.blocks:
-            first, behind = behind, behind + len(block)
-            yield table[first:behind]
-
-    def knots(self) -> Knots:
-        """Those that span the scores of the window."""
-        if not any(len(block) for block in self.blocks):
-            return Knots.between(0.0, 0.0)
-        log_odds = [block.log_odds for block in self.blocks]
-        low = quantile(log_odds, [block.samples for block in self.blocks], _LOW)
-        high = quantile(log_odds, [block.predicted for block in self.blocks], _HIGH)
-        return Knots.between(low, max(low, high))
-
-    def mass(self, knots: Knots) -> Floats:
-        """How many positives scores predict near each knot, (k,)."""
-        mass = np.zeros(knots.count)
-        for block in self.blocks:
-            before, after = knots.places(block.log_odds)
-            mass += sum_at(before, block.predicted * (1 - after), knots.count)
-            mass += sum_at(before + 1, block.predicted * after, knots.count)
-        return mass
-
-
-def _none(campaign: str) -> None:
-    return None
+from calibrators.pooled.window import Window
+from calibrators.samples import Floats, Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """Priors, and curves at the knots: the target's, (1, k), and the deviations of groups, (g, k),
-    and of campaigns, (c, k), with the row of each by name; what was read of fields."""
+    and of campaigns, (c, k), with the row of each by name; what was read of fields; steps."""
 
     knots: Knots
     priors: Priors
@@ -183,6 +45,7 @@ class Memory:
     campaigns: Mapping[str, int]
     campaign_curves: Floats
     fields: FieldWindow | None = None
+    steps: Steps = NO_STEPS
 
     @classmethod
     def of(cls, shape: Shape, groups: Sequence[str], fields: FieldWindow | None = None) -> Self:
@@ -199,6 +62,7 @@ class Memory:
             {name: row for row, name in enumerate(names)},
             values @ basis.T,
             fields,
+            shape.steps,
         )
 
     @classmethod
@@ -337,7 +201,9 @@ class _Refit:
             earlier.target_in(coordinates),
             earlier.groups_in(coordinates, window.groups),
         )
-        return Shape(coordinates, tree, blocks, earlier.priors)
+        steps = NO_STEPS if knots.scores else earlier.steps
+        grid = np.sum([cells.grid for cells in window.blocks], axis=0)
+        return Shape(coordinates, tree, blocks, earlier.priors, grid=grid, steps=steps)
 
     def _recent(self, weights: Floats) -> Floats:
         """Weights of campaigns in the first hours, (c, n), the last of them also in the others,
@@ -351,8 +217,10 @@ class _Refit:
         past = [block.chosen(self._past) for block in seen]
         found = list(block_weights(past, self._ages[self._past]))
         weights = np.vstack([each.weights for each in found])
-        if (weights < 1).any():
+        weighed, stepped = bool((weights < 1).any()), self._shape.find_steps()
+        if weighed:
             self._weigh(weights)
+        if weighed or stepped:
             self._shape.fit()
         return sum(int(each.jumped.sum()) for each in found)
 
@@ -446,7 +314,8 @@ class _Served:
         order = sorted(range(len(self.campaigns)), key=self.campaigns.__getitem__)
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
-        served = ServedKnots(self.shape.coordinates.knots)
+        shape = self.shape
+        served = ServedKnots(shape.coordinates.knots, shape.steps, information_at_knots(shape))
         maps = served.maps(self.curves[rows], shifts[rows])
         groups = None
         of = self.group_of
@@ -490,4 +359,5 @@ def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, o
         "strengths": dict(levels.strengths),
         "rounds": shape.rounds,
         "knots": shape.coordinates.knots.count,
+        **({"steps": steps} if (steps := len(shape.steps.cells)) else {}),
     }

@@ -9,6 +9,7 @@ from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.priors import Variances
 from calibrators.pooled.spline import Knots
+from calibrators.pooled.steps import Steps
 from calibrators.samples import Floats, Integers
 from calibrators.scipy_functions import expit
 
@@ -23,18 +24,32 @@ _PART = 1024
 
 
 class ServedKnots:
-    """Where the maps of a refit have their knots: at most 64, the same for every campaign."""
+    """Where the maps of a refit have their knots: at most 64, the same for every campaign.
 
-    def __init__(self, knots: Knots) -> None:
+    With steps, a map has knots before and behind each. A spline that falls where the steps rise is
+    made monotone with them, by these weights of the spline's knots, (k,).
+    """
+
+    def __init__(self, knots: Knots, steps: Steps, weights: Floats) -> None:
         low, high = knots.positions[0], knots.positions[-1]
-        below, above = low - _BEYOND[::-1], high + _BEYOND
+        beyond = _BEYOND if knots.count <= _MOST_KNOTS - 2 * len(_BEYOND) - 2 else _BEYOND[1::4]
+        below, above = low - beyond[::-1], high + beyond
         tails = below[below > -FARTHEST], above[above < FARTHEST]
-        room = _MOST_KNOTS - 2 - len(tails[0]) - len(tails[1])
+        more = steps.knots()
+        more = more[(more > low) & (more < high)]
+        room = _MOST_KNOTS - 2 - len(tails[0]) - len(tails[1]) - len(more)
         parts = max((room - 1) // (knots.count - 1), 1)
         inside = np.linspace(low, high, parts * (knots.count - 1) + 1)
+        if knots.scores:
+            places = np.linspace(0, knots.count - 1, len(inside))
+            inside = np.interp(places, np.arange(knots.count), knots.positions)
+        if len(more):
+            inside = np.unique(np.concatenate((inside, more)))
         self._log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
         self._before, self._after = knots.places(self._log_odds)
         self._scores = np.concatenate(([0.0], expit(self._log_odds[1:-1]), [1.0]))
+        self._steps = steps.at(self._log_odds) if len(steps.cells) else None
+        self._weights = np.interp(self._log_odds, knots.positions, weights) + _LEAST
 
     def maps(self, curves: Floats, shifts: Floats) -> MapColumns:
         """Maps of curves, (n, k), each shifted by as much, (n,)."""
@@ -48,6 +63,9 @@ class ServedKnots:
     def _values(self, curves: Floats, shifts: Floats) -> Floats:
         before, after = curves[:, self._before], curves[:, self._before + 1]
         table = before + self._after * (after - before) + self._log_odds + shifts[:, None]
+        if self._steps is not None:
+            table += self._steps
+            table = monotone_rows(table, np.broadcast_to(self._weights, table.shape))
         return np.maximum.accumulate(expit(np.clip(table, -_OUTERMOST, _OUTERMOST)), axis=1)
 
 
@@ -107,12 +125,22 @@ def served_shared_curves(shape: Shape) -> Floats:
     above = [campaign, group] if len(groups) else [campaign]
     shifts = (_prior_shifts(shape, target, above), _prior_shifts(shape, groups, [campaign]))
     mode = np.vstack((target, groups))
-    weights = sum(block.information(shape.curves(block)).sum(axis=0) for block in shape.blocks)
     curves = mode + _bounded(np.vstack(shifts))
-    return _monotone(shape, curves, np.broadcast_to(weights + _LEAST, mode.shape))
+    weights = information_at_knots(shape) + _LEAST
+    return _monotone(shape, curves, np.broadcast_to(weights, mode.shape))
+
+
+def information_at_knots(shape: Shape) -> Floats:
+    """About the log odds near each knot, of all campaigns together, (k,)."""
+    found = np.zeros(shape.coordinates.knots.count)
+    for block in shape.blocks:
+        found = found + block.information(shape.curves(block)).sum(axis=0)
+    return found
 
 
 def _monotone(shape: Shape, curves: Floats, weights: Floats) -> Floats:
+    if len(shape.steps.cells):
+        return curves  # Only with the steps: see `ServedKnots`.
     positions = shape.coordinates.knots.positions
     return monotone_rows(positions + curves, weights) - positions
 

@@ -14,14 +14,16 @@ _FEWEST, _MOST = 4, 22
 
 @dataclass(frozen=True)
 class Knots:
-    """Log-odds (first, first + 1, ... first + count - 1) * spacing.
+    """Log-odds (first, first + 1, ... first + count - 1) * spacing, or the few scores themselves.
 
-    They lie on a lattice, so that they seldom change from refit to refit.
+    They lie on a lattice, so that they seldom change from refit to refit; where a model gives few
+    distinct scores, these are the knots: `scores`, their log-odds, ascending, at least 4 of them.
     """
 
     first: int
     count: int
     spacing: float
+    scores: tuple[float, ...] = ()
 
     @classmethod
     def between(cls, low: float, high: float) -> Self:
@@ -33,15 +35,29 @@ class Knots:
         missing = max(0, _FEWEST - (last - first + 1))
         return cls(first - missing // 2, max(last - first + 1, _FEWEST), spacing)
 
+    @classmethod
+    def at(cls, log_odds: Floats) -> Self:
+        """Knots at these log-odds, ascending; None of them is anywhere else."""
+        return cls(0, len(log_odds), _SPACING, tuple(log_odds.tolist()))
+
     @cached_property
     def positions(self) -> Floats:
         """Their log-odds, (k,)."""
+        if self.scores:
+            return np.array(self.scores)
         return self.spacing * (self.first + np.arange(self.count, dtype=np.float64))
 
     def places(self, log_odds: Floats) -> tuple[Integers, Floats]:
         """The knot before each value, (m,), and the weight of the one behind it; beyond the
         outermost knots a spline is constant."""
+        if self.scores:
+            return self._between_scores(log_odds)
         at = np.clip(log_odds / self.spacing - self.first, 0.0, self.count - 1.0)
+        before = np.minimum(at.astype(np.int64), self.count - 2)
+        return before, at - before
+
+    def _between_scores(self, log_odds: Floats) -> tuple[Integers, Floats]:
+        at = np.interp(log_odds, self.positions, np.arange(float(self.count)))
         before = np.minimum(at.astype(np.int64), self.count - 2)
         return before, at - before
 
@@ -94,13 +110,13 @@ class Coordinates:
         positions = knots.positions
         centre = float(weights @ positions)
         lines = np.stack((np.ones_like(positions), positions - centre), axis=1)
-        hinges = np.maximum(positions[:, None] - positions[1:-1], 0.0)
-        hinges /= knots.spacing
+        hinges = _hinges(knots)
         fitted = np.linalg.solve(lines.T * weights @ lines, lines.T * weights @ hinges)
         angles = np.pi * np.arange(1, len(mass) - 1) / (len(mass) - 1)
         sines = np.sqrt(2 / (len(mass) - 1)) * np.sin(np.outer(angles, np.arange(1, len(mass) - 1)))
         basis = np.hstack((lines, (hinges - lines @ fitted) @ sines))
-        return cls(knots, basis, centre, 2 - 2 * np.cos(angles), _pairs(basis))
+        steep = 2 - 2 * np.cos(angles)
+        return cls(knots, basis, centre, steep**2 if knots.scores else steep, _pairs(basis))
 
     def matrices(self, diagonal: Floats, beside: Floats) -> Floats:
         """Tridiagonal matrices on the knots, (n, k) and (n, k - 1), in these coordinates."""
@@ -115,9 +131,26 @@ class Coordinates:
         found = _product(covariances.reshape(-1, size * size), self.pairs.T)
         return found[:, :size], found[:, size:] / 2
 
+    def directions(self, log_odds: Floats) -> Floats:
+        """A curve's value at each of these scores, (n,), by its coordinates, (n, k)."""
+        before, after = self.knots.places(log_odds)
+        share = after[:, None]
+        found: Floats = self.basis[before] * (1 - share) + self.basis[before + 1] * share
+        return found
+
     def of_curves(self, curves: Floats) -> Floats:
         """The coordinates of curves given by their values at the knots, (n, k)."""
         return np.linalg.solve(self.basis, curves.T).T.astype(np.float64, copy=False)
+
+
+def _hinges(knots: Knots) -> Floats:
+    """Functions whose second differences are 1 at one knot and 0 elsewhere, (k, k - 2)."""
+    if knots.scores:
+        places = np.arange(float(knots.count))
+        return np.maximum(places[:, None] - places[1:-1], 0.0)
+    positions = knots.positions
+    hinges = np.maximum(positions[:, None] - positions[1:-1], 0.0)
+    return np.asarray(hinges / knots.spacing)
 
 
 def _product(rows: Floats, columns: Floats) -> Floats:

@@ -57,9 +57,7 @@ class CurveUncertainty:
     @classmethod
     def of(cls, shape: Shape, log_odds: Floats) -> Self:
         """At scores of these log-odds, (n,)."""
-        before, after = shape.coordinates.knots.places(log_odds)
-        basis, share = shape.coordinates.basis, after[:, None]
-        return cls(shape, basis[before] * (1 - share) + basis[before + 1] * share)
+        return cls(shape, shape.coordinates.directions(log_odds))
 
     def campaigns(self, block: CampaignBlock) -> Floats:
         """Variances of the served curves of a block, (c, n), their own levels left out: those the

@@ -45,6 +45,10 @@ class Distortions:
     wave : standard deviation of the heights of the campaigns' smooth waves, .12 at most.
     bend : slope lost at the top, where ads win because their score was too high.
     rungs : whether each campaign's curve is a staircase of its own instead: steps, kinks, plateaus.
+    common_rungs : whether everyone's curve is such a staircase, over the scores of all campaigns.
+    few : how many distinct scores there are, each with an error of its own; 0: any.
+    families : slope that half of the campaigns have too little and half too much, over the scores
+        of all campaigns.
     drift : height of the campaigns' slow swings.
     walk : standard deviation of an hour's step of everyone's random walk.
     day : height of everyone's daily swing.
@@ -59,6 +63,9 @@ class Distortions:
     wave: float = 0.0
     bend: float = 0.0
     rungs: bool = False
+    common_rungs: bool = False
+    few: int = 0
+    families: float = 0.0
     drift: float = 0.0
     walk: float = 0.0
     day: float = 0.0
@@ -67,11 +74,17 @@ class Distortions:
     jump: float = 0.0
     global_jump: float = 0.0
 
+    @property
+    def stairs(self) -> bool:
+        """Whether there are staircases."""
+        return self.rungs or self.common_rungs
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
     """The campaigns' distortions that stay: levels, slopes and wave heights and phases, (c,) each,
-    and their staircases, if any. Each curve plus the score itself never falls."""
+    their staircases, if any, one or one each, the slopes of their families, and the few scores
+    with their errors, (2, f). Each curve plus the score itself never falls."""
 
     rules: Distortions
     levels: Floats
@@ -79,6 +92,8 @@ class Curves:
     heights: Floats
     phases: Floats
     stairs: "Stairs | None"
+    families: Floats
+    few: Floats
 
     @classmethod
     def draw(cls, campaigns: int, rules: Distortions, rng: np.random.Generator) -> Self:
@@ -90,23 +105,51 @@ class Curves:
             np.clip(rng.normal(0.0, rules.slope, campaigns), _FLATTEST, _STEEPEST),
             np.clip(rng.normal(0.0, rules.wave, campaigns), -_HIGHEST_WAVE, _HIGHEST_WAVE),
             rng.uniform(0.0, 2.0 * np.pi, campaigns),
-            Stairs.draw(campaigns, rng) if rules.rungs else None,
+            Stairs.draw(campaigns if rules.rungs else 1, rng) if rules.stairs else None,
+            rules.families * rng.choice((-1.0, 1.0), campaigns),
+            _few_scores(rules.few, rng),
         )
+
+    def snapped(self, centres: Floats, deviations: Floats) -> Floats:
+        """The deviations, (n,), of the nearest of the few scores, if these are few."""
+        if not self.rules.few:
+            return deviations
+        snapped: Floats = self.few[0][self._nearest(centres + deviations)] - centres
+        return snapped
+
+    def _nearest(self, scores: Floats) -> Integers:
+        values = self.few[0]
+        found: Integers = np.searchsorted((values[1:] + values[:-1]) / 2, scores)
+        return found
 
     def at(self, rows: Integers, centres: Floats, deviations: Floats) -> Floats:
         """What the truth has more than the score, (n,), of scores that are `deviations` from their
         campaign's centre, itself `centres` from everyone's."""
-        curved = self.levels[rows] + self._shape(rows, deviations)
+        curved = self.levels[rows] + self._shape(rows, centres, deviations)
         if self.rules.bend:
             above = (centres + deviations - _TOP) / _BEND_WIDTH
             curved -= self.rules.bend * _BEND_WIDTH * np.logaddexp(0.0, above)
-        return curved
+        if self.rules.few:
+            curved += self.few[1][self._nearest(centres + deviations)]
+        return curved + self.families[rows] * (centres + deviations)
 
-    def _shape(self, rows: Integers, deviations: Floats) -> Floats:
+    def _shape(self, rows: Integers, centres: Floats, deviations: Floats) -> Floats:
+        if self.rules.common_rungs and self.stairs is not None:
+            scores = centres + deviations
+            return self.stairs.at(np.zeros_like(rows), scores) - scores
         if self.stairs is not None:
             return self.stairs.at(rows, deviations) - deviations
         waves = self.heights[rows] * np.sin(_WAVES * deviations + self.phases[rows])
         return self.slopes[rows] * deviations + waves
+
+
+_FEW_SPREAD, _FEW_ERROR = 0.95, 0.3
+
+
+def _few_scores(count: int, rng: np.random.Generator) -> Floats:
+    """Distinct scores by their distance from everyone's centre, and their errors, (2, count)."""
+    values = _FEW_SPREAD * ndtri((np.arange(count) + 0.5) / max(count, 1))
+    return np.stack((values, np.sort(values + rng.normal(0.0, _FEW_ERROR, count)) - values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,6 +296,7 @@ class DriftingPlatform:
         rows = arrivals(self.traffic(hour) * self.impressions_per_hour, rng)
         deviations = rng.normal(0.0, SPREAD, len(rows))
         centres = self._centres[rows]
+        deviations = self._curves.snapped(centres, deviations)
         scores = self._level + centres + deviations
         more = self._curves.at(rows.astype(np.int64), centres, deviations) + levels[rows]
         truth = expit(scores + more)
@@ -387,6 +431,27 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             15_000,
             0.03,
             Distortions(level=0.25, rungs=True, drift=0.06, walk=0.02, day=0.06),
+        ),
+        "common_steps": Regime(
+            "100 campaigns, CTR 3 %: everyone's curve is one staircase",
+            100,
+            15_000,
+            0.03,
+            Distortions(level=0.25, common_rungs=True, drift=0.06, walk=0.02, day=0.06),
+        ),
+        "few_scores": Regime(
+            "100 campaigns, CTR 3 %: 12 distinct scores, each with an error of its own",
+            100,
+            15_000,
+            0.03,
+            Distortions(level=0.25, few=12, drift=0.06, walk=0.02, day=0.06),
+        ),
+        "families": Regime(
+            "100 campaigns, CTR 3 %: scores of one half are too flat, of the other too steep",
+            100,
+            15_000,
+            0.03,
+            Distortions(level=0.1, families=0.45, drift=0.02, walk=0.01),
         ),
         "many": Regime(
             "10,000 campaigns, CTR 2 %: 8 hours scored, most campaigns nearly without clicks",

@@ -9,8 +9,8 @@ from calibrators import BinsTable, History
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
-from calibrators.pooled.method import Window
 from calibrators.pooled.spline import Coordinates
+from calibrators.pooled.window import Window
 from calibrators.samples import Floats
 
 NEWEST = 100

@@ -15,9 +15,10 @@ from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.fit import Shape, Solutions
 from calibrators.pooled.hierarchy import Priors
 from calibrators.pooled.levels import block_weights, levels_of_blocks
-from calibrators.pooled.method import MOST, Window, campaign_spans
 from calibrators.pooled.serving import ServedKnots
 from calibrators.pooled.spline import Knots
+from calibrators.pooled.steps import NO_STEPS
+from calibrators.pooled.window import MOST, Window, campaign_spans
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.pooled_traffic import NEWEST, drawn_hours, history, shape_of, table
 
@@ -208,7 +209,7 @@ def test_maps_are_the_same_however_many_are_made() -> None:
     """More of them than are made at once."""
     rng = np.random.default_rng(2)
     curves, shifts = rng.normal(0, 0.2, (2100, 8)), rng.normal(0, 0.3, 2100)
-    knots = ServedKnots(Knots(-20, 8, 0.35))
+    knots = ServedKnots(Knots(-20, 8, 0.35), NO_STEPS, np.ones(8))
     values = knots.maps(curves, shifts).values.reshape(2100, -1)
 
     for row in (0, 1023, 1024, 2099):

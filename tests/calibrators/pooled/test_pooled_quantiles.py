@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.pooled.method import quantile
+from calibrators.pooled.window import quantile
 
 ITEMS = st.tuples(st.floats(-17.5, 17.5), st.sampled_from([0.0, 1.0, 2.0, 5.0]))
 BLOCKS = st.lists(st.lists(ITEMS, max_size=12), min_size=1, max_size=4).filter(any)

@@ -1,0 +1,225 @@
+"""Steps of the target's curve are found where they are, and nowhere else."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+from calibrators import BinsTable
+from calibrators.bins.grid import GRID
+from calibrators.maps.atlas import Atlas
+from calibrators.pooled import Pooled
+from calibrators.pooled.cells import CELLS, coarse_cells
+from calibrators.pooled.method import Memory
+from calibrators.pooled.serving import ServedKnots
+from calibrators.pooled.spline import Knots
+from calibrators.pooled.steps import MOST, NO_STEPS, CellEvidence, CoarseSums, Steps
+from calibrators.samples import Floats
+from tests.calibrators.pooled.pooled_traffic import NEWEST, history, table
+
+CENTRE = -2.5
+
+
+def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[int, BinsTable]:
+    """Campaigns whose truth is the score's log-odds, and `curve` more from `at` on."""
+    rng = np.random.default_rng(seed)
+    names = [f"a{number}" for number in range(campaigns)]
+    found = {}
+    for hour in range(NEWEST - 23, NEWEST + 1):
+        rows = rng.integers(0, campaigns, 4_000)
+        z = rng.normal(CENTRE, 0.8, len(rows))
+        clicks = rng.random(len(rows)) < expit(z + curve * (z >= at))
+        found[hour] = table(names, rows, expit(z), np.ones(len(rows)), clicks)
+    return found
+
+
+def steps_of(memory: object) -> Steps:
+    assert isinstance(memory, Memory)
+    return memory.steps
+
+
+def served(atlas: Atlas, log_odds: list[float]) -> Floats:
+    """The log-odds that a campaign is served."""
+    rows = np.zeros(len(log_odds), np.int64) + atlas.rows(["a0"])
+    return np.asarray(logit(atlas.look_up(rows, expit(np.array(log_odds)))))
+
+
+def test_a_step_is_found_at_its_score_and_served_there() -> None:
+    """Within .05 in log-odds of its place, where knots are .35 apart, and half of its height lies
+    within another .05 around it."""
+    fitted = Pooled().refit(history(hours(0.8, -2.0)))
+
+    steps = steps_of(fitted.memory)
+    assert steps.borders == pytest.approx([-2.0], abs=0.05)
+    assert steps.heights == pytest.approx([0.8], abs=0.15)
+    before, behind = served(fitted.atlas, [-2.05, -1.95])
+    assert behind - before == pytest.approx(0.9, abs=0.2)
+
+
+def test_a_later_refit_keeps_its_steps_and_forgets_those_that_are_gone() -> None:
+    """From the memory of the refit before; a model without the step has none in the end."""
+    first = Pooled().refit(history(hours(0.8, -2.0)))
+    again = Pooled().refit(history(hours(0.8, -2.0, seed=1)), memory=first.memory)
+    gone = Pooled().refit(history(hours(0.0, -2.0, seed=2)), memory=first.memory)
+
+    assert steps_of(again.memory).cells == pytest.approx(steps_of(first.memory).cells, abs=6)
+    assert len(steps_of(gone.memory).cells) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_smooth_traffic_has_no_steps(seed: int) -> None:
+    fitted = Pooled().refit(history(hours(0.0, 0.0, seed)))
+
+    assert len(steps_of(fitted.memory).cells) == 0
+    assert "steps" not in fitted.notes
+
+
+def evidence(seed: int, cells: int) -> CellEvidence:
+    """Of a level and a slope, whose mode the residuals are taken at."""
+    rng = np.random.default_rng(seed)
+    columns = np.stack((np.ones(cells), np.linspace(-1, 1, cells)), axis=1)
+    precision = np.diag([1.0, 4.0])
+    information = rng.gamma(1.0, 20.0, cells)
+    seen = rng.normal(0, 1, cells) / np.sqrt(information) + 0.7 * (np.arange(cells) >= cells // 3)
+    mode = np.linalg.solve(
+        columns.T * information @ columns + precision, columns.T @ (information * seen)
+    )
+    residuals = information * (seen - columns @ mode)
+    # The prior pulls on what is left, so a second mode is taken around this one.
+    return CellEvidence(np.arange(cells) + 500, residuals, information, columns, precision)
+
+
+def marginal(cells: CellEvidence, places: list[int]) -> float:
+    """Twice the log marginal likelihood, up to a constant, of a normal model by its covariance."""
+    columns = [cells.directions @ np.linalg.cholesky(np.linalg.inv(cells.precision))]
+    columns += [0.5 * (cells.cells >= place)[:, None] for place in places]
+    design = np.hstack(columns)
+    covariance = design @ design.T + np.diag(1 / cells.information)
+    # What is seen around the mode: the residuals, and the pull of the prior on it.
+    mode = np.linalg.solve(cells.precision, cells.directions.T @ cells.residuals)
+    seen = cells.residuals / cells.information + cells.directions @ mode
+    sign, size = np.linalg.slogdet(covariance)
+    assert sign > 0
+    return float(-seen @ np.linalg.solve(covariance, seen) - size)
+
+
+@given(st.integers(0, 50), st.integers(9, 40))
+def test_the_step_that_is_added_first_is_the_likeliest_of_all(seed: int, count: int) -> None:
+    """By brute force over all places, with the covariance of everything seen."""
+    cells = evidence(seed, count)
+    gains = [marginal(cells, [place]) - marginal(cells, []) for place in cells.cells[1:].tolist()]
+    found = cells.steps(NO_STEPS)
+
+    if max(gains) > 2 * (np.log(count) + 3) + 0.1:
+        assert cells.cells[1 + int(np.argmax(gains))] in found.cells
+    if max(gains) < 2 * (np.log(count) + 3) - 0.1:
+        assert len(found.cells) == 0
+    assert len(found.cells) <= MOST
+
+
+@given(st.lists(st.floats(-1.5, 1.5), min_size=1, max_size=MOST), st.integers(0, 99))
+def test_maps_with_steps_never_fall_and_keep_their_size(heights: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = np.sort(rng.choice(np.arange(2_200, 2_900), len(heights), replace=False))
+    knots = Knots.between(-5.0, 0.5)
+    served = ServedKnots(knots, Steps(cells, np.array(heights)), np.ones(knots.count))
+
+    maps = served.maps(rng.normal(0, 0.5, (3, knots.count)), rng.normal(0, 0.2, 3))
+
+    assert (maps.lengths <= 64).all()
+    for values in np.split(maps.values, 3):
+        assert (np.diff(values) >= 0).all()
+        assert 0 < values[0] <= values[-1] < 1
+
+
+def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean() -> None:
+    """As the weights of the knots have it, not at the larger value."""
+    knots = Knots.between(-5.0, 0.5)
+    cell = int(GRID.cells_of(expit(np.array([-2.0])))[0])
+    served = ServedKnots(knots, Steps(np.array([cell]), np.array([-1.0])), np.ones(knots.count))
+    maps = served.maps(np.zeros((1, knots.count)), np.zeros(1))
+
+    found = logit(np.interp(expit(-2.0), maps.knots, maps.values))
+    assert found == pytest.approx(-2.5, abs=0.1)
+
+
+def test_a_coarse_cell_holds_what_its_samples_lie_behind() -> None:
+    """By the samples of each cell of the grid, one by one."""
+    rng = np.random.default_rng(3)
+    samples = rng.integers(0, 5, GRID.size).astype(np.float64)
+    steps = Steps(np.array([2_300, 2_310, 2_400]), np.array([0.5, -0.2, 0.3]))
+    found = steps.in_coarse_cells(samples)
+
+    for place in np.unique(coarse_cells()[2_250:2_450]).tolist():
+        inside = np.flatnonzero((coarse_cells() == place) & (samples > 0)).tolist()
+        sums = [sum(h for c, h in zip(*steps, strict=True) if cell >= c) for cell in inside]
+        if inside:
+            assert found[place] == pytest.approx(np.average(sums, weights=samples[inside]))
+
+
+def test_sums_of_coarse_cells_are_split_without_loss() -> None:
+    """Among cells of the grid with samples; what positives expect is shared as scores say."""
+    rng = np.random.default_rng(5)
+    samples = rng.integers(0, 3, GRID.size).astype(np.float64)
+    positives = np.minimum(samples, rng.integers(0, 2, GRID.size))
+    held = np.zeros(CELLS)
+    np.maximum.at(held, coarse_cells(), positives)
+    sums = CoarseSums(*(held * rng.random(CELLS) for _ in range(3)))
+    curve, directions = np.linspace(-9, 9, GRID.size), np.ones((GRID.size, 1))
+    cells = CellEvidence.split(np.stack((samples, positives)), sums, curve, directions, np.eye(1))
+
+    assert cells.residuals.sum() == pytest.approx(sums.observed.sum() - sums.expected.sum())
+    assert cells.information.sum() == pytest.approx(sums.information.sum())
+
+
+SCORES = np.array([0.01, 0.02, 0.05, 0.08, 0.2])
+TRUTHS = np.array([0.02, 0.02, 0.03, 0.12, 0.13])
+
+
+def few(scores: Floats = SCORES, campaigns: int = 4) -> dict[int, BinsTable]:
+    """Traffic of a few distinct scores, whose truths are a table."""
+    names = [f"a{number}" for number in range(campaigns)]
+    rows = np.repeat(np.arange(campaigns), len(scores))
+    counts = np.full(len(rows), 200.0)
+    positives = np.tile(200 * np.resize(TRUTHS, len(scores)), campaigns)
+    cells = table(names, rows, np.tile(scores, campaigns), counts, positives)
+    return dict.fromkeys(range(NEWEST - 23, NEWEST + 1), cells)
+
+
+def test_few_scores_are_the_knots_and_each_gets_its_own_truth() -> None:
+    fitted = Pooled().refit(history(few()))
+
+    assert isinstance(fitted.memory, Memory)
+    assert fitted.memory.knots.positions == pytest.approx(logit(SCORES), abs=1e-5)
+    found = fitted.atlas.look_up(np.repeat(fitted.atlas.rows(["a1"]), 5), SCORES)
+    assert found == pytest.approx(TRUTHS, rel=0.06)
+
+
+@pytest.mark.parametrize("count", [3, 65])
+def test_too_few_or_many_scores_have_knots_of_the_lattice(count: int) -> None:
+    """A score more, or of less than four, are not the knots."""
+    scores = expit(np.linspace(-6.5, 0.5, count))
+    memory = Pooled().refit(history(few(scores))).memory
+
+    assert isinstance(memory, Memory)
+    assert not memory.knots.scores
+
+
+def test_scores_too_close_for_a_cell_each_have_knots_of_the_lattice() -> None:
+    memory = Pooled().refit(history(few(np.array([0.01, 0.02, 0.0202, 0.08, 0.2])))).memory
+
+    assert isinstance(memory, Memory)
+    assert not memory.knots.scores
+
+
+def test_a_score_that_is_new_takes_over_the_curve_of_those_around_it() -> None:
+    """The knots change between refits, and the memory's curves move onto them."""
+    first = Pooled().refit(history(few()))
+    more = np.array([0.01, 0.02, 0.03, 0.05, 0.08, 0.2])
+    cold, warm = (Pooled().refit(history(few(more)), memory=each) for each in (None, first.memory))
+
+    for score in more.tolist():
+        rows = cold.atlas.rows(["a2"])
+        apart = [logit(each.atlas.look_up(rows, np.array([score]))) for each in (cold, warm)]
+        assert apart[0] == pytest.approx(apart[1], abs=0.01)
