@@ -17,7 +17,7 @@ from app.storage.experiments import CHALLENGER_OF
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
-from calibrators.bins.fixed_point import grand_total
+from calibrators.bins.fixed_point import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
@@ -344,9 +344,13 @@ def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | Non
 _SUMS: Final = (
     *("cost", "value", "impressions", "outcomes"),
     *("earned", "expected_raw", "expected"),
+    *("predicted_value_raw", "predicted_value"),
 )
 """Of an hour: the first four as the report shows them, then sums of bid x outcome, bid x score and
-bid x calibrated probability."""
+bid x calibrated probability, and of value per outcome x score and x calibrated probability."""
+_TYPICAL: Final = 10.0
+"""A campaign's value per outcome is drawn towards the target's by what so many outcomes weigh: those
+of an hour are few, and without any nobody knows what one is worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,12 +374,16 @@ class MoneyReport:
             roi       value / cost
             ropr      sum of bid x outcome / sum of bid x calibrated probability
             ropr_raw  the same of the scores
+            copc_value      value / sum of value per outcome x calibrated probability
+            copc_value_raw  the same of the scores
 
-        `hours` are the sums, `_SUMS`, by hour. COPC in money, value over predicted value, is not
-        among them: nobody sends a predicted value.
+        What an outcome is worth is that of its campaign in the hour, value / outcomes, drawn
+        towards that of the target. `hours` are the sums, `_SUMS`, by hour.
         """
         first = closed - self.window_hours
-        known = {int(h): row for h, row in (before.get("money") or {}).get("hours", {}).items()}
+        hours = (before.get("money") or {}).get("hours", {})
+        # A report of before there were all of these sums has shorter rows.
+        known = {int(h): row for h, row in hours.items() if len(row) == len(_SUMS)}
         until = int(before.get("judged_until") or 0) // SECONDS
         # The newest of them once more: its late clicks are in now.
         known |= {hour: self._sums(target, hour) for hour in range(max(first, until - 1), closed)}
@@ -397,10 +405,21 @@ class MoneyReport:
             return None
         atlas = served.atlases.get(target, Atlas.empty())
         cost, _, value = _totals(paid)
-        impressions, _, outcomes = _totals(self.bins.shards_of_hour(target, hour))
+        tables = list(self.bins.shards_of_hour(target, hour))
+        impressions, _, outcomes = _totals(tables)
         _, expected_raw, earned = _totals(bids)
         _, expected, _ = _totals(map(atlas.calibrated, bids))
-        return [cost, value, impressions, outcomes, earned, expected_raw, expected]
+        # A row each: its one cell is that of score 0.
+        own = {
+            name: worth
+            for table in paid
+            for name, worth in zip(table.campaigns, from_fixed(table.positives), strict=True)
+        }
+        predicted = _predicted_values(tables, own, _over(value, outcomes) or 0.0, atlas)
+        return [
+            *(cost, value, impressions, outcomes, earned, expected_raw, expected),
+            *predicted.tolist(),
+        ]
 
 
 def _totals(tables: Iterable[BinsTable]) -> list[float]:
@@ -409,6 +428,26 @@ def _totals(tables: Iterable[BinsTable]) -> list[float]:
     for table in tables:
         found += [*map(grand_total, (table.counts, table.score_sums, table.positives))]
     return [float(total) for total in found]
+
+
+def _predicted_values(
+    tables: Iterable[BinsTable], own: Mapping[str, float], typical: float, atlas: Atlas
+) -> Floats:
+    """What the outcomes would be worth that scores, and calibrated probabilities, predict, (2,).
+
+    own : the value of each campaign that has any.
+    typical : that of an outcome of the target.
+    """
+    found = np.zeros(2)
+    for table in tables:
+        scores, rates, counts, rows = table.samples()
+        names = table.campaigns
+        values = np.array([own.get(name, 0.0) for name in names])
+        outcomes = np.bincount(rows, rates * counts, len(names))
+        worth = (values + _TYPICAL * typical) / (outcomes + _TYPICAL)
+        calibrated = atlas.look_up(atlas.rows(names)[rows], scores)
+        found += [(worth[rows] * counts) @ each for each in (scores, calibrated)]
+    return found
 
 
 def _row(hours: Iterable[list[float]]) -> Row:
@@ -421,6 +460,8 @@ def _row(hours: Iterable[list[float]]) -> Row:
         "roi": _over(named["value"], named["cost"]),
         "ropr": _over(named["earned"], named["expected"]),
         "ropr_raw": _over(named["earned"], named["expected_raw"]),
+        "copc_value": _over(named["value"], named["predicted_value"]),
+        "copc_value_raw": _over(named["value"], named["predicted_value_raw"]),
     }
 
 

@@ -9,6 +9,7 @@ from app.storage.event_columns import EventColumns
 from app.storage.integrity.damage import Damage
 from app.storage.statistics.unit_days import COLUMNS, DAYS_KEPT
 from app.worker.hours import SECONDS
+from app.worker.monitoring import MoneyReport
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable
 from calibrators.bins.fixed_point import from_fixed
@@ -65,6 +66,49 @@ def test_money_of_an_hour_and_of_the_window(refitter, lease, append, outcomes, c
     # Hours of the window that no version had been published for served raw scores.
     assert window["impressions"] == 4 * 900
     assert [int(hour) for hour in money["money"]["hours"]] == [*range(HOUR + 2, HOUR + 6)]
+
+
+def test_copc_in_money_weighs_campaigns_by_what_an_outcome_is_worth(
+    refitter, lease, append, outcomes, clock
+):
+    """Dear outcomes are predicted twice too often, cheap ones right."""
+    log = outcomes(hours=1)
+    dear = log.rows == 0
+    log.scores[:] = np.where(dear, 0.5, 0.25)
+    log.outcomes[:] = np.arange(len(log.scores)) % 4 == 0
+    worth = np.where(dear, 100.0, 1.0) * log.outcomes
+    append(paid_batch(log, [Terms(value=value) for value in worth]))
+
+    refitter.run(Request(HOUR * SECONDS), lease.token, clock)
+    row = refitter.run(Request((HOUR + 1) * SECONDS), lease.token, clock)["targets"]["click"]
+    hour = row["money"]["hour"]
+
+    names = range(len(log.campaigns))
+    came = np.array([log.outcomes[log.rows == each].sum() for each in names])
+    values = np.array([worth[log.rows == each].sum() for each in names])
+    each = (values + 10 * worth.sum() / came.sum()) / (came + 10)
+    expected = worth.sum() / (each[log.rows] * log.scores).sum()
+    assert hour["copc_value_raw"] == pytest.approx(expected)
+    assert 0.4 < hour["copc_value_raw"] < 0.7
+    assert hour["copc_value"] == pytest.approx(expected), "nothing was published before"
+
+
+def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, lease, append, outcomes, clock):
+    log = outcomes(hours=3)
+    append(paid_batch(log, terms_of(log)))
+    before = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)["targets"]["click"]
+    old = {"hours": {hour: row[:7] for hour, row in before["money"]["hours"].items()}}
+    report = MoneyReport(
+        refitter.bins,
+        refitter.cache,
+        refitter.versions.history(),
+        8,
+        refitter.settings.window_hours,
+    )
+
+    found = report.of("click", HOUR + 3, {**before, "money": old})
+
+    assert [int(hour) for hour in found["money"]["hours"]] == [HOUR + 1, HOUR + 2]
 
 
 def test_a_refit_between_hours_keeps_the_money(refitter, lease, append, outcomes, clock):

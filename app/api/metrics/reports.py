@@ -32,6 +32,7 @@ _MONEY: Final = {
     "rpm": "Cost of a thousand of its impressions.",
     "roi": "Its value over its cost.",
     "ropr": "Its sum of bid x outcome over its sum of bid x calibrated probability.",
+    "copc_value": "Its value over what its calibrated probabilities predict of it.",
 }
 # Of delayed targets also the clicks whose outcomes have just become final.
 _SPANS: Final = ("hour", "window", "matured")
@@ -218,7 +219,7 @@ def _quality(reports: Reports) -> Iterator[Metric]:
     yield from _bounds(dict(_parts(reports, "bounds")))
     money = {target: found["hour"] for target, found in _parts(reports, "money")}
     for name, text in _MONEY.items():
-        values = {target: row[name] for target, row in money.items()}
+        values = {target: row.get(name) for target, row in money.items()}
         yield _by_target(f"hour_{name}", text, values)
 
 
