@@ -5,8 +5,9 @@ of the request to those of the answer, in the thread of a running service; `refi
 the worker's `Refitter` over two targets, with the method `pooled` and the guard, an hour of events
 to fold among it. Counted is what is called after a first time, which loads and connects, on a Redis
 of its own: product files, and calls of their functions, of which a generator or a coroutine that is
-resumed is one more. Of several runs the one with the fewest calls counts: now and then something
-that the service does by the clock falls into a request.
+resumed is one more. Requests of one kind follow each other on a connection. Of several runs the one
+with the fewest calls counts: now and then something that the service does by the clock falls into a
+request.
 
     python -m benchmarks.trace [--json] [-v]
 """
@@ -19,7 +20,6 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
 from types import FrameType
@@ -29,6 +29,7 @@ from app.api.server.server import server_of
 from app.settings import Settings, load_settings
 from app.storage import BinsStore, EventBatch, EventLog, Lease, Versions, open_async_redis
 from app.worker.refit import Refitter, Request
+from benchmarks.http.load import Connections, post
 from benchmarks.store import Store, private_store
 from evaluation import Platform
 
@@ -74,13 +75,13 @@ class Tracer:
 
 def traces() -> dict[str, Calls]:
     """The three ways, each on a store of its own."""
-    with private_store() as store, _service(store) as (tracer, http):
+    with private_store() as store, _service(store) as (tracer, port):
         impression = {"type": "impression", "campaign": "a", "scores": {"click": 0.25}}
         score = {"target": "click", "campaign": "a", "scores": [0.25]}
         found = {
-            "calibrate": _request(tracer, http, "/v1/calibrate", lambda: score),
+            "calibrate": _request(tracer, port, "/v1/calibrate", lambda: score),
             "events": _request(
-                tracer, http, "/v1/events", lambda: {**impression, "occurred_at": time.time()}
+                tracer, port, "/v1/events", lambda: {**impression, "occurred_at": time.time()}
             ),
         }
     with private_store() as store:
@@ -88,8 +89,8 @@ def traces() -> dict[str, Calls]:
 
 
 @contextmanager
-def _service(store: Store) -> Iterator[tuple[Tracer, HTTPConnection]]:
-    """A service in a thread that is traced, and a connection to it."""
+def _service(store: Store) -> Iterator[tuple[Tracer, int]]:
+    """A service in a thread that is traced, and its port."""
     tracer = Tracer()
     server = server_of(load_settings(port=0, snapshot_dir="off"), store.url)
 
@@ -102,31 +103,21 @@ def _service(store: Store) -> Iterator[tuple[Tracer, HTTPConnection]]:
     try:
         while not server.started and thread.is_alive():
             time.sleep(0.01)
-        http = HTTPConnection("127.0.0.1", server.servers[0].sockets[0].getsockname()[1])
-        yield tracer, http
-        http.close()
+        yield tracer, server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True
         thread.join()
 
 
-def _request(
-    tracer: Tracer, http: HTTPConnection, path: str, body: Callable[[], Mapping[str, Any]]
-) -> Calls:
-    def send() -> None:
-        http.request("POST", path, json.dumps(body()), {"Content-Type": "application/json"})
-        answer = http.getresponse()
-        if answer.status != 200:
-            raise RuntimeError(f"{path}: {answer.status} {answer.read().decode()}")
-        answer.read()
-
-    send()
+def _request(tracer: Tracer, port: int, path: str, body: Callable[[], Mapping[str, Any]]) -> Calls:
     found = []
-    for _ in range(REQUESTS):
-        with tracer.counting() as calls:
-            send()
-        found.append(calls)
-    return min(found, key=_total)
+    with Connections(port, 1) as http:
+        for _ in range(1 + REQUESTS):
+            message = post(path, json.dumps(body()).encode())
+            with tracer.counting() as calls:
+                http.send([message])
+            found.append(calls)
+    return min(found[1:], key=_total)
 
 
 def _refit(store: Store) -> Calls:

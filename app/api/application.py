@@ -56,7 +56,7 @@ _HOT: Final[dict[str, Endpoint]] = {
     calibrate.PATH: calibrate.calibrate,
     events.PATH: events.post_events,
 }
-_PROMPT: Final[dict[str, PromptEndpoint]] = {calibrate.PATH: calibrate.calibrate_whole}
+_PROMPT: Final[dict[str, PromptEndpoint]] = {calibrate.PATH: calibrate.PROMPT}
 
 
 def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> HotPath:

@@ -8,7 +8,7 @@ requests, responses, routing and middleware of the framework cost more than the 
 
 import zlib
 from asyncio import Lock, sleep
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import islice
@@ -23,12 +23,12 @@ from starlette.datastructures import QueryParams, State
 from starlette.types import Receive, Scope, Send
 
 from app.access.keys import Scope as KeyScope
-from app.api.authorization import CALLER, Caller, scope_of
+from app.api.authorization import ANYBODY, CALLER, Caller, scope_of
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
 from app.log_lines import set_log_fields
-from app.strict_json import ValidationError, show
+from app.strict_json import TakesLong, ValidationError, show
 from app.tracing import REQUEST_ID_HEADER, RequestAbout, log_fields_of, request_id_of
 
 JSON: Final = "application/json"
@@ -249,6 +249,8 @@ class PlainResponse(NamedTuple):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    scored: Sequence[Any] = ()
+    """What was looked up for it, to be counted: `CalibratedScores`."""
 
     @classmethod
     def of(cls, response: Response) -> "PlainResponse":
@@ -260,8 +262,26 @@ class PlainResponse(NamedTuple):
 _REFUSAL: Final = PlainResponse.of(OVERLOADED.response())
 
 Endpoint = Callable[[Scope, Receive, Resources], Awaitable[PlainResponse]]
-PromptEndpoint = Callable[[Scope, bytes, Resources], PlainResponse | None]
-"""Has the whole body, and does not wait; None says that it would have to."""
+
+
+class PromptEndpoint(NamedTuple):
+    """Answers whole requests without a wait. `read` says what a head asks for, None where that
+    takes time; a head that is repeated is not read again. Both raise any of `HANDLED`, and `answer`
+    raises TakesLong.
+    """
+
+    read: Callable[[Scope, Resources], Any]
+    answer: Callable[[Any, bytes, Caller, Resources], PlainResponse]
+
+
+class _Head(NamedTuple):
+    """What the head of a request says: to its endpoint, and whether it has an id."""
+
+    asked: Any
+    has_id: bool
+
+
+_HEAD: Final = "sirocco.head"
 
 
 class HotPath:
@@ -279,6 +299,7 @@ class HotPath:
     ) -> None:
         self.framework = framework
         self.prompt_paths = frozenset(prompt)
+        self.prompt_bytes = min(SLOW, resources.settings.max_body_bytes)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
         self._authorization = resources.authorization
@@ -310,9 +331,10 @@ class HotPath:
         ]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        self._metrics.count_request(path, answer.status, perf_counter() - started)
+        about = RequestAbout(path, answer.status, perf_counter() - started)
+        self._metrics.count_answer(about, answer.scored)
         if self._traces is not None:
-            self._traces.add(scope, RequestAbout(path, answer.status, perf_counter() - started))
+            self._traces.add(scope, about)
         if fault is not None:
             set_log_fields(**log_fields_of(scope))
             # The server logs it, and drops the connection.
@@ -323,7 +345,9 @@ class HotPath:
     ) -> tuple[PlainResponse, Exception | None]:
         """The answer, and the fault of ours behind it if there is one."""
         try:
-            self._admit(scope, started)
+            if CALLER not in scope:
+                needed = self._scopes[scope["path"]]
+                scope[CALLER] = self._authorization.admitted(scope["headers"], needed, started)
             return await endpoint(scope, receive, self._resources), None
         except Exception as error:
             answer = PlainResponse.of(problem_of(error).response())
@@ -331,39 +355,50 @@ class HotPath:
 
     def prompt_answer(self, scope: Scope, body: bytes) -> PlainResponse | None:
         """The answer to a whole request for one of `prompt_paths`; None to be called instead."""
-        if scope["method"] != "POST":
+        if scope["method"] != "POST" or len(body) >= LARGE:
             return None
         started = perf_counter()
         try:
-            if self._is_shed(scope["path"], started):
-                answer: PlainResponse | None = _REFUSAL
-            else:
-                self._admit(scope, started)
-                answer = self._prompt[scope["path"]](scope, body, self._resources)
+            answer = self._prompt_answer(scope, body, started)
         except HANDLED as error:
             answer = PlainResponse.of(problem_of(error).response())
+        except TakesLong:
+            return None
         except Exception:
             # A fault of ours: met once more on the way where the server logs it.
             return None
-        if answer is not None:
-            answer.headers.extend(_of_request(scope))
-            self._metrics.count_request(scope["path"], answer.status, perf_counter() - started)
-            if self._traces is not None:
-                about = RequestAbout(scope["path"], answer.status, perf_counter() - started)
-                self._traces.add(scope, about)
+        if answer is None:
+            return None
+        about = RequestAbout(scope["path"], answer.status, perf_counter() - started)
+        self._metrics.count_answer(about, answer.scored)
+        if self._traces is not None:
+            self._traces.add(scope, about)
+        head = scope.get(_HEAD)
+        if head is None or head.has_id or scope.get(CALLER, ANYBODY).limit is not None:
+            return PlainResponse(answer.status, [*answer.headers, *_of_request(scope)], answer.body)
         return answer
+
+    def _prompt_answer(self, scope: Scope, body: bytes, now: float) -> PlainResponse | None:
+        path = scope["path"]
+        if self._is_shed(path, now):
+            return _REFUSAL
+        # What could not be answered at once comes a second time, and counts once.
+        if CALLER not in scope:
+            scope[CALLER] = self._authorization.admitted(scope["headers"], self._scopes[path], now)
+        head = scope.get(_HEAD)
+        if head is None:
+            has_id = any(name == REQUEST_ID_HEADER for name, _ in scope["headers"])
+            asked = self._prompt[path].read(scope, self._resources)
+            if asked is None:
+                return None
+            head = scope[_HEAD] = _Head(asked, has_id)
+        return self._prompt[path].answer(head.asked, body, scope[CALLER], self._resources)
 
     def _is_shed(self, path: str, now: float) -> bool:
         shedder = self._shedder
         if shedder.calm and shedder.in_flight < shedder.most_requests:
             return False
         return shedder.refuses(path, now, PATIENCE if path in self._prompt else 1)
-
-    def _admit(self, scope: Scope, now: float) -> None:
-        # What could not be answered at once comes a second time, and counts once.
-        if CALLER not in scope:
-            needed = self._scopes[scope["path"]]
-            scope[CALLER] = self._authorization.admitted(scope["headers"], needed, now)
 
     @property
     def state(self) -> State:

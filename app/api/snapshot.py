@@ -425,5 +425,6 @@ AGE_HEADER: Final = b"sirocco-map-age"
 
 def age_headers(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:
     """The header that says the age in whole seconds; none before the first version."""
-    age = snapshot.age(time.time())
-    return [] if age is None else [(AGE_HEADER, b"%d" % age)]
+    if snapshot.published_at is None:
+        return []
+    return [(AGE_HEADER, b"%d" % max(0.0, time.time() - snapshot.published_at))]

@@ -19,12 +19,13 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.api.scoring.calibrate import read_request
-from app.api.scoring.requests import CalibrateRequest
+from app.api.scoring.calibrate import DECODER, read_scores_of
+from app.api.scoring.requests import RULES, CalibrateRequest
 from app.columns import CampaignIds
 from app.columns.layout import INTERNED
 from app.columns.scores import pack_probabilities, read_scores
 from app.settings import load_settings
+from app.strict_json import decode
 from benchmarks.core.traffic import campaign_names, random_maps, random_scores
 from benchmarks.figures import Table
 from benchmarks.http.bodies import FORMS, TARGET, Ids, ScoresRequest
@@ -62,7 +63,7 @@ class Served:
 
     def json(self, body: bytes) -> bytes:
         """Columns of JSON."""
-        (question,) = read_request(body, _SETTINGS)
+        (question,) = read_scores_of(decode(body, DECODER, RULES), _SETTINGS)
         rows = self.atlas.rows(question.campaigns)
         found = self.look_up(rows, np.array(question.scores))
         return orjson.dumps({"probabilities": found}, option=orjson.OPT_SERIALIZE_NUMPY)

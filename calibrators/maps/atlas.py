@@ -97,6 +97,8 @@ class Atlas:
         "campaigns",
         "effects",
         "group_field",
+        "has_groups",
+        "shared_level",
         "spreads",
     )
 
@@ -104,6 +106,9 @@ class Atlas:
     effects: Final[FieldEffects | None]
     group_field: Final[str | None]
     """The field whose value names the group of a campaign without a map, if one does."""
+    has_groups: Final[bool]
+    shared_level: Final[str]
+    """The level of row 0."""
     spreads: Final[Spreads | None]
 
     def __init__(
@@ -125,6 +130,8 @@ class Atlas:
         self._row_of = campaign_rows.row_of
         self._blocks = blocks
         self._has_target_map = has_target_map
+        self.has_groups = groups is not None
+        self.shared_level = TARGET if has_target_map else IDENTITY
         # Bound here, because the scalar look-up is short enough to feel each step on the way.
         items = blocks.items()
         self._firsts, self._lasts, self._following = items.firsts, items.lasts, items.following
@@ -210,8 +217,7 @@ class Atlas:
         """`rows` of a handful of campaigns, as a list."""
         if self._groups is not None:
             return [self._row(campaign) for campaign in campaigns]
-        row_of = self._row_of.get
-        return [row_of(campaign, 0) for campaign in campaigns]
+        return list(map(self._row_of.get, campaigns, repeat(0)))
 
     def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
         """`look_up` to the last bit, cheaper for up to `FEW` scores, which are already checked."""
@@ -244,16 +250,6 @@ class Atlas:
         if row:
             return CAMPAIGN if row <= len(self.campaigns) else GROUP
         return self.shared_level
-
-    @property
-    def shared_level(self) -> str:
-        """The level of row 0."""
-        return TARGET if self._has_target_map else IDENTITY
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether it has maps of groups."""
-        return self._groups is not None
 
     @property
     def groups(self) -> GroupMaps | None:

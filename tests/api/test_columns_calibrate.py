@@ -302,7 +302,8 @@ def test_respond_needs_no_event_loop(calibrating):
     """It is called in a thread where the body is large."""
     resources = calibrating.app.state.resources
 
-    answer, (part,) = respond(scores_body([0.5], campaigns=["hats"]), None, resources)
+    answer = respond(scores_body([0.5], campaigns=["hats"]), None, resources)
+    (part,) = answer.scored
 
     assert read_answer(answer.body)[0] == [0.25]
     assert (part.target, part.levels) == ("click", ["campaign"])

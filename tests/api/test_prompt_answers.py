@@ -101,7 +101,7 @@ class Cycle(SimpleNamespace):
 
 def protocol(answer=None, *, read_paused=False, write_paused=False, closing=False):
     found = BoundedProtocol.__new__(BoundedProtocol)
-    found.app = Mock(prompt_answer=Mock(return_value=answer))
+    found.app = found._prompt = Mock(prompt_answer=Mock(return_value=answer))
     found.transport = Mock(is_closing=lambda: closing)
     found.flow = SimpleNamespace(read_paused=read_paused, write_paused=write_paused)
     found.on_response_complete = Mock()

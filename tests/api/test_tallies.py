@@ -21,6 +21,7 @@ from app.api.metrics.counters import (
     SharedCounters,
 )
 from app.api.metrics.workers import new_file, size_of
+from app.tracing import RequestAbout
 from tests.api.former_metrics import FormerMetrics
 
 ROUTES = ["/v1/calibrate", "/v1/events", "/v1/maps/{target}/{campaign:path}"]
@@ -60,7 +61,13 @@ def lines(metrics: Metrics | FormerMetrics) -> list[str]:
 
 def count(metrics: Any, what: tuple[Any, ...]) -> None:
     name, *given = what
-    getattr(metrics, name)(*given)
+    if isinstance(metrics, Metrics) and name == "count_request":
+        metrics.count_answer(RequestAbout(*given))
+    elif isinstance(metrics, Metrics) and name == "count_scores":
+        target, level, number = given
+        metrics.row[LAYOUT.scores[target, level]] += number
+    else:
+        getattr(metrics, name)(*given)
 
 
 @given(
@@ -116,7 +123,7 @@ def known(what: tuple[Any, ...]) -> tuple[Any, ...]:
 def test_an_unknown_route_counts_as_other() -> None:
     metrics = Metrics(LAYOUT, SharedCounters.alone(LAYOUT))
 
-    metrics.count_request("/of/a/stranger", 404, 0.1)
+    metrics.count_answer(RequestAbout("/of/a/stranger", 404, 0.1))
 
     labels = {"route": "other", "code": "404"}
     assert metrics.registry.get_sample_value("sirocco_requests_total", labels) == 1

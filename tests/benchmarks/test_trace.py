@@ -1,4 +1,4 @@
-"""How many files of the product a score, an event and a refit pass through."""
+"""How many files of the product a score, an event and a refit pass through, and calls of a score."""
 
 import json
 import sys
@@ -8,9 +8,10 @@ import pytest
 from benchmarks.trace import main
 
 MOST_FILES = {"calibrate": 9, "events": 14, "refit": 59}
+MOST_CALLS_OF_A_SCORE = 20
 
 
-def test_few_files_are_passed_through(
+def test_few_files_are_passed_through_and_a_score_in_few_calls(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["trace", "--json"])
@@ -20,6 +21,7 @@ def test_few_files_are_passed_through(
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == MOST_FILES.keys()
     assert all(0 < way["files"] <= way["calls"] for way in found.values())
+    assert found["calibrate"]["calls"] <= MOST_CALLS_OF_A_SCORE
     assert {
         name: way["files"] for name, way in found.items() if way["files"] > MOST_FILES[name]
     } == {}

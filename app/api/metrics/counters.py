@@ -251,47 +251,39 @@ class Metrics(Collector):
         PlatformCollector(registry=self.registry)
         self.registry.register(self)
 
-    def count_request(self, route: str, code: int, seconds: float) -> None:
-        """One request of the route was answered with the status code."""
-        row = self.row
+    def count_answer(self, about: RequestAbout, scored: Iterable[Any] = ()) -> None:
+        """One request was answered; and how many scores each level of map served in it, by its
+        `CalibratedScores`."""
+        row, (route, code, seconds) = self.row, about
         block = self._routes.get(route, self._other)
         row[block + CODES.get(code, _OTHER_CODE) + bisect_left(SECONDS, seconds)] += 1.0
         row[block + _SUM] += seconds
+        for part in scored:
+            rows, target = part.rows, part.target
+            number = len(rows)
+            if part.arm:
+                self.count_arm(target, part.arm, number)
+            if part.arm == RAW:
+                row[self._scores[target, RAW]] += number
+                continue
+            listed = isinstance(rows, list)
+            others = rows.count(0) if listed else number - int(np.count_nonzero(rows))
+            row[self._scores[target, part.atlas.shared_level]] += others
+            row[self._scores[target, CAMPAIGN]] += number - others
+            if part.atlas.has_groups:
+                self._count_groups(part)
+
+    def _count_groups(self, part: Any) -> None:
+        """What stands behind the rows of campaigns was counted as theirs."""
+        of_groups = int(np.count_nonzero(np.asarray(part.rows) > len(part.atlas)))
+        self.row[self._scores[part.target, GROUP]] += of_groups
+        self.row[self._scores[part.target, CAMPAIGN]] -= of_groups
 
     def keep_exemplar(self, route: str, seconds: float, trace_id: str) -> None:
         """A request of the route took so long, and this is its trace: the last of each bucket."""
         known = route if route in self._routes else OTHER
         exemplar = Exemplar({"trace_id": trace_id}, seconds, time())
         self._exemplars[known, bisect_left(SECONDS, seconds)] = exemplar
-
-    def count_scores(self, target: str, level: str, number: int) -> None:
-        """So many scores were served by a map of the level."""
-        self.row[self._scores[target, level]] += number
-
-    def count_calibrated(self, parts: Iterable[Any]) -> None:
-        """How many scores each level of map served, of `CalibratedScores`; only on the event
-        loop's thread."""
-        for part in parts:
-            rows = part.rows
-            number = len(rows)
-            if part.arm:
-                self.count_arm(part.target, part.arm, number)
-            if part.arm == RAW:
-                self.count_scores(part.target, RAW, number)
-                continue
-            listed = isinstance(rows, list)
-            others = rows.count(0) if listed else number - int(np.count_nonzero(rows))
-            if others < number:
-                self._count_own(part, number - others)
-            if others:
-                self.count_scores(part.target, part.atlas.shared_level, others)
-
-    def _count_own(self, part: Any, number: int) -> None:
-        of_groups = 0
-        if part.atlas.has_groups:
-            of_groups = int(np.count_nonzero(np.asarray(part.rows) > len(part.atlas)))
-            self.count_scores(part.target, GROUP, of_groups)
-        self.count_scores(part.target, CAMPAIGN, number - of_groups)
 
     def count_arm(self, target: str, arm: str, number: int) -> None:
         """So many scores that came with a unit were served as this arm is."""
@@ -409,6 +401,6 @@ class Measured:
         finally:
             route = getattr(scope.get("route"), "path", OTHER)
             about = RequestAbout(route, code, perf_counter() - started)
-            self._metrics.count_request(*about)
+            self._metrics.count_answer(about)
             if self._traces is not None:
                 self._traces.add(scope, about)

@@ -54,8 +54,6 @@ class TargetScores(NamedTuple):
     values: Sequence[float | None] | None = None
     fields: Mapping[str, Given] = MappingProxyType({})
     """By field the value of each score, or the one of all."""
-    quantiles: Mapping[str, float] = MappingProxyType({})
-    """Of an answer in JSON, beside the probabilities: by name of the column their level."""
 
 
 class CalibratedScores(NamedTuple):

@@ -5,7 +5,7 @@ are looked up in the atlas of the version in force, in plain Python for a few an
 many.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
@@ -24,9 +24,9 @@ from app.api.authorization import ANYBODY, Caller, caller_of
 from app.api.hot_path import (
     JSON,
     JSON_TYPE,
-    LARGE,
     SLOW,
     PlainResponse,
+    PromptEndpoint,
     asks_to_explain,
     check_head,
     declare,
@@ -76,45 +76,54 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import are_campaigns, check_campaign
 from app.settings import Settings
-from app.strict_json import TakesLong, ValidationError, decode
+from app.strict_json import ValidationError, decode
 from calibrators import FEW, Atlas
 from calibrators.samples import Floats
 
-_DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
+DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 _OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
 
-def read_request(body: bytes, settings: Settings, most_slowly: float = inf) -> list[TargetScores]:
-    """The scores by target; raises MalformedJson, ValidationError, or as `decode` TakesLong."""
-    request = decode(body, _DECODER, RULES, most_slowly)
-    given = _scores_of(request, settings)
-    if request.interval is UNSET and request.quantile is UNSET:
-        return given
-    if wanted := columns_wanted(request, settings):
-        return [one._replace(quantiles=wanted) for one in given]
-    return given
-
-
-def _scores_of(request: CalibrateRequest, settings: Settings) -> list[TargetScores]:
+def read_scores_of(request: CalibrateRequest, settings: Settings) -> list[TargetScores]:
+    """The scores by target; raises ValidationError."""
     if request.rows is not UNSET:
         return _scores_of_rows(request, request.rows, settings)
-    if request.target is UNSET:
+    target, scores = request.target, request.scores
+    if target is UNSET:
         raise ValidationError("target", "is required")
-    if request.scores is UNSET:
+    if scores is UNSET:
         raise ValidationError("scores", "is required, unless there are rows")
-    if isinstance(request.scores, dict):
-        return [_scores_of_product(request, request.target, request.scores, settings)]
+    if isinstance(scores, dict):
+        return [_scores_of_product(request, target, scores, settings)]
     if request.values is not UNSET:
         raise ValidationError("values", FOR_PRODUCTS)
-    campaigns = _campaigns_of(request, len(request.scores))
-    _check_target("target", request.target, settings)
-    _check_length("scores", len(request.scores), settings)
     one = request.campaigns is UNSET
-    _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
-    given = TargetScores(request.target, campaigns, request.scores)
+    campaigns: Any = [request.campaign] if one else request.campaigns
+    is_sound = (
+        one is not (request.campaign is UNSET)
+        and (one or len(campaigns) == len(scores))
+        and target in settings.known_targets
+        and 1 <= len(scores) <= settings.max_scores
+        and are_campaigns(campaigns, settings.max_campaign_bytes)
+    )
+    if not is_sound:
+        _refuse(request, target, len(scores), settings)
+    given = TargetScores(target, campaigns, scores)
     if request.unit is UNSET and request.units is UNSET and request.fields is UNSET:
         return [given]
-    return [_with_columns(given, request, len(request.scores), settings)]
+    return [_with_columns(given, request, len(scores), settings)]
+
+
+def _refuse(request: CalibrateRequest, target: str, scores: int, settings: Settings) -> None:
+    """The first rule that the columns break, in words: ValidationError."""
+    campaigns = _campaigns_of(request, scores)
+    _check_target("target", target, settings)
+    _check_length("scores", scores, settings)
+    _check_campaigns(campaigns, _field_of_campaigns(request), settings)
+
+
+def _field_of_campaigns(request: CalibrateRequest) -> str:
+    return "campaign" if request.campaigns is UNSET else "campaigns[{}]"
 
 
 def _with_columns(
@@ -135,8 +144,7 @@ def _scores_of_product(
     number = len(scores[next(iter(factors))])
     campaigns = _campaigns_of(request, number)
     _check_length("scores", number, settings)
-    one = request.campaigns is UNSET
-    _check_campaigns(campaigns, "campaign" if one else "campaigns[{}]", settings)
+    _check_campaigns(campaigns, _field_of_campaigns(request), settings)
     given = TargetScores(target, campaigns, (), factors=factors, values=values)
     return _with_columns(given, request, number, settings)
 
@@ -216,8 +224,10 @@ def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -
         check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
-def _calibrated(atlas: Atlas, given: TargetScores) -> CalibratedScores:
-    number = len(given.scores)
+def _calibrated(snapshot: Snapshot, given: TargetScores) -> CalibratedScores:
+    """By the maps of the arm that the scores are of, or by those in force."""
+    number, target = len(given.scores), given.target
+    atlas = atlas_of(given.arm, target, snapshot) if given.arm else snapshot.atlases[target]
     if number <= FEW:
         return _looked_up(given, atlas, atlas.few_rows(given.campaigns), given.scores)
     scores = np.fromiter(given.scores, np.float64, number)
@@ -248,8 +258,8 @@ _COLUMNS_TYPE: Final = (b"content-type", COLUMNS.encode())
 
 def respond(
     body: bytes, accept: bytes | None, resources: Resources, caller: Caller = ANYBODY
-) -> tuple[PlainResponse, list[CalibratedScores]]:
-    """The response to a request in columns, and what was looked up for it.
+) -> PlainResponse:
+    """The response to a request in columns.
 
     It is in columns too, unless the `Accept` header names JSON and not columns. Raises any of
     `HANDLED` for a bad request.
@@ -271,8 +281,8 @@ def respond(
         arms = _merged(cut, parts, _ARMS) if parts[0].arm else None
         more = _effects(cut, parts, parts) if levels is not None else {}
         more |= {"quantiles": columns} if columns else {}
-        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, **more), parts
-    return _columns(request, cut, parts, snapshot, columns), parts
+        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, parts, **more)
+    return _columns(request, cut, parts, snapshot, columns)
 
 
 def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
@@ -319,7 +329,7 @@ def _columns(
         quantiles=columns,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
-    return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body)
+    return PlainResponse(200, [_COLUMNS_TYPE, version, *age_headers(snapshot)], body, parts)
 
 
 def _json(
@@ -327,6 +337,7 @@ def _json(
     levels: list[Any] | None,
     arms: list[Any] | None,
     snapshot: Snapshot,
+    parts: Sequence[CalibratedScores],
     **more: Any,
 ) -> PlainResponse:
     content = {"probabilities": probabilities, "version": snapshot.version, **more}
@@ -335,7 +346,7 @@ def _json(
     if arms is not None:
         content["arms"] = arms
     packed = orjson.dumps(content, None, orjson.OPT_SERIALIZE_NUMPY)
-    return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed)
+    return PlainResponse(200, [JSON_TYPE, *age_headers(snapshot)], packed, parts)
 
 
 router = APIRouter(tags=["calibrate"])
@@ -347,6 +358,28 @@ _LEVEL_NUMBERS, _ARM_NUMBERS = map(attrgetter, ("level_numbers", "arm_numbers"))
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
+class _Asked(NamedTuple):
+    """What the head of a request says."""
+
+    explain: bool
+    in_columns: bool
+    accept: bytes | None
+    is_packed: bool
+
+
+def _read_head(scope: Scope, resources: Resources) -> _Asked:
+    """Raises ValidationError, and Problem as `check_head`."""
+    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
+    is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
+    in_columns = media_type(headers.get(b"content-type", b"")) == COLUMNS
+    return _Asked(explain, in_columns, headers.get(b"accept"), is_packed)
+
+
+def _read_prompt(scope: Scope, resources: Resources) -> _Asked | None:
+    asked = _read_head(scope, resources)
+    return None if asked.is_packed else asked
+
+
 async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
     """Probabilities of scores, in the same order: columns, one campaign for all, or rows; and
     products of them (`SIROCCO_PRODUCTS`) of requests with the scores of each factor.
@@ -354,62 +387,50 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
     is in binary columns too.
     """
-    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
-    body = await read_body(headers, receive, resources, _TYPES)
-    work = partial(_response, body, headers, explain, resources, caller_of(scope))
+    asked = _read_head(scope, resources)
+    body = await read_body(dict(scope["headers"]), receive, resources, _TYPES)
+    work = partial(_response, asked, body, caller_of(scope), resources)
     resources.shedder.in_flight += 1
     try:
-        answer, parts = await run_in_threadpool(work) if len(body) >= SLOW else work()
+        return await run_in_threadpool(work) if len(body) >= SLOW else work()
     finally:
         resources.shedder.in_flight -= 1
-    resources.metrics.count_calibrated(parts)
-    return answer
-
-
-def calibrate_whole(scope: Scope, body: bytes, resources: Resources) -> PlainResponse | None:
-    """The same for a body that is there, unless it is work for a thread."""
-    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
-    is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
-    if is_packed or len(body) >= LARGE:
-        return None
-    try:
-        answer, parts = _response(body, headers, explain, resources, caller_of(scope), SLOW)
-    except TakesLong:
-        return None
-    resources.metrics.count_calibrated(parts)
-    return answer
 
 
 declare(router, PATH, calibrate, request_body({JSON: CalibrateRequest}, _EXAMPLE, [COLUMNS]))
 
 
 def _response(
-    body: bytes,
-    headers: Mapping[bytes, bytes],
-    explain: bool,
-    resources: Resources,
-    caller: Caller,
-    most_slowly: float = inf,
-) -> tuple[PlainResponse, list[CalibratedScores]]:
-    if media_type(headers.get(b"content-type", b"")) == COLUMNS:
-        return respond(body, headers.get(b"accept"), resources, caller)
-    given = read_request(body, resources.settings, most_slowly)
+    asked: _Asked, body: bytes, caller: Caller, resources: Resources, most_slowly: float = inf
+) -> PlainResponse:
+    if asked.in_columns:
+        return respond(body, asked.accept, resources, caller)
+    settings, explain = resources.settings, asked.explain
+    request = decode(body, DECODER, RULES, most_slowly)
+    given = read_scores_of(request, settings)
+    wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
+    levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
     if caller.campaigns:
         _check_sees(chain.from_iterable(one.campaigns for one in given), caller)
     snapshot = resources.refresher.current
-    if resources.settings.products and any(one.factors for one in given):
+    if settings.products and any(one.factors for one in given):
         return _with_products(given, snapshot, explain)
     if given[0].units:
         given, parts = _by_arm(given, snapshot)
     else:
-        parts = [_calibrated(snapshot.atlases[one.target], one) for one in given]
-    probabilities = _merged(given, parts, _PROBABILITIES)
+        parts = [*map(partial(_calibrated, snapshot), given)]
+    probabilities = parts[0].probabilities
+    if len(parts) > 1:
+        probabilities = _merged(given, parts, _PROBABILITIES)
     levels = _merged(given, parts, _LEVELS) if explain else None
     arms = _merged(given, parts, _ARMS) if given[0].units else None
     more = _effects(given, parts, parts) if explain else {}
-    if given[0].quantiles:
-        more |= quantile_columns(given, parts, resources.settings)
-    return _json(probabilities, levels, arms, snapshot, **more), parts
+    if levels_wanted:
+        more |= quantile_columns(given, parts, levels_wanted, settings)
+    return _json(probabilities, levels, arms, snapshot, parts, **more)
+
+
+PROMPT: Final = PromptEndpoint(_read_prompt, partial(_response, most_slowly=SLOW))
 
 
 def _by_arm(
@@ -417,7 +438,7 @@ def _by_arm(
 ) -> tuple[list[TargetScores], list[CalibratedScores]]:
     """The scores of each arm that has any, and what serves them."""
     cut = [part for one in given for part in by_arm(one, snapshot)]
-    return cut, [_calibrated(atlas_of(one.arm, one.target, snapshot), one) for one in cut]
+    return cut, [_calibrated(snapshot, one) for one in cut]
 
 
 class _Factor(NamedTuple):
@@ -444,10 +465,8 @@ class _Factor(NamedTuple):
         return _merged(self.cut, self.parts, effects_of)
 
 
-def _with_products(
-    given: list[TargetScores], snapshot: Snapshot, explain: bool
-) -> tuple[PlainResponse, list[CalibratedScores]]:
-    """The response to scores some of which are of products, and what was looked up for it."""
+def _with_products(given: list[TargetScores], snapshot: Snapshot, explain: bool) -> PlainResponse:
+    """The response to scores some of which are of products."""
     found: list[CalibratedProduct | _Factor] = []
     parts: list[CalibratedScores] = []
     for one in given:
@@ -460,14 +479,14 @@ def _with_products(
     more = _effects(given, found, parts) if explain else {}
     if any(one.values for one in given):
         more["expected_values"] = _merged(given, found, expected_values)
-    return _json(_merged(given, found, _PROBABILITIES), levels, arms, snapshot, **more), parts
+    return _json(_merged(given, found, _PROBABILITIES), levels, arms, snapshot, parts, **more)
 
 
 def _factor(of: TargetScores, target: str, scores: Sequence[float], snapshot: Snapshot) -> _Factor:
     given = TargetScores(target, of.campaigns, scores, units=of.units, fields=of.fields)
     if of.units:
         return _Factor(target, *_by_arm([given], snapshot))
-    return _Factor(target, [given], [_calibrated(snapshot.atlases[target], given)])
+    return _Factor(target, [given], [_calibrated(snapshot, given)])
 
 
 def _effects(

@@ -43,10 +43,12 @@ def _field(levels: Mapping[str, float]) -> str:
 
 
 def quantile_columns(
-    given: Sequence[TargetScores], parts: Sequence[CalibratedScores], settings: Settings
+    given: Sequence[TargetScores],
+    parts: Sequence[CalibratedScores],
+    levels: Mapping[str, float],
+    settings: Settings,
 ) -> dict[str, Floats]:
-    """The columns that are wanted; raises ValidationError as `quantiles`."""
-    levels = given[0].quantiles
+    """The columns of these levels by name; raises ValidationError as `quantiles`."""
     found = quantiles(given, parts, tuple(levels.values()), settings, _field(levels))
     return dict(zip(levels, found, strict=True))
 

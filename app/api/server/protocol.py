@@ -6,7 +6,8 @@ subclass sets no timer of its own: `SlowClientReaper` looks from time to time at
 behind. An ASGI task with its events, messages and checks costs two thirds of what the work on a
 score does: an application with `prompt_paths` and `prompt_answer` gets a request for one of these
 paths as soon as it is whole, and its response is written in one piece, before the protocol returns
-to the event loop. What it leaves, and every other request, is run as uvicorn runs it.
+to the event loop. What it leaves, and every other request, is run as uvicorn runs it. Of requests
+with the head of the one before not even that head is parsed (`repeated_heads.py`).
 
 Of `HttpToolsProtocol` this relies on
 
@@ -49,6 +50,7 @@ from app.api.server.connections import (
     SlowClientReaper,
     connections_that_fit,
 )
+from app.api.server.repeated_heads import RepeatedHead
 from app.settings import Settings
 
 _NO_PATHS: Final[frozenset[str]] = frozenset()
@@ -59,6 +61,8 @@ class Prompt(Protocol):
     """What such an application has besides its ASGI call."""
 
     prompt_paths: Collection[str]
+    prompt_bytes: int
+    """Requests of at most so many bytes, head and body, never have to wait."""
 
     def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | None:
         """The answer to a whole request, without a wait; None to be called as ASGI has it."""
@@ -157,6 +161,8 @@ def _in_kernel(transport: Transport) -> int:
 MOST_HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 100
 MOST_PIPELINED: Final = 64
+_MOST_REPEATED: Final = 16
+"""Heads of a connection that are kept, one after the other: who never repeats one costs no more."""
 _REASONS: Final = {
     Phase.IDLE: Reason.IDLE,
     Phase.REQUEST: Reason.SLOW_REQUEST,
@@ -191,12 +197,16 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread = 0
     # What the newest head was found sound by; most callers send the same again and again.
     _sound: tuple[str, list[tuple[bytes, bytes]]] | None = None
+    # The head that the next request may have too, and how many may still be kept.
+    _repeated: RepeatedHead | None = None
+    _heads_left = _MOST_REPEATED
     _counted = False
     _ended = False
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._prompt_paths: Collection[str] = getattr(self.app, "prompt_paths", _NO_PATHS)
+        self._prompt = cast(Prompt, self.app)
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Look after the connection, or refuse it if there are too many."""
@@ -219,6 +229,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; no byte is kept that is part of neither a bounded head nor a body."""
+        if self._repeated is not None and self._answers_repeated(self._repeated, data):
+            return
         self._unread += len(data)
         try:
             self.parser.feed_data(data)
@@ -233,7 +245,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             if self._unread > MOST_HEAD_BYTES:
                 self._end(Reason.LARGE_HEAD)
-        self.answer_held()
+        self.answer_held(data)
 
     def on_headers_complete(self) -> None:
         """Take the head, if it is within bounds."""
@@ -281,8 +293,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """End the connection, which was too long in this phase."""
         self._end(_REASONS[phase])
 
-    def answer_held(self) -> None:
-        """Once all that came is parsed: answers the request that is held, if it is whole."""
+    def answer_held(self, data: bytes = b"") -> None:
+        """Once all that came, `data` last, is parsed: answers the request that is held, if it is
+        whole."""
         cycle = self._held
         if cycle is None or self.transport.is_closing():
             return
@@ -290,19 +303,43 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.flow.read_paused:
                 self._run_held()
             return
-        answer = self._answer_to(cycle)
+        body = bytes(cycle.body)
+        # A task can wait until the caller has read the answers before.
+        answer = None if self.flow.write_paused else self._prompt.prompt_answer(cycle.scope, body)
         if answer is None:
             self._run_held()
-        else:
-            self._held = None
-            self._write(cycle, answer)
+            return
+        self._held = None
+        self._write(cycle, answer)
+        if answer.status == HTTPStatus.OK and cycle.keep_alive and self._heads_left:
+            self._heads_left -= 1
+            self._repeated = RepeatedHead.of(data, cast(Any, cycle.scope), body) or self._repeated
+        self.on_response_complete()
 
-    def _answer_to(self, cycle: RequestResponseCycle) -> PlainResponse | None:
-        if self.flow.write_paused:
-            # A task can wait until the caller has read the answers before.
-            return None
-        app = cast(Prompt, self.app)
-        return app.prompt_answer(cycle.scope, bytes(cycle.body))
+    def _answers_repeated(self, head: RepeatedHead, data: bytes) -> bool:
+        """Answers a request with this head, if that is all that came; the parser, which sees
+        nothing of it, stands between two requests before and after."""
+        cycle = self.cycle
+        if not self._is_idle or len(data) > self._prompt.prompt_bytes:
+            return False
+        request = head.request_in(data)
+        answer = None if request is None else self._prompt.prompt_answer(*request)
+        if request is None or answer is None:
+            return False
+        # The reaper takes another scope for progress.
+        self.scope = cycle.scope = cast(Any, request[0])
+        self._write(cycle, answer)
+        return True
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the last request is answered, the next has not begun, and nothing is amiss."""
+        cycle, flow = self.cycle, self.flow
+        is_over = cycle.scope is self.scope and cycle.response_complete and not cycle.more_body
+        if not is_over or self._unread or flow.write_paused or self.transport.is_closing():
+            return False
+        # They are others once the server ends.
+        return cycle.keep_alive and cycle.default_headers is self.server_state.default_headers
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         hold = (
@@ -335,7 +372,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.write(b"".join(pieces))
         if not cycle.keep_alive:
             self.transport.close()
-        self.on_response_complete()
 
     @property
     def _is_receiving(self) -> bool:
