@@ -349,8 +349,8 @@ _SUMS: Final = (
 """Of an hour: the first four as the report shows them, then sums of bid x outcome, bid x score and
 bid x calibrated probability, and of value per outcome x score and x calibrated probability."""
 _TYPICAL: Final = 10.0
-"""A campaign's value per outcome is drawn towards the target's by what so many outcomes weigh: those
-of an hour are few, and without any nobody knows what one is worth."""
+"""A campaign's value per outcome is drawn towards the target's by what so many outcomes weigh:
+those of an hour are few, and without any nobody knows what one is worth."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import orjson
 
 from app.api.cockpit.analysis import analysis_answer, hours_of_versions
 from app.cli.measure.experiment import show_experiment
+from app.settings import Settings
 from app.storage import BinsStore, Versions
 from app.storage.experiments import CHALLENGER_OF
 from calibrators import Atlas, CalibrationMap
@@ -52,7 +53,9 @@ def test_each_hour_is_predicted_with_the_maps_of_its_time(service, capsys):
     assert service.http.post("/v1/events", json=shown + clicked).json()["rejected"] == []
     bins = BinsStore(service.store, 1_000_000)
     bins.fold()
-    given = SimpleNamespace(bins=bins, versions=Versions(service.store, 24))
+    given = SimpleNamespace(
+        bins=bins, versions=Versions(service.store, 24), settings=service.settings
+    )
     experiment = {**EXPERIMENT, "since": now - 3.5 * DAY}
 
     found = analysis_answer(given, daily(int(now // DAY) - 8, now), "click", experiment, 60, now)
@@ -107,7 +110,7 @@ def test_before_the_first_whole_day_there_is_no_analysis(capsys):
 def test_days_after_an_abort_are_nobodys():
     now = 1_000 * DAY + 7 * HOUR
     experiment = {**EXPERIMENT, "since": now - 9 * DAY, "aborted_at": 993 * DAY + HOUR}
-    given = SimpleNamespace(versions=SimpleNamespace(history=list))
+    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
 
     aborted, runs = (
         analysis_answer(given, daily(985, now), "click", one, 60, now)
@@ -128,3 +131,26 @@ def test_an_hour_is_of_the_version_in_force_when_it_began():
     found = dict(hours_of_versions(history, 6.5 * HOUR, 12.1 * HOUR))
 
     assert found == {"c": range(11, 13), "a": range(8, 11), "older": range(7, 8)}
+
+
+def test_by_the_clock_of_events_it_begins_and_ends_where_they_are(event_clock_service):
+    """A year later by the wall: an experiment of last year's log is none of today."""
+    service, as_of = event_clock_service, 20_000 * DAY + 7 * HOUR
+    service.publish({"click": scaled(0.5)}, as_of=as_of)
+    body = {"target": "click", "challenger": {"method": "sir"}, "shares": {"challenger": 0.5}}
+    started = service.http.post("/v1/admin/experiments", json=body).json()["experiment"]
+    days = BinsStore(service.store, 1_000_000).unit_days
+    later = as_of + 2 * DAY
+    for day, sums in daily(19_998, later).items():
+        days.put("click", day, (day + 1) * 24, sums)
+    maps = {"click": scaled(0.25), CHALLENGER_OF("click"): scaled(0.125)}
+    service.publish(maps, {"experiments": {"click": started}}, as_of=later)
+
+    found = service.http.get("/v1/experiments/click/analysis").json()
+
+    assert started["since"] == as_of
+    assert (found["days_before"], found["days"]) == (2, 2)
+    assert found["analysis"]["arms"].keys() == {"champion", "challenger"}
+    history = [{"version": "b", "as_of": 8 * HOUR}, {"version": "a", "as_of": 5 * HOUR}]
+    hours = dict(hours_of_versions(history, 6 * HOUR, 9 * HOUR, "as_of"))
+    assert hours == {"b": range(8, 10), "a": range(6, 8)}

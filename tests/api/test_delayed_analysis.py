@@ -10,6 +10,7 @@ import pytest
 
 from app.api.cockpit.analysis import analysis_answer
 from app.cli.measure.experiment import show_experiment
+from app.settings import Settings
 from calibrators.arms import BUCKETS, Split
 from calibrators.bins.fixed_point import to_fixed
 
@@ -33,7 +34,7 @@ def answer(lifted, clicks=None):
     rng = np.random.default_rng(1)
     now = 1_000 * DAY + 7 * 3600
     experiment = {**EXPERIMENT, "since": now - 5.5 * DAY}
-    given = SimpleNamespace(versions=SimpleNamespace(history=list))
+    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
     daily = {day: day_of_impressions() for day in range(990, 1001)}
     if clicks is None:
         clicks = {day: day_of_clicks(rng, lifted) for day in range(990, 1001)}
@@ -77,7 +78,7 @@ def test_no_delayed_target_without_clicks_of_two_arms():
 def test_an_undefined_roi_is_left_out():
     rng = np.random.default_rng(1)
     now = 1_000 * DAY
-    given = SimpleNamespace(versions=SimpleNamespace(history=list))
+    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
     free = {day: day_of_impressions() * np.array([[1], [1], [0], [1]]) for day in range(990, 1000)}
     clicks = {day: day_of_clicks(rng, np.zeros(BUCKETS, bool)) for day in range(990, 1000)}
     experiment = {**EXPERIMENT, "since": now - 4 * DAY}

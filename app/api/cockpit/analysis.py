@@ -79,7 +79,10 @@ async def analyse_experiment(
     def answer() -> dict[str, Any]:
         read = given.bins.unit_days.read
         clicks = {name: read(name) for name in given.settings.delayed_targets}
-        return analysis_answer(given, read(target), target, experiment, days, time.time(), clicks)
+        now, as_of = time.time(), given.refresher.current.as_of
+        if given.settings.clock == "event" and as_of is not None:
+            now = as_of
+        return analysis_answer(given, read(target), target, experiment, days, now, clicks)
 
     async with given.large_reads:
         return Response(orjson.dumps(await run_in_threadpool(answer)), media_type=JSON)
@@ -239,7 +242,8 @@ def predictions_of_arms(
 ) -> dict[str, tuple[float, float]]:
     """Outcomes predicted and outcomes that came, by arm, in the hours of the newest versions."""
     sides = {arm: np.zeros(2) for arm in ARMS}
-    for version, hours in hours_of_versions(given.versions.history(), since, now):
+    began = "as_of" if given.settings.clock == "event" else "published_at"
+    for version, hours in hours_of_versions(given.versions.history(), since, now, began):
         try:
             packed = given.versions.load(version, pause=Pace(seconds_of_others)).atlases
         except (CorruptVersion, UnknownVersion):
@@ -252,12 +256,13 @@ def predictions_of_arms(
 
 
 def hours_of_versions(
-    history: Sequence[Mapping[str, Any]], since: float, now: float
+    history: Sequence[Mapping[str, Any]], since: float, now: float, began: str = "published_at"
 ) -> Iterator[tuple[str, range]]:
-    """Which hours began while each version was in force, newest first, none before `since`."""
+    """Which hours began while each version was in force, newest first, none before `since`; `began`
+    is the entry that says from when on it was, by the clock of events `as_of`."""
     behind = int(now // SECONDS_PER_HOUR) + 1
     for entry in history[:MOST_VERSIONS]:
-        first = math.ceil(max(entry["published_at"], since) / SECONDS_PER_HOUR)
+        first = math.ceil(max(entry[began], since) / SECONDS_PER_HOUR)
         if first < behind:
             yield entry["version"], range(first, behind)
         behind = min(behind, first)

@@ -136,9 +136,11 @@ async def start_experiment(request: Request, given: Given, by: By) -> dict[str, 
     """
     wanted = decode(await given_body(request, given), _START, _RULES)
     _check(given, wanted)
-    now = time.time()
+    wall = time.time()
 
     def change(present: Published) -> Published | None:
+        # In event time it begins where the events are, as far as a refit has said.
+        now = present.as_of if given.settings.clock == "event" else wall
         return started(present, wanted, lambda version: _version_of(given, version, wanted), now)
 
     return await _changed(given, by, "start", wanted, change)

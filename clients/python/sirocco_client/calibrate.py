@@ -13,7 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from sirocco_client.arms import CHAMPION, RAW
 from sirocco_client.errors import BadAnswer, BadInput, Refused, Unavailable
-from sirocco_client.intervals import WantedIntervals
 from sirocco_client.requests import (
     COLUMNS,
     JSON,
@@ -45,7 +44,8 @@ class Calibrated:
     service was away. `label` is the maps that everybody gets who is in no other arm. `effects` are
     what fields did to each, in log-odds by term; None without `explain`, and where none are known.
     `lower` and `upper` are there with an `interval`, `quantiles` with a `quantile`; None when the
-    service was away.
+    service was away. Of a product of targets levels, arms and effects are by factor, and with
+    `values` `expected_values` are probability x value.
     """
 
     probabilities: Floats
@@ -58,11 +58,13 @@ class Calibrated:
     lower: Floats | None = None
     upper: Floats | None = None
     quantiles: Floats | None = None
+    expected_values: Floats | None = None
 
     @classmethod
-    def raw(cls, scores: Floats) -> Self:
+    def raw(cls, scores: Floats, values: Floats | None = None) -> Self:
         """The scores as they are, marked as such."""
-        return cls(scores.copy(), NO_VERSION, None, (RAW,) * len(scores))
+        worth = None if values is None else scores * values
+        return cls(scores.copy(), NO_VERSION, None, (RAW,) * len(scores), expected_values=worth)
 
     @classmethod
     def joined(cls, parts: Sequence["Calibrated"]) -> "Calibrated":
@@ -76,7 +78,7 @@ class Calibrated:
         effects = tuple(one for part in parts for one in part.effects or ()) or None
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("lower", "upper", "quantiles")
+            for name in ("lower", "upper", "quantiles", "expected_values")
             if getattr(first, name) is not None
         }
         words = (levels or None, arms or None, first.label, effects)
@@ -99,13 +101,14 @@ def read_response(response: HttpResponse, given: CalibrateInput, explain: bool) 
     scores = len(given)
     if response.status != 200:
         raise refusal(response)
-    effects = None
+    effects = expected = None
     if response.media_type == COLUMNS:
         found = unpack_response(response.body, scores, len(given.wanted.levels))
         probabilities, levels, arms, quantiles = found
         version = response.headers.get(VERSION_HEADER, NO_VERSION)
     else:
-        probabilities, levels, arms, version, effects, quantiles = _of_json(response, given.wanted)
+        said = _of_json(response, given)
+        probabilities, levels, arms, version, effects, quantiles, expected = said
     for column in (probabilities, *quantiles):
         _check_probabilities(column, scores)
     if explain and (levels is None or len(levels) != scores):
@@ -113,8 +116,8 @@ def read_response(response: HttpResponse, given: CalibrateInput, explain: bool) 
     if given.units is not None and (arms is None or len(arms) != scores):
         raise BadAnswer("the arms are not in the answer")
     columns: dict[str, Any] = dict(zip(given.wanted.levels, quantiles, strict=True))
-    age = map_age(response)
-    return Calibrated(probabilities, version, age, levels, arms, effects=effects, **columns)
+    columns |= {"effects": effects, "expected_values": expected}
+    return Calibrated(probabilities, version, map_age(response), levels, arms, **columns)
 
 
 def refusal(response: HttpResponse) -> Refused:
@@ -135,15 +138,19 @@ def map_age(response: HttpResponse) -> float | None:
 
 
 def _of_json(
-    response: HttpResponse, wanted: WantedIntervals
-) -> tuple[Floats, Words, Words, str, Effects, list[Floats]]:
+    response: HttpResponse, given: CalibrateInput
+) -> tuple[Floats, Words, Words, str, Effects, list[Floats], Floats | None]:
     try:
         content = json.loads(response.body)
         probabilities = np.array(content["probabilities"], np.float64)
         words = (content.get(name) for name in ("levels", "arms", "effects"))
         levels, arms, effects = (None if found is None else tuple(found) for found in words)
-        quantiles = [np.array(content[name], np.float64) for name in wanted.levels]
-        return probabilities, levels, arms, str(content["version"]), effects, quantiles
+        quantiles = [np.array(content[name], np.float64) for name in given.wanted.levels]
+        expected = None
+        if given.values is not None:
+            expected = np.array(content["expected_values"], np.float64)
+        version = str(content["version"])
+        return probabilities, levels, arms, version, effects, quantiles, expected
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadAnswer(f"{response.body[:40]!r} is no answer to a calibrate request") from None
 
@@ -199,6 +206,8 @@ class CalibrateExchange:
         return read_response(response, part, explain)
 
     def _takes_columns(self, part: CalibrateInput, explain: bool) -> bool:
+        if part.factors is not None:
+            return False
         if self._binary is not None:
             return self._binary
         if explain and part.fields is not None:

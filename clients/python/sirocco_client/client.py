@@ -23,7 +23,7 @@ from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
 from sirocco_client.fields import Fields
 from sirocco_client.intervals import WantedIntervals
-from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest
+from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest, Scores
 from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
 
@@ -68,7 +68,7 @@ class _Client(ABC):
 
     def _fallen_back(self, given: CalibrateInput, error: Unavailable) -> Calibrated:
         if self._fallback == RAW:
-            return Calibrated.raw(given.scores)
+            return Calibrated.raw(given.scores, given.values)
         raise error
 
 
@@ -93,13 +93,14 @@ class Sirocco(_Client):
         self,
         target: str,
         campaigns: Campaigns,
-        scores: ArrayLike,
+        scores: Scores,
         *,
         units: Units | None = None,
         fields: Fields | None = None,
         explain: bool = False,
         interval: float | None = None,
         quantile: float | None = None,
+        values: ArrayLike | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order.
 
@@ -108,11 +109,13 @@ class Sirocco(_Client):
         `fields` says of each score, or of all, its value of the declared fields, such as
         `{"device": ["ios", "tv"], "placement": "top"}`. `explain` asks for the level of map behind
         each, and for the effects of fields. `interval=0.9` asks for `lower` and `upper`, between
-        which nine of ten true probabilities lie, `quantile=0.2` for `quantiles`. Raises BadInput,
-        Refused, or Unavailable when there is no fallback.
+        which nine of ten true probabilities lie, `quantile=0.2` for `quantiles`. For a product of
+        targets `scores` has those of each factor, such as `{"click": [.02], "conversion": [.1]}`,
+        and with `values` `expected_values` are in the answer. Raises BadInput, Refused, or
+        Unavailable when there is no fallback.
         """
         wanted = WantedIntervals.of(interval, quantile)
-        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted)
+        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted, values)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:
@@ -153,17 +156,18 @@ class AsyncSirocco(_Client):
         self,
         target: str,
         campaigns: Campaigns,
-        scores: ArrayLike,
+        scores: Scores,
         *,
         units: Units | None = None,
         fields: Fields | None = None,
         explain: bool = False,
         interval: float | None = None,
         quantile: float | None = None,
+        values: ArrayLike | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
         wanted = WantedIntervals.of(interval, quantile)
-        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted)
+        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted, values)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:

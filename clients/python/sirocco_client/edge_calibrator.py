@@ -176,6 +176,8 @@ class EdgeCalibrator:
         held = self._held
         wanted = WantedIntervals.of(interval, quantile)
         given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields, wanted)
+        if given.factors is not None:
+            raise BadInput("scores", "must be of one target: the service multiplies, not the edge")
         probabilities, arms, columns = held.by_arm(given)
         label = held.label
         return Calibrated(

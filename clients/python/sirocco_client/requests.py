@@ -22,14 +22,20 @@ from sirocco_client.intervals import NO_INTERVALS, WantedIntervals
 Floats = NDArray[np.float64]
 Campaigns = str | Sequence[str]
 
+Scores = ArrayLike | Mapping[str, ArrayLike]
+"""Of a product of targets by factor."""
+
 SCORE_RULE: Final = "must be a number in [0, 1]"
+_MOST_VALUE: Final = 1_000_000.0
+_VALUE_RULE: Final = f"must be a number from 0 to {_MOST_VALUE:.0f}"
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrateInput:
     """n scores of one target; a campaign for each, or one for all, and so with units and the values
-    of fields, if any."""
+    of fields, if any. Of a product of targets `factors` are the scores of each factor, `scores`
+    their products, and `values` what a success is worth."""
 
     target: str
     campaigns: Campaigns
@@ -37,19 +43,27 @@ class CalibrateInput:
     units: Units | None = None
     fields: Fields | None = None
     wanted: WantedIntervals = NO_INTERVALS
+    factors: Mapping[str, Floats] | None = None
+    values: Floats | None = None
 
     @classmethod
     def of(
         cls,
         target: str,
         campaigns: Campaigns,
-        scores: ArrayLike,
+        scores: Scores,
         units: Units | None = None,
         fields: Fields | None = None,
         wanted: WantedIntervals = NO_INTERVALS,
+        values: ArrayLike | None = None,
     ) -> Self:
         """Checked; raises BadInput."""
-        column = checked_scores(scores)
+        factors = None
+        if isinstance(scores, Mapping):
+            factors = _checked_factors(scores)
+            column = np.prod([*factors.values()], axis=0)
+        else:
+            column = checked_scores(scores)
         if not len(column):
             raise BadInput("scores", "has 0 items; must have at least 1")
         if not isinstance(campaigns, str):
@@ -58,7 +72,8 @@ class CalibrateInput:
             check_units(units, len(column))
         if fields is not None:
             check_fields(fields, len(column))
-        return cls(target, campaigns, column, units, fields or None, wanted)
+        worth = None if values is None else _checked_values(values, len(column), factors)
+        return cls(target, campaigns, column, units, fields or None, wanted, factors, worth)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -74,14 +89,20 @@ class CalibrateInput:
             units = None if self.units is None else cut(self.units, part)
             fields = None if self.fields is None else cut_fields(self.fields, part)
             scores = self.scores[part]
-            yield CalibrateInput(self.target, campaigns, scores, units, fields, self.wanted)
+            factors = self.factors and {name: one[part] for name, one in self.factors.items()}
+            values = None if self.values is None else self.values[part]
+            given = (units, fields, self.wanted, factors, values)
+            yield CalibrateInput(self.target, campaigns, scores, *given)
 
     def as_json(self) -> bytes:
         """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
         content = {
             "target": self.target,
             **columns("campaign", self.campaigns),
-            "scores": self.scores.tolist(),
+            "scores": self.scores.tolist()
+            if self.factors is None
+            else {name: one.tolist() for name, one in self.factors.items()},
+            **({} if self.values is None else {"values": self.values.tolist()}),
             **({} if self.units is None else columns("unit", self.units)),
             **({} if self.fields is None else {"fields": _listed(self.fields)}),
             **self.wanted.as_json(),
@@ -108,19 +129,43 @@ def encode_json(content: Mapping[str, object]) -> bytes:
     return encoded("campaigns", _encode(content))
 
 
-def checked_scores(scores: ArrayLike) -> Floats:
+def checked_scores(
+    scores: ArrayLike, field: str = "scores", most: float = 1.0, rule: str = SCORE_RULE
+) -> Floats:
     """The scores as float64, shape (n,); raises BadInput that names the first bad one."""
     given = np.asarray(scores)
     if given.ndim != 1:
-        raise BadInput("scores", f"must have one dimension, not {given.ndim}")
+        raise BadInput(field, f"must have one dimension, not {given.ndim}")
     if given.dtype.kind not in "fiu" and given.size:
-        raise BadInput("scores", f"must be numbers, not {given.dtype}")
+        raise BadInput(field, f"must be numbers, not {given.dtype}")
     column = given.astype(np.float64, copy=False)
     # NaN makes both comparisons false.
-    if column.size and not (column.min() >= 0.0 and column.max() <= 1.0):
-        place = int(np.argmin((column >= 0.0) & (column <= 1.0)))
-        raise BadInput(f"scores[{place}]", SCORE_RULE, float(column[place]))
+    if column.size and not (column.min() >= 0.0 and column.max() <= most):
+        place = int(np.argmin((column >= 0.0) & (column <= most)))
+        raise BadInput(f"{field}[{place}]", rule, float(column[place]))
     return column
+
+
+def _checked_factors(scores: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    """The columns of the factors of a product, all equally long."""
+    if len(scores) < 2:
+        raise BadInput("scores", "must have the scores of two factors at least")
+    factors = {name: checked_scores(one, f"scores.{name}") for name, one in scores.items()}
+    first, *others = factors
+    for name in others:
+        if len(factors[name]) != len(factors[first]):
+            found = f"has {len(factors[name])} items beside {len(factors[first])} of scores.{first}"
+            raise BadInput(f"scores.{name}", found)
+    return factors
+
+
+def _checked_values(values: ArrayLike, scores: int, factors: object) -> Floats:
+    if factors is None:
+        raise BadInput("values", "is for products only: give the scores by factor")
+    worth = checked_scores(values, "values", _MOST_VALUE, _VALUE_RULE)
+    if len(worth) != scores:
+        raise BadInput("values", f"has {len(worth)} items beside {scores} scores")
+    return worth
 
 
 def encoded(field: str, text: str) -> bytes:
