@@ -109,7 +109,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.levels.block_weights": BY_HOUR,
     "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,
-    "calibrators.maps.spreads.quantile_of": {"level": 0.2},
+    "calibrators.maps.spreads.quantiles_of": {"levels": (0.2,)},
     "calibrators.pooled.outliers.outlier_hours": BY_HOUR,
     "calibrators.pooled.uncertainty.contradiction": {
         "block": CampaignHours.of(TABLE, TABLE),

@@ -132,10 +132,19 @@ class CampaignRatios(NamedTuple):
         return sum_at(self.campaigns, values, len(self.names))
 
 
+class _RatioOf(dict[str, float]):
+    """Odds ratios by value; of a value without a row that of other."""
+
+    __slots__ = ()
+
+    def __missing__(self, value: str) -> float:
+        return self[OTHER]
+
+
 class _FieldTerm:
     """The effects of a field's values by code."""
 
-    __slots__ = ("name", "place_of", "ratios", "table", "variances")
+    __slots__ = ("name", "place_of", "ratio_of", "ratios", "table", "variances")
 
     def __init__(self, name: str, table: EffectTable) -> None:
         table.check(name)
@@ -144,7 +153,13 @@ class _FieldTerm:
         self.name, self.table = name, table
         self.place_of = {value: place for place, value in enumerate(table.names)}
         self.ratios = table.odds_ratios
+        self.ratio_of = _RatioOf(table.by_name)
         self.variances = table.deviations.astype(np.float64) ** 2
+
+    def ratios_of(self, given: str | Sequence[str], n: int) -> Floats | float:
+        if isinstance(given, str):
+            return self.ratio_of[given]
+        return np.fromiter(map(self.ratio_of.__getitem__, given), np.float64, n)
 
     def codes(self, values: Sequence[str]) -> Codes:
         return np.fromiter(map(self.place_of.get, values, repeat(0)), np.int32, len(values))
@@ -300,6 +315,12 @@ class FieldEffects:
         """Of fields and pairs."""
         if all(isinstance(values, str) for values in given):
             return self._remembered[tuple(given)]
+        if not self._pairs and not any(map(_are_codes, given)):
+            found = None
+            for place in self._effective:
+                ratios = self._terms[place].ratios_of(cast(Sequence[str], given[place]), n)
+                found = ratios if found is None else found * ratios
+            return 1.0 if found is None else found
         if n <= _FEW and not any(map(_are_codes, given)):
             columns = (repeat(each, n) if isinstance(each, str) else each for each in given)
             # One search for all fields of a score costs less than one for each of them.

@@ -15,7 +15,7 @@ from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
-from calibrators.maps.spreads import Spreads, quantile_of
+from calibrators.maps.spreads import Spreads, quantiles_of
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 
@@ -330,7 +330,7 @@ class Atlas:
         deviations = self.spreads.at(rows, scores)
         if effects is not None:
             deviations = np.hypot(deviations, effects)
-        return [quantile_of(probabilities, deviations, level) for level in levels]
+        return [*quantiles_of(probabilities, deviations, levels)]
 
     def _map_at(self, row: int) -> CalibrationMap:
         return CalibrationMap(*self._blocks.map_at(row))

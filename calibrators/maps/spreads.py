@@ -1,6 +1,7 @@
 """How far each map may be off: standard deviations of the log-odds, and quantiles made of them."""
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Final, Self
@@ -91,13 +92,20 @@ class Spreads:
         return cls(low, high, codes)
 
 
-def quantile_of(probabilities: Floats, deviations: Floats, level: float) -> Floats:
-    """expit(logit(p) + z sd), z the normal quantile of the level in (0, 1); 0 and 1 stay. Not above
-    the probability where the level is below a half, not below it where it is above."""
-    factor = normal_quantile(level)
-    odds = np.exp(factor * deviations)
+def quantiles_of(probabilities: Floats, deviations: Floats, levels: Sequence[float]) -> Floats:
+    """expit(logit(p) + z sd), z the normal quantile of each level in (0, 1), (k, n); 0 and 1 stay.
+    Not above the probability where the level is below a half, not below it where it is above."""
+    factors = [*map(normal_quantile, levels)]
+    # Of all levels at once: of a hundred scores each call costs more than its numbers.
+    odds: Floats = np.multiply.outer(factors, deviations)
+    np.exp(odds, odds)
     odds *= probabilities
-    found: Floats = odds / (1.0 - probabilities + odds)
-    if factor < 0:
-        return np.minimum(found, probabilities)
-    return np.maximum(found, probabilities) if factor > 0 else probabilities
+    odds /= (1.0 - probabilities) + odds
+    for factor, found in zip(factors, odds, strict=True):
+        if factor < 0:
+            np.minimum(found, probabilities, out=found)
+        elif factor > 0:
+            np.maximum(found, probabilities, out=found)
+        else:
+            found[:] = probabilities
+    return odds

@@ -1,4 +1,4 @@
-"""How many files of the product a score, an event and a refit pass through, and calls of a score."""
+"""Files of the product that a score, an event and a refit pass through, and calls of a score."""
 
 import json
 import sys

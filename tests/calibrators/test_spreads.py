@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.maps.spreads import PLACES, Spreads, quantile_of
+from calibrators.maps.spreads import PLACES, Spreads, quantiles_of
 from calibrators.pooled import Pooled
 from research.coverage import ALL, NEW, Counts, coverage
 from research.leaderboard.platform import Distortions, DriftingPlatform
@@ -21,7 +21,8 @@ def test_quantiles_rise_with_the_level_around_the_probability(
     probability: float, deviation: float, first: float, second: float
 ) -> None:
     p, sd = np.array([probability]), np.array([deviation])
-    low, high = (quantile_of(p, sd, level)[0] for level in sorted((first, second)))
+    low, high = quantiles_of(p, sd, sorted((first, second)))[:, 0]
+    assert [low] == quantiles_of(p, sd, [min(first, second)])[0]
     assert 0 <= low <= high <= 1 or low == pytest.approx(high, rel=1e-12)
     for level, found in zip(sorted((first, second)), (low, high), strict=True):
         assert level == 0.5 or (found <= probability if level < 0.5 else found >= probability)

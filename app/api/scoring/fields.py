@@ -21,6 +21,9 @@ Columns = Mapping[str, Given]
 """By field: the value of each score, or the one of all."""
 NO_FIELDS: Final[Columns] = {}
 _FEW: Final = 1024
+_MOST_SOUND: Final = 1 << 14
+_sound: Final[set[str]] = set()
+"""Values that break no rule."""
 
 
 def fields_of(
@@ -45,7 +48,14 @@ def fields_of(
 
 def _check_values(values: Sequence[str], field: str) -> None:
     """ValidationError unless all may be; `field` has `{}` for their place."""
-    if are_field_values(set(values)):
+    # Most are known; to find them there takes their hashes, which the look-up of effects needs too.
+    if _sound.issuperset(values):
+        return
+    distinct = set(values)
+    if are_field_values(distinct):
+        if len(_sound) >= _MOST_SOUND:
+            _sound.clear()
+        _sound.update(distinct)
         return
     for place, value in enumerate(values):
         if not are_field_values((value,)):
@@ -95,7 +105,8 @@ def with_effects(
     fields = _given(given, effects)
     campaigns = _campaigns(found, given, effects)
     probabilities = effects.applied(np.asarray(found.probabilities), campaigns, fields)
-    return found._replace(probabilities=probabilities, campaigns=campaigns, fields=fields)
+    target, _, atlas, rows, arm, *_ = found
+    return CalibratedScores(target, probabilities, atlas, rows, arm, campaigns, fields)
 
 
 def with_groups(
