@@ -1,12 +1,12 @@
-"""`sirocco lake`: bins of logs of any length, by partition tasks that an executor runs; and `sirocco
-bins`, which puts bins into a running service.
+"""`sirocco lake`: bins of logs of any length, by partition tasks that an executor runs, and maps of
+bins; and `sirocco bins`, which puts bins into a running service.
 """
 
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -35,7 +35,7 @@ _pod = partial(options.option, rich_help_panel="Pods of Kubernetes", show_defaul
 
 @lake.callback()
 def _about() -> None:
-    """Make bins of logs in a lake.
+    """Make bins of logs in a lake, and maps of bins.
 
     The work is cut into partitions, a file each. What is done is kept in --output,
     and is not done again where a job is begun a second time.
@@ -45,6 +45,7 @@ def _about() -> None:
       sirocco lake bins log/ --output lake/
       sirocco lake bins 's3://bucket/log/*.parquet' --output s3://bucket/lake --executor dask
       sirocco lake bins iceberg:prod.ads.impressions --output lake/ --load
+      sirocco lake maps lake/bins.parquet --output lake/
     """
 
 
@@ -232,6 +233,41 @@ def _bins(
             name = ("lake", shown(source))
             found["load"] = loaded_bins(client, merged, name, shown_if=not run.json)
     runner.show(found, f"{counts['made']} of {len(tasks)} partitions summed; digest {digest}")
+
+
+@lake.command("maps")
+@options.grouped
+def _maps(
+    table: Annotated[str, options.log_argument("Tables of bins", "BINS")],
+    output: Annotated[str, typer.Option(help="Folder, or URL of an object store, of the maps.")],
+    json: options.Json = False,
+    *,
+    fit: options.FitOptions,
+) -> None:
+    """Fit maps of bins, as the refit of a new service at the end of their newest hour would.
+
+    Writes maps/<target>.atlas into --output: the bytes that GET /v1/atlas/<target>
+    answers. Settings are those of a worker: SIROCCO_CALIBRATOR, SIROCCO_FIELDS and others.
+
+    [bold]Examples[/bold]
+
+      sirocco lake maps lake/bins.parquet --output lake/
+      sirocco lake maps 'sums/*.parquet' --output lake/ --calibrator sir
+    """
+    from app.cli.serving.settings import settings_with
+    from app.click_log.folder import Folder
+    from app.datasets.bin_tables import read_bins
+    from app.lake.maps import fitted_maps
+
+    settings = settings_with(asdict(fit))
+    found: dict[str, Any] = {}
+    for maps in fitted_maps(read_bins(table, settings.fields), settings):
+        Folder.open(output).write(f"maps/{maps.target}.atlas", maps.atlas.to_bytes())
+        found[maps.target] = maps.report()
+        if not json:
+            print_line(f"{maps.target}: {len(maps.atlas):,} maps by {maps.calibrator}")
+    if json:
+        print_json({"targets": found})
 
 
 bins = typer.Typer(no_args_is_help=True)

@@ -113,7 +113,7 @@ COMMANDS: Final = {
     "lake": CommandEntry(
         "Lake",
         "app.cli.lake",
-        "Make bins of logs in a lake.",
+        "Make bins of logs in a lake, and maps of bins.",
     ),
     "bins": CommandEntry(
         "Lake", "app.cli.lake", "Put bins that any engine has summed into a running service."
