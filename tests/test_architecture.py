@@ -47,11 +47,12 @@ ROOMS = {
         "api": {*BASE, "access", "columns", "events", "storage"},
         "worker": {*BASE, "click_log", "storage"},
         "datasets": {*BASE, "click_log"},
+        "lake": {*BASE, "click_log", "datasets", "storage", "worker"},
         "results": BASE,
         "reports": {*BASE, "results"},
         "cli": {
             *BASE,
-            *("access", "api", "click_log", "datasets"),
+            *("access", "api", "click_log", "datasets", "lake"),
             *("reports", "results", "storage", "worker"),
         },
     },

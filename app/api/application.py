@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
-from app.api import access, admin, events, health, maps, reference
+from app.api import access, admin, bins, events, health, maps, reference
 from app.api.authorization import Authorized, describe_access
 from app.api.cockpit import analysis, experiments, fields, page, reliability, versions
 from app.api.contract import declare_answers
@@ -26,6 +26,7 @@ _ROUTERS: Final = (
     maps.campaigns_router,
     maps.router,
     admin.router,
+    bins.router,
     versions.router,
     experiments.router,
     analysis.router,

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from app.access.audit import AuditEntry
 from app.access.keys import Scope
 from app.api.authorization import scope_of
+from app.api.bins import BinsLoaded
 from app.api.cockpit.analysis import ExperimentAnswer
 from app.api.cockpit.experiments import ExperimentChanged, ExperimentList
 from app.api.cockpit.fields import FieldList
@@ -299,6 +300,7 @@ _OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
 _UNREADY: Final[Problems] = {409: ("challenger-not-ready",)}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 _FROZEN: Final[Problems] = {409: ("too-many-frozen",)}
+_LOADED: Final[Problems] = {409: ("bins-conflict", "too-many-loads")}
 _NOT_GOOD: Final[Problems] = {409: ("no-last-good",)}
 
 _BYTES: Final = {"type": "string", "format": "binary"}
@@ -320,6 +322,11 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("get", "/v1/fields"): (200, FieldList, (_SHED,)),
     ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
     ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
+    ("post", "/v1/admin/bins"): (
+        200,
+        BinsLoaded,
+        (_UNKNOWN, _BODY, _LOADED, _STORE, _CHANGE, _SHED),
+    ),
     ("get", "/v1/admin/jobs"): (200, JobList, (_STORE, _SHED)),
     ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
     ("post", "/v1/admin/jobs/{job_id}/cancel"): (

@@ -19,11 +19,13 @@ from app.columns.campaigns import UnknownDictionary
 from app.columns.layout import VERSIONS, UnknownColumnsVersion
 from app.events.schema import TooManyEvents
 from app.storage.errors import (
+    BinsConflict,
     IdempotencyConflict,
     NotReplicated,
     QueueFull,
     StorageUnavailable,
     TooManyFrozen,
+    TooManyLoads,
     TooManyOverrides,
     UnknownVersion,
 )
@@ -139,6 +141,8 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
     TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
+    BinsConflict: _worded(HTTPStatus.CONFLICT, "bins-conflict"),
+    TooManyLoads: _worded(HTTPStatus.CONFLICT, "too-many-loads"),
     TooManyFrozen: _worded(HTTPStatus.CONFLICT, "too-many-frozen"),
     UnknownVersion: _worded(HTTPStatus.NOT_FOUND, "not-found"),
     UnknownKey: _worded(HTTPStatus.NOT_FOUND, "not-found"),

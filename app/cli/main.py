@@ -110,6 +110,14 @@ COMMANDS: Final = {
         "Try a backup: make one, restore it beside the service, and read all of it with a new"
         " Redis.",
     ),
+    "lake": CommandEntry(
+        "Lake",
+        "app.cli.lake",
+        "Make bins of logs in a lake, and maps of bins.",
+    ),
+    "bins": CommandEntry(
+        "Lake", "app.cli.lake", "Put bins that any engine has summed into a running service."
+    ),
     "retrain": CommandEntry(
         "Operate",
         "app.cli.operate",

@@ -1,8 +1,8 @@
 """A folder of files on this machine or in an object store, through pyarrow.fs: whole files only."""
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -52,13 +52,26 @@ class Folder:
             size = found.size if found.type == pafs.FileType.File else None
             yield FileEntry(found.path[len(self._root) + 1 :], size)
 
-    @reaching_the_click_log()
     def write(self, path: str, data: bytes) -> None:
         """Make or replace a file."""
+        self.write_pieces(path, [data])
+
+    @reaching_the_click_log()
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """The same of pieces, of which one at a time is in memory; what fails while they are made
+        must fail before the first."""
         if self._local:
-            write_durably(Path(self._full(path)), [data])
+            write_durably(Path(self._full(path)), pieces)
         else:
-            self._upload(self._full(path), data)
+            self._upload(self._full(path), pieces)
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[Any]:
+        """A file to be read here and there."""
+        with reaching_the_click_log():
+            file = self._filesystem.open_input_file(self._full(path))
+        with file:
+            yield file
 
     @reaching_the_click_log()
     def read(self, path: str) -> bytes | None:
@@ -94,17 +107,16 @@ class Folder:
         selector = pafs.FileSelector(self._full(path), allow_not_found=True, recursive=True)
         return list(self._filesystem.get_file_info(selector))
 
-    def _upload(self, path: str, data: bytes) -> None:
+    def _upload(self, path: str, pieces: Iterable[bytes]) -> None:
         try:
-            self._stream(path, data)
+            stream = self._filesystem.open_output_stream(path)
         except FileNotFoundError:
             # Most stores need no folders, and some would keep an empty object for each.
             self._make_folder_of(path)
-            self._stream(path, data)
-
-    def _stream(self, path: str, data: bytes) -> None:
-        with self._filesystem.open_output_stream(path) as stream:
-            stream.write(data)
+            stream = self._filesystem.open_output_stream(path)
+        with stream:
+            for piece in pieces:
+                stream.write(piece)
 
     def _make_folder_of(self, path: str) -> None:
         self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)

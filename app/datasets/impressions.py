@@ -151,12 +151,14 @@ MOST_ROWS: Final = 10_000_000
 
 
 def event_batches(
-    where: Where, columns: LogColumns, reading: Reading
+    where: Where, columns: LogColumns, reading: Reading, *, may_be_empty: bool = False
 ) -> Iterator[tuple[EventTable, LogRows]]:
-    """The events of a log in order, and their rows; errors as above."""
+    """The events of a log in order, and their rows; errors as above, also of a log without rows,
+    unless it may be empty."""
     words = (columns.campaign, *columns.fields)
     reader = LogReader(where, columns.choose, columns.types, words, reading)
-    for found, _ in reader.parsed(partial(_events_of, columns=columns)):
+    parse = partial(_events_of, columns=columns)
+    for found, _ in reader.parsed(parse, may_be_empty=may_be_empty):
         yield found
 
 

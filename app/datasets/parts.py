@@ -71,6 +71,8 @@ class LogPart:
     name : how messages call it.
     size : bytes, as they are stored.
     keys : columns that the folders around it name, as in `date=2026-01-01/`; None is empty.
+    url : where another process finds it; may hold the credentials of the log's URL.
+    modified : nanoseconds since 1970 of its last change, 0 where nothing tells.
     """
 
     filesystem: Any
@@ -79,6 +81,8 @@ class LogPart:
     size: int
     format: Format
     keys: Mapping[str, str | None]
+    url: str
+    modified: int = 0
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Any, Any]]:
@@ -133,7 +137,11 @@ def parts_of(where: Where, delimiter: str | None = None) -> list[LogPart]:
     for info in sorted(found, key=lambda info: str(info.path)):
         called = info.path.removeprefix(above)
         form = Format.of(called, delimiter)
-        parts.append(LogPart(filesystem, info.path, called, info.size, form, _keys(info.path)))
+        keys, url = _keys(info.path), _url_of(where, info.path)
+        part = LogPart(
+            filesystem, info.path, called, info.size, form, keys, url, info.mtime_ns or 0
+        )
+        parts.append(part)
     _check_alike(parts)
     return parts
 
@@ -146,6 +154,16 @@ def _located(where: Where) -> tuple[Any, str]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise CommandError(f"{shown(where)}: {first_line(error)}") from error
     return filesystem, path.rstrip("/")
+
+
+def _url_of(where: Where, path: str) -> str:
+    """The place of one of its files, with what the log's own URL says besides."""
+    if not _URL.match(str(where)):
+        return path
+    url = urlsplit(str(where))
+    user, at, _ = url.netloc.rpartition("@")
+    query = f"?{url.query}" if url.query else ""
+    return f"{url.scheme}://{user}{at}{path}{query}"
 
 
 def _files(filesystem: Any, path: str, name: str) -> list[Any]:

@@ -44,11 +44,14 @@ class LogReader:
         parse: Callable[[LogRows], T | None],
         rows: int = BATCH_ROWS,
         block_bytes: int = BLOCK_BYTES,
+        *,
+        may_be_empty: bool = False,
     ) -> Iterator[tuple[T, LogRows]]:
         """What `parse` makes of each batch, and the rows of it that were not skipped; where it
         gives None, no row counts.
 
-        A `CommandError` names file, row, column, value and rule, or a log without rows.
+        A `CommandError` names file, row, column, value and rule, or a log without rows, unless it
+        may be empty.
         """
         empty = True
         for batch in self.batches(rows, block_bytes):
@@ -56,7 +59,7 @@ class LogReader:
             if found is not None:
                 empty = False
                 yield found, kept
-        if empty:
+        if empty and not may_be_empty:
             raise self._no_rows()
 
     def whole(self, parse: Callable[[LogRows], T]) -> T:

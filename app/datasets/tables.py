@@ -236,6 +236,15 @@ class LogColumn:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return self._each(float, rule)
 
+    def integers(self, rule: str) -> NDArray[np.int64]:
+        """Every value as a whole number, (n,), of which no float rounds any."""
+        column = self.plain()
+        column.require_all(rule)
+        try:
+            return np.asarray(pc.cast(column.values, pa.int64()))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return column._each(_whole_number, rule, np.int64)
+
     def within(self, low: float, high: float, rule: str) -> NDArray[np.float64]:
         """Every value as float64 in [low, high], (n,); NaN is refused too."""
         numbers = self.numbers(rule)
@@ -337,14 +346,14 @@ class LogColumn:
         seconds: NDArray[np.float64] = np.asarray(pc.cast(moments, pa.int64())) / 1e6
         return seconds
 
-    def _each(self, read: Any, rule: str) -> NDArray[np.float64]:
+    def _each(self, read: Any, rule: str, kind: type[Any] = np.float64) -> NDArray[Any]:
         """What `read` makes of the values one by one; values it cannot read are refused."""
-        numbers = np.zeros(len(self.values))
+        numbers = np.zeros(len(self.values), kind)
         broken = np.zeros(len(self.values), bool)
         for row, value in enumerate(self.values.to_pylist()):
             try:
                 numbers[row] = read(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 broken[row] = True
         self.refuse_where(broken, rule)
         return numbers
@@ -355,6 +364,13 @@ class LogColumn:
             return "''"
         shown = repr(value) if isinstance(value, str) else str(value)
         return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+
+
+def _whole_number(value: Any) -> int:
+    number = int(value)
+    if not isinstance(value, str) and number != value:
+        raise ValueError(value)
+    return number
 
 
 def in_one(values: Any) -> Any:

@@ -62,6 +62,26 @@ class QueueFull(StorageError):
         super().__init__(f"{limit} jobs are waiting already, the most there may be")
 
 
+class BinsConflict(StorageError):
+    """Other bins were loaded for this hour under the name of the partition."""
+
+    def __init__(self, source: str, partition: str, target: str, hour: int) -> None:
+        super().__init__(
+            f"source {source!r}, partition {partition!r}: other bins of target {target!r}, hour"
+            f" {hour} were loaded under this name; what is added to them needs a name of its own"
+        )
+
+
+class TooManyLoads(StorageError):
+    """Too many partitions of bins were loaded for one hour."""
+
+    def __init__(self, target: str, hour: int, limit: int) -> None:
+        super().__init__(
+            f"target {target!r}, hour {hour}: bins of {limit} partitions were loaded, the most that"
+            " there may be"
+        )
+
+
 class TooManyOverrides(StorageError):
     """Too many campaigns have calibrators of their own."""
 

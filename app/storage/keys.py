@@ -12,7 +12,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:ids_packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable),
-                                          and of each breakdown that there is the same by its name
+                                          and of each breakdown that there is the same by its name;
+                                          loaded:<partition>: the digest of bins that were loaded
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
     sirocco:{07}:evidence:<target>        bytes: which campaigns are off, `evidence.py`
     sirocco:{07}:damaged                  list of what nobody could read: blocks, names
@@ -27,6 +28,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:conversion_logs          set of sealed names: which of those lists hold blocks
     sirocco:{07}:converted:<hour>:<target>  set of "<time>:<click id>": conversions that were stored
     sirocco:{maps}:evidence:<target>      bytes: the same of the target as a whole
+    sirocco:{maps}:loads:<hour>:<target>  hash: partition of loaded bins -> their digest
     sirocco:{maps}:unit_days:<target>     hash: day -> bytes: what units did, `unit_days.py`
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 hash of counters: closed, orphans and more
@@ -137,6 +139,13 @@ models = "sirocco:{{maps}}:models:{}".format
 product = "product:{}".format
 # Of a target.
 unit_days = "sirocco:{{maps}}:unit_days:{}".format
+
+# Of an hour and a target.
+loads = "sirocco:{{maps}}:loads:{}:{}".format
+# Of a partition of bins that were loaded, as 16 hexadecimal digits: a field beside the bins.
+loaded = "loaded:{}".format
+IS_LOADED = re.compile("loaded:[0-9a-f]{16}").fullmatch
+"""Whether a field beside the bins says which bins were loaded."""
 
 # Of a target, and of a model's version or the moment of a training.
 model = "sirocco:{{maps}}:model:{}:{}".format

@@ -74,9 +74,20 @@ class BinsTable(GridSums):
         added = check_not_negative("positives", positives)
         check_equal_lengths(rows=rows, scores=checked, counts=weights, positives=added)
         _check_rows(rows, len(campaigns))
+        cells = GRID.cells_of(checked)
+        return cls.from_cells(campaigns, rows, cells, fixed_sums(checked, weights, added))
+
+    @classmethod
+    def from_cells(
+        cls, campaigns: Sequence[str], rows: Integers, cells: Integers, sums: Integers
+    ) -> Self:
+        """The table of n cells with their sums, (3, n), in fixed point; of equal ones the total.
+
+        rows[i] is the index into `campaigns` of cell i, and rows, cells and sums are valid. Raises
+        OverflowError where a total is 9.2e9 or more.
+        """
         names, new_rows = sorted_rows(campaigns)
-        keys = new_rows[rows] * _CELLS + GRID.cells_of(checked)
-        return cls._of(names, *sum_by_key(keys, fixed_sums(checked, weights, added)))
+        return cls._of(names, *sum_by_key(new_rows[rows] * _CELLS + cells, sums))
 
     @classmethod
     def merge(cls, tables: Iterable["BinsTable"]) -> Self:

@@ -145,6 +145,20 @@ class FieldTables:
     ) -> Self:
         """Of n events: their campaigns, their values by declared field, the declared pairs, and
         what `BinsTable.from_columns` takes: probabilities, counts, positives, (n,) each."""
+        return cls.of(
+            campaigns, values, pairs, lambda column: BinsTable.from_columns(*column, *events)
+        )
+
+    @classmethod
+    def of(
+        cls,
+        campaigns: FieldColumn,
+        values: Mapping[str, FieldColumn],
+        pairs: Collection[str],
+        summed: Callable[[FieldColumn], BinsTable],
+    ) -> Self:
+        """The same of events, or of what stands for several, that `summed` sums by the rows that a
+        column gives them."""
         columns = {field: column.safe() for field, column in values.items()}
         pair_columns = {
             pair: columns[first].beside(columns[second])
@@ -153,7 +167,7 @@ class FieldTables:
         beside = {field: campaigns.beside(column) for field, column in columns.items()}
         return cls(
             *(
-                {name: BinsTable.from_columns(*column, *events) for name, column in each.items()}
+                {name: summed(column) for name, column in each.items()}
                 for each in (columns, pair_columns, beside)
             )
         ).bounded()

@@ -4,8 +4,9 @@
 memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibrators.bins.bins import cell_means, fixed_sums
 from calibrators.bins.fixed_point import Part, sum_by_key, sum_parts
 from calibrators.bins.grid import GRID
+from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns, end_to_end
 from calibrators.fields.columns import chosen as chosen_of
 from calibrators.samples import (
@@ -248,6 +250,29 @@ class EventCells:
             outcomes,
             weights=weights,
         )
+
+    def by_hour(self) -> Iterator[tuple[int, BinsTable]]:
+        """The bins of each hour, ascending: those of the impressions themselves, to the last bit.
+
+        >>> cells = EventCells()
+        >>> cells.add(EventTable.from_columns([0, 9, 3600], ["a"] * 3, [0.1, 0.1, 0.1], [1, 0, 0]))
+        >>> [(hour, table.total().total_count) for hour, table in cells.by_hour()]
+        [(0, 2.0), (1, 1.0)]
+        """
+        self._merge()
+        if not self._held:
+            return
+        keys, sums = self._held[0]
+        names = list(self._codes)
+        starts = np.flatnonzero(np.diff(keys >> _HOUR_SHIFT, prepend=-1))
+        for start, end in pairwise([*starts.tolist(), len(keys)]):
+            hour = int(keys[start] >> _HOUR_SHIFT) + _FIRST_HOUR
+            some = keys[start:end]
+            codes = (some >> _CELL_BITS) & ((1 << _CAMPAIGN_BITS) - 1)
+            present, rows = np.unique(codes, return_inverse=True)
+            cells = some & ((1 << _CELL_BITS) - 1)
+            campaigns = [names[code] for code in present.tolist()]
+            yield hour, BinsTable.from_cells(campaigns, rows, cells, sums[:, start:end])
 
     def _campaigns(self, table: EventTable) -> Integers:
         """The code of each row's campaign; one campaign keeps its code from table to table."""

@@ -22,6 +22,7 @@ _OVERRIDES = "/v1/admin/overrides"
 _KEYS, _AUDIT = "/v1/admin/keys", "/v1/admin/audit"
 _KEY_VARIABLE = "SIROCCO_API_KEY"
 _JSON = {"content-type": "application/json"}
+_LINES = {"content-type": "application/x-ndjson"}
 
 
 class ServiceClient:
@@ -72,6 +73,11 @@ class ServiceClient:
     def retrain(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for a refit and get its job."""
         return self._call("POST", "/v1/admin/retrain", request)
+
+    def load_bins(self, source: str, partition: str, rows: bytes) -> dict[str, Any]:
+        """Add rows of bins, one of JSON a line; how many hours were new, and how many not."""
+        path = f"/v1/admin/bins?{urlencode({'source': source, 'partition': partition})}"
+        return self._answered("POST", path, rows, _LINES)
 
     def held(self) -> dict[str, Any] | None:
         """The version that waits for approval, and why; None where none does."""
@@ -200,17 +206,23 @@ class ServiceClient:
             return False
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        content = None if body is None else orjson.dumps(body)
+        return self._answered(method, path, None if body is None else orjson.dumps(body), _JSON)
+
+    def _answered(
+        self, method: str, path: str, content: bytes | None, kind: Mapping[str, str]
+    ) -> dict[str, Any]:
         end = time.monotonic() + _PATIENCE_SECONDS
-        while _is_overloaded(answer := self._sent(method, path, content)):
+        while _is_overloaded(answer := self._sent(method, path, content, kind)):
             if time.monotonic() > end:
                 break
             time.sleep(float(answer.headers["retry-after"]))
         return _json(answer)
 
-    def _sent(self, method: str, path: str, content: bytes | None) -> httpx.Response:
+    def _sent(
+        self, method: str, path: str, content: bytes | None, kind: Mapping[str, str]
+    ) -> httpx.Response:
         try:
-            return self._http.request(method, path, content=content, headers=_JSON)
+            return self._http.request(method, path, content=content, headers=kind)
         except httpx.TransportError as error:
             raise CommandError(
                 f"{self.url} does not answer ({error}): is it running?", FAILED

@@ -36,6 +36,7 @@ _HASHES_TOO: Final = {
     "api_keys",
     "frozen",
     "unit_days:",
+    "loads:",
 }
 _TEXTS: Final = {
     "judged:",

@@ -16,7 +16,7 @@ and counted as damage; bins never wait for a breakdown.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 from zlib import crc32
@@ -84,14 +84,20 @@ class Breakdowns:
         """The same of the breakdowns by field, of all blocks."""
         if not any(map(len, blocks)):
             return {}
-        names = self.fields.breakdowns
-        stored = self._client.hmget(log.bins, names)
-        try:
+
+        def added() -> FieldTables:
             block = together(blocks)
             rows = block.rows.astype(np.int64)
             found = self.look_up(log.target, block.campaigns, rows, block.scores)
-            added = self.fields.tables(block, found)
-            tables = FieldTables.merge((self._field_tables(log, stored), added))
+            return self.fields.tables(block, found)
+
+        return self.with_tables(log, added)
+
+    def with_tables(self, log: TargetHour, added: Callable[[], FieldTables]) -> dict[str, bytes]:
+        """The same of sums that `added` makes."""
+        stored = self._client.hmget(log.bins, self.fields.breakdowns)
+        try:
+            tables = FieldTables.merge((self._field_tables(log, stored), added()))
         except (OverflowError, ValueError) as error:
             _log.error("%s: sums by field are left as they are: %s", log.bins, error)
             self._damage.count(Damaged.BREAKDOWN)
@@ -157,7 +163,7 @@ class Breakdowns:
     def _check_name(self, place: TargetHour, field: bytes) -> None:
         """A damaged name must not hide a breakdown."""
         name = field.decode(errors="replace")
-        if name in _FIELDS or name in self.fields.breakdowns:
+        if name in _FIELDS or name in self.fields.breakdowns or keys.IS_LOADED(name):
             return
         if IS_OF_FIELDS(name):
             # Declared once, or damaged: then its bytes are those of another.

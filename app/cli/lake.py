@@ -1,0 +1,371 @@
+"""`sirocco lake`: bins of logs of any length, by partition tasks that an executor runs, and maps of
+bins; and `sirocco bins`, which puts bins into a running service.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import orjson
+import typer
+
+from app.cli import options
+from app.cli.console import note, percent_bar, print_json, print_line
+from app.cli.operate import service_at
+from app.cli.signals import end_with
+from app.errors import CommandError
+
+if TYPE_CHECKING:
+    from app.cli.serving.client import ServiceClient
+    from app.datasets.bin_tables import TargetBins
+    from app.lake.tasks import PartitionTask
+
+lake = typer.Typer(no_args_is_help=True)
+
+LOCAL, DASK, KUBERNETES = "local", "dask", "kubernetes"
+_EXECUTORS: Final = (LOCAL, DASK, KUBERNETES)
+_Source = Annotated[str, options.log_argument("Impressions", "SOURCE")]
+_run = partial(options.option, rich_help_panel="Who runs it", show_default=False)
+_pod = partial(options.option, rich_help_panel="Pods of Kubernetes", show_default=True)
+
+
+@lake.callback()
+def _about() -> None:
+    """Make bins of logs in a lake, and maps of bins.
+
+    The work is cut into partitions, a file each. What is done is kept in --output,
+    and is not done again where a job is begun a second time.
+
+    [bold]Examples[/bold]
+
+      sirocco lake bins log/ --output lake/
+      sirocco lake bins 's3://bucket/log/*.parquet' --output s3://bucket/lake --executor dask
+      sirocco lake bins iceberg:prod.ads.impressions --output lake/ --load
+      sirocco lake maps lake/bins.parquet --output lake/
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Where results go, and who makes them."""
+
+    output: str = options.option(..., "Folder, or URL of an object store, of all results.")
+    executor: str = _run("local", "local, dask or kubernetes.", show_default=True)
+    processes: int = _run(
+        1, "Processes of this machine, or workers of a Dask of one's own.", min=1, show_default=True
+    )
+    dask_address: str | None = _run(
+        None, "Scheduler of Dask, such as tls://scheduler:8786.", metavar="URL"
+    )
+    index: int | None = _run(
+        None, "Make only the results of a share of the partitions: this one.", min=0
+    )
+    of: int | None = _run(None, "Of so many shares.", min=1)
+    json: options.Json = False
+
+    @property
+    def place(self) -> str:
+        """The output as any process of this machine, in whatever folder it is, finds it."""
+        return self.output if "://" in self.output else os.path.abspath(self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSettings:
+    """What --executor kubernetes writes."""
+
+    name: str = _pod("sirocco-lake", "Name of the Job.")
+    image: str = _pod("sirocco", "Image, with its tag or digest.")
+    secret: str | None = _pod(None, "Secret with credentials of the store, as variables.")
+    pods: int = _pod(16, "Shares of the partitions.", min=1)
+    parallelism: int = _pod(16, "Pods that run at a time.", min=1)
+    cpu: str = _pod("1", "CPUs of a pod.")
+    memory: str = _pod("2Gi", "Memory of a pod.")
+
+
+class LakeRun:
+    """Runs tasks as the options say: to the end, a share of them, or not at all but for a Job that
+    would."""
+
+    def __init__(self, given: RunOptions, pods: PodSettings) -> None:
+        if given.executor not in _EXECUTORS:
+            raise CommandError(
+                f"--executor {given.executor!r}: must be one of {', '.join(_EXECUTORS)}"
+            )
+        if (given.index is None) != (given.of is None) or (given.index or 0) >= (given.of or 1):
+            raise CommandError("--index and --of go together, and the index is below the other")
+        options.refuse(
+            {"--dask-address": given.dask_address if given.executor != DASK else None},
+            "goes with --executor dask only",
+        )
+        self._given, self._pods = given, pods
+        self.notes: list[str] = []
+        self.rows = 0
+
+    def is_written(self) -> bool:
+        """Print the Job, and True, where pods are to run the tasks."""
+        if self._given.executor != KUBERNETES:
+            return False
+        from app.lake.kubernetes import PodOptions, indexed_job
+
+        pods = self._pods
+        print_json(
+            indexed_job(
+                _arguments_of_pods(),
+                PodOptions(
+                    pods.name, pods.image, pods.secret, pods.cpu, pods.memory, pods.pods,
+                    pods.parallelism,
+                ),
+            )
+        )  # fmt: skip
+        note("Save it, `kubectl apply -f` it, and at its end run the command without --executor.")
+        return True
+
+    def made(self, tasks: Sequence["PartitionTask"], what: str) -> dict[str, int] | None:
+        """Make what is not there yet; how many partitions there are, and how many were made now.
+        None where only a share was asked for."""
+        from app.lake.tasks import not_done
+
+        given = self._given
+        chosen = tasks
+        if given.index is not None and given.of is not None:
+            chosen = [task for task in tasks if task.belongs_to(given.index, given.of)]
+        missing = not_done(chosen, given.place)
+        with percent_bar(what, shown=not given.json) as reached:
+            for done, told in enumerate(self._run(missing), 1):
+                self.rows += told.get("rows", 0)
+                self.notes += told.get("notes", ())
+                reached(done / len(missing))
+        counts = {"partitions": len(tasks), "made": len(missing)}
+        if given.index is None:
+            return counts
+        self.show({**counts, "share": len(chosen)}, f"{len(missing)} of {len(chosen)} made")
+        return None
+
+    def show(self, found: Mapping[str, Any], line: str) -> None:
+        """Print what came of it, and what was skipped."""
+        if self._given.json:
+            print_json(found)
+            return
+        print_line(line)
+        for text in self.notes:
+            note(text)
+
+    def _run(self, tasks: Sequence["PartitionTask"]) -> Iterator[dict[str, Any]]:
+        from app.lake.executors import run_here, run_in_processes, run_on_dask
+
+        given = self._given
+        if given.executor == DASK:
+            return run_on_dask(tasks, given.dask_address, given.processes)
+        if given.processes == 1:
+            return run_here(tasks)
+        return run_in_processes(tasks, given.processes, partial(end_with, os.getpid()))
+
+
+def _arguments_of_pods() -> list[str]:
+    """The command as it was typed, without what is of this machine."""
+    typed, kept = iter(sys.argv[1:]), []
+    for argument in typed:
+        if argument == "--executor":
+            next(typed, None)
+        elif not argument.startswith("--executor="):
+            kept.append(argument)
+    return kept
+
+
+_Load = Annotated[
+    bool, typer.Option("--load", help="Put the bins into the running service at --url.")
+]
+
+
+@lake.command("bins")
+@options.grouped
+def _bins(
+    source: _Source,
+    target: Annotated[str, typer.Option("--target", help="What the outcome is.")] = "click",
+    fields: Annotated[
+        str | None,
+        typer.Option(help="Columns of fields, such as device,placement.", show_default="none"),
+    ] = None,
+    load: _Load = False,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    *,
+    run: RunOptions,
+    pods: PodSettings,
+    columns: options.LogColumnOptions,
+    reading: options.ReadingOptions,
+) -> None:
+    """Sum impressions by hour, campaign, fields and cell of the score.
+
+    Writes bins.parquet into --output: the table that `sirocco bins load` reads. Its
+    digest is the same however the work was cut and whoever did it.
+
+    [bold]Examples[/bold]
+
+      sirocco lake bins log/ --output lake/ --processes 8
+      sirocco lake bins log/ --output lake/ --load
+    """
+    runner = LakeRun(run, pods)
+    if runner.is_written():
+        return
+    from app.datasets.impressions import LogColumns
+    from app.datasets.parts import shown
+    from app.lake.bins import MERGED, BinsSettings, MergedBins
+    from app.lake.partitions import partitions_of
+
+    names = options.names(fields)
+    of_log = replace(LogColumns.of(columns, reading), fields=names)
+    settings = BinsSettings(target, of_log, reading.reading())
+    partitions = partitions_of(source, reading.delimiter)
+    tasks = [settings.task(partition, run.place) for partition in partitions]
+    counts = runner.made(tasks, f"summing {len(tasks)} partitions")
+    if counts is None:
+        return
+    merged = MergedBins(run.place, [task.result for task in tasks], names)
+    digest = merged.write(MERGED)
+    found: dict[str, Any] = {**counts, "rows": runner.rows, "digest": digest}
+    if load:
+        with service_at(url, api_key) as client:
+            name = ("lake", shown(source))
+            found["load"] = loaded_bins(client, merged, name, shown_if=not run.json)
+    runner.show(found, f"{counts['made']} of {len(tasks)} partitions summed; digest {digest}")
+
+
+@lake.command("maps")
+@options.grouped
+def _maps(
+    table: Annotated[str, options.log_argument("Tables of bins", "BINS")],
+    output: Annotated[str, typer.Option(help="Folder, or URL of an object store, of the maps.")],
+    json: options.Json = False,
+    *,
+    fit: options.FitOptions,
+) -> None:
+    """Fit maps of bins, as the refit of a new service at the end of their newest hour would.
+
+    Writes maps/<target>.atlas into --output: the bytes that GET /v1/atlas/<target>
+    answers. Settings are those of a worker: SIROCCO_CALIBRATOR, SIROCCO_FIELDS and others.
+
+    [bold]Examples[/bold]
+
+      sirocco lake maps lake/bins.parquet --output lake/
+      sirocco lake maps 'sums/*.parquet' --output lake/ --calibrator sir
+    """
+    from app.cli.serving.settings import settings_with
+    from app.click_log.folder import Folder
+    from app.datasets.bin_tables import read_bins
+    from app.lake.maps import fitted_maps
+
+    settings = settings_with(asdict(fit))
+    found: dict[str, Any] = {}
+    for maps in fitted_maps(read_bins(table, settings.fields), settings):
+        Folder.open(output).write(f"maps/{maps.target}.atlas", maps.atlas.to_bytes())
+        found[maps.target] = maps.report()
+        if not json:
+            print_line(f"{maps.target}: {len(maps.atlas):,} maps by {maps.calibrator}")
+    if json:
+        print_json({"targets": found})
+
+
+bins = typer.Typer(no_args_is_help=True)
+
+_LARGEST: Final = 4 * 1024 * 1024
+"""Bytes of a request at most: half of what a service takes unless told otherwise."""
+
+
+@bins.callback()
+def _about_bins() -> None:
+    """Put bins that any engine has summed into a running service.
+
+    The table has the columns hour, target, campaign, cell, count, score_sum and
+    positives, and one for each field; docs/lake.md has the SQL that makes it.
+
+    [bold]Examples[/bold]
+
+      sirocco bins load lake/bins.parquet
+      sirocco bins load 'sums/2026-03-*.csv' --source warehouse --fields device
+    """
+
+
+@bins.command("load")
+def _load(
+    tables: Annotated[list[str], options.log_argument("Tables of bins", "FILE...")],
+    source: Annotated[str, typer.Option(help="Who has summed them.")] = "bins",
+    partition: Annotated[
+        str | None,
+        typer.Option(help="What they are of, where it is one file.", show_default="its name"),
+    ] = None,
+    fields: Annotated[
+        str | None, typer.Option(help="Columns of fields.", show_default="none")
+    ] = None,
+    url: options.RunningUrl = options.LOCAL_URL,
+    api_key: options.ApiKeyOption = None,
+    json: options.Json = False,
+) -> None:
+    """Add bins to the history of a running service, each hour of a source and partition once.
+
+    A repeat adds nothing. Other bins of the same hour, source and partition are refused.
+    """
+    from app.datasets.bin_tables import read_bins
+    from app.datasets.parts import parts_of
+
+    parts = [part for table in tables for part in parts_of(table)]
+    if partition is not None and len(parts) > 1:
+        raise CommandError(f"--partition names one file, and there are {len(parts)}")
+    counts: Counter[str] = Counter()
+    with service_at(url, api_key) as client:
+        for part in parts:
+            name = (source, partition or part.name)
+            found = read_bins(part.url, options.names(fields))
+            counts.update(loaded_bins(client, found, name, shown_if=not json))
+    if json:
+        print_json(counts)
+        return
+    print_line(
+        f"{counts['loaded']:,} hours loaded, {counts['duplicates']:,} were there already,"
+        f" {counts['too_old']:,} are older than what is kept"
+    )
+
+
+def loaded_bins(
+    client: "ServiceClient", hours: Iterable["TargetBins"], name: tuple[str, str], *, shown_if: bool
+) -> dict[str, int]:
+    """Send bins in requests of a few megabytes; what the service has made of them."""
+    counts: Counter[str] = Counter()
+    for part, rows in _requests(hours):
+        source, partition = name
+        counts.update(client.load_bins(source, f"{partition}#{part}" if part else partition, rows))
+        if shown_if:
+            note(f"{partition}: {counts['rows']:,} rows sent")
+    return dict(counts)
+
+
+def _requests(hours: Iterable["TargetBins"]) -> Iterator[tuple[int, bytes]]:
+    """Lines of whole hours; of an hour that is too long for one request, part after part."""
+    waiting: list[bytes] = []
+    for found in hours:
+        first, *others = _pieces(found)
+        if sum(map(len, waiting)) + len(first) > _LARGEST:
+            yield 0, b"\n".join(waiting)
+            waiting = []
+        waiting.append(first)
+        yield from enumerate(others, 1)
+    if waiting:
+        yield 0, b"\n".join(waiting)
+
+
+def _pieces(found: "TargetBins") -> list[bytes]:
+    """The rows of an hour as lines of JSON, cut where they are too long for a request."""
+    pieces: list[list[bytes]] = [[]]
+    size = 0
+    for row in found.as_json():
+        line = orjson.dumps(row)
+        if size + len(line) > _LARGEST:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(line)
+        size += len(line) + 1
+    return [b"\n".join(lines) for lines in pieces]

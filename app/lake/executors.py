@@ -1,0 +1,104 @@
+"""Who runs partition tasks: this process, some of this machine, or the workers of Dask.
+
+A worker that is killed costs nothing but its time: its task is begun again elsewhere.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any, Final
+
+import orjson
+
+from app.errors import FAILED, CommandError
+from app.lake.partitions import extra
+from app.lake.tasks import PartitionTask, run_task
+
+Told = dict[str, Any]
+_MOST_DEATHS: Final = 3
+"""Times in a row that a child may be killed before any task is done."""
+_AHEAD: Final = 2
+"""Tasks given out for each worker."""
+_RETRIES: Final = 5
+
+
+def run_here(tasks: Sequence[PartitionTask]) -> Iterator[Told]:
+    """One after the other in this process; what each tells."""
+    for task in tasks:
+        yield orjson.loads(run_task(task.spec()))
+
+
+def run_in_processes(
+    tasks: Sequence[PartitionTask], processes: int, started: Callable[[], None]
+) -> Iterator[Told]:
+    """In so many processes, each of which calls `started` first; as above, in any order.
+
+    Raises CommandError where children are killed again and again before anything is done.
+    """
+    waiting, deaths = list(tasks), 0
+    while waiting:
+        pool = ProcessPoolExecutor(processes, get_context("spawn"), started)
+        running: dict[Future[str], PartitionTask] = {}
+        try:
+            for done in _completed(pool, waiting, running, processes):
+                deaths = 0
+                yield orjson.loads(done)
+        except BrokenProcessPool:
+            deaths += 1
+            if deaths == _MOST_DEATHS:
+                raise _killed(deaths) from None
+            waiting = [*running.values(), *waiting]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _completed(
+    pool: ProcessPoolExecutor,
+    waiting: list[PartitionTask],
+    running: dict[Future[str], PartitionTask],
+    processes: int,
+) -> Iterator[str]:
+    """What is done, while few tasks are given out at a time; both are what is left."""
+    while waiting or running:
+        while waiting and len(running) < _AHEAD * processes:
+            # Given out and noted in one step: a broken pool refuses what comes then.
+            running[pool.submit(run_task, waiting[0].spec())] = waiting[0]
+            del waiting[0]
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            told = future.result()
+            del running[future]
+            yield told
+
+
+def _killed(times: int) -> CommandError:
+    return CommandError(
+        f"a process was killed {times} times in a row before it was done: is there memory enough?"
+        " Fewer --processes need less",
+        FAILED,
+    )
+
+
+def run_on_dask(
+    tasks: Sequence[PartitionTask], address: str | None, workers: int
+) -> Iterator[Told]:
+    """On the workers of a scheduler at an address, or of one that is started on this machine with
+    so many workers; as above, in any order."""
+    distributed = extra("distributed", "dask", "--executor dask")
+    cluster = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(address, **({} if address else cluster)) as client:
+        waiting = list(tasks)
+        ahead = [waiting.pop(0) for _ in range(min(len(waiting), _AHEAD * _breadth(client)))]
+        following = distributed.as_completed([_submitted(client, task) for task in ahead])
+        for future in following:
+            yield orjson.loads(future.result())
+            if waiting:
+                following.add(_submitted(client, waiting.pop(0)))
+
+
+def _breadth(client: Any) -> int:
+    return max(8, len(client.scheduler_info(n_workers=-1)["workers"]))
+
+
+def _submitted(client: Any, task: PartitionTask) -> Any:
+    return client.submit(run_task, task.spec(), key=f"sirocco-{task.result}", retries=_RETRIES)

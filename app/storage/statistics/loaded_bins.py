@@ -1,0 +1,157 @@
+"""Bins that somebody else has summed, added to those of an hour exactly once.
+
+What is loaded has a name, source and partition, and a digest. The hour keeps the digest by the
+name, so that a repeat is known and other bins of that name are refused. Each shard adds its part
+and keeps the digest in one step, the fold's own (`commit_fold.lua`), which another fold or load
+makes begin again. Who dies between two shards leaves a part; the repeat adds the rest.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+import redis
+
+from app.storage import keys
+from app.storage.errors import BinsConflict, StorageUnavailable, TooManyLoads
+from app.storage.integrity.damage import Damage, Damaged
+from app.storage.keys import TargetHour
+from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
+from app.storage.statistics.breakdowns import Breakdowns
+from app.storage.statistics.field_sums import DeclaredFields
+from calibrators.bins.table import BinsTable
+from calibrators.fields.bin_rows import BinRows
+from calibrators.samples import Floats
+
+MOST_LOADS: Final = 1000
+"""Partitions of an hour."""
+_MOST_TRIES: Final = 100
+_log = logging.getLogger(__name__)
+
+
+class LoadName(NamedTuple):
+    """Who made the bins, and of what; an hour's bins of one name are loaded once."""
+
+    source: str
+    partition: str
+
+    @property
+    def field(self) -> str:
+        """The name of the digest beside the bins."""
+        whole = f"{self.source}\0{self.partition}".encode()
+        return keys.loaded(blake2b(whole, digest_size=8).hexdigest())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HourLoad:
+    """Bins of one target and hour; `predicted` are the probabilities of their means by the maps in
+    force, (n,), by which fields are summed; None is the scores."""
+
+    target: str
+    hour: int
+    rows: BinRows
+    predicted: Floats | None = None
+
+    def by_shard(self) -> Iterator[tuple[TargetHour, "HourLoad"]]:
+        """The part of each shard that has any."""
+        names, codes = self.rows.campaigns
+        shards = keys.shards_of(names)[codes]
+        for shard in np.unique(shards).tolist():
+            chosen = shards == shard
+            predicted = None if self.predicted is None else self.predicted[chosen]
+            part = HourLoad(self.target, self.hour, self.rows.select(chosen), predicted)
+            yield TargetHour(shard, self.target, self.hour), part
+
+
+class LoadedBins:
+    """Adds bins to the store; they live for ttl_seconds, as those of folds do."""
+
+    def __init__(
+        self, client: redis.Redis, ttl_seconds: int, fields: DeclaredFields | None = None
+    ) -> None:
+        self._client = client
+        self._ttl_seconds = ttl_seconds
+        self._damage = Damage(client)
+        self._breakdowns = Breakdowns(client, self._damage)
+        self._breakdowns.fields = fields or DeclaredFields()
+        self._commit_fold = client.register_script(lua("commit_fold"))
+
+    @reaching_the_store()
+    def add(self, name: LoadName, load: HourLoad) -> bool:
+        """Add the bins of an hour; False where they are there already.
+
+        Raises BinsConflict where the name stands for other bins of this hour, TooManyLoads, and
+        OverflowError where a sum is 9.2e9 or more: the shards before it keep their part.
+        """
+        digest = load.rows.digest(f"{load.target} {load.hour}")
+        parts = list(load.by_shard())
+        self._claim(name, load, digest)
+        added = [self._add(place, name, part, digest) for place, part in parts]
+        return any(added)
+
+    def _claim(self, name: LoadName, load: HourLoad, digest: str) -> None:
+        """Have the name stand for the digest from now on; raises as `add` does."""
+        key = keys.loads(load.hour, load.target)
+        known, number = self._client.hget(key, name.field), self._client.hlen(key)
+        if known is None and number >= MOST_LOADS:
+            raise TooManyLoads(load.target, load.hour, MOST_LOADS)
+        with self._client.pipeline(transaction=True) as pipeline:
+            pipeline.hsetnx(key, name.field, digest)
+            pipeline.expire(key, self._ttl_seconds)
+            pipeline.hget(key, name.field)
+            *_, known = pipeline.execute()
+        held = [TargetHour(shard, load.target, load.hour) for shard in range(keys.SHARDS)]
+        with self._client.pipeline(transaction=False) as pipeline:
+            for place in held:
+                pipeline.hget(place.bins, name.field)
+            found = {known, *pipeline.execute()} - {None}
+        # Bins may outlive the claim, because folds renew their life.
+        if {as_text(each) for each in found} != {digest}:
+            raise BinsConflict(*name, load.target, load.hour)
+
+    def _add(self, place: TargetHour, name: LoadName, load: HourLoad, digest: str) -> bool:
+        names = [
+            place.log,
+            place.bins,
+            keys.logs(place.shard),
+            keys.hours(place.shard),
+            keys.damaged(place.shard),
+        ]
+        for _ in range(_MOST_TRIES):
+            folds, data, known = self._client.hmget(place.bins, "folds", "table", name.field)
+            if known is not None:
+                return False
+            if (stored := self._stored(place, folds, data)) is None:
+                continue
+            table = BinsTable.merge((stored, load.rows.table())).to_bytes(place.checksum)
+            beside = {name.field: digest.encode(), **self._by_field(place, load)}
+            fields = [part for field in beside.items() for part in field]
+            seen = (place.member, self._ttl_seconds, folds or b"0", 0, table, len(beside))
+            if self._commit_fold(keys=names, args=[*seen, *fields]):
+                return True
+        raise StorageUnavailable(f"{place.bins} changes all the time")
+
+    def _stored(
+        self, place: TargetHour, folds: bytes | str | None, data: bytes | str | None
+    ) -> BinsTable | None:
+        """None of a damaged one, which is set aside: the next look finds none."""
+        if folds is None and data is None:
+            return BinsTable.empty()
+        table = as_bytes(data or b"")
+        try:
+            return BinsTable.from_bytes(table, place.checksum)
+        except ValueError as error:
+            _log.error("%s: %s", place.bins, error)
+            self._damage.set_table_aside(Damaged.BINS, place, table or None)
+            return None
+
+    def _by_field(self, place: TargetHour, load: HourLoad) -> dict[str, bytes]:
+        declared = self._breakdowns.fields
+        if load.target not in declared.targets:
+            return {}
+        return self._breakdowns.with_tables(
+            place, lambda: load.rows.by_field(declared.names, declared.pairs, load.predicted)
+        )

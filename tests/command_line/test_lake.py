@@ -1,0 +1,154 @@
+"""`sirocco lake bins` and `sirocco bins load` as a user types them."""
+
+import json
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from app.datasets.bin_tables import read_bins
+from app.settings import Settings
+from calibrators import BinsTable
+from tests.api.running_service import serving
+
+NOW = int(time.time() // 3600)
+
+
+@pytest.fixture(scope="module")
+def running(redis_url_of_module):
+    with serving(Settings(port=0, fields="device"), redis_url_of_module) as service:
+        yield service
+
+
+@pytest.fixture
+def service(running):
+    running.store.flushall()
+    return running
+
+
+@pytest.fixture
+def log(tmp_path):
+    rng = np.random.default_rng(1)
+    (tmp_path / "log").mkdir()
+    for part in range(2):
+        table = pa.table(
+            {
+                "time": 3600.0 * (NOW - 60 + 60 * rng.random(500)),
+                "campaign": [f"c{n}" for n in rng.integers(0, 5, 500)],
+                "score": rng.random(500),
+                "outcome": rng.integers(0, 2, 500),
+                "device": [("ios", "web")[n] for n in rng.integers(0, 2, 500)],
+            }
+        )
+        pyarrow.parquet.write_table(table, tmp_path / f"log/{part}.parquet")
+    return tmp_path / "log"
+
+
+def test_a_history_is_summed_and_loaded(called, log, tmp_path, service):
+    """Hours older than the service keeps are left out; a second time adds nothing."""
+    command = ("lake", "bins", log, "--output", "lake", "--load", "--url", service.url, "--json")
+    first, again = (json.loads(called(*command).stdout) for _ in range(2))
+
+    kept = max(service.settings.window_hours, service.settings.history_hours)
+    assert (first["partitions"], first["made"], first["rows"]) == (2, 2, 1000)
+    assert (again["made"], again["digest"]) == (0, first["digest"])
+    assert first["load"]["loaded"] in (kept, kept + 1)
+    assert first["load"]["loaded"] + first["load"]["too_old"] == 60
+    assert again["load"]["duplicates"] == first["load"]["loaded"]
+    for found in read_bins(tmp_path / "lake/bins.parquet"):
+        old = found.hour < NOW - kept
+        assert service.bins("click", found.hour) == (
+            BinsTable.empty() if old else found.rows.table()
+        )
+
+
+def test_a_share_is_made_and_the_rest_later(called, log):
+    shares = [
+        json.loads(
+            called("lake", "bins", log, "--output", "o", "--index", i, "--of", 2, "--json").stdout
+        )
+        for i in range(2)
+    ]
+    whole = json.loads(called("lake", "bins", log, "--output", "o", "--json").stdout)
+
+    assert sum(share["made"] for share in shares) == 2
+    assert whole["made"] == 0
+
+
+def test_a_job_of_kubernetes_has_the_command(called, log):
+    run = called(
+        "lake", "bins", log, "--executor", "kubernetes", "--output", "s3://b/lake",
+        "--image", "sirocco:1", "--pods", 3,
+    )  # fmt: skip
+    job = json.loads(run.stdout)
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+
+    assert job["spec"]["completions"] == 3
+    assert "--executor" not in arguments
+    assert arguments[-4:] == ["--index", "$(JOB_COMPLETION_INDEX)", "--of", "3"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])
+def test_tables_of_any_format_are_loaded(called, tmp_path, service, suffix):
+    columns = {
+        "hour": [NOW - 1, NOW - 1], "target": ["click", "click"], "campaign": ["a", "b"],
+        "device": ["ios", ""], "cell": [2213, 3073], "count": [3_000_000_000, 10**18 + 10**9],
+        "score_sum": [30_200_000, 10**18 + 10**9], "positives": [1_000_000_000, 0],
+    }  # fmt: skip
+    file = tmp_path / f"sums{suffix}"
+    if suffix == ".parquet":
+        pyarrow.parquet.write_table(pa.table(columns), file)
+    else:
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        text = [json.dumps(row) for row in rows]
+        if suffix == ".csv":
+            text = [",".join(columns), *(",".join(map(str, row.values())) for row in rows)]
+        file.write_text("\n".join(text) + "\n")
+    run = called("bins", "load", file, "--fields", "device", "--url", service.url, "--json")
+
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["loaded"] == 1
+    # No float has rounded the sum.
+    assert service.bins("click", NOW - 1).bins("b").sums[0].tolist() == [10**18 + 10**9]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("490000,click,a,2213,3,30200000,0", "score_sum = 30200000; score_sum / count must lie"),
+        ("490000,click,a,2213.5,3000000000,30200000,0", "cell = '2213.5'; a cell is a whole"),
+        ("490000,click,a,2213,-3,0,0", "count = -3; a sum is a whole number of billionths"),
+        ("49,click,a,2213,3000000000,30200000,0", "hour = 49; an hour is floor(epoch seconds"),
+        ("490000,click,,2213,3000000000,30200000,0", "campaign = ''; a campaign must have a name"),
+    ],
+)
+def test_a_bad_row_is_named(called, tmp_path, line, message):
+    good = "490000,click,a,2213,3000000000,30200000,0"
+    head = "hour,target,campaign,cell,count,score_sum,positives"
+    (tmp_path / "sums.csv").write_text("\n".join([head, good, line, ""]))
+    run = called("bins", "load", "sums.csv")
+
+    assert run.returncode == 2
+    assert f"sums.csv, row 2: {message}" in run.stderr
+
+
+def test_rows_of_an_hour_stand_together(called, tmp_path, service):
+    row = "{},click,a,2213,3000000000,30200000,0"
+    head = "hour,target,campaign,cell,count,score_sum,positives"
+    lines = [head, *(row.format(hour) for hour in (NOW - 2, NOW - 1, NOW - 2)), ""]
+    (tmp_path / "sums.csv").write_text("\n".join(lines))
+    run = called("bins", "load", "sums.csv", "--url", service.url)
+
+    assert run.returncode == 2
+    assert "stand in two places; sort the table by target and hour" in run.stderr
+
+
+def test_what_does_not_go_together_is_refused(called, log):
+    assert "must be one of local, dask, kubernetes" in called(
+        "lake", "bins", log, "--output", "o", "--executor", "ray"
+    ).stderr  # fmt: skip
+    assert "--index and --of go together" in called(
+        "lake", "bins", log, "--output", "o", "--index", 1
+    ).stderr  # fmt: skip
