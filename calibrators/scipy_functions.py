@@ -15,6 +15,14 @@ def expit(log_odds: Floats) -> Floats:
     return probabilities
 
 
+def ndtr(values: Floats) -> Floats:
+    """The chance that a standard normal variable is below each value."""
+    from scipy import special
+
+    chances: Floats = special.ndtr(values)
+    return chances
+
+
 def betaln(a: Floats, b: Floats) -> Floats:
     """Logarithm of the beta function of each pair."""
     from scipy import special

@@ -1,8 +1,9 @@
 """`python -m research.coverage`: how often 90 % intervals hold the true probability.
 
-Synthetic platforms whose truth is known (the regimes of the leaderboard) are refitted hour by hour;
+Synthetic platforms whose truth is known (`PLATFORMS`) are refitted hour by hour;
 of every impression of the next hour it is counted whether its true probability lies inside the
-interval that the published maps give.
+interval that the published maps give. Behind it, in parentheses, how wide intervals are by that of
+a normal variable with the mean square of what the maps miss.
 """
 
 import argparse
@@ -23,11 +24,34 @@ from calibrators.samples import Floats, Integers
 from evaluation.simulation.ad_platform import PlatformHour
 from research.leaderboard.method import Past
 from research.leaderboard.picture import Dot, Drawing, Mark, Stroke, Text
-from research.leaderboard.platform import REGIMES, DriftingPlatform
+from research.leaderboard.platform import REGIMES, Distortions, DriftingPlatform, Regime
 
 LOWER, UPPER = 0.05, 0.95
+_SIGMAS = 1.645
 WINDOW: Final = 48
 """Hours of traffic that are a campaign's support."""
+
+PLATFORMS: Final = {
+    "steady": Regime(
+        "60 campaigns, CTR 2 %: levels stay", 60, 6_000, 0.02, Distortions(level=0.25, slope=0.1)
+    ),
+    "drifting": Regime(
+        "60 campaigns, CTR 3 %: levels drift, everyone's and each campaign's",
+        60,
+        9_000,
+        0.03,
+        Distortions(level=0.2, slope=0.1, wave=0.04, drift=0.1, walk=0.02, day=0.05),
+    ),
+    "small": Regime(
+        "20 campaigns, CTR 2 %: the same with 40 clicks an hour",
+        20,
+        2_000,
+        0.02,
+        Distortions(level=0.25, slope=0.1, drift=0.1, walk=0.02),
+    ),
+    **REGIMES,
+}
+"""Those of the leaderboard, and smaller ones."""
 
 _DECILES = 10
 _LARGE_JUMP = 0.2
@@ -36,15 +60,16 @@ ALL, NEW, NO_JUMP = "all", "new campaigns", "no jump in 12 hours"
 
 
 class Counts:
-    """By part of the impressions: how many there are, how many are inside, and their widths."""
+    """By part of the impressions: how many there are, how many are inside, their widths, and the
+    squares of how far what is served is off, in log-odds."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, Floats] = defaultdict(lambda: np.zeros(3))
+        self._sums: dict[str, Floats] = defaultdict(lambda: np.zeros(4))
 
-    def add(self, part: str, inside: NDArray[np.bool_], widths: Floats) -> None:
+    def add(self, part: str, inside: NDArray[np.bool_], widths: Floats, missed: Floats) -> None:
         """Count the impressions of a part."""
         if len(inside):
-            self._sums[part] += (len(inside), inside.sum(), widths.sum())
+            self._sums[part] += (len(inside), inside.sum(), widths.sum(), (missed**2).sum())
 
     def __iadd__(self, other: "Counts") -> "Counts":
         for part, sums in other._sums.items():
@@ -52,10 +77,17 @@ class Counts:
         return self
 
     def found(self) -> dict[str, dict[str, float]]:
-        """By part: impressions, coverage, and the mean width of the intervals in log-odds."""
+        """By part: impressions, coverage, the mean width of the intervals in log-odds, and that of
+        a normal variable with the mean square of the errors: the width that is needed, where all
+        are alike."""
         return {
-            part: {"impressions": n, "coverage": inside / n, "width": width / n}
-            for part, (n, inside, width) in sorted(self._sums.items())
+            part: {
+                "impressions": n,
+                "coverage": inside / n,
+                "width": width / n,
+                "needed": 2 * _SIGMAS * float(np.sqrt(squares / n)),
+            }
+            for part, (n, inside, width, squares) in sorted(self._sums.items())
         }
 
 
@@ -80,21 +112,23 @@ def _counted(
     platform: DriftingPlatform, hour: int, drawn: PlatformHour, atlas: Atlas, support: Floats
 ) -> Counts:
     campaigns, scores = drawn.events.rows.astype(np.int64), drawn.events.scores
-    inside, widths = _inside(atlas, atlas.rows(platform.names)[campaigns], scores, drawn.truth)
+    rows = atlas.rows(platform.names)[campaigns]
+    columns = _intervals(atlas, rows, scores, drawn.truth)
     counts = Counts()
     for part, held in _parts(platform, hour, campaigns, support):
-        counts.add(part, inside[held], widths[held])
+        counts.add(part, *(column[held] for column in columns))
     return counts
 
 
-def _inside(
+def _intervals(
     atlas: Atlas, rows: Integers, scores: Floats, truth: Floats
-) -> tuple[NDArray[np.bool_], Floats]:
-    """Whether each truth is inside, and the widths in log-odds."""
+) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Whether each truth is inside, the widths, and how far what is served is off, in log-odds."""
     served = atlas.look_up(rows, scores)
     lower, upper = atlas.quantiles(rows, scores, served, (LOWER, UPPER))
     odds = upper / (1 - upper) * (1 - lower) / lower
-    return (lower <= truth) & (truth <= upper), np.log(odds)
+    missed = np.log(served / (1 - served) * (1 - truth) / truth)
+    return (lower <= truth) & (truth <= upper), np.log(odds), missed
 
 
 def _parts(
@@ -197,14 +231,17 @@ def _y(ratio: float) -> float:
 
 
 def _lines(found: dict[str, dict[str, dict[str, float]]]) -> Iterable[str]:
-    """A Markdown table: parts by regimes, coverage in percent."""
+    """A Markdown table: parts by regimes, coverage in percent, and widths over what is needed."""
     parts = sorted({part for parts in found.values() for part in parts})
     yield "| | " + " | ".join(found) + " |"
     yield "|---" * (1 + len(found)) + "|"
     for part in parts:
         cells = (parts.get(part) for parts in found.values())
-        shown = (f"{100 * cell['coverage']:.1f}" if cell else "-" for cell in cells)
-        yield f"| {part} | " + " | ".join(shown) + " |"
+        yield f"| {part} | " + " | ".join(_cell(cell) if cell else "-" for cell in cells) + " |"
+
+
+def _cell(cell: dict[str, float]) -> str:
+    return f"{100 * cell['coverage']:.1f} ({cell['width'] / max(cell['needed'], 1e-9):.2f})"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -220,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in given.regimes:
             counts = Counts()
             for seed in range(given.seed, given.seed + given.seeds):
-                for hour in coverage(REGIMES[name].platform(seed), given.first, given.hours):
+                for hour in coverage(PLATFORMS[name].platform(seed), given.first, given.hours):
                     counts += hour
                     advance(f"{name}, seed {seed}")
             found[name] = counts.found()
@@ -232,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m research.coverage", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--regimes", nargs="+", choices=list(REGIMES), default=list(REGIMES))
+    parser.add_argument("--regimes", nargs="+", choices=list(PLATFORMS), default=list(PLATFORMS))
     parser.add_argument("--seeds", type=int, default=3, help="platforms of each regime")
     parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--first", type=int, default=WINDOW, help="first hour that is counted")

@@ -101,6 +101,11 @@ class BacktestOptions:
     write: Path | None = _compared(
         None, "Write the tables into a Markdown page, between its two marks.", metavar="PAGE"
     )
+    fields: str | None = options.option(
+        None,
+        "Columns that are fields, such as device,placement: pooled learns their effects.",
+        metavar="NAMES",
+    )
     against: str | None = options.option(
         None,
         "What the others are compared with, besides the raw scores.",
@@ -159,6 +164,7 @@ def backtest(
       sirocco backtest log.parquet --window 6h
       sirocco backtest log.parquet --calibrators pooled,sir --bin-size 200
       sirocco backtest log.parquet --against beta --report backtest.html
+      sirocco backtest log.parquet --fields device,placement
       sirocco backtest log/ --calibrators pooled --output predictions.parquet
       sirocco backtest clicks.parquet --delayed
       sirocco backtest --delayed --seeds 5 --calibrator pooled

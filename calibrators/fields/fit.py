@@ -13,7 +13,7 @@ under its mix of values. So what a campaign's map has learnt from its own mix is
 fields are fitted jointly by backfitting (Breiman and Friedman, JASA 80, 1985).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, log, sqrt
 from typing import Any, Final
@@ -45,17 +45,23 @@ _NONE: Final = 1e-3
 """Log ratios below this are none."""
 
 
+_AT_ONCE: Final = 512
+"""Rows of which gains are worked out at once: what that takes stays in the processor's cache."""
+
+
 @dataclass(slots=True, eq=False)
 class _Term:
     """Ratios of the values of a field, or of rows of a pair or of campaigns.
 
-    rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs.
+    rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs, and
+        keys, (n,), to which place of a table by ratio and hour.
     observed : (size, h). ratios, pseudo_count, half_life, evidence : what was fitted; the last is
         the observed positives, weighted, (size,).
     """
 
     rows: TermRows
     codes: Integers
+    keys: Integers
     names: Sequence[str]
     observed: Floats
     ratios: Floats
@@ -65,14 +71,16 @@ class _Term:
 
     @classmethod
     def of(cls, rows: TermRows, codes: Integers, names: Sequence[str], counted: Floats) -> "_Term":
-        observed = rows.by_hour(codes, len(names), rows.observed, len(counted)) * counted
-        return cls(rows, codes, names, observed, np.ones(len(names)), np.zeros(len(names)))
+        keys = rows.keys(codes, len(counted))
+        observed = _by_hour(keys, rows.observed, len(names), len(counted)) * counted
+        return cls(rows, codes, keys, names, observed, np.ones(len(names)), np.zeros(len(names)))
 
     def fit(self, expected: Floats, ages: Floats, counted: Floats, choose: bool) -> None:
         """From what is predicted without this term, (n,) by row and hour."""
-        predicted = self.rows.by_hour(self.codes, len(self.names), expected, len(ages)) * counted
-        most = np.exp(_BOUND) * predicted
-        observed = np.minimum(self.observed, most + 3 * np.sqrt(most) + 3)
+        predicted = _by_hour(self.keys, expected, len(self.names), len(ages)) * counted
+        some = np.nonzero(self.observed)
+        most, observed = np.exp(_BOUND) * predicted[some], self.observed.copy()
+        observed[some] = np.minimum(observed[some], most + 3 * np.sqrt(most) + 3)
         if choose:
             self.half_life, self.pseudo_count = _chosen(observed, predicted, ages)
         weights = np.exp2(-ages / self.half_life)
@@ -95,11 +103,17 @@ class _Term:
         if not self.is_none:
             found = np.log(self.ratios) / scatter
             sds = 1 / np.sqrt(self.pseudo_count + self.evidence) / scatter
-            deviations = dict(zip(self.names, sds.tolist(), strict=True))
-            for name, effect in zip(self.names, found.tolist(), strict=True):
-                if name in chosen or abs(effect) > _NONE:
-                    chosen[name] = min(max(effect, -9.0), 9.0)
+            for place in self._kept(chosen, found):
+                chosen[self.names[place]] = min(max(float(found[place]), -9.0), 9.0)
+                deviations[self.names[place]] = float(sds[place])
         return EffectTable.of(chosen, deviations)
+
+    def _kept(self, names: Mapping[str, float], effects: Floats) -> Iterable[int]:
+        """The places of these names, and of what is not none."""
+        if not names:
+            return np.flatnonzero(np.abs(effects) > _NONE).tolist()
+        material = (np.abs(effects) > _NONE).tolist()
+        return [k for k, name in enumerate(self.names) if material[k] or name in names]
 
     def notes(self) -> dict[str, Any]:
         kept = 0 if self.is_none else int((np.abs(np.log(self.ratios)) > _NONE).sum())
@@ -108,7 +122,11 @@ class _Term:
 
 
 def _chosen(observed: Floats, expected: Floats, ages: Floats) -> tuple[float, float]:
-    gains = np.array([_gains(observed, expected, ages, half_life) for half_life in HALF_LIVES])
+    gains = np.zeros((len(HALF_LIVES), len(PSEUDO_COUNTS)))
+    gains[-1] = _gains(observed, expected, ages, HALF_LIVES[-1])
+    # What the whole past shows no trace of, a part of it is not asked for.
+    for row in range(len(HALF_LIVES) - 1) if gains[-1].argmax() else ():
+        gains[row] = _gains(observed, expected, ages, HALF_LIVES[row])
     row, column = divmod(int(gains.argmax()), len(PSEUDO_COUNTS))
     if gains[row, column] < SUPPORT:
         return HALF_LIVES[-1], np.inf
@@ -117,13 +135,33 @@ def _chosen(observed: Floats, expected: Floats, ages: Floats) -> tuple[float, fl
 
 def _gains(observed: Floats, expected: Floats, ages: Floats, half_life: float) -> Floats:
     """Of each pseudo-count, (k,), predicting every hour from those before it, over no effects."""
-    since = ages[:, None] - ages[None, :]
-    weights = np.where(since < 0, np.exp2(np.minimum(since, 0.0) / half_life), 0.0)
-    seen = (observed > 0) | (expected > 0)
-    past_y, past_e = ((column @ weights.T)[seen] for column in (observed, expected))
-    y, e = observed[seen], expected[seen]
-    logs = (_ratios(past_y, past_e, count) for count in PSEUDO_COUNTS)
-    return np.array([float(y @ np.log(ratio) - e @ (ratio - 1)) for ratio in logs])
+    left = np.exp2(np.diff(ages, prepend=ages[:1]) / half_life)
+    found = np.zeros(len(PSEUDO_COUNTS))
+    for first in range(0, len(observed), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        found += _gains_of_rows(observed[part], expected[part], left)
+    return found
+
+
+def _gains_of_rows(observed: Floats, expected: Floats, left: Floats) -> Floats:
+    past_y, past_e = (_past(column, left) for column in (observed, expected))
+    # What has no past is predicted as without effects, and gains nothing.
+    seen = ((observed > 0) | (expected > 0)) & ((past_y > 0) | (past_e > 0))
+    y, e, past_y, past_e = (column[seen] for column in (observed, expected, past_y, past_e))
+    some = np.flatnonzero(y)
+    every = (_ratios(past_y, past_e, count) for count in PSEUDO_COUNTS)
+    return np.array([float(y[some] @ np.log(r[some]) - e @ (r - 1)) for r in every])
+
+
+def _past(values: Floats, left: Floats) -> Floats:
+    """The sums of what was before each hour, (n, h), of which the share `left`, (h,), was left
+    from the hour before to each."""
+    found, sums = np.empty(values.shape), np.zeros(len(values))
+    for hour, column in enumerate(np.ascontiguousarray(values.T)):
+        sums *= left[hour]
+        found[:, hour] = sums
+        sums += column
+    return found
 
 
 def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
@@ -131,6 +169,11 @@ def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
         return np.ones_like(observed)
     found = (pseudo_count + observed) / (pseudo_count + expected)
     return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND))
+
+
+def _by_hour(keys: Integers, values: Floats, size: int, hours: int) -> Floats:
+    """Sums of values, (n,), by their places in a table (size, hours)."""
+    return sum_at(keys, values, size * hours).reshape(size, hours)
 
 
 def _of_each(rows: TermRows, counted: Floats) -> _Term:
@@ -191,15 +234,18 @@ class _Fit:
         self._product = np.ones(shape)
         self._levels = np.ones(shape)
         self._totals = np.zeros((2, *shape))
-        for term in self._fields.values():
-            found = [self._by_campaign(term, column) for column in (0, 1)]
+        # Where each row and hour of a field stands in a table by campaign and hour, and what the
+        # field expects in it.
+        self._keys = {name: each.keys(each.firsts, len(ages)) for name, each in rows.items()}
+        self._expected: dict[str, Floats] = {}
+        for name, term in self._fields.items():
+            self._expected[name] = self._by_campaign(name, term.rows.expected)
+            found = (self._expected[name], self._by_campaign(name, term.rows.observed))
             # A field of which rows were left out has less of a campaign.
             self._totals = np.maximum(self._totals, found)
 
-    def _by_campaign(self, term: _Term, column: int) -> Floats:
-        rows = term.rows
-        values = (rows.expected, rows.observed)[column]
-        return rows.by_hour(rows.firsts, len(self._campaigns), values, len(self._ages))
+    def _by_campaign(self, name: str, values: Floats) -> Floats:
+        return _by_hour(self._keys[name], values, len(self._campaigns), len(self._ages))
 
     def run(self) -> FittedEffects:
         for sweep in range(_SWEEPS):
@@ -225,17 +271,17 @@ class _Fit:
 
     def _without(self, name: str) -> Floats:
         """Predicted by levels and all fields but this one, (n,)."""
-        rows = self._fields[name].rows
         factors = self._levels * self._product / self._means[name]
-        found: Floats = rows.expected * factors[rows.firsts[rows.rows], rows.hours]
+        found: Floats = self._fields[name].rows.expected * factors.take(self._keys[name])
         return found
 
     def _average(self, name: str, ratios: Floats) -> None:
         """The mean of the rows' ratios, (r,), in each campaign and hour."""
         rows = self._fields[name].rows
-        size, hours = self._product.shape
-        whole = rows.by_hour(rows.firsts, size, rows.expected, hours)
-        moved = rows.by_hour(rows.firsts, size, rows.expected * ratios[rows.rows], hours)
+        moved, whole = (
+            self._by_campaign(name, rows.expected * ratios[rows.rows]),
+            self._expected[name],
+        )
         mean = np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
         self._product *= mean / self._means[name]
         self._means[name] = mean
@@ -270,11 +316,10 @@ class _Fit:
 
     def _level_of_values(self, name: str) -> Floats:
         """The mean level of the campaigns that a value comes in, by hour, (v, h)."""
-        rows = self._fields[name].rows
-        levels = rows.expected * self._levels[rows.firsts[rows.rows], rows.hours]
-        size, hours = len(self._values[name]), len(self._ages)
-        parts = (rows.by_hour(rows.seconds, size, each, hours) for each in (levels, rows.expected))
-        own, whole = parts
+        term = self._fields[name]
+        levels = term.rows.expected * self._levels.take(self._keys[name])
+        shape = (len(self._values[name]), len(self._ages))
+        own, whole = (_by_hour(term.keys, each, *shape) for each in (levels, term.rows.expected))
         return np.divide(own, whole, out=np.ones_like(whole), where=whole > 0)
 
     def _found(self, deviations: Mapping[str, _Term]) -> FittedEffects:

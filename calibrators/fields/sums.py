@@ -51,17 +51,28 @@ class BoundedRows:
 
     def of(self, table: BinsTable) -> BinsTable:
         """The table with that many rows at most."""
-        own = [name for name in table.campaigns if self.rest(name) != name]
+        if len(table) <= self.most:
+            return table
+        names = list(table.campaigns)
+        rests = list(map(self.rest, names))
+        own = [
+            place
+            for place, (name, rest) in enumerate(zip(names, rests, strict=True))
+            if rest != name
+        ]
         if len(own) <= self.most:
             return table
-        evicted = set(sorted(own, key=_hash)[self.most :])
-        return table.renamed(
-            [self.rest(name) if name in evicted else name for name in table.campaigns]
-        )
+        order = _by_hash([names[place] for place in own])
+        for place in order[self.most :].tolist():
+            names[own[place]] = rests[own[place]]
+        return table.renamed(names)
 
 
-def _hash(name: str) -> bytes:
-    return blake2b(name.encode(), digest_size=16).digest()
+def _by_hash(names: Sequence[str]) -> Integers:
+    """The places of the names, by their BLAKE2b hashes of 16 bytes, (n,)."""
+    digests = b"".join([blake2b(name.encode(), digest_size=16).digest() for name in names])
+    first, second = np.frombuffer(digests, ">u8").reshape(-1, 2).T
+    return np.lexsort((second, first))
 
 
 def _no_value(row: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
-from calibrators.fields.sums import OTHER, BoundedRows, row_ends, value_alone
+from calibrators.fields.sums import OTHER, BoundedRows, FieldTables, row_ends, value_alone
 from calibrators.samples import Floats, Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
@@ -26,11 +26,13 @@ class RowSums(NamedTuple):
 
 
 class HourSums(NamedTuple):
-    """Of an hour, by field and by pair; `scatter` is the mean of 1 - p over predicted positives."""
+    """Of an hour, by field and by pair; `scatter` is the mean of 1 - p over predicted positives,
+    `totals` what the tables held when they were read."""
 
     campaigns: Mapping[str, RowSums]
     pairs: Mapping[str, RowSums]
     scatter: float
+    totals: tuple[bytes, ...]
 
 
 @dataclass(slots=True)
@@ -42,14 +44,14 @@ class FieldWindow:
     hours: dict[int, HourSums] = field(default_factory=dict)
 
     def read(self, history: History, hours: range) -> None:
-        """Reads what is missing of these hours, and forgets the others; the newest two are read
-        again, because events still came."""
+        """Reads what is missing of these hours, and forgets the others; the newest two again, if
+        events still came."""
         if sum(map(len, self.numbers.values())) > _MOST_NAMES:
             self.numbers, self.hours = {}, {}
-        self.hours = {hour: sums for hour, sums in self.hours.items() if hour in hours[:-2]}
+        self.hours = {hour: sums for hour, sums in self.hours.items() if hour in hours}
         for hour in hours:
-            if hour not in self.hours:
-                self.hours[hour] = self._sums(history, hour)
+            if hour not in self.hours or hour in hours[-2:]:
+                self.hours[hour] = self._sums(history, hour, self.hours.get(hour))
 
     def owners(self, field: str) -> dict[str, str]:
         """The value of a field, such as the advertiser, by campaign, as far as any was said: of
@@ -66,22 +68,32 @@ class FieldWindow:
                 found[campaign] = value
         return found
 
-    def _sums(self, history: History, hour: int) -> HourSums:
+    def _sums(self, history: History, hour: int, known: HourSums | None) -> HourSums:
         assert history.fields is not None
         tables = history.fields(hour)
+        totals = _totals(tables)
+        if known is not None and known.totals == totals:
+            return known
         most = BoundedRows(MOST_ROWS // max(len(tables.campaigns), 1), value_alone)
         campaigns = {
             name: self._rows(name, most.of(table)) for name, table in tables.campaigns.items()
         }
         pairs = {name: self._rows(name, table) for name, table in tables.pairs.items()}
         scatter = [_scatter(table) for table in tables.fields.values() if len(table)]
-        return HourSums(campaigns, pairs, scatter[0] if scatter else 1.0)
+        return HourSums(campaigns, pairs, scatter[0] if scatter else 1.0, totals)
 
     def _rows(self, name: str, table: BinsTable) -> RowSums:
         numbers = self.numbers.setdefault(name, {})
         rows = [numbers.setdefault(row, len(numbers)) for row in table.campaigns]
         expected, observed = table.outcomes()
         return RowSums(np.array(rows, np.int32), expected.astype("f4"), observed.astype("f4"))
+
+
+def _totals(tables: FieldTables) -> tuple[bytes, ...]:
+    """By table its name, and what all rows hold together: no event leaves them as they were."""
+    parts = (tables.fields, tables.pairs, tables.campaigns)
+    named = [item for part in parts for item in part.items()]
+    return tuple(name.encode() + table.sums.sum(axis=1).tobytes() for name, table in named)
 
 
 def _scatter(table: BinsTable) -> float:
@@ -134,7 +146,7 @@ class TermRows:
             observed,
         )
 
-    def by_hour(self, codes: Integers, size: int, values: Floats, hours: int) -> Floats:
-        """Sums of values, (n,), by the code of their row and by hour, (size, hours)."""
-        keys = codes[self.rows] * hours + self.hours
-        return sum_at(keys, values, size * hours).reshape(size, hours)
+    def keys(self, codes: Integers, hours: int) -> Integers:
+        """Where each row's code, (r,), and hour stand in a table (size, hours), (n,)."""
+        found: Integers = codes[self.rows] * hours + self.hours
+        return found.astype(np.int32)

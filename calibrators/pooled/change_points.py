@@ -87,7 +87,7 @@ def run_lengths(
         before = _log_sum(logs) if hour else np.zeros(len(rows))
         widened = 1 / (1 / sizes + drift[:, None])
         rates *= widened / sizes
-        fits = np.log1p(-odd) + _negative_binomial(y, e, widened, rates)
+        fits = np.log1p(-odd) + negative_binomial(y, e, widened, rates)
         both = np.logaddexp(fits, np.log(odd) + w)
         odds[:, :, hour] = np.exp(np.log(odd) + w - both)
         counted = 1 - odds[:, :, hour]
@@ -108,7 +108,7 @@ def _least(logs: Floats, begins: Integers, hour: int) -> Integers:
     return place
 
 
-def _negative_binomial(y: Floats, e: Floats, size: Floats, rate: Floats) -> Floats:
+def negative_binomial(y: Floats, e: Floats, size: Floats, rate: Floats) -> Floats:
     """Log probability of y positives without its y!, for a rate of Gamma(size, rate)."""
     total = rate + e
     logs: Floats = _rising(y, size) + size * np.log(rate / total)

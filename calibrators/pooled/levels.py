@@ -23,8 +23,15 @@ from numpy.typing import NDArray
 from calibrators.pooled.campaign_hours import CampaignHours, complete_hours, starts
 from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.outliers import PlatformHours, outage_hours
-from calibrators.pooled.state_space import AHEAD, AveragedFilter, CampaignSeries
-from calibrators.pooled.uncertainty import contradiction, missing_variance
+from calibrators.pooled.state_space import (
+    AHEAD,
+    FOLLOWED,
+    JUMP,
+    AveragedFilter,
+    CampaignSeries,
+    LevelForecast,
+)
+from calibrators.pooled.uncertainty import learnt_variance, mixture_variance
 from calibrators.samples import Floats
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
@@ -222,10 +229,26 @@ class LevelPath(NamedTuple):
         )
         most = np.exp(rules.bound)
         served = np.clip(now * cycles[:, -1], 1 / most, most)
-        past = level.observed @ np.exp2(-ages / half_life)
-        variances = np.exp2((ages[-1:].sum() + AHEAD) / half_life) / (count + past)
         each = cycles[:, :-1]
-        return cls(LevelModel(half_life, count), then * each, before * each, served, variances)
+        found = cls(LevelModel(half_life, count), then * each, before * each, served, now)
+        return found._replace(variances=_path_variances(level, before, now))
+
+
+_JUMPS_OF_PATHS = (0.01, 0.1)
+"""Jumps an hour of the levels of target and groups, and their variance: once in four days, and by
+a third."""
+
+
+def _path_variances(amounts: Amounts, before: Floats, now: Floats) -> Floats:
+    """Of the logarithms of the ratios of n rows, (n,): what they missed of each hour, (n, h), the
+    first quarter left out, and what the newest hours say against the ratios now, (n,)."""
+    first = -(-before.shape[1] // 4)
+    observed, expected = (
+        table[:, first:].reshape(-1) for table in (amounts.observed, amounts.expected * before)
+    )
+    missed = learnt_variance(observed, expected, *np.zeros((2, len(expected))))
+    served = amounts.expected * now[:, None]
+    return mixture_variance(amounts.observed, served, np.full(len(now), missed), *_JUMPS_OF_PATHS)
 
 
 _HARMONICS = 3
@@ -252,7 +275,9 @@ class LevelHierarchy:
     target : its path, n = 1.
     groups : theirs against the target's; the last row is that of campaigns without a group, 1.
     campaigns : how they move, against target and group.
-    missing : variance of log ratios that predictions of past hours had too little.
+    wandering : variance of log ratios by which campaigns wander besides, as far as they are not
+        followed.
+    jumps : of a campaign's level, an hour.
     """
 
     rules: LevelRules
@@ -260,7 +285,8 @@ class LevelHierarchy:
     target: LevelPath
     groups: LevelPath
     campaigns: AveragedFilter
-    missing: float
+    wandering: float
+    jumps: float
 
     @classmethod
     def of(
@@ -279,9 +305,8 @@ class LevelHierarchy:
             own = _own_series(hours.of_block(block), target, of_groups, rules)
             busiest = busiest.with_more(own)
         campaigns = AveragedFilter.of(busiest, hours.ages)
-        ahead = np.log(target.before[0] / target.then[0])
-        missing = missing_variance(*campaigns.misses(busiest, hours.ages, ahead))
-        return cls(rules, hours, target, of_groups, campaigns, missing)
+        wandering = learnt_variance(*campaigns.misses(busiest, hours.ages))
+        return cls(rules, hours, target, of_groups, campaigns, wandering, jump_rate(blocks))
 
     def levels(self, blocks: Iterable[CampaignHours]) -> Levels:
         """Those of the campaigns of these blocks, in their order."""
@@ -292,8 +317,8 @@ class LevelHierarchy:
             target_shift=float(np.log(target)),
             group_shifts=np.log(target * self.groups.now[:-1]),
             variances=found[1],
-            target_variance=float(self.target.variances[0]) + self.missing,
-            group_variances=self.target.variances + self.groups.variances[:-1] + self.missing,
+            target_variance=float(self.target.variances[0]) + self.wandering,
+            group_variances=self.target.variances + self.groups.variances[:-1] + self.wandering,
             frozen=self.hours.frozen,
             strengths=self._strengths(),
         )
@@ -302,15 +327,20 @@ class LevelHierarchy:
         """Shifts and their variances, (2, c)."""
         counted = self.hours.of_block(block)
         own = _own_series(counted, self.target, self.groups, self.rules)
-        levels, variances = self.campaigns.forecast(own, self.hours.ages)
-        moved = np.clip(levels - block.fitted, -self.rules.bound, self.rules.bound)
+        forecast = self.campaigns.forecast(own, self.hours.ages)
+        moved = np.clip(forecast.means - block.fitted, -self.rules.bound, self.rules.bound)
         shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
-        # What a campaign has seen of its own level makes good what those above it miss.
-        before = np.maximum(block.variances, variances)
-        left = np.divide(variances, before, out=np.ones_like(before), where=before > 0)
+        variances = self._own_variances(own, forecast)
         above = self.target.variances + self.groups.variances[block.groups]
-        variances = variances + left**2 * above + self.missing
-        return np.stack((shifts, variances + contradiction(counted, shifts, variances)))
+        return np.stack((shifts, variances + above))
+
+    def _own_variances(self, own: CampaignSeries, forecast: LevelForecast) -> Floats:
+        """Of the campaigns' levels against those above them, (c,)."""
+        served = own.expected * np.exp(forecast.means[:, None] + forecast.cycles)
+        followed = served[:, -FOLLOWED:].sum(axis=1)
+        wandering = self.wandering / (1 + self.wandering * followed)
+        variances = forecast.variances + wandering
+        return mixture_variance(own.observed, served, variances, self.jumps, JUMP)
 
     def _strengths(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -319,6 +349,23 @@ class LevelHierarchy:
                 found[f"{name}_half_life"] = model.half_life
                 found[f"{name}_strength"] = model.pseudo_count
         return found | self.campaigns.strengths()
+
+
+_FEWEST_OF_JUMPS = 100
+"""Positives of a campaign whose jumps are found."""
+
+_HOURS_BEFOREHAND = 360.0
+"""Hours of such campaigns in which there was half a jump, before there is anything to go by."""
+
+
+def jump_rate(blocks: Iterable[CampaignHours]) -> float:
+    """Jumps an hour of a campaign, from the chances of those that were found."""
+    jumps, hours = 0.5, _HOURS_BEFOREHAND
+    for block in blocks:
+        jumps += float((1 - block.begun.min(axis=1, initial=1.0)).sum())
+        found = block.observed.sum(axis=1) >= _FEWEST_OF_JUMPS
+        hours += np.count_nonzero(found) * block.observed.shape[1]
+    return jumps / hours
 
 
 def _own_series(

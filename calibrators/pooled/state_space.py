@@ -3,9 +3,8 @@
 Which of a few models of how levels move fits the campaigns, and where it puts each of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from math import log, sqrt
 from typing import NamedTuple, Self
 
@@ -79,7 +78,7 @@ _ROUNDS = 4
 AHEAD = 0.5
 """Hours from the moment to the middle of the hour that is served."""
 
-_JUMP = 0.5
+JUMP = 0.5
 """Variance, at least, of a level that is new after a certain jump, less so the less certain it is:
 what has jumped is not one of the campaigns that are all alike, which the variance before the first
 hour may be of."""
@@ -133,14 +132,20 @@ class LevelFilter:
         of[:, _TREND] *= left
         of[_TREND, _TREND] += ordinary * (1 - left**2)
 
+    def later(self, hours: float) -> "LevelFilter":
+        """What is believed so many hours later; this belief stays."""
+        later = LevelFilter(self.models, self.means.copy(), self.covariances.copy())
+        later.pass_time(hours)
+        return later
+
     def jump(self, chances: Floats, variances: Floats) -> None:
         """What is believed if each level may be a new one, with these chances, (c,), of the
-        variance before the first hour or `_JUMP`: the mean and variance of both together."""
+        variance before the first hour or `JUMP`: the mean and variance of both together."""
         if not chances.any():
             return
         kept, of = 1 - chances, self.covariances
         between = kept * chances * self.means[_LEVEL] ** 2
-        fresh = np.maximum(variances, _JUMP * chances)
+        fresh = np.maximum(variances, JUMP * chances)
         spread = kept * of[_LEVEL, _LEVEL] + chances * fresh + between
         self.means[_LEVEL : _TREND + 1] *= kept
         of[_LEVEL] *= kept
@@ -233,6 +238,19 @@ class CampaignSeries(NamedTuple):
             yield CampaignSeries(*(column[first : first + _AT_ONCE] for column in self))
 
 
+class LevelForecast(NamedTuple):
+    """Of c campaigns in the hour that is served: means and variances of the levels, (c,) each, and
+    the daily cycles of h hours before it against that of the hour, log ratios, (c, h)."""
+
+    means: Floats
+    variances: Floats
+    cycles: Floats
+
+
+FOLLOWED = 8
+"""Hours in which a level that wanders slowly stays about the same."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AveragedFilter:
     """Models, and the belief in each, (n,), their sum 1.
@@ -259,39 +277,42 @@ class AveragedFilter:
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
         return cls(LEVEL_MODELS.chosen(kept), belief[kept] / belief[kept].sum(), harmonics)
 
-    def forecast(self, series: CampaignSeries, ages: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of the levels in the hour that is served, (c,) each."""
+    def forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
+        """Of the hour that is served."""
         found = [self._forecast(piece, ages) for piece in series.pieces()]
-        means, variances = map(np.concatenate, zip(*found, strict=True))
-        return means, variances
+        return LevelForecast(*map(np.concatenate, zip(*found, strict=True)))
 
-    def _forecast(self, series: CampaignSeries, ages: Floats) -> tuple[Floats, Floats]:
+    def _forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
         *_, filtered = self._steps(series, ages)
         filtered.pass_time(AHEAD + float(ages[-1:].sum()))
-        return self._averaged(filtered, -AHEAD)
+        cycles = self._cycles(filtered, np.append(ages, -AHEAD))
+        return LevelForecast(*self._averaged(filtered, -AHEAD), cycles[:, :-1] - cycles[:, -1:])
 
-    def misses(self, series: CampaignSeries, ages: Floats, ahead: Floats) -> Floats:
-        """How far each hour was from what those before it predict, in log ratio, the variance of
-        chance in that, and of the prediction, (3, n): of hours that expect a positive or more,
-        the first quarter left out. ahead: (h,), the log ratio of what was known of the levels
-        above at the start of each hour to hindsight."""
-        found = [
-            part for piece in series.pieces() for part in self._misses(piece, ages, ahead.tolist())
-        ]
-        return np.hstack([np.empty((3, 0)), *found])
+    def misses(self, series: CampaignSeries, ages: Floats) -> Floats:
+        """`FOLLOWED` hours in turn against what those before them predict, (4, n): positives
+        observed and expected, the variance of the predicted level in the middle of them, and the
+        positives expected in as many hours before; the first quarter of all hours left out."""
+        found = [part for piece in series.pieces() for part in self._misses(piece, ages)]
+        return np.hstack([np.empty((4, 0)), *found])
 
-    def _misses(
-        self, series: CampaignSeries, ages: Floats, ahead: Sequence[float]
-    ) -> Iterator[Floats]:
+    def _misses(self, series: CampaignSeries, ages: Floats) -> Iterator[Floats]:
         first = -(-len(ages) // 4)
-        for hour, filtered in enumerate(islice(self._steps(series, ages), len(ages))):
-            if hour >= first:
-                age = float(ages[hour])
-                levels, variances = self._averaged(filtered, age)
-                expected = series.expected[:, hour] * np.exp(levels + ahead[hour])
-                held = expected > 1.0
-                p, y = expected[held], series.observed[held, hour]
-                yield np.stack(((y - p) / p, 1 / p, variances[held]))
+        begins = range(len(ages) - FOLLOWED, first - 1, -FOLLOWED)
+        for hour, filtered in enumerate(self._steps(series, ages)):
+            if hour in begins:
+                yield self._missed(filtered, series, ages, hour)
+
+    def _missed(
+        self, filtered: LevelFilter, series: CampaignSeries, ages: Floats, hour: int
+    ) -> Floats:
+        past, now = slice(max(hour - FOLLOWED, 0), hour), slice(hour, hour + FOLLOWED)
+        middle = float(ages[now].mean())
+        then = filtered.later(float(ages[hour]) - middle)
+        ratios = np.exp([self.belief @ then.at(age) for age in ages[now].tolist()])
+        expected = (series.expected[:, now] * ratios.T).sum(axis=1)
+        followed = series.expected[:, past].sum(axis=1) * ratios.mean(axis=0)
+        _, variances = self._averaged(then, middle)
+        return np.stack((series.observed[:, now].sum(axis=1), expected, variances, followed))
 
     def _averaged(self, filtered: LevelFilter, age: float) -> tuple[Floats, Floats]:
         """Mean and variance over all models of the log ratios at a moment's time of day, (c,)."""
@@ -302,6 +323,9 @@ class AveragedFilter:
     def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
         """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
         *_, filtered = self._steps(series, ages)
+        return self._cycles(filtered, at)
+
+    def _cycles(self, filtered: LevelFilter, at: Floats) -> Floats:
         amplitudes = np.einsum("n,snc->cs", self.belief, filtered.means[_WAVES:])
         waves = np.stack([_waves(age, self.harmonics) for age in at.tolist()], axis=1)
         return np.asarray(amplitudes @ waves)

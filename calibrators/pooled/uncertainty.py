@@ -1,20 +1,25 @@
 """How sure the served log-odds are: variances of curves and levels, and what was missing in them.
 
-The posterior knows what its model knows. What truth does besides (a curve with steps, a market
-that turns) is learnt from misses: the least variance is added with which nine of ten of the
-window's own misses would have been inside their 90 % interval.
+The posterior knows what its model knows. What truth does besides is learnt from the window's own
+misses. Of curves (steps that no smooth curve follows) the least variance is added with which nine
+of ten of them would have been inside their 90 % interval. Of levels, whose misses are few positives
+each, it is the posterior mean of a variance that counts show (`learnt_variance`). A level that may
+have jumped has no normal posterior but a mixture over when it did, whose 90 % interval counts
+(`mixture_variance`).
 """
 
 from dataclasses import dataclass
-from typing import Self
+from itertools import pairwise
+from typing import Final, Self
 
 import numpy as np
 
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.priors import Variances
 from calibrators.samples import Floats
+from calibrators.scipy_functions import ndtr
 
 _INSIDE, _SIGMAS = 0.9, 1.645
 _EXTRA: Floats = np.concatenate(([0.0], np.geomspace(0.02, 0.8, 24))) ** 2
@@ -23,11 +28,17 @@ _EXTRA: Floats = np.concatenate(([0.0], np.geomspace(0.02, 0.8, 24))) ** 2
 _MATERIAL = 0.1
 """Log-odds: a miss speaks as far as chance does not hide one of this size."""
 
-_NEWEST = (1, 2, 4, 8, 16)
-"""Hours of the spans that are compared with what is served."""
+_LEARNT: Floats = np.concatenate(([0.0], np.geomspace(0.01, 0.6, 18)))
+"""Standard deviations of log ratios to choose from."""
 
-_CONTRADICTION = 2.0
-"""Standard deviations beyond which the newest hours contradict what is served."""
+_USUAL = 0.05
+"""The likeliest of them beforehand: their density goes with sd exp(-sd / usual)."""
+
+_SPANS: Final = (1, 2, 4, 8, 16)
+"""A jump began one of the newest hours or, alike, up to as many hours before it as to the next."""
+
+_HALVINGS = 18
+"""Of the range of an end: to some thousandths of a standard deviation."""
 
 
 def missing_variance(misses: Floats, noise: Floats, variances: Floats) -> float:
@@ -99,19 +110,64 @@ class CurveUncertainty:
         return float(sums[0] / max(sums[1], np.finfo(float).tiny))
 
 
-def contradiction(block: CampaignHours, shifts: Floats, variances: Floats) -> Floats:
-    """What the newest hours say against levels with these shifts and variances, (c,) each, as
-    further variance: the square of the largest log ratio of a span that is further from 0 than two
-    standard deviations."""
-    counted = block.weights > 0
-    expected = block.expected * counted * np.exp(shifts)[:, None]
-    observed, found = block.observed * counted, np.zeros(len(shifts))
-    for span in _NEWEST:
-        e, y = (table[:, -span:].sum(axis=1) + 0.5 for table in (expected, observed))
-        squares = np.log(y / e) ** 2
-        sure = squares > _CONTRADICTION**2 * (1 / e + variances)
-        found = np.maximum(found, np.where(sure, squares, 0.0))
-    return found
+def learnt_variance(observed: Floats, expected: Floats, known: Floats, followed: Floats) -> float:
+    """The variance of log ratios beyond the known that n counts of positives show, (n,) each: its
+    posterior mean, given that an expected count is a Poisson rate times a gamma variable.
+
+    A level that wanders is followed the better, the more positives tell where it is: of a variance
+    v, v / (1 + v followed) is left, with as many positives `followed` in the hours in which it
+    stays about the same.
+    """
+    held = expected > 0
+    y, e, before, seen = (column[held] for column in (observed, expected, known, followed))
+    logs = np.array([_log_chance(y, e, before + v / (1 + v * seen)).sum() for v in _LEARNT**2])
+    logs += np.log(np.maximum(_LEARNT, _LEARNT[1] / 2)) - _LEARNT / _USUAL
+    weights = np.gradient(_LEARNT) * np.exp(logs - logs.max())
+    return float(weights @ _LEARNT**2 / weights.sum())
+
+
+def _log_chance(observed: Floats, expected: Floats, variances: Floats) -> Floats:
+    """Of counts whose rates are expected times a gamma variable of mean 1 and these variances."""
+    size = 1 / np.maximum(variances, _LEARNT[1] ** 2 / 100)
+    return negative_binomial(observed, expected, size, size)
+
+
+def mixture_variance(
+    observed: Floats, expected: Floats, variances: Floats, rate: float, jump: float
+) -> Floats:
+    """The variance whose normal 90 % interval around the served levels is that of a mixture, (c,).
+
+    The level of each of c campaigns is where it is served, with these variances, (c,), or has
+    jumped, once in 1 / `rate` hours and with the variance `jump`: in the hour that is served, or
+    one of `_SPANS` of hours before, as far as the positives since say so: observed, and expected
+    where levels are served, (c, h), the newest hour last.
+
+    Source: the mixtures of Harrison and Stevens, JRSS B 38, 1976, of one jump at most.
+    """
+    means, spreads = [np.zeros(len(variances))] * 2, [variances, variances + jump]
+    logs = [np.zeros(len(variances)), np.full(len(variances), np.log(rate))]
+    size = 1 / (variances + jump)
+    for shorter, span in pairwise((0, *_SPANS)):
+        y, e = (table[:, -span:].sum(axis=1) for table in (observed, expected))
+        gained = _log_chance(y, e, variances + jump) - _log_chance(y, e, variances)
+        logs.append(np.log(rate * (span - shorter)) + gained)
+        means.append(np.log((size + y) / (size + e)))
+        spreads.append(1 / (size + y))
+    shares = np.exp(logs - np.max(logs, axis=0))
+    ends = _ends(np.array(means), np.sqrt(spreads), shares / shares.sum(axis=0))
+    return np.asarray((ends / _SIGMAS) ** 2)
+
+
+def _ends(means: Floats, deviations: Floats, weights: Floats) -> Floats:
+    """How far around 0 mixtures of k normal variables, (k, c), hold nine tenths, (c,)."""
+    low = np.zeros(means.shape[1])
+    high = (np.abs(means) + 2 * _SIGMAS * deviations).max(axis=0, initial=0.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        inside = ndtr((middle - means) / deviations) - ndtr((-middle - means) / deviations)
+        enough = (weights * inside).sum(axis=0) > _INSIDE
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray((low + high) / 2)
 
 
 def _along(covariances: Floats, directions: Floats) -> Floats:

@@ -1,12 +1,14 @@
 """The hourly backtest: what a calibrator would have served, hour by hour, on a log."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency
 from calibrators.bins.history import History
+from calibrators.fields.columns import chosen
+from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.guard import guard
 from calibrators.methods.refit import Method, PerCampaign
 from calibrators.samples import Floats, Integers
@@ -42,6 +44,7 @@ def backtest(
     sufficiency: Sufficiency | None = None,
     raw_samples: bool = False,
     guarded: bool = False,
+    pairs: Sequence[str] = (),
     progress: Progress | None = None,
     scored: Scored | None = None,
 ) -> Backtest:
@@ -63,6 +66,9 @@ def backtest(
     guarded : put the guard between refit and serving, as the service does unless told otherwise:
         maps are then refitted from the log's second hour on, because each refit is compared with
         what the one before has brought into force.
+    pairs : pairs of the log's fields that act together, such as "device*placement". Of a log with
+        fields, sums by value are kept as the service keeps them, from the first hour on, and
+        methods that know effects of fields serve with them.
     progress : called with (hours done, hours in all) after each evaluated hour.
     scored : called with the rows of each evaluated hour, (k,), and by name the probabilities that
         they were given, (k,), the scores as "raw".
@@ -89,10 +95,11 @@ def backtest(
         maps = _raw_maps(_RawPast(table, hours, enough), calibrators, evaluated, window_hours)
     else:
         refits = {
-            name: Refits(method_of(each, enough, window_hours), guarded)
+            name: Refits(method_of(each, enough, window_hours), guarded, pairs)
             for name, each in calibrators.items()
         }
-        maps = _refitted(table, refits, hours.distinct()[1:] if guarded else evaluated)
+        known = guarded or table.fields is not None
+        maps = _refitted(table, refits, hours.distinct()[1:] if known else evaluated)
     served: dict[str, list[Floats]] = {name: [] for name in calibrators}
     for hour, atlases in maps:
         if hour < evaluated[0]:
@@ -132,7 +139,26 @@ def method_of(each: Calibrator | Method, sufficiency: Sufficiency, window_hours:
 
 
 def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
-    return atlas.look_up(atlas.rows(table.campaigns)[table.rows[rows]], table.scores[rows])
+    """With the effects of fields in them, as the service answers."""
+    served, effects = _without_effects(atlas, table, rows), atlas.effects
+    if effects is None:
+        return served
+    columns = {name: each for name, each in (table.fields or {}).items() if name in effects.fields}
+    given = {
+        name: effects.codes(name, names)[codes[rows]] for name, (names, codes) in columns.items()
+    }
+    campaigns = [table.campaigns[row] for row in table.rows[rows].tolist()]
+    return effects.applied(served, campaigns, given)
+
+
+def _without_effects(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
+    own = atlas.rows(table.campaigns)[table.rows[rows]]
+    field = atlas.group_field
+    if field is not None and field in (table.fields or {}):
+        assert table.fields is not None
+        names, codes = table.fields[field]
+        own = np.where(own, own, atlas.rows_of_groups(names)[codes[rows]])
+    return atlas.look_up(own, table.scores[rows])
 
 
 def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Floats]]) -> Backtest:
@@ -182,15 +208,24 @@ Maps = Iterator[tuple[int, Mapping[str, Atlas]]]
 """Hour by hour, what serves it by name."""
 
 
+_FIELD_HOURS = 720
+"""Hours of which sums by field are kept: no method looks further back."""
+
+
 @dataclass(slots=True)
 class Refits:
     """One method refitted as of one moment after the other, as the service's worker does it: with
-    what it remembers of its last refit, and with the guard, if any, before what goes out."""
+    what it remembers of its last refit, and with the guard, if any, before what goes out.
+
+    Of a log with fields, `serve` takes in each hour that what is in force has served.
+    """
 
     method: Method
     guarded: bool = False
+    pairs: Sequence[str] = ()
     _memory: object = None
     _in_force: Atlas | None = None
+    _tables: dict[int, FieldTables] = field(default_factory=dict)
 
     def refit(self, history: History) -> Atlas:
         """What serves from the history's moment on."""
@@ -198,8 +233,28 @@ class Refits:
         self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force
         if fitted.trial is not None:
             newest = history.windows(history.newest, history.newest + 1)
-            self._in_force = guard(fitted.atlas, fitted.trial, before, newest).atlas
+            fields = None if history.fields is None else history.fields(history.newest)
+            self._in_force = guard(fitted.atlas, fitted.trial, before, newest, fields=fields).atlas
         return self._in_force
+
+    def with_fields(self, history: History) -> History:
+        """The history with the sums by field of the hours that were served."""
+        if not self._tables:
+            return history
+        names = next(iter(self._tables.values())).fields
+        nothing = FieldTables.empty(names, self.pairs)
+        return replace(history, fields=lambda hour: self._tables.get(hour, nothing))
+
+    def serve(self, hour: int, table: EventTable, rows: Integers) -> None:
+        """Take in the impressions of an hour, (k,): by field, with what the maps in force give
+        without effects."""
+        assert table.fields is not None
+        served = _without_effects(self._in_force or Atlas.empty(), table, rows)
+        events = (served, table.counts[rows], table.positives[rows])
+        campaigns = FieldColumn(table.campaigns, table.rows[rows].astype(np.int64))
+        columns = chosen(table.fields, rows)
+        self._tables[hour] = FieldTables.from_events(campaigns, columns, self.pairs, events)
+        self._tables.pop(hour - _FIELD_HOURS, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,11 +271,20 @@ class _LogHistory(History):
 
 def _refitted(table: EventTable, refits: Mapping[str, Refits], moments: Sequence[int]) -> Maps:
     """Refits on bins, one table for each hour, as the service keeps them."""
-    tables = bins_by_hour(table)
+    tables, hours = bins_by_hour(table), _Hours.of(table)
+    first = min(tables) if table.fields is not None else None
     for moment in moments:
         before = {hour: bins for hour, bins in tables.items() if hour < moment}
+        if first is not None:
+            for hour in sorted(hour for hour in before if hour >= first):
+                for each in refits.values():
+                    each.serve(hour, table, hours.rows(hour, hour + 1))
+            first = moment
         history = _LogHistory(moment, [before])
-        yield moment, {name: each.refit(history) for name, each in refits.items()}
+        yield (
+            moment,
+            {name: each.refit(each.with_fields(history)) for name, each in refits.items()},
+        )
 
 
 def bins_by_hour(table: EventTable) -> dict[int, BinsTable]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from app.cli.options import (
     AnyLogColumnOptions,
     FitOptions,
     ReadingOptions,
+    names,
     refuse,
 )
 from app.cli.serving.settings import settings_with
@@ -34,6 +35,7 @@ from app.results.formatting import Rows
 from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour
 from app.settings import Settings
 from calibrators import Sufficiency
+from calibrators.fields.sums import PAIR
 from evaluation.backtest.backtest import Scored
 from evaluation.comparison.significance import Significance, significance
 
@@ -54,12 +56,14 @@ def run_backtest(
         _run_leaderboard(logs, given, fit, LogColumns.of(columns, reading), reading.reading())
         return
     refuse(_of_leaderboard(given), "goes with --compare only")
-    settings = settings_with(asdict(fit))
+    fields = names(given.fields)
+    settings = settings_with(asdict(fit) | ({"fields": fields} if fields else {}))
     check_picture(given.picture)
     check_report(given.report)
     if given.output is not None:
         check_output(given.output, force=given.force)
     if given.delayed:
+        refuse({"--fields": given.fields}, "does not go with --delayed")
         how = reading.reading("does not go with --delayed: a row is one click")
         _run_delayed(logs, given, settings, columns, how)
         return
@@ -69,7 +73,13 @@ def run_backtest(
     )
     refuse({"--feature": given.feature, "--behaviour": given.behaviour}, "goes with --delayed only")
     refuse({"--calibrator": fit.calibrator}, "goes with --delayed only: give --calibrators")
-    _run_log(_one_log(logs), given, settings, LogColumns.of(columns, reading), reading.reading())
+    _run_log(
+        _one_log(logs),
+        given,
+        settings,
+        replace(LogColumns.of(columns, reading), fields=fields),
+        reading.reading(),
+    )
 
 
 def _run_log(
@@ -93,7 +103,7 @@ def _run_delayed(
     labels = {"--raw-samples": given.raw_samples or None, "--calibrators": given.calibrators}
     refuse(labels, "does not go with --delayed: its rows differ in their labels")
     refuse({"--against": given.against, "--output": given.output}, "does not go with --delayed")
-    names = ClickColumns(
+    named = ClickColumns(
         columns.time,
         columns.campaign,
         columns.score,
@@ -101,7 +111,7 @@ def _run_delayed(
         tuple(given.behaviour or ()),
         tuple(given.feature or ()),
     )
-    clicks = _clicks(logs, given.seeds, names, reading)
+    clicks = _clicks(logs, given.seeds, named, reading)
     if len(clicks) > 1:
         of_one = {"--report": given.report, "--draws": given.draws, "--seed": given.seed}
         refuse(of_one, "goes with --delayed of one log only")
@@ -120,6 +130,7 @@ def _run_leaderboard(
     reading: Reading,
 ) -> None:
     others = {
+        "--fields": given.fields,
         "--delayed": given.delayed or None, "--raw-samples": given.raw_samples or None,
         "--against": given.against, "--seed": given.seed, "--calibrators": given.calibrators,
         "--min-samples": fit.min_samples, "--min-positives": fit.min_positives,
@@ -186,7 +197,7 @@ class LogBacktest:
         with percent_bar(f"reading {name_of(log)}", shown=not self.given.json) as reached:
             read = read_events(log, columns, reached, most_rows=MOST_ROWS, reading=reading)
         notes = _notes(read)
-        for option in ("raw_samples", "output"):
+        for option in ("raw_samples", "output", "fields"):
             if notes and getattr(self.given, option):
                 name = option.replace("_", "-")
                 raise CommandError(f"--{name}: the {notes[0].removeprefix('The ')}")
@@ -217,6 +228,7 @@ class LogBacktest:
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
                 raw_samples=given.raw_samples,
                 guarded=settings.guard and not given.raw_samples,
+                pairs=[PAIR.join(pair) for pair in settings.field_pairs if given.fields],
                 progress=lambda done, of: advance(""),
                 scored=scored,
             )

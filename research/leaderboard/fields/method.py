@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrators.fields.sums import PAIR, FieldColumn, FieldTables
 from calibrators.maps.atlas import Atlas
+from calibrators.maps.groups import FieldGroups
 from calibrators.pooled import Pooled
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
@@ -132,15 +133,20 @@ def _keys(campaigns: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
     return tuple("/".join(key) for key in product(campaigns, *values))
 
 
+ADVERTISER: Final = "advertiser"
+
 REFIT_BEFORE: Final = 4
 """Hours between refits before the first hour that is predicted."""
 
 
 class PooledFields:
     """`pooled` with effects of fields, and of pairs, from their sums; as the service runs it: what
-    the maps in force gave without effects is what an hour's tables have as predicted."""
+    the maps in force gave without effects is what an hour's tables have as predicted.
 
-    def __init__(self, shape: Shape, pairs: bool = True) -> None:
+    grouped : whether campaigns of an advertiser, where there are such, are a group.
+    """
+
+    def __init__(self, shape: Shape, pairs: bool = True, grouped: bool = False) -> None:
         self._names = shape.campaigns
         self._values = {
             name: tuple(f"{value:04d}" for value in range(size))
@@ -151,13 +157,14 @@ class PooledFields:
         self._tables: dict[int, FieldTables] = {}
         self._atlas = Atlas.empty()
         self._memory: object = None
-        self._method = Pooled()
+        self._groups = grouped and ADVERTISER in shape.values
+        self._method = Pooled(groups=FieldGroups(ADVERTISER) if self._groups else None)
         self.notes: Mapping[str, object] = {}
 
     def observe(self, hour: FieldHour, /) -> None:
         """See `FieldMethod`."""
         events, number = hour.events, FIRST_HOUR + hour.number
-        served = self._atlas.look_up(self._atlas.rows(self._names)[hour.campaigns], events.scores)
+        served = self._atlas.look_up(self._rows(hour), events.scores)
         columns = (served, np.asarray(events.counts), np.asarray(events.positives))
         values = {name: FieldColumn(self._values[name], hour.fields[name]) for name in self._values}
         campaigns = FieldColumn(self._names, hour.campaigns)
@@ -172,14 +179,21 @@ class PooledFields:
         fitted = self._method.refit(history, memory=self._memory, trial=True)
         self._atlas, self._memory, self.notes = fitted.atlas, fitted.memory, fitted.notes
 
+    def _rows(self, hour: FieldHour) -> Integers:
+        """Of a campaign without a map, the row of its advertiser's."""
+        rows = self._atlas.rows(self._names)[hour.campaigns]
+        if not self._groups:
+            return rows
+        groups = self._atlas.rows_of_groups(self._values[ADVERTISER])
+        return np.where(rows, rows, groups[hour.fields[ADVERTISER]])
+
     def _of_hour(self, hour: int) -> FieldTables:
         return self._tables.get(hour, FieldTables.empty())
 
     def predict(self, hour: FieldHour, /) -> Floats:
         """See `FieldMethod`."""
         self._refit(float(FIRST_HOUR + hour.number))
-        rows = self._atlas.rows(self._names)[hour.campaigns]
-        served = self._atlas.look_up(rows, hour.events.scores)
+        served = self._atlas.look_up(self._rows(hour), hour.events.scores)
         effects = self._atlas.effects
         if effects is None:
             return served

@@ -17,6 +17,7 @@ METHODS: Final[Mapping[str, Callable[[Shape], FieldMethod]]] = MappingProxyType(
         "raw": lambda shape: Raw(),
         "pooled": PooledMaps,
         "pooled_fields": PooledFields,
+        "pooled_groups": lambda shape: PooledFields(shape, grouped=True),
         "composite": lambda shape: PooledMaps(shape, KEYED),
         "lightgbm": lambda shape: BoostedFields(),
         "mcgrad": lambda shape: McGradFields(),
