@@ -269,6 +269,8 @@ class CampaignBlock:
         scores predict, in log-odds, (c,).
     values : coordinates of the deviations, (c, k).
     trust : in each campaign's level, (c,), see `Precisions`.
+    memberships : how likely each campaign is of each group, (c, g), where groups are families that
+        nobody named; else None.
     """
 
     values: Floats
@@ -286,6 +288,7 @@ class CampaignBlock:
         self.hours: CellHours = cells.hours
         self.log_odds: Floats = cells.log_odds
         self.groups, self.values = groups, values
+        self.memberships: Floats | None = None
         self._coordinates = coordinates
         self._knots: Knots = coordinates.knots
         rows = cells.hours.rows

@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrators.bins.grid import GRID
 from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import Eliminated, Priors, Tree, collect, shortened
 from calibrators.pooled.priors import Moments, Precisions, trust_in
 from calibrators.pooled.spline import Coordinates
@@ -68,6 +69,7 @@ class Shape:
     rounds: int = 0
     grid: Floats = field(default_factory=lambda: np.zeros((2, GRID.size)))
     steps: Steps = NO_STEPS
+    families: Families | None = None
 
     def __post_init__(self) -> None:
         self._add_steps()
@@ -91,6 +93,33 @@ class Shape:
         added = self.steps.in_coarse_cells(self.grid[0]) if some else None
         for block in self.blocks:
             block.add_steps(added)
+
+    def find_families(self) -> bool:
+        """Look for families of campaigns, at the mode, and make them the groups of the tree;
+        whether there were or are any."""
+        were = self.tree.groups
+        blocks = self.blocks
+        parts = [self._deviations(block) for block in blocks]
+        seen = Deviations(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        before = np.concatenate([block.groups for block in blocks])
+        found, memberships, rows = find_families(seen, before)
+        some = len(found.shares) if len(found.shares) > 1 else 0
+        curves = [self.tree.parents[block.groups] + block.values for block in blocks]
+        self.tree = self.tree.with_groups(found.means[:some])
+        bounds = np.cumsum([len(block) for block in blocks])[:-1]
+        columns = zip(
+            blocks, curves, np.split(rows, bounds), np.split(memberships, bounds), strict=True
+        )
+        for block, curve, own, likely in columns:
+            block.groups, block.memberships = own, likely if some else None
+            block.values = curve - self.tree.parents[own]
+        self.families = found if some else None
+        return bool(some or len(were))
+
+    def _deviations(self, block: CampaignBlock) -> Deviations:
+        gradients, information = block.linearised(self.curves(block))
+        modes = self.tree.parents[block.groups] + block.values - self.tree.target
+        return Deviations.at_mode(gradients, information, modes)
 
     def fit(self) -> None:
         """Move to the mode, and the priors to their fixed point."""

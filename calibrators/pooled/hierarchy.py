@@ -124,10 +124,20 @@ class Tree:
     """
 
     def __init__(self, coordinates: Coordinates, target: Floats, groups: Floats) -> None:
+        self._coordinates = coordinates
         self._basis, self._steepness = coordinates.basis, coordinates.steepness
         basis = coordinates.basis
         self.target, self.groups = target, groups
         self.covariances: Floats = np.zeros((len(groups) + 1, len(basis), len(basis)))
+
+    def with_groups(self, means: Floats) -> "Tree":
+        """The same target, and so many groups as there are means of their first coordinates,
+        (g, d): those that there are already stay where they are."""
+        groups = np.zeros((len(means), len(self._basis)))
+        groups[:, : means.shape[1]] = means
+        kept = min(len(groups), len(self.groups)) if len(groups) == len(self.groups) else 0
+        groups[:kept] = self.groups[:kept]
+        return Tree(self._coordinates, self.target, groups)
 
     @property
     def parents(self) -> Floats:

@@ -263,6 +263,8 @@ def _cycles(amounts: Amounts, ages: Floats) -> Floats:
     """Log ratios of the daily cycles of n rows in each hour, and in that which is served,
     (n, h + 1)."""
     none = np.zeros(amounts.observed.shape)
+    if not len(none):
+        return np.zeros((0, len(ages) + 1))
     series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
     return AveragedFilter.of(series, ages, _HARMONICS).cycles(series, ages, np.append(ages, -AHEAD))
 

@@ -1,7 +1,7 @@
 """The pooled method: all campaigns' maps from one hierarchical model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from calibrators.maps.spreads import PLACES, Spreads
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
@@ -35,7 +36,8 @@ from calibrators.samples import Floats, Integers
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """Priors, and curves at the knots: the target's, (1, k), and the deviations of groups, (g, k),
-    and of campaigns, (c, k), with the row of each by name; what was read of fields; steps."""
+    and of campaigns, (c, k), with the row of each by name; what was read of fields; steps; the
+    family of each campaign, where there are families."""
 
     knots: Knots
     priors: Priors
@@ -46,12 +48,14 @@ class Memory:
     campaign_curves: Floats
     fields: FieldWindow | None = None
     steps: Steps = NO_STEPS
+    families: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shape: Shape, groups: Sequence[str], fields: FieldWindow | None = None) -> Self:
         """Of a fitted shape."""
         basis = shape.coordinates.basis
         names = [name for block in shape.blocks for name in block.campaigns]
+        rows = np.concatenate([block.groups for block in shape.blocks])
         values = np.vstack([np.empty((0, len(basis))), *(block.values for block in shape.blocks)])
         return cls(
             shape.coordinates.knots,
@@ -63,6 +67,7 @@ class Memory:
             values @ basis.T,
             fields,
             shape.steps,
+            {} if shape.families is None else dict(zip(names, rows.tolist(), strict=True)),
         )
 
     @classmethod
@@ -178,6 +183,10 @@ class _Refit:
         if self._past.stop:
             self._recency[-1] = 0.0
         self._rows = window.rows_of_groups(window.campaigns)
+        if memory is not None and memory.families and window.group_of is None:
+            known = memory.families
+            self._groups = tuple(memory.groups)
+            self._rows = np.array([known.get(name, -1) for name in window.campaigns], np.int64)
         self._shape = self._started(window, memory)
         self._observed = np.vstack([block.hours.observed() for block in self._shape.blocks])
 
@@ -199,7 +208,7 @@ class _Refit:
         tree = Tree(
             coordinates,
             earlier.target_in(coordinates),
-            earlier.groups_in(coordinates, window.groups),
+            earlier.groups_in(coordinates, self._groups),
         )
         steps = NO_STEPS if knots.scores else earlier.steps
         grid = np.sum([cells.grid for cells in window.blocks], axis=0)
@@ -217,12 +226,21 @@ class _Refit:
         past = [block.chosen(self._past) for block in seen]
         found = list(block_weights(past, self._ages[self._past]))
         weights = np.vstack([each.weights for each in found])
-        weighed, stepped = bool((weights < 1).any()), self._shape.find_steps()
+        weighed = bool((weights < 1).any())
+        changed = self._shape.find_steps() | self._regrouped()
         if weighed:
             self._weigh(weights)
-        if weighed or stepped:
+        if weighed or changed:
             self._shape.fit()
         return sum(int(each.jumped.sum()) for each in found)
+
+    def _regrouped(self) -> bool:
+        """Whether there are families, where nothing names groups: these are the groups then."""
+        if self._group_of is not None or not self._shape.find_families():
+            return False
+        self._groups = family_names(len(self._shape.tree.groups))
+        self._rows = np.concatenate([block.groups for block in self._shape.blocks])
+        return True
 
     def _weigh(self, weights: Floats) -> None:
         blocks = self._shape.blocks

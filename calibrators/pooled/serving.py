@@ -7,6 +7,7 @@ import numpy as np
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.fit import Shape
+from calibrators.pooled.hierarchy import Eliminated
 from calibrators.pooled.priors import Variances
 from calibrators.pooled.spline import Knots
 from calibrators.pooled.steps import Steps
@@ -110,9 +111,21 @@ _LEAST = 1e-6
 
 def served_curves(shape: Shape, block: CampaignBlock) -> Floats:
     """The log odds ratios at the knots that serve the campaigns of a block, (c, k)."""
-    mode = shape.curves(block)
-    curves = mode + _bounded(_campaign_shifts(shape, block, mode))
+    mode, solved = shape.curves(block), shape.eliminated(block)
+    curves = mode + _bounded(_campaign_shifts(shape, block, mode, solved.covariances))
+    curves += _between_families(shape, block, solved)
     return _monotone(shape, curves, block.information(mode) + _LEAST)
+
+
+def _between_families(shape: Shape, block: CampaignBlock, solved: Eliminated) -> Floats | float:
+    """From the curve of a campaign as one of its likeliest family to the mean over all of them: as
+    far as it follows its parent, it follows each as likely as it is of it, (c, k)."""
+    if block.memberships is None:
+        return 0.0
+    parents = shape.tree.parents
+    between = block.memberships @ parents[:-1] - parents[block.groups]
+    moved = np.einsum("nij,nj->ni", solved.shrunk, between)
+    return np.asarray(moved @ shape.coordinates.basis.T)
 
 
 def served_shared_curves(shape: Shape) -> Floats:
@@ -121,6 +134,8 @@ def served_shared_curves(shape: Shape) -> Floats:
     basis = shape.coordinates.basis
     target = (shape.tree.target @ basis.T)[None]
     groups = target + shape.tree.groups @ basis.T
+    if shape.families is not None:
+        target = shape.families.shares[None] @ groups
     campaign, group = shape.priors.campaign, shape.priors.group
     above = [campaign, group] if len(groups) else [campaign]
     shifts = (_prior_shifts(shape, target, above), _prior_shifts(shape, groups, [campaign]))
@@ -145,7 +160,9 @@ def _monotone(shape: Shape, curves: Floats, weights: Floats) -> Floats:
     return monotone_rows(positions + curves, weights) - positions
 
 
-def _campaign_shifts(shape: Shape, block: CampaignBlock, curves: Floats) -> Floats:
+def _campaign_shifts(
+    shape: Shape, block: CampaignBlock, curves: Floats, covariances: Floats
+) -> Floats:
     """From the mode to the log odds whose probability is the posterior's mean, (c, k).
 
     To second order in the posterior's spread, E[p] lies logit-wise above p at the mode by the
@@ -155,7 +172,6 @@ def _campaign_shifts(shape: Shape, block: CampaignBlock, curves: Floats) -> Floa
 
     Source: the second-order Laplace approximation of Tierney and Kadane (JASA 81, 1986).
     """
-    covariances = shape.eliminated(block).covariances
     pull = block.curvature_pull(curves, covariances)
     basis = shape.coordinates.basis
     shift = np.einsum("nij,nj->ni", covariances, pull) @ basis.T
