@@ -16,6 +16,7 @@ import pytest
 import redis
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
+from xdist.workermanage import NodeManager
 
 from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
@@ -255,6 +256,9 @@ def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A worker that ends saves what it has covered, which takes longer on a busy machine than the
+    # ten seconds after which it would be killed.
+    NodeManager.EXIT_TIMEOUT = 300
     config.pluginmanager.register(LongestFirst())
     if os.environ.get("CI") == "true":
         config.pluginmanager.register(SkipsFail())

@@ -87,7 +87,7 @@ def test_binary_columns_and_clients_give_the_same(service, number):
     assert found[1:] == pytest.approx(np.array(expected(request)), rel=1e-12)
     given = request["campaigns"], request["scores"]
     with Sirocco(service.url) as client, EdgeCalibrator(service.url, "click") as edge:
-        assert edge.wait(10)
+        assert edge.wait(60)
         for calibrated in (
             client.calibrate("click", *given, interval=0.9, quantile=0.2),
             edge.calibrate(*given, interval=0.9, quantile=0.2),

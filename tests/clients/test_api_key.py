@@ -34,7 +34,7 @@ def test_the_key_goes_with_every_request(
         assert events.counts.accepted == 1
     assert asyncio.run(ask()) == 0.25
     with EdgeCalibrator(service.url, "click", api_key=token) as edge:
-        assert edge.wait(10)
+        assert edge.wait(60)
         assert edge.at("hats", 0.5) == 0.25
 
 

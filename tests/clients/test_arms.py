@@ -75,7 +75,7 @@ def url(routes: Routes) -> Iterator[str]:
 @pytest.fixture
 def edge(url: str) -> Iterator[EdgeCalibrator]:
     with EdgeCalibrator(url, "click", refresh_seconds=3600.0) as started:
-        assert started.wait(20.0)
+        assert started.wait(60)
         yield started
 
 
@@ -170,7 +170,7 @@ def test_service_and_edge_agree_to_the_last_bit(service: RunningService, binary:
         Sirocco(service.url, binary=binary, max_scores=70, timeout=20.0) as client,
         EdgeCalibrator(service.url, "click") as edge,
     ):
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         theirs = client.calibrate("click", "shoes", scores, units=UNITS, explain=True)
         ours = edge.calibrate("shoes", scores, units=UNITS)
         one = client.calibrate("click", ["a", "b"], [0.4, 0.2], units=UNITS[0])
@@ -182,6 +182,6 @@ def test_service_and_edge_agree_to_the_last_bit(service: RunningService, binary:
 
 def test_an_edge_may_follow_the_challenger(url: str, routes: Routes) -> None:
     with EdgeCalibrator(url, "click", label="challenger", refresh_seconds=3600.0) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         assert (edge.label, edge.at("shoes", 0.4)) == ("challenger", 0.1)
         assert edge.calibrate("shoes", [0.4]).label == "challenger"

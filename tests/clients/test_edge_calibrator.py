@@ -32,7 +32,7 @@ def test_probabilities_are_the_services_to_the_last_bit(
     remote = service.http.post("/v1/calibrate", json=asked).json()
 
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         assert edge(campaigns, column).tolist() == remote["probabilities"]
         assert [*map(edge.at, campaigns, column.tolist())] == remote["probabilities"]
         assert edge.version == remote["version"] == version
@@ -61,7 +61,7 @@ def test_ages_are_told(service: RunningService, atlas: Atlas) -> None:
     service.publish({"click": atlas}, published_at=time.time() - 1000.0)
 
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         assert edge.age is not None
         assert edge.unconfirmed_seconds is not None
         assert 999.0 <= edge.age < 1500.0
@@ -76,7 +76,7 @@ def test_an_age_that_is_not_told_is_not_known(proxy: FaultyProxy, atlas: Atlas) 
     proxy.always = answers(200, atlas.to_bytes(), Sirocco_Version="000007-abc", ETag='"x"')
 
     with EdgeCalibrator(proxy.url, "click", label="challenger", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         assert (edge.version, edge.age) == ("000007-abc", None)
 
 
@@ -85,7 +85,7 @@ def test_when_the_service_goes_the_atlas_stays(settings: Settings, redis_url: st
     with serving(settings, redis_url) as first:
         first.publish({"click": OTHER})
         edge = EdgeCalibrator(first.url, "click", stale_seconds=0.0, **QUICK)
-        assert edge.wait(20.0)
+        assert edge.wait(60)
     eventually(lambda: edge.counts.failed > 2)
     assert (edge.at("hats", 0.5), edge.stale) == (0.0625, True)
 
@@ -101,7 +101,7 @@ def test_a_service_that_lost_its_versions_does_not_take_ours(
 ) -> None:
     """One that has just started without its store serves the identity: worse than what we hold."""
     with EdgeCalibrator(proxy.url, "click", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         proxy.always = answers(200, Atlas.empty().to_bytes(), Sirocco_Version="none")
 
         assert not edge.refresh()
@@ -119,7 +119,7 @@ def test_damaged_atlases_are_refused(
 ) -> None:
     """The last good one stays until a good one comes."""
     with EdgeCalibrator(proxy.url, "click", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         newer = service.publish({"click": OTHER})
         proxy.faults.extend([spoils(change), cuts_short, drops, answers(500)])
 
@@ -172,7 +172,7 @@ def test_before_the_first_atlas_it_may_change_nothing(proxy: FaultyProxy) -> Non
 def test_a_service_without_a_version_gives_the_identity(service: RunningService) -> None:
     """Nothing has been published: that is an answer, with no age."""
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         assert (edge.at("a", 0.3), edge.version, edge.age) == (0.3, "none", None)
 
 
@@ -182,7 +182,7 @@ def test_a_kept_atlas_serves_without_a_service(
     """From the first moment, with its version and its ages; then it is confirmed, not sent."""
     kept = tmp_path / "click.atlas"
     with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         eventually(kept.exists)
 
     with EdgeCalibrator("http://127.0.0.1:9", "click", keep_in=str(kept), **SELDOM) as alone:
@@ -247,7 +247,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(
 ) -> None:
     """It is logged, and the atlas serves."""
     with EdgeCalibrator(service.url, "click", keep_in=tmp_path / "none/x", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         assert edge.at("hats", 0.5) == 0.25
 
 
@@ -259,7 +259,7 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(
     (tmp_path / "kept/inside").touch()
 
     with EdgeCalibrator(service.url, "click", keep_in=tmp_path / "kept", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         edge.close()
 
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
@@ -296,7 +296,7 @@ def test_a_fault_of_ours_does_not_end_the_refreshing(
 ) -> None:
     """The thread goes on whatever a look raises."""
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
-        assert edge.wait(20.0)
+        assert edge.wait(60)
         with monkeypatch.context() as patched:
             patched.setattr(edge, "_refresh", lambda: 1 / 0)
             assert not edge.refresh()

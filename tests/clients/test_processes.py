@@ -34,7 +34,7 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 from sirocco_client import EdgeCalibrator, Sirocco
 with Sirocco(sys.argv[1], timeout=20.0) as sirocco, EdgeCalibrator(sys.argv[1], "click") as edge:
-    assert edge.wait(20)
+    assert edge.wait(60)
     remote = sirocco.calibrate("click", ["hats"] * 40, [0.5] * 40, explain=True)
     assert remote.probabilities.tolist() == [edge.at("hats", 0.5)] * 40
     with sirocco.events() as events:

@@ -22,7 +22,7 @@ from tests.api.running_service import serving
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-P", "-m", "app.cli"]
-SECONDS = 90
+SECONDS = 240
 
 Sirocco = Callable[..., subprocess.CompletedProcess[str]]
 Started = Callable[..., subprocess.Popen[str]]

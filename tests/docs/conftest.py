@@ -11,7 +11,7 @@ from app.settings import Settings
 from tests.reserved_ports import reserved_port
 
 HOST = "127.0.0.1"
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 
 
 @pytest.fixture

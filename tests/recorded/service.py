@@ -194,7 +194,7 @@ def _atlas(service: Service) -> Items:
     got = service.http.get("/v1/atlas/click")
     scores = [place / 200 for place in range(201)]
     with EdgeCalibrator(service.url, "click") as edge:
-        assert edge.wait(30.0)
+        assert edge.wait(60)
         read = {name: [edge.at(name, s) for s in scores] for name in (CAMPAIGN, "stranger")}
     headers = {key: got.headers[key] for key in ("etag", "content-type")}
     return {"atlas/sent": exact((headers, got.content)), "atlas/client": exact(read)}
