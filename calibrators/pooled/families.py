@@ -82,7 +82,10 @@ class Families:
         return parts / total, (largest + np.log(total))[:, 0]
 
     def _posterior(self, seen: Deviations) -> Floats:
-        return np.linalg.inv(seen.information + np.diag(1 / self.variances))
+        inverse: Floats = np.linalg.inv(seen.information + np.diag(1 / self.variances)).astype(
+            np.float64, copy=False
+        )
+        return inverse
 
     def _logs(self, seen: Deviations, spreads: Floats) -> Floats:
         prior = self.means / self.variances

@@ -259,7 +259,8 @@ class EdgeAtlas:
         """Where the map's knots begin, and the knots, which are kept as long as there is room: a
         list is searched in a third of the time that a view takes."""
         start, end = self._bounds_view[row], self._bounds_view[row + 1]
-        found = start, self._knots[start:end].tolist()
+        knots: list[float] = self._columns[0][start:end].tolist()
+        found = start, knots
         if self._listed + end - start <= _MOST_LISTED:
             self._listed += end - start
             self._knots_of[row] = found
