@@ -103,12 +103,14 @@ class LakeRun:
         )
         self._given, self._pods = given, pods
         self.notes: list[str] = []
-        self.rows = 0
+        self.rows, self.cpu_seconds = 0, 0.0
 
-    def is_written(self) -> bool:
-        """Print the Job, and True, where pods are to run the tasks."""
+    def is_written(self, afterwards: Mapping[str, object]) -> bool:
+        """Print the Job, and True, where pods are to run the tasks; then options that only count
+        `afterwards` are refused, so that no key gets into a manifest."""
         if self._given.executor != KUBERNETES:
             return False
+        options.refuse(afterwards, "goes with the command that adds up what pods have made")
         from app.lake.kubernetes import PodOptions, indexed_job
 
         pods = self._pods
@@ -136,8 +138,9 @@ class LakeRun:
         missing = not_done(chosen, given.place)
         with percent_bar(what, shown=not given.json) as reached:
             for done, told in enumerate(self._run(missing), 1):
-                self.rows += told.get("rows", 0)
-                self.notes += told.get("notes", ())
+                self.rows += told["rows"]
+                self.cpu_seconds += told["cpu_seconds"]
+                self.notes += told["notes"]
                 reached(done / len(missing))
         counts = {"partitions": len(tasks), "made": len(missing)}
         if given.index is None:
@@ -210,7 +213,7 @@ def _bins(
       sirocco lake bins log/ --output lake/ --load
     """
     runner = LakeRun(run, pods)
-    if runner.is_written():
+    if runner.is_written({"--load": load or None, "--api-key": api_key}):
         return
     from app.datasets.impressions import LogColumns
     from app.datasets.parts import shown
@@ -228,6 +231,7 @@ def _bins(
     merged = MergedBins(run.place, [task.result for task in tasks], names)
     digest = merged.write(MERGED)
     found: dict[str, Any] = {**counts, "rows": runner.rows, "digest": digest}
+    found["cpu_seconds"] = round(runner.cpu_seconds, 3)
     if load:
         with service_at(url, api_key) as client:
             name = ("lake", shown(source))
@@ -255,14 +259,15 @@ def _maps(
       sirocco lake maps 'sums/*.parquet' --output lake/ --calibrator sir
     """
     from app.cli.serving.settings import settings_with
-    from app.click_log.folder import Folder
     from app.datasets.bin_tables import read_bins
     from app.lake.maps import fitted_maps
+    from app.lake.tasks import reaching_output
 
     settings = settings_with(asdict(fit))
     found: dict[str, Any] = {}
     for maps in fitted_maps(read_bins(table, settings.fields), settings):
-        Folder.open(output).write(f"maps/{maps.target}.atlas", maps.atlas.to_bytes())
+        with reaching_output(output) as folder:
+            folder.write(f"maps/{maps.target}.atlas", maps.atlas.to_bytes())
         found[maps.target] = maps.report()
         if not json:
             print_line(f"{maps.target}: {len(maps.atlas):,} maps by {maps.calibrator}")

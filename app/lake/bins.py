@@ -20,7 +20,7 @@ from app.datasets.bin_tables import (
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
 from app.lake.partitions import LakePartition
-from app.lake.tasks import PartitionTask
+from app.lake.tasks import PartitionTask, reaching_output
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
 from calibrators.fields.sums import FieldColumn
@@ -118,10 +118,10 @@ class MergedBins:
                 digest.add(found.target, found.hour, found.rows.table())
                 yield found
 
-        with TemporaryFile() as file:
+        with TemporaryFile() as file, reaching_output(self.output) as folder:
             write_bins(file, looked_at(), self.fields)
             file.seek(0)
-            Folder.open(self.output).write_pieces(name, iter(lambda: file.read(_PIECE), b""))
+            folder.write_pieces(name, iter(lambda: file.read(_PIECE), b""))
         return digest.hex
 
     def _places(self) -> dict[tuple[str, int], list[tuple[str, int]]]:

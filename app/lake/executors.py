@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from app.datasets.parts import first_line
 from app.errors import FAILED, CommandError
 from app.lake.partitions import extra
 from app.lake.tasks import PartitionTask, run_task
@@ -86,14 +87,24 @@ def run_on_dask(
     so many workers; as above, in any order."""
     distributed = extra("distributed", "dask", "--executor dask")
     cluster = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.Client(address, **({} if address else cluster)) as client:
-        waiting = list(tasks)
-        ahead = [waiting.pop(0) for _ in range(min(len(waiting), _AHEAD * _breadth(client)))]
-        following = distributed.as_completed([_submitted(client, task) for task in ahead])
-        for future in following:
-            yield orjson.loads(future.result())
-            if waiting:
-                following.add(_submitted(client, waiting.pop(0)))
+    try:
+        with distributed.Client(address, **({} if address else cluster)) as client:
+            yield from _on_workers(distributed, client, list(tasks))
+    except OSError as error:
+        raise CommandError(f"--dask-address {address}: {first_line(error)}", FAILED) from error
+    except distributed.KilledWorker as error:
+        raise CommandError(
+            f"workers of Dask were killed again and again: {first_line(error)}", FAILED
+        ) from error
+
+
+def _on_workers(distributed: Any, client: Any, waiting: list[PartitionTask]) -> Iterator[Told]:
+    ahead = [waiting.pop(0) for _ in range(min(len(waiting), _AHEAD * _breadth(client)))]
+    following = distributed.as_completed([_submitted(client, task) for task in ahead])
+    for future in following:
+        yield orjson.loads(future.result())
+        if waiting:
+            following.add(_submitted(client, waiting.pop(0)))
 
 
 def _breadth(client: Any) -> int:

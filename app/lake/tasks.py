@@ -4,9 +4,11 @@ So a task that was done is not done again, by whoever and however often it is be
 whole or not at all, and any number of workers may make the same at the same time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib import import_module
+from time import process_time
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +16,7 @@ import orjson
 
 from app.click_log.errors import ClickLogUnavailable
 from app.click_log.folder import Folder
+from app.datasets.parts import shown
 from app.errors import FAILED, CommandError
 
 _VERSION: Final = 1
@@ -68,23 +71,31 @@ def run_task(spec: str) -> str:
     task = msgspec.json.decode(spec, type=PartitionTask)
     module, _, name = _MAKERS[task.kind].partition(":")
     maker: Maker = getattr(import_module(module), name)
+    started = process_time()
     try:
         data, told = maker(task.url, task.settings)
-        Folder.open(task.output).write(task.result, data)
+        with reaching_output(task.output) as folder:
+            folder.write(task.result, data)
     except CommandError as error:
         # Of subclasses only this much survives the way from another process.
         raise CommandError(str(error), error.exit_code) from None
+    return orjson.dumps({**told, "cpu_seconds": process_time() - started}).decode()
+
+
+@contextmanager
+def reaching_output(output: str) -> Iterator[Folder]:
+    """The folder of results; inside, what cannot be read or written there is a `CommandError`."""
+    try:
+        yield Folder.open(output)
     except ClickLogUnavailable as error:
-        raise CommandError(f"--output {task.output}: {error}", FAILED) from None
-    return orjson.dumps(told).decode()
+        raise CommandError(
+            f"--output {shown(output)}: {error.__cause__ or error}", FAILED
+        ) from None
 
 
 def not_done(tasks: Sequence[PartitionTask], output: str) -> list[PartitionTask]:
     """Those whose result is not there; a `CommandError` where nobody can look."""
-    try:
-        folder = Folder.open(output)
-        kinds = {task.kind for task in tasks}
-        there = {entry.path for kind in sorted(kinds) for entry in folder.entries(kind)}
-    except ClickLogUnavailable as error:
-        raise CommandError(f"--output {output}: {error}", FAILED) from error
+    kinds = sorted({task.kind for task in tasks})
+    with reaching_output(output) as folder:
+        there = {entry.path for kind in kinds for entry in folder.entries(kind)}
     return [task for task in tasks if task.result not in there]

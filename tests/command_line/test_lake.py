@@ -49,7 +49,9 @@ def log(tmp_path):
 def test_a_history_is_summed_and_loaded(called, log, tmp_path, service):
     """Hours older than the service keeps are left out; a second time adds nothing."""
     command = ("lake", "bins", log, "--output", "lake", "--load", "--url", service.url, "--json")
-    first, again = (json.loads(called(*command).stdout) for _ in range(2))
+    runs = [called(*command) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
+    first, again = (json.loads(run.stdout) for run in runs)
 
     kept = max(service.settings.window_hours, service.settings.history_hours)
     assert (first["partitions"], first["made"], first["rows"]) == (2, 2, 1000)
@@ -88,6 +90,24 @@ def test_a_job_of_kubernetes_has_the_command(called, log):
     assert job["spec"]["completions"] == 3
     assert "--executor" not in arguments
     assert arguments[-4:] == ["--index", "$(JOB_COMPLETION_INDEX)", "--of", "3"]
+
+
+def test_a_manifest_holds_no_key(called, log):
+    run = called(
+        "lake", "bins", log, "--executor", "kubernetes", "--output", "o", "--api-key", "sir_1"
+    )
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "--api-key goes with the command that adds up what pods have made" in run.stderr
+
+
+def test_an_output_that_cannot_be_written_is_named(called, log, tmp_path):
+    (tmp_path / "file").touch()
+    run = called("lake", "bins", log, "--output", tmp_path / "file/below")
+
+    assert run.returncode == 1
+    assert f"--output {tmp_path / 'file/below'}: " in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])

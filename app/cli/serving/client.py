@@ -75,9 +75,10 @@ class ServiceClient:
         return self._call("POST", "/v1/admin/retrain", request)
 
     def load_bins(self, source: str, partition: str, rows: bytes) -> dict[str, Any]:
-        """Add rows of bins, one of JSON a line; how many hours were new, and how many not."""
+        """Add rows of bins, one of JSON a line; how many hours were new, and how many not. They
+        count once, so they are sent again where the store did not answer."""
         path = f"/v1/admin/bins?{urlencode({'source': source, 'partition': partition})}"
-        return self._answered("POST", path, rows, _LINES)
+        return self._answered("POST", path, rows, _LINES, harmless=True)
 
     def held(self) -> dict[str, Any] | None:
         """The version that waits for approval, and why; None where none does."""
@@ -209,10 +210,16 @@ class ServiceClient:
         return self._answered(method, path, None if body is None else orjson.dumps(body), _JSON)
 
     def _answered(
-        self, method: str, path: str, content: bytes | None, kind: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        kind: Mapping[str, str],
+        *,
+        harmless: bool = False,
     ) -> dict[str, Any]:
         end = time.monotonic() + _PATIENCE_SECONDS
-        while _is_overloaded(answer := self._sent(method, path, content, kind)):
+        while _may_come_again(answer := self._sent(method, path, content, kind), harmless):
             if time.monotonic() > end:
                 break
             time.sleep(float(answer.headers["retry-after"]))
@@ -229,10 +236,13 @@ class ServiceClient:
             ) from error
 
 
-def _is_overloaded(answer: httpx.Response) -> bool:
-    """Whether it was refused before anything was done, so that it may be sent again."""
+def _may_come_again(answer: httpx.Response, harmless: bool) -> bool:
+    """Whether it was refused before anything was done, or where a repeat does no harm because the
+    store did not answer."""
+    reasons = ("overloaded", "store-unavailable") if harmless else ("overloaded",)
     unavailable = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
-    return unavailable and b"urn:sirocco:problem:overloaded" in answer.content
+    found = answer.content
+    return unavailable and any(f"urn:sirocco:problem:{each}".encode() in found for each in reasons)
 
 
 def _key_of_environment() -> str | None:
