@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from calibrators.bins.history import History
+from calibrators.bins.history import History, TablesByField
 from calibrators.bins.table import BinsTable
-from calibrators.fields.sums import OTHER, BoundedRows, FieldTables, row_ends, value_alone
+from calibrators.fields.sums import OTHER, BoundedRows, row_ends, value_alone
 from calibrators.samples import Floats, Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
@@ -58,7 +58,8 @@ class FieldWindow:
         several that with the most predicted positives, of equals the first by name."""
         rows = list(self.numbers.get(field, ()))
         totals = np.zeros(len(rows))
-        for part in (sums.campaigns[field] for sums in self.hours.values() if rows):
+        held = (sums.campaigns.get(field) for sums in self.hours.values() if rows)
+        for part in filter(None, held):
             totals += sum_at(part.rows, part.expected.astype(np.float64), len(rows))
         found: dict[str, str] = {}
         # The last that is written is the largest.
@@ -89,7 +90,7 @@ class FieldWindow:
         return RowSums(np.array(rows, np.int32), expected.astype("f4"), observed.astype("f4"))
 
 
-def _totals(tables: FieldTables) -> tuple[bytes, ...]:
+def _totals(tables: TablesByField) -> tuple[bytes, ...]:
     """By table its name, and what all rows hold together: no event leaves them as they were."""
     parts = (tables.fields, tables.pairs, tables.campaigns)
     named = [item for part in parts for item in part.items()]
