@@ -248,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     given = _parser().parse_args(arguments)
     if given.picture:
-        drawing = picture(growing(REGIMES["mixed"].platform(given.seed), given.hours))
+        drawing = picture(growing(PLATFORMS["steady"].platform(given.seed), given.hours))
         given.picture.write_text(drawing.svg())
         return 0
     total = sum(given.first + given.hours for _ in given.regimes for _ in range(given.seeds))

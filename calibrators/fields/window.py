@@ -58,7 +58,8 @@ class FieldWindow:
         several that with the most predicted positives, of equals the first by name."""
         rows = list(self.numbers.get(field, ()))
         totals = np.zeros(len(rows))
-        for part in (sums.campaigns[field] for sums in self.hours.values() if rows):
+        held = (sums.campaigns.get(field) for sums in self.hours.values() if rows)
+        for part in filter(None, held):
             totals += sum_at(part.rows, part.expected.astype(np.float64), len(rows))
         found: dict[str, str] = {}
         # The last that is written is the largest.

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from app.datasets.impressions import LogColumns, read_events
 from evaluation import EventTable, Platform
 from tests.command_line.conftest import Sirocco
-from tests.command_line.logs import START, events, write_log
+from tests.command_line.logs import START, columns, events, write_log
 
 QUICK = ("--window", "6h", "--bin-size", "50", "--draws", "100")
 
@@ -151,6 +153,23 @@ def test_a_short_log_is_drawn_by_the_hour(tmp_path: Path, called: Sirocco) -> No
 
     assert found["differences"]["unit"] == "campaign-hours"
     assert "fewer than 10 campaign-days" in found["differences"]["warnings"][0]
+
+
+def test_effects_of_fields_are_served(tmp_path: Path, called: Sirocco) -> None:
+    """Half of the impressions have odds that are three times those of the others."""
+    table = Platform(
+        campaigns=3, impressions_per_hour=1_500, ctr=0.1, start=START, seed=4
+    ).hours(0, 12).events  # fmt: skip
+    rng = np.random.default_rng(5)
+    ios = rng.random(len(table)) < 0.5
+    odds = table.scores / (1 - table.scores) * np.where(ios, 1.7, 0.57)
+    outcomes = (rng.random(len(table)) < odds / (1 + odds)).astype(float)
+    held = columns(table) | {"outcome": outcomes, "device": np.where(ios, "ios", "web")}
+    pq.write_table(pa.table(held), tmp_path / "log.parquet")
+    asked = (tmp_path / "log.parquet", *QUICK, "--draws", "0", "--calibrators", "pooled")
+    without = answer(called, *asked)["rows"]["pooled"]["log_loss"]
+    with_fields = answer(called, *asked, "--fields", "device")["rows"]["pooled"]["log_loss"]
+    assert with_fields < without - 0.005
 
 
 def test_identity_is_raw(called: Sirocco, short: Path) -> None:

@@ -47,6 +47,8 @@ def test_a_campaign_is_its_that_most_of_its_events_name():
     window.read(History(1.0, [], lambda hour: seen), range(1))
 
     assert window.owners("brand") == {"a": "bolt", "b": "acme"}
+    window.read(History(2.0, [], (FieldTables.empty(), seen).__getitem__), range(2))
+    assert window.owners("brand") == {"a": "bolt", "b": "acme"}, "an hour without the field"
     assert window.owners("color") == FieldWindow().owners("brand") == {}
 
 

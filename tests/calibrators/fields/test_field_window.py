@@ -1,0 +1,32 @@
+"""What a fit of effects has read of the hours, and reads again."""
+
+import numpy as np
+
+from calibrators.bins.history import History
+from calibrators.fields.sums import FieldColumn, FieldTables
+from calibrators.fields.window import FieldWindow
+
+
+def hour(positives):
+    """Two events of one campaign on two devices."""
+    codes = np.array([0, 1])
+    return FieldTables.from_events(
+        FieldColumn(("shoes",), np.zeros(2, np.int64)),
+        {"device": FieldColumn(("ios", "web"), codes)},
+        (),
+        (np.full(2, 0.5), np.ones(2), np.array(positives, float)),
+    )
+
+
+def test_the_newest_two_hours_are_read_again_if_events_came():
+    window, tables = FieldWindow(), [hour((0, 0)) for _ in range(4)]
+    window.read(History(4.0, [], tables.__getitem__), range(4))
+    before = dict(window.hours)
+    tables[1], tables[2] = hour((1, 1)), hour((0, 1))
+    window.read(History(4.0, [], tables.__getitem__), range(4))
+
+    assert all(window.hours[each] is before[each] for each in (0, 1)), "no event comes so late"
+    assert window.hours[2].campaigns["device"].observed.tolist() == [0.0, 1.0]
+    assert window.hours[3] is before[3], "nothing came"
+    window.read(History(5.0, [], [*tables, hour((1, 0))].__getitem__), range(1, 5))
+    assert sorted(window.hours) == [1, 2, 3, 4]
