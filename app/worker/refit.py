@@ -85,11 +85,21 @@ class _Present:
             request.campaigns,
             in_force,
             # What the hour itself brought first stands for what there was not when it began.
-            filled(self.compared.atlases.get(target), in_force),
+            filled(self._compared_with(target), in_force),
             self.own.get(target, {}),
             self.in_force.targets.get(target, {}),
             frozen_campaigns(self.frozen, target),
         )
+
+    def _compared_with(self, target: str) -> Atlas | None:
+        """Of a target whose method was promoted since, the maps that were on trial then: those of
+        the champion before are no measure for what follows them."""
+        before, promoted = self.compared.steering, self.in_force.steering.methods.get(target)
+        champion = self.compared.atlases.get(target)
+        on_trial = before.experiments.get(target, {}).get("challenger", {}).get("method")
+        if promoted is None or promoted != on_trial:
+            return champion
+        return before.challengers.get(target, champion)
 
 
 STORE_EMPTIED: Final = "store-emptied"

@@ -270,3 +270,16 @@ def test_a_diff_names_what_moves_most(service, old, new):
     assert found["targets"]["conversion"]["moved"] == 1
     reverse = service.http.get(f"{ADMIN}/versions/{new}/diff", params={"against": old, "limit": 0})
     assert reverse.json()["targets"]["click"]["largest"] == []
+
+
+def test_a_rollback_of_a_target_is_one_of_its_frozen_campaigns_too(service, old, new):
+    """Who goes back to a version gets that version; the campaign stays frozen, with its maps."""
+    off = post(service, "rollback", version="identity", target="click", campaigns=["shoes"]).json()
+    eventually(lambda: service.serving == off["version"])
+    assert calibrated(service, "shoes") == 0.4
+
+    back = post(service, "rollback", version=old, target="click").json()
+
+    eventually(lambda: service.serving == back["version"])
+    assert calibrated(service, "shoes") == 0.2
+    assert {"click", "click:shoes"} <= set(FrozenTargets(service.store).read())

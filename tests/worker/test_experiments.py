@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from app.storage import BinsStore, Lease, Versions
+from app.worker.atlas_cache import CachedVersion, Steering
 from app.worker.experiments import Challengers
 from app.worker.hours import SECONDS
 from app.worker.monitoring import scorecard_of
-from app.worker.refit import Refitter, Request
+from app.worker.refit import Refitter, Request, _Present
 from calibrators import Atlas, CalibrationMap
 from tests.worker.conftest import HOUR
 
@@ -156,3 +157,21 @@ def test_a_promoted_method_stands_in_the_place_of_the_settings(refit, versions, 
 
     assert report["methods"] == {"click": method}
     assert report["targets"]["click"]["calibrator"] == used
+
+
+def test_maps_that_were_promoted_are_compared_with_themselves():
+    """On the newest hour, which neither has seen: those on trial when it began, not the champion
+    that they replaced."""
+    champion, trial = (Atlas.build({}, CalibrationMap.proportional(x)) for x in (1.0, 0.5))
+    running = {"click": RUNNING | {"challenger": {"method": "sir"}}}
+    before = CachedVersion(
+        1.0, {"click": champion}, steering=Steering(running, {}, {"click": trial})
+    )
+
+    def compared(**methods):
+        now = CachedVersion(2.0, {"click": trial}, steering=Steering(methods=methods))
+        return _Present(now, before, {}, (), None).order(Request(3.0), "click").compared
+
+    assert compared(click="sir").map_of("any") == trial.map_of("any")
+    assert compared().map_of("any") == champion.map_of("any")
+    assert compared(click="beta").map_of("any") == champion.map_of("any"), "another's maps"
