@@ -111,5 +111,5 @@ def test_the_flags_are_those_in_the_table() -> None:
 
     names = ("FLOAT32", "INTERNED", "ONE_CAMPAIGN", "EVENT_IDS", "LEVELS", "UNITS")
     assert {cells[1].strip("`"): int(cells[0]) for cells in rows} == {
-        name: getattr(layout, name) for name in (*names, "FIELDS", "QUANTILES")
+        name: getattr(layout, name) for name in (*names, "FIELDS", "QUANTILES", "MONEY")
     }
