@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import redis
+from redis.crc import key_slot
 from redis.exceptions import RedisError
 
 from tests.reserved_ports import reserved_port
@@ -81,7 +82,7 @@ class Cluster:
 
     def master_of(self, key: str) -> Node:
         """Who serves a key now, as all who live agree."""
-        slot = self.nodes[0].client.execute_command("CLUSTER", "KEYSLOT", key)
+        slot = key_slot(key.encode())
         for node in self.nodes:
             with suppress(RedisError, OSError):
                 for first, last, master, *_ in node.client.execute_command("CLUSTER", "SLOTS"):
