@@ -143,8 +143,11 @@ MaybeUrl = Annotated[
     Annotated[str, _url_of("http://", "https://")] | None,
     BeforeValidator(lambda value: value or None),
 ]
+_STORES = tuple(
+    f"{tls}{kind}://" for tls in ("redis", "rediss") for kind in ("", "+sentinel", "+cluster")
+)
 RedisUrl = Annotated[
-    Annotated[str, _url_of("redis://", "rediss://", "unix://")] | None,
+    Annotated[str, _url_of(*_STORES, "unix://")] | None,
     BeforeValidator(lambda value: value or None),
 ]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
@@ -193,7 +196,8 @@ class Settings(BaseSettings):
     redis_url: RedisUrl = Field(
         None,
         repr=False,
-        description="redis:// or unix:// address; unset starts a private embedded server.",
+        description="redis://, unix://, redis+sentinel:// or redis+cluster:// address; unset starts"
+        " a private embedded server.",
     )
     redis_timeout_seconds: float = Field(
         1.0, gt=0, le=60, description="Longest wait for one answer of Redis."

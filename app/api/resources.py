@@ -32,7 +32,7 @@ from app.storage.ids import IdLife
 from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
 from app.storage.overrides import FrozenTargets, Overrides
-from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.redis.client import AsyncStore, open_async_redis, open_redis
 from app.storage.statistics.field_sums import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
@@ -48,7 +48,7 @@ class Resources:
 
     settings: Settings
     client: redis.Redis
-    async_client: redis.asyncio.Redis
+    async_client: AsyncStore
     refresher: Refresher
     watch: StoreWatch
     event_log: EventLog
@@ -166,7 +166,7 @@ def _click_rules(settings: Settings) -> ClickRules:
     )
 
 
-def _event_log(client: redis.asyncio.Redis, settings: Settings) -> EventLog:
+def _event_log(client: AsyncStore, settings: Settings) -> EventLog:
     return EventLog(
         client,
         settings.event_ttl_seconds,

@@ -331,7 +331,10 @@ _service = partial(_named, "Service")
 _ADDRESS = "Address the API listens on; one that other machines reach needs API keys."
 Host = Annotated[str | None, _service("--host", _ADDRESS, "127.0.0.1")]
 Port = Annotated[int | None, _service("--port", "Port of the API.", "8080", min=0, max=65535)]
-_WHICH_REDIS = "redis:// or unix:// address; without one an embedded Redis is started."
+_WHICH_REDIS = (
+    "redis://, unix://, redis+sentinel:// or redis+cluster:// address; without one an embedded"
+    " Redis is started."
+)
 RedisUrl = Annotated[str | None, _service("--redis-url", _WHICH_REDIS, metavar="URL")]
 DataDir = Annotated[
     Path | None, _service("--data-dir", "Where the embedded Redis keeps its data.", "sirocco-data")

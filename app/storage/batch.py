@@ -18,6 +18,7 @@ from app.storage.blocks import (
 )
 from app.storage.clicks import ClickEvents, OpenClick
 from app.storage.event_columns import (
+    ANY_SHARD,
     EventColumns,
     FieldValues,
     LogEntry,
@@ -92,7 +93,9 @@ class EventBatch:
         if not (in_range and 0.0 <= count <= LARGEST_WEIGHT and 0.0 <= positive <= LARGEST_WEIGHT):
             raise ValueError(_complaint(score, count, positive))
         self._size += 1
-        key = (shard_of(campaign), target, hour, event_id is None)
+        # Without an id it may stand in the log of any shard.
+        shard = ANY_SHARD if event_id is None else shard_of(campaign)
+        key = (shard, target, hour, event_id is None)
         columns = self._columns.get(key)
         if columns is None:
             columns = self._columns[key] = _Columns()
@@ -134,7 +137,7 @@ class EventBatch:
             raise ValueError(_complaint(cell.score, 0.0, 1.0))
         number = self._of_clicks().add_click(place, click, opens)
         if cell is not None:
-            key = (shard_of(click.campaign), cell.target, cell.hour, False)
+            key = (shard_of(click.click_id), cell.target, cell.hour, False)
             columns = self._columns.setdefault(key, _Columns())
             if cell.terms is not None:
                 columns.click_terms[len(columns.numbers)] = cell.terms
@@ -157,8 +160,15 @@ class EventBatch:
             self.click_events = ClickEvents()
         return self.click_events
 
-    def entries(self) -> Iterator[LogEntry]:
-        """A block per log, but one more where only some of its events have ids, and for columns."""
+    def entries(self, any_shard: int = ANY_SHARD) -> Iterator[LogEntry]:
+        """A block per log, but one more where only some of its events have ids, and for columns.
+        What may stand in any shard is in the one that is given."""
+        for entry in self._all_entries():
+            log = entry.log
+            anywhere = log.shard == ANY_SHARD
+            yield entry._replace(log=log._replace(shard=any_shard)) if anywhere else entry
+
+    def _all_entries(self) -> Iterator[LogEntry]:
         left = dict(self._columns)
         for entry in self._entries:
             log = entry.log

@@ -1,32 +1,25 @@
-"""Bins by target and hour in Redis, one table for each of 16 shards: folding, reading, writing.
+"""Bins by target and hour in Redis, one table for each of 16 shards: reading and writing.
 
-A refit reads many hours of a shard and unpacks them a block of campaigns at a time.
-
-Folding: the blocks of a log are added to its bins, each event exactly once.
-
-A fold reads the stored bins, the counter of folds and, page by page, the first blocks of the log,
-adds outside of Redis, and commits with one script that refuses when the counter has moved since.
-Two folders at work at once, or one that dies between the two steps, can therefore neither double
-nor lose events. Memory is bounded, however long the log is.
+A refit reads many hours of a shard and unpacks them a block of campaigns at a time. How events
+become bins stands in `statistics/folding.py`.
 """
 
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import redis
 from redis.exceptions import ResponseError
 
 from app.storage import keys
-from app.storage.blocks import Block, decode_block, decode_blocks, together
-from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
+from app.storage.integrity.damage import Damaged, is_wrong_type
 from app.storage.keys import TargetHour
-from app.storage.redis.client import lua, reaching_the_store
-from app.storage.statistics.breakdowns import Breakdowns
+from app.storage.redis.client import NO_REPLICAS, Replicas, reaching_the_store
 from app.storage.statistics.evidence import EvidenceStore
 from app.storage.statistics.field_sums import DeclaredFields, LookUp
+from app.storage.statistics.folding import Folding
 from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
@@ -35,143 +28,9 @@ from calibrators.bins.table import BinsTable
 from calibrators.fields.sums import FieldTables
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
-"""Blocks of one commit at most, but for its last page."""
-
-_PAGE_BYTES = 8 * 1024 * 1024
-"""Blocks that are read at once: Redis answers nobody else meanwhile."""
+"""Blocks that are folded together at most, but for a last page of each log."""
 
 _log = logging.getLogger(__name__)
-
-
-class Folding:
-    """Folds every log that holds blocks."""
-
-    def __init__(self, client: redis.Redis, ttl_seconds: int, bytes_at_once: int) -> None:
-        self._client = client
-        self._ttl_seconds = ttl_seconds
-        self._bytes_at_once = bytes_at_once
-        self.damage = Damage(client)
-        self.breakdowns = Breakdowns(client, self.damage)
-        self._read_log = client.register_script(lua("read_log"))
-        self._commit_fold = client.register_script(lua("commit_fold"))
-
-    def open_logs(self) -> Iterator[TargetHour]:
-        """The logs that hold blocks, or did a moment ago."""
-        pipeline = self._client.pipeline(transaction=False)
-        for shard in range(keys.SHARDS):
-            pipeline.smembers(keys.logs(shard))
-        for shard, members in enumerate(pipeline.execute()):
-            yield from self.damage.named(shard, keys.logs(shard), members)
-
-    def fold(self, log: TargetHour) -> int:
-        """Fold one log until it is empty; returns the number of rows folded."""
-        rows = 0
-        while (step := self._read(log)).blocks:
-            stored = self._stored_table(log, step)
-            if stored is not None and self._commit(log, step, stored):
-                rows += step.rows
-        return rows
-
-    def _stored_table(self, log: TargetHour, step: "_Step") -> BinsTable | None:
-        """None of a damaged one: the next step begins without it."""
-        data = step.table
-        if not data and step.folds == b"0":
-            return BinsTable.empty()
-        try:
-            return BinsTable.from_bytes(data, log.checksum)
-        except ValueError as error:
-            _log.error("%s: %s", log.bins, error)
-            self.damage.set_table_aside(Damaged.BINS, log, data or None)
-            return None
-
-    def _read(self, log: TargetHour) -> "_Step":
-        most = min(_PAGE_BYTES, self._bytes_at_once)
-        folds, table, blocks = self._page(log, 0, most)
-        step = _Step(log, folds, table, log.target in self.breakdowns.fields.targets)
-        # A page that is not full was the log's last.
-        while step.take(blocks) >= most and step.size < self._bytes_at_once:
-            _, _, blocks = self._page(log, step.blocks, most)
-        return step
-
-    def _page(self, log: TargetHour, first: int, most: int) -> tuple[bytes, bytes, list[bytes]]:
-        """Counter of folds, stored table and blocks from the first on; were there another fold
-        between two pages of a step, the commit would be refused."""
-        names = [log.log, log.bins, keys.logs(log.shard)]
-        folds, table, blocks = self._read_log(keys=names, args=[log.member, most, first])
-        return folds, table, blocks
-
-    def _commit(self, log: TargetHour, step: "_Step", stored: BinsTable) -> bool:
-        table = BinsTable.merge((stored, *step.tables)).to_bytes(log.checksum)
-        names = [
-            log.log,
-            log.bins,
-            keys.logs(log.shard),
-            keys.hours(log.shard),
-            keys.damaged(log.shard),
-        ]
-        seen: list[bytes | int] = [step.folds, step.blocks]
-        breakdowns = self.breakdowns.with_blocks(log, step.with_terms)
-        if step.by_field:
-            breakdowns |= self.breakdowns.with_fields(log, step.readable)
-        fields = [part for field in breakdowns.items() for part in field]
-        arguments = (log.member, self._ttl_seconds, *seen, table, len(breakdowns), *fields)
-        arguments += (*step.damaged,)
-        committed = bool(self._commit_fold(keys=names, args=arguments))
-        if committed and step.damaged:
-            self.damage.count(Damaged.BLOCK, len(step.damaged))
-        return committed
-
-
-@dataclass(slots=True)
-class _Step:
-    """What one commit replaces: so many blocks of so many bytes, their rows in tables, those with
-    terms, all of them where they are summed by field, and those that are damaged; and what the
-    counter of folds and the stored table were at its beginning."""
-
-    log: TargetHour
-    folds: bytes
-    table: bytes
-    by_field: bool = False
-    tables: list[BinsTable] = field(default_factory=list)
-    readable: list[Block] = field(default_factory=list)
-    with_terms: list[Block] = field(default_factory=list)
-    damaged: list[bytes] = field(default_factory=list)
-    blocks: int = 0
-    size: int = 0
-    rows: int = 0
-
-    def take(self, blocks: list[bytes]) -> int:
-        """Take in a page; returns how many bytes it has."""
-        readable, damaged = _decoded(self.log, blocks)
-        self.tables.append(together(readable).table() if readable else BinsTable.empty())
-        self.readable += readable if self.by_field else []
-        self.with_terms += [block for block in readable if block.terms is not None]
-        self.damaged += damaged
-        self.rows += sum(map(len, readable))
-        self.blocks += len(blocks)
-        size = sum(map(len, blocks))
-        self.size += size
-        return size
-
-
-def _decoded(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:
-    """What the readable blocks hold, and the bytes of the others: they must not stop the log for
-    ever."""
-    try:
-        return decode_blocks(blocks, log.checksum), []
-    except ValueError:
-        return _decoded_each(log, blocks)
-
-
-def _decoded_each(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:
-    readable, damaged = [], []
-    for data in blocks:
-        try:
-            readable.append(decode_block(data, log.checksum))
-        except ValueError as error:
-            _log.error("block of %s set aside: %s", log.log, error)
-            damaged.append(data)
-    return readable, damaged
 
 
 CAMPAIGNS = 1024
@@ -230,23 +89,25 @@ class BinsStore:
         fold_bytes: int = BYTES_AT_ONCE,
         calibrated_seconds: int | None = None,
         fields: DeclaredFields | None = None,
+        replicas: Replicas = NO_REPLICAS,
     ) -> None:
         self._client = client
         self._calibrated_seconds = ttl_seconds if calibrated_seconds is None else calibrated_seconds
-        self._folding = Folding(client, ttl_seconds, fold_bytes)
+        self._folding = Folding(client, ttl_seconds, fold_bytes, replicas)
         self._folding.breakdowns.fields = fields or DeclaredFields()
         self.damage = self._folding.damage
         self.evidence = EvidenceStore(client)
         self.unit_days = UnitDays(client)
 
     @reaching_the_store()
-    def fold(self) -> int:
-        """Fold every event that was appended before the call, exactly once.
+    def fold(self, shards: Iterable[int] = range(keys.SHARDS)) -> int:
+        """Fold every event that was appended to the logs of these shards before the call, exactly
+        once.
 
         Returns the number of rows that this call folded. Any number of folders may work at once. A
         block that cannot be read is set aside and logged.
         """
-        return sum(self._folding.fold(log) for log in list(self._folding.open_logs()))
+        return self._folding.fold(shards)
 
     @reaching_the_store()
     def damaged_blocks(self) -> int:
@@ -351,8 +212,11 @@ class BinsStore:
     def write_calibrated(self, target: str, hour: int, blocks: Iterable[BinsTable]) -> None:
         """Store the bins of calibrated probabilities of one hour, a table for each shard in turn,
         in the place of older ones; `calibrated_hours` has the hour once the last is stored."""
-        pipeline, size = self._client.pipeline(transaction=True), 0
+        pipeline, size = self._client.pipeline(transaction=False), 0
         for shard, table in enumerate(blocks):
+            if shard == keys.SHARDS - 1:
+                # It speaks for all, and may be on another server.
+                pipeline.execute()
             place = TargetHour(shard, target, hour)
             data = table.to_bytes(place.checksum)
             pipeline.set(place.calibrated, data, ex=self._calibrated_seconds)

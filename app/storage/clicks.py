@@ -35,12 +35,14 @@ for they free memory.
 import logging
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import sha1
 from itertools import chain
+from math import ceil
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -192,7 +194,7 @@ class OpenClicks:
         return list(clicks.values())
 
     def _due(self, shard: int, before: float, limit: int) -> Iterator[OpenClick]:
-        names = [keys.open_clicks(shard), keys.CLICK_COUNTERS]
+        names = [keys.open_clicks(shard), keys.click_counters(shard)]
         handed_out = 0
         while handed_out < limit:
             page = min(limit - handed_out, CLICKS_AT_ONCE)
@@ -220,33 +222,33 @@ class OpenClicks:
             self._damage.keep(Damaged.NAME, shard, name)
 
     def _set_aside(self, click_id: bytes) -> None:
-        names = [keys.open_clicks(keys.shard_of(as_text(click_id))), keys.CLICK_COUNTERS]
+        shard = keys.shard_of(as_text(click_id))
+        names = [keys.open_clicks(shard), keys.click_counters(shard)]
         self._set_aside_click(keys=names, args=[click_id])
         self._damage.count(Damaged.CLICK)
 
     @reaching_the_store()
-    def finish_close(self, clicks: Sequence[OpenClick], counts: Mapping[str, int]) -> int:
+    def finish_close(self, clicks: Sequence[OpenClick]) -> int:
         """Remove closed clicks; returns how many of them were still there.
 
-        Adds `counts` to the counters of those names in the same step, unless none was there: a
-        repeat counts nothing. The counter `closed` it keeps itself.
+        The counter `closed` counts each once.
         """
-        if not clicks:
-            return 0
-        names = [keys.CLICK_COUNTERS]
-        arguments: list[str | int] = [len(counts), *(x for pair in counts.items() for x in pair)]
+        by_shard: dict[int, list[str]] = {}
         for click in clicks:
-            shard = keys.shard_of(click.click_id)
-            names += (keys.click(shard, click.click_id), keys.open_clicks(shard))
-            arguments.append(click.click_id)
-        return int(self._finish_close(keys=names, args=arguments))
+            by_shard.setdefault(keys.shard_of(click.click_id), []).append(click.click_id)
+        removed = 0
+        for shard, ids in by_shard.items():
+            names = [keys.click_counters(shard), keys.open_clicks(shard)]
+            names += [keys.click(shard, click_id) for click_id in ids]
+            removed += int(self._finish_close(keys=names, args=ids))
+        return removed
 
     @reaching_the_store()
     def expire_waiting(self, now: float) -> int:
         """Forget behaviours whose click never came; returns how many, counted once as orphans."""
         orphans = 0
         for shard in range(keys.SHARDS):
-            names = [keys.waiting(shard), keys.CLICK_COUNTERS]
+            names = [keys.waiting(shard), keys.click_counters(shard)]
             arguments = (keys.click(shard, ""), repr(now), CLICKS_AT_ONCE)
             expired = CLICKS_AT_ONCE
             while expired == CLICKS_AT_ONCE:
@@ -267,22 +269,30 @@ class OpenClicks:
         for shard in range(keys.SHARDS):
             pipeline.zcard(keys.open_clicks(shard))
             pipeline.zcard(keys.waiting(shard))
-        pipeline.hgetall(keys.CLICK_COUNTERS)
-        *numbers, counted = pipeline.execute()
-        readable = {as_text(name): number for name, number in counted.items() if number.isdigit()}
-        counters = {name: int(number) for name, number in readable.items()}
+            pipeline.hgetall(keys.click_counters(shard))
+        pipeline.hgetall(keys.FORMER_CLICK_COUNTERS)
+        *found, former = pipeline.execute()
+        counters = Counter(dict.fromkeys(_COUNTERS, 0))
+        for counted in (*found[2::3], former):
+            readable = {as_text(name): text for name, text in counted.items() if text.isdigit()}
+            counters.update({name: int(text) for name, text in readable.items()})
         return {
-            "open": sum(numbers[::2]),
-            "waiting": sum(numbers[1::2]),
-            **dict.fromkeys(_COUNTERS, 0),
+            "open": sum(found[::3]),
+            "waiting": sum(found[1::3]),
             **counters,
         }
 
     @reaching_the_store()
     def feature_kinds(self) -> dict[str, str]:
-        """Whether each known pre-click feature is `numeric` or `categorical`, by name."""
-        kinds = self._client.hgetall(keys.FEATURES)
-        known = ((as_text(name), _KINDS.get(as_text(kind))) for name, kind in sorted(kinds.items()))
+        """Whether each known pre-click feature is `numeric` or `categorical`, by name; categorical
+        if it is a number in some shards of a cluster and a string in others."""
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.hgetall(keys.FEATURES)
+        for shard in range(keys.SHARDS):
+            pipeline.hgetall(keys.features(shard))
+        kinds = sorted(pair for found in pipeline.execute() for pair in found.items())
+        known = ((as_text(name), _KINDS.get(as_text(kind))) for name, kind in kinds)
+        # Sorted: s comes behind n.
         return {name: kind for name, kind in known if kind is not None}
 
 
@@ -391,11 +401,29 @@ class ClickEvents:
         row = (place, shard, conversion.click_id, at, log.converted, member)
         self._conversions.append(row)
 
-    def packed(self, rules: ClickRules, remembered_hours: int) -> bytes:
-        """The bytes that append.lua takes; ids of clicks are looked for in the hours remembered."""
+    def by_shard(self) -> dict[int, tuple["ClickEvents", dict[int, int]]]:
+        """Those of each shard, and by the number of each what it is among them."""
+        parts: dict[int, tuple[ClickEvents, dict[int, int]]] = {}
+        number = 0
+        for name in ("_clicks", "_behaviours", "_conversions"):
+            for row in getattr(self, name):
+                part, numbers = parts.setdefault(row[1], (ClickEvents(), {}))
+                numbers[number] = len(part)
+                getattr(part, name).append(row)
+                number += 1
+        first = len(self._clicks) + len(self._behaviours)
+        for log, rows in self._logs.items():
+            part, numbers = parts[log.shard]
+            behind = len(part._clicks) + len(part._behaviours)
+            part._logs[log] = [(numbers[first + at] - behind, one) for at, one in rows]
+        return parts
+
+    def packed(self, rules: ClickRules, remembered_hours: int, *, alone: bool = False) -> bytes:
+        """The bytes that append.lua takes; ids of clicks are looked for in the hours remembered.
+        Those of one shard `alone` are told nothing of others."""
         return _ENCODER.encode(
             {
-                "rules": _packed_rules(rules, remembered_hours),
+                "rules": _packed_rules(rules, remembered_hours, alone),
                 "clicks": self._clicks,
                 "behaviours": self._behaviours,
                 "conversions": self._conversions,
@@ -417,10 +445,14 @@ class ClickEvents:
 
 
 @lru_cache(_KNOWN_RULES)
-def _packed_rules(rules: ClickRules, remembered_hours: int) -> msgspec.Raw:
-    return msgspec.Raw(
-        _ENCODER.encode({**asdict(rules), **_NAMES, "remembered_hours": remembered_hours})
-    )
+def _packed_rules(rules: ClickRules, remembered_hours: int, alone: bool) -> msgspec.Raw:
+    names = {**asdict(rules), **_NAMES, "remembered_hours": remembered_hours, "alone": alone}
+    if alone:
+        names |= {
+            "features": keys.SHARD_FEATURES,
+            "max_waiting": ceil(rules.max_waiting / keys.SHARDS),
+        }
+    return msgspec.Raw(_ENCODER.encode(names))
 
 
 _NAMES: Final = {

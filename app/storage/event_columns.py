@@ -81,6 +81,8 @@ def _stored(kind: bytes, name: bytes) -> bytes:
 Integers = NDArray[np.int64]
 
 _ONE: Final = struct.pack("<d", 1.0)
+ANY_SHARD: Final = -1
+"""Of an entry that may stand in the log of any shard."""
 
 
 class LogEntry(NamedTuple):
@@ -186,13 +188,13 @@ class EventColumns:
                 without_none(terms[start * TERMS.itemsize : stop * TERMS.itemsize]),
                 b"" if fields is None else fields.packed(slice(start, stop)),
             )
-            log = TargetHour(shard_of(some[0]), target, hour)
+            log = TargetHour(ANY_SHARD if ids is None else shard_of(some[0]), target, hour)
             yield LogEntry(log, ids[start:stop] if ids else (), block, ())
 
     def _logs(self) -> Integers:
-        """Numbers (n,) of the logs of the events, by hour and shard."""
-        logs: Integers = (self.hours - self.hours.min(initial=0)) * SHARDS + self._shards()
-        return logs
+        """Numbers (n,) of the logs of the events, by hour and, of events with ids, by shard."""
+        hours: Integers = self.hours - self.hours.min(initial=0)
+        return hours if self.ids is None else hours * SHARDS + self._shards()
 
     def _shards(self) -> Integers:
         """Shards (n,) of the events' campaigns; there may be many more names than events."""

@@ -1,30 +1,35 @@
 """The event log: a request's events become packed blocks in Redis in one atomic round trip.
 
-One script touches the logs of all shards of the request, so that it is stored as a whole: this
-needs a single Redis server (and its replicas), not a cluster of several.
+Events without ids stand whole in the log of one shard: that of the request's idempotency key, or
+the next. Those with ids, and what names a click, have shards of their own. On one server one script
+stores all of it or nothing. In a cluster each shard is a part of the request, stored by a script of
+its own under the request's idempotency key, or known by its ids: a request that failed half-way is
+completed when it is sent again, and is acknowledged once all of it is stored.
 """
 
 import time
-from asyncio import sleep, to_thread
-from collections.abc import Callable, Sequence
+from asyncio import gather, sleep, to_thread
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from functools import lru_cache, partial
+from itertools import chain, cycle
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import redis.asyncio
+from redis.commands.core import AsyncScript
 from redis.exceptions import ResponseError
 
 from app.storage import keys
 from app.storage.batch import EventBatch
-from app.storage.blocks import encode_block
-from app.storage.clicks import ClickRules, Refusal, StoreRefusal
+from app.storage.blocks import NUMBER_BYTES, encode_block
+from app.storage.clicks import ClickEvents, ClickRules, Refusal, StoreRefusal
 from app.storage.errors import IdempotencyConflict, NotReplicated
-from app.storage.event_columns import hash_ids, pack_ids
+from app.storage.event_columns import LogEntry, hash_ids, pack_ids
 from app.storage.ids import IdLife
 from app.storage.keys import TargetHour
-from app.storage.redis.client import lua, reaching_the_store, refuses_writes
+from app.storage.redis.client import AsyncStore, lua, reaching_the_store, refuses_writes
+from app.storage.redis.cluster import AsyncClusterRedis
 
 LONGEST_IDEMPOTENCY_KEY = 255
 
@@ -54,6 +59,25 @@ class Appended:
     refused: tuple[StoreRefusal, ...] = ()
 
 
+class _Part(NamedTuple):
+    """What one script stores: keys of the request's record and of a tiny write, blocks, click
+    events, and how many events these are."""
+
+    record: str
+    probe: str
+    entries: Sequence[LogEntry]
+    click_events: ClickEvents | None
+    events: int = 0
+
+
+class _Outcome(NamedTuple):
+    """The reply of append.lua: status, duplicates, refusals."""
+
+    status: int
+    duplicates: int
+    refused: Sequence[tuple[int, int, bytes]]
+
+
 class EventLog:
     """Where requests append their events. An answer means that they are stored.
 
@@ -64,7 +88,7 @@ class EventLog:
 
     def __init__(
         self,
-        client: redis.asyncio.Redis,
+        client: AsyncStore,
         ttl_seconds: int,
         click_rules: ClickRules = _DEFAULT_RULES,
         wait: int = 0,
@@ -74,7 +98,8 @@ class EventLog:
         id_life: IdLife | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._client = client
+        self._cluster = client if isinstance(client, AsyncClusterRedis) else None
+        self._client = client if isinstance(client, redis.asyncio.Redis) else None
         self._wait = wait
         self._wait_milliseconds = int(wait_seconds * 1000)
         self._ttl_seconds = ttl_seconds
@@ -82,12 +107,13 @@ class EventLog:
         self._id_life = id_life or IdLife(ttl_seconds)
         self._clock = clock
         self._click_rules = click_rules
-        self._append = client.register_script(lua("append"))
+        self._append = AsyncScript(self._client or redis.asyncio.Redis(), lua("append"))
+        self._turns = cycle(range(keys.SHARDS))
 
     async def append(
         self, batch: EventBatch, idempotency_key: str | None = None, fingerprint: str = ""
     ) -> Appended:
-        """Store the whole batch, or nothing of it.
+        """Store the whole batch, or nothing of it; in a cluster perhaps a part where it raises.
 
         A batch whose idempotency key is known was stored before: all its events are duplicates,
         but for those that were refused then. `fingerprint` says what the request was. Raises
@@ -99,71 +125,98 @@ class EventLog:
         _check_key(idempotency_key)
         if not len(batch):
             return Appended(0, 0)
-        if len(batch) >= _VERY_MANY:
-            request = await to_thread(self._request, batch, idempotency_key, fingerprint)
-        else:
-            request = self._request(batch, idempotency_key, fingerprint)
-        if len(batch) >= _MANY:
-            await sleep(0)
-        names, arguments = request
-        with reaching_the_store():
-            status, duplicates, refused = await self._stored(names, arguments)
-            if status == _NAMES_NEEDED:
-                again = self._request(batch, idempotency_key, fingerprint, with_names=True)
-                status, duplicates, refused = await self._stored(*again)
-        if status == _CONFLICT:
+        request = partial(self._request, key=idempotency_key, fingerprint=fingerprint)
+        home, *others = self._parts(batch, idempotency_key)
+        # A key of another request is met before anything is stored.
+        outcomes = [await self._stored(home, request)]
+        if others:
+            found = (self._stored(part, request) for part in others)
+            outcomes += _all_or_raise(await gather(*found, return_exceptions=True))
+        if any(outcome.status == _CONFLICT for outcome in outcomes):
             raise IdempotencyConflict(idempotency_key or "")
+        refused = [each for outcome in outcomes for each in outcome.refused]
         refusals = await to_thread(_refused, batch, refused) if refused else ()
-        if status == _REPLAYED:
+        if all(outcome.status == _REPLAYED for outcome in outcomes):
             return Appended(0, len(batch) - len(refusals), refusals)
-        duplicates += batch.repeats
+        duplicates = batch.repeats
+        for part, outcome in zip((home, *others), outcomes, strict=True):
+            replayed = outcome.status == _REPLAYED
+            duplicates += part.events - len(outcome.refused) if replayed else outcome.duplicates
         return Appended(len(batch) - duplicates - len(refusals), duplicates, refusals)
 
-    async def _stored(self, names: list[str], arguments: _Arguments) -> tuple[int, int, Any]:
-        """The reply of append.lua."""
-        try:
-            if self._wait:
-                return await self._replicated(names, arguments)
-            status, duplicates, refused = await self._append(keys=names, args=arguments)
-        except ResponseError as error:
-            if refuses_writes(error):
-                await self._client.connection_pool.disconnect(inuse_connections=False)
-            raise
-        return status, duplicates, refused
+    def _parts(self, batch: EventBatch, key: str | None) -> list[_Part]:
+        """On one server all of it; in a cluster by shard, first the one of the key."""
+        home = next(self._turns) if key is None else keys.shard_of(key)
+        entries, clicks = list(batch.entries(home)), batch.click_events
+        if self._cluster is None:
+            return [_Part(keys.request(key or ""), keys.PROBE, entries, clicks, len(batch))]
+        return list(_parts_by_shard(entries, clicks, key, home))
 
-    async def _replicated(self, names: list[str], arguments: _Arguments) -> tuple[int, int, Any]:
+    async def _stored(self, part: _Part, request: "_Packing") -> _Outcome:
+        outcome = await self._sent(part, request)
+        if outcome.status == _NAMES_NEEDED:
+            outcome = await self._sent(part, partial(request, with_names=True))
+        return outcome
+
+    async def _sent(self, part: _Part, request: "_Packing") -> _Outcome:
+        rows = sum(len(entry.block.rows) for entry in part.entries) // NUMBER_BYTES
+        if rows >= _VERY_MANY:
+            names, arguments = await to_thread(request, part)
+        else:
+            names, arguments = request(part)
+        if rows >= _MANY:
+            await sleep(0)
+        run = partial(self._replicated if self._wait else self._run, part.probe, names, arguments)
+        with reaching_the_store():
+            if self._client is None:
+                assert self._cluster is not None
+                return await self._cluster.run(part.record, run)
+            try:
+                return await run(self._client)
+            except ResponseError as error:
+                if refuses_writes(error):
+                    await self._client.connection_pool.disconnect(inuse_connections=False)
+                raise
+
+    async def _run(
+        self, probe: str, names: list[str], arguments: _Arguments, client: redis.asyncio.Redis
+    ) -> _Outcome:
+        return _Outcome(*await self._append(names, arguments, client))
+
+    async def _replicated(
+        self, probe: str, names: list[str], arguments: _Arguments, client: redis.asyncio.Redis
+    ) -> _Outcome:
         """The same, once enough replicas have all that this connection has written."""
-        async with self._client.client() as connection:
-            status, duplicates, refused = await self._append(names, arguments, connection)
-            if status == _REPLAYED:
+        async with client.client() as connection:
+            outcome = await self._run(probe, names, arguments, connection)
+            if outcome.status == _REPLAYED:
                 # Nothing was written now: what was written then comes before this.
-                await connection.set(keys.PROBE, 1, ex=_PROBE_LIFE)
+                await connection.set(probe, 1, ex=_PROBE_LIFE)
             confirmed = await connection.wait(self._wait, self._wait_milliseconds)
         if confirmed < self._wait:
             raise NotReplicated(confirmed, self._wait)
-        return status, duplicates, refused
+        return outcome
 
     def _request(
-        self,
-        batch: EventBatch,
-        idempotency_key: str | None,
-        fingerprint: str,
-        *,
-        with_names: bool = False,
+        self, part: _Part, *, key: str | None, fingerprint: str, with_names: bool = False
     ) -> tuple[list[str], _Arguments]:
         """Keys and arguments of append.lua; with the names of ids if it asks for them."""
-        names = [keys.request(idempotency_key or "")]
-        life = 0 if idempotency_key is None else self._key_seconds
-        clicks = self._packed_clicks(batch)
+        names = [part.record]
+        life = 0 if key is None else self._key_seconds
+        clicks = self._packed_clicks(part.click_events)
         arguments: _Arguments = [self._ttl_seconds, life, fingerprint, clicks]
-        self._add_blocks(batch, names, arguments, with_names)
-        _add_conversions(batch, names, arguments)
+        self._add_blocks(part.entries, names, arguments, with_names)
+        _add_conversions(part.click_events, names, arguments)
         return names, arguments
 
     def _add_blocks(
-        self, batch: EventBatch, names: list[str], arguments: _Arguments, with_names: bool
+        self,
+        entries: Sequence[LogEntry],
+        names: list[str],
+        arguments: _Arguments,
+        with_names: bool,
     ) -> None:
-        entries, now = list(batch.entries()), self._clock()
+        now = self._clock()
         held = [_keys_of(entry.log) for entry in entries]
         older = [of.older for of, entry in zip(held, entries, strict=True) if entry.ids]
         names += chain.from_iterable(older)
@@ -177,10 +230,51 @@ class EventLog:
                 life = self._id_life.seconds(log, now)
                 arguments += (life, pack_ids(ids) if with_names else b"")
 
-    def _packed_clicks(self, batch: EventBatch) -> bytes:
-        if batch.click_events is None:
+    def _packed_clicks(self, events: ClickEvents | None) -> bytes:
+        if events is None:
             return b""
-        return batch.click_events.packed(self._click_rules, self._ttl_seconds // _HOUR_SECONDS)
+        hours = self._ttl_seconds // _HOUR_SECONDS
+        return events.packed(self._click_rules, hours, alone=self._cluster is not None)
+
+
+class _Packing(Protocol):
+    """Keys and arguments of append.lua for a part."""
+
+    def __call__(
+        self, part: _Part, *, with_names: bool = False
+    ) -> tuple[list[str], _Arguments]: ...
+
+
+def _parts_by_shard(
+    entries: Sequence[LogEntry], click_events: ClickEvents | None, key: str | None, home: int
+) -> Iterator[_Part]:
+    clicks = {} if click_events is None else click_events.by_shard()
+    by_shard: dict[int, list[LogEntry]] = {home: []} if key is not None else {}
+    for entry in entries:
+        shard = entry.log.shard
+        if entry.numbers:
+            new = clicks[shard][1]
+            entry = entry._replace(numbers=[new[number] for number in entry.numbers])
+        by_shard.setdefault(shard, []).append(entry)
+    for shard in {**by_shard, **clicks}:
+        own, (events, _) = by_shard.get(shard, []), clicks.get(shard, (None, {}))
+        record, probe = keys.shard_request(shard, key or ""), keys.probe(f"{shard:02d}")
+        number = sum(map(_events_of, own)) + (0 if events is None else len(events))
+        yield _Part(record, probe, own, events, number)
+
+
+def _events_of(entry: LogEntry) -> int:
+    """Events of an entry beside those that name a click; the trials of a product are none."""
+    if entry.log.target.startswith(keys.product("")):
+        return 0
+    return len(entry.block.rows) // NUMBER_BYTES - len(entry.numbers)
+
+
+def _all_or_raise(outcomes: Sequence[_Outcome | BaseException]) -> list[_Outcome]:
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if isinstance(outcome, _Outcome)]
 
 
 class _LogKeys(NamedTuple):
@@ -200,10 +294,10 @@ def _keys_of(log: TargetHour) -> _LogKeys:
     return _LogKeys(log.member, log.checksum, names, log.ids, older)
 
 
-def _add_conversions(batch: EventBatch, names: list[str], arguments: _Arguments) -> None:
-    if batch.click_events is None:
+def _add_conversions(events: ClickEvents | None, names: list[str], arguments: _Arguments) -> None:
+    if events is None:
         return
-    for log, numbers, block in batch.click_events.conversion_entries():
+    for log, numbers, block in events.conversion_entries():
         names += (log.conversions, keys.conversion_logs(log.shard))
         arguments += (log.member, block, _packed(numbers))
 

@@ -4,6 +4,7 @@ The braces are Redis Cluster's hash tags: keys of one shard live in one slot, an
 maps, versions, leases and jobs, which scripts move together.
 
     sirocco:{07}:log:<hour>:<target>      list of packed blocks that are not folded yet
+    sirocco:{07}:folding:<hour>:<target>  how far the log is folded, `statistics/folding.py`
     sirocco:{07}:logs                     set of sealed "<hour>:<target>": the logs that hold blocks
     sirocco:{07}:hours                    sorted set of the same names by time of expiry
     sirocco:{07}:ids:<hour>:<target>      set of the hashes of the ids of events that were stored
@@ -12,6 +13,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:ids_packed:<hour>:<target>  hash: blocks of hashes, `ids.py`
     sirocco:{07}:seen:<hour>:<target>     set of ids as they were stored before there were hashes
     sirocco:{07}:bins:<hour>:<target>     hash: folds (a counter), table (the bytes of a BinsTable),
+                                          from (the last batch that it has of each shard's log),
                                           and of each breakdown that there is the same by its name;
                                           loaded:<partition>: the digest of bins that were loaded
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
@@ -27,11 +29,15 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:conversions:<hour>:<target>  list of packed blocks for the click log
     sirocco:{07}:conversion_logs          set of sealed names: which of those lists hold blocks
     sirocco:{07}:converted:<hour>:<target>  set of "<time>:<click id>": conversions that were stored
+    sirocco:{07}:clicks                   hash of counters: closed, orphans and more
+    sirocco:{07}:features                 in a cluster, what {maps}:features is elsewhere
+    sirocco:{07}:request:<key>            in a cluster, what {maps}:request is elsewhere
+    sirocco:{07}:probe                    in a cluster, what {maps}:probe is elsewhere
     sirocco:{maps}:evidence:<target>      bytes: the same of the target as a whole
     sirocco:{maps}:loads:<hour>:<target>  hash: partition of loaded bins -> their digest
     sirocco:{maps}:unit_days:<target>     hash: day -> bytes: what units did, `unit_days.py`
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
-    sirocco:{maps}:clicks                 hash of counters: closed, orphans and more
+    sirocco:{maps}:clicks                 the same counters, of before each shard had its own
     sirocco:{maps}:damage                 hash: kind of what was damaged -> how often; at -> last
     sirocco:{maps}:overrides              hash: <target>:<campaign> -> the campaign's calibrator
     sirocco:{maps}:request:<key>          fingerprint of the request stored under an Idempotency-Key
@@ -64,8 +70,9 @@ maps, versions, leases and jobs, which scripts move together.
 The target of a log, ids and bins is `product:<name>` for the trials of a product of targets.
 
 Sealed text has its checksum before it (`seal`). An hour is the whole number
-floor(epoch seconds / 3600). Events that name a click are kept in the
-shard of its id, all others in the shard of their campaign.
+floor(epoch seconds / 3600). Bins are kept in the shard of their campaign, and so are the logs and
+ids of events with ids. Events that name a click are kept in the shard of its id, all others of a
+request in the log of one shard, whichever: folding takes each to the shard of its campaign.
 """
 
 import re
@@ -97,13 +104,12 @@ JOBS_RUNNING = "sirocco:{maps}:jobs:running"
 JOBS_SAME = "sirocco:{maps}:jobs:same"
 JOBS_SEQUENCE = "sirocco:{maps}:jobs:sequence"
 HEARTBEAT = "sirocco:{maps}:heartbeat"
-PROBE = "sirocco:{maps}:probe"
 API_KEYS = "sirocco:{maps}:api_keys"
 AUDIT = "sirocco:{maps}:audit"
 AUDIT_HEAD = "sirocco:{maps}:audit:head"
 FEATURES = "sirocco:{maps}:features"
 OVERRIDES = "sirocco:{maps}:overrides"
-CLICK_COUNTERS = "sirocco:{maps}:clicks"
+FORMER_CLICK_COUNTERS = "sirocco:{maps}:clicks"
 DAMAGE = "sirocco:{maps}:damage"
 MODEL_SEQUENCE = "sirocco:{maps}:models"
 
@@ -112,6 +118,8 @@ CLICK = "sirocco:{%02d}:click:"
 CLICKED = "sirocco:{%02d}:clicked:"
 OPEN_CLICKS = "sirocco:{%02d}:open"
 WAITING = "sirocco:{%02d}:waiting"
+CLICK_COUNTERS = "sirocco:{%02d}:clicks"
+SHARD_FEATURES = "sirocco:{%02d}:features"
 
 # Of a shard's number.
 logs = "sirocco:{{{:02d}}}:logs".format
@@ -119,6 +127,10 @@ hours = "sirocco:{{{:02d}}}:hours".format
 damaged = "sirocco:{{{:02d}}}:damaged".format
 conversion_logs = "sirocco:{{{:02d}}}:conversion_logs".format
 _of_target_hour = "sirocco:{{{:02d}}}:{}:{}".format
+
+
+probe = "sirocco:{{{}}}:probe".format
+PROBE = probe("maps")
 
 
 def set_aside(key: str) -> str:
@@ -129,6 +141,7 @@ def set_aside(key: str) -> str:
 
 # Of a name; with an empty one, the prefix of all of the kind.
 request = "sirocco:{{maps}}:request:{}".format
+shard_request = "sirocco:{{{:02d}}}:request:{}".format
 version = "sirocco:{{maps}}:version:{}".format
 lease = "sirocco:{{maps}}:lease:{}".format
 fence = "sirocco:{{maps}}:fence:{}".format
@@ -200,6 +213,11 @@ class TargetHour(NamedTuple):
         return _of_target_hour(self.shard, "log", self.name)
 
     @property
+    def folding(self) -> str:
+        """Key of how far they are folded."""
+        return _of_target_hour(self.shard, "folding", self.name)
+
+    @property
     def ids(self) -> str:
         """Key of the hashes of the ids of events that were stored."""
         return _of_target_hour(self.shard, "ids", self.name)
@@ -260,6 +278,16 @@ def evidence(target: str, shard: int | None) -> str:
 def click(shard: int, click_id: str) -> str:
     """Key of one open click; with an empty id, the prefix of all of the shard."""
     return CLICK % shard + click_id
+
+
+def click_counters(shard: int) -> str:
+    """Key of the counters of a shard's clicks."""
+    return CLICK_COUNTERS % shard
+
+
+def features(shard: int) -> str:
+    """Key of the kinds of features that a shard of a cluster knows."""
+    return SHARD_FEATURES % shard
 
 
 def open_clicks(shard: int) -> str:

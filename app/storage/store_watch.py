@@ -20,7 +20,14 @@ from app.storage.errors import StorageUnavailable
 from app.storage.integrity.damage import is_damage
 from app.storage.integrity.inspection import Inspection
 from app.storage.keys import TargetHour, logs_named
-from app.storage.redis.client import drop_connections, reaching_the_store, refuses_writes
+from app.storage.redis.client import (
+    drop_connections,
+    reaching_the_store,
+    refuses_writes,
+    servers_of,
+    wait_for_replicas,
+)
+from app.storage.redis.cluster import ClusterRedis
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +37,7 @@ class StoreDanger(StrEnum):
 
     REPLICA = "store-replica"
     CLUSTER = "store-cluster"
+    UNCOVERED = "store-uncovered"
     EVICTS = "store-evicts"
     VOLATILE = "store-volatile"
     NEARLY_FULL = "store-nearly-full"
@@ -37,8 +45,9 @@ class StoreDanger(StrEnum):
 
 UNSAFE: Final = {
     StoreDanger.REPLICA: "this Redis server is a replica, which takes no writes: name its master",
-    StoreDanger.CLUSTER: "this Redis server is a node of a cluster, and one request is stored over"
-    " several slots at once: name a single server (with replicas, if you like)",
+    StoreDanger.CLUSTER: "this Redis server is a node of a cluster: name some of its nodes by"
+    " redis+cluster://host:port,host:port",
+    StoreDanger.UNCOVERED: "this Redis cluster has slots that no master serves",
     StoreDanger.EVICTS: "this Redis server evicts keys when it is full, and an evicted hour or"
     " version is lost: set maxmemory-policy to noeviction",
 }
@@ -56,13 +65,16 @@ _KNOWN: Final = {
 class StoreCondition:
     """What the server says of itself; what it does not say is unknown, and no danger."""
 
-    def __init__(self, info: Mapping[str, Any], appendfsync: str | None) -> None:
+    def __init__(
+        self, info: Mapping[str, Any], appendfsync: str | None, of_cluster: bool = False
+    ) -> None:
         self._info = info
         self._appendfsync = appendfsync
+        self._of_cluster = of_cluster
 
     @classmethod
     @reaching_the_store()
-    def of(cls, client: redis.Redis) -> "StoreCondition":
+    def of(cls, client: redis.Redis, *, of_cluster: bool = False) -> "StoreCondition":
         """Managed servers may deny either command; raises StorageUnavailable."""
         try:
             info = client.info()
@@ -72,7 +84,7 @@ class StoreCondition:
             appendfsync = client.config_get("appendfsync").get("appendfsync")
         except ResponseError:
             appendfsync = None
-        return cls(info, appendfsync)
+        return cls(info, appendfsync, of_cluster)
 
     @property
     def unknown(self) -> list[str]:
@@ -86,7 +98,7 @@ class StoreCondition:
         persists = info.get("aof_enabled", 1) == 1 and self._appendfsync != "no"
         found = {
             StoreDanger.REPLICA: info.get("role") == "slave",
-            StoreDanger.CLUSTER: info.get("redis_mode") == "cluster",
+            StoreDanger.CLUSTER: info.get("redis_mode") == "cluster" and not self._of_cluster,
             StoreDanger.EVICTS: policy != "noeviction",
             StoreDanger.VOLATILE: not (persists or allow_volatile),
             StoreDanger.NEARLY_FULL: limit > 0 and info.get("used_memory", 0) > _FULL * limit,
@@ -94,9 +106,24 @@ class StoreCondition:
         return tuple(danger for danger, is_there in found.items() if is_there)
 
 
+def store_dangers(
+    client: redis.Redis, *, allow_volatile: bool = False
+) -> tuple[tuple[StoreDanger, ...], list[str]]:
+    """All that is known to be wrong with any of the masters, and what they do not say; raises
+    StorageUnavailable."""
+    with reaching_the_store():
+        servers = servers_of(client)
+    is_cluster = isinstance(client, ClusterRedis)
+    uncovered = isinstance(client, ClusterRedis) and not client.slots.is_whole
+    conditions = [StoreCondition.of(server, of_cluster=is_cluster) for server in servers]
+    found = {danger for one in conditions for danger in one.dangers(allow_volatile=allow_volatile)}
+    found |= {StoreDanger.UNCOVERED} if uncovered else set()
+    unknown = {text for one in conditions for text in one.unknown}
+    return tuple(danger for danger in StoreDanger if danger in found), sorted(unknown)
+
+
 _PAUSE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
-_PROBE_LIFE: Final = 60
 
 
 class StoreWatch:
@@ -170,12 +197,12 @@ class StoreWatch:
         except StorageUnavailable as error:
             self._refused(error)
         try:
-            condition = StoreCondition.of(self._client)
+            found, unknown = store_dangers(self._client, allow_volatile=self._allow_volatile)
             self.unfolded.look(now)
         except StorageUnavailable:
             return
-        self.dangers = condition.dangers(allow_volatile=self._allow_volatile)
-        self._say(condition.unknown)
+        self.dangers = found
+        self._say(unknown)
         if StoreDanger.REPLICA in self.dangers:
             drop_connections(self._client)
         elif self.writable:
@@ -183,13 +210,13 @@ class StoreWatch:
 
     def _write(self) -> None:
         with reaching_the_store():
-            pipeline = self._client.pipeline(transaction=False)
-            pipeline.set(keys.PROBE, 1, ex=_PROBE_LIFE)
-            if self._wait:
-                pipeline.wait(self._wait, self._wait_milliseconds)
-            replies = pipeline.execute()
-        if self._wait and replies[-1] < self._wait:
-            raise StorageUnavailable(f"{replies[-1]} of {self._wait} replicas answer")
+            if isinstance(self._client, ClusterRedis):
+                probes = (keys.probe(f"{shard:02d}") for shard in range(keys.SHARDS))
+                servers = {self._client.server_of(probe): probe for probe in probes}
+            else:
+                servers = {self._client: keys.PROBE}
+            for server, probe in servers.items():
+                wait_for_replicas(server, probe, self._wait, self._wait_milliseconds)
         self.writable = True
 
     def _refused(self, error: StorageUnavailable) -> None:
@@ -234,7 +261,7 @@ class UnfoldedHours:
         return 0.0 if self.oldest is None else max(0.0, now - (self.oldest + 1) * 3600.0)
 
     def _open_logs(self) -> Iterator[tuple[TargetHour, bytes | None]]:
-        """Each with its counter of folds, which moves with every fold."""
+        """Each with the mark of how far it is folded, which moves with every fold."""
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(keys.SHARDS):
             pipeline.smembers(keys.logs(shard))
@@ -242,6 +269,6 @@ class UnfoldedHours:
         sets = [each if isinstance(each, set) else () for each in members]
         logs = [log for shard, each in enumerate(sets) for log in logs_named(shard, each)]
         for log in logs:
-            pipeline.hget(log.bins, "folds")
-        folds = pipeline.execute(raise_on_error=False)
-        yield from zip(logs, (n if isinstance(n, bytes) else None for n in folds), strict=True)
+            pipeline.get(log.folding)
+        marks = pipeline.execute(raise_on_error=False)
+        yield from zip(logs, (m if isinstance(m, bytes) else None for m in marks), strict=True)

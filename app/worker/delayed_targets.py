@@ -66,7 +66,7 @@ class ClickCloser:
         closed = 0
         while due := self.clicks.begin_close(before, CLICKS_AT_ONCE):
             log.write_clicks(self._closed(due))
-            closed += self.clicks.finish_close(due, {})
+            closed += self.clicks.finish_close(due)
         self._hand_over_conversions(log)
         self.clicks.expire_waiting(now)
         return closed

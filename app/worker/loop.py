@@ -23,7 +23,7 @@ from app.storage.integrity.inspection import Inspection
 from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import FrozenTargets, Overrides
-from app.storage.redis.client import drop_connections, open_redis
+from app.storage.redis.client import Replicas, drop_connections, open_redis
 from app.storage.statistics.field_sums import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
@@ -123,6 +123,7 @@ class Worker:
             settings.ttl_seconds,
             calibrated_seconds=settings.event_ttl_seconds,
             fields=DeclaredFields.of(settings),
+            replicas=Replicas(client, settings.redis_wait, settings.redis_wait_seconds),
         )
         self._ids = IdPacker(client)
         self._jobs = Jobs(client)

@@ -22,6 +22,7 @@ from time import perf_counter, process_time
 from typing import NamedTuple, Self
 
 import orjson
+import redis.asyncio
 
 from app.events.admission import Admission, OpenTimes
 from app.events.reading import read_events
@@ -214,6 +215,7 @@ async def _increment(store: Store, requests: Requests) -> Clocks:
     async with open_async_redis(store.url) as client:
         before = Clocks.now()
         for events in parsed:
+            assert isinstance(client, redis.asyncio.Redis)
             await naive.increment(client, events)
         return Clocks.now().since(before)
 

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 import redis
 
-from app.storage import Appended, BinsStore, EventBatch, EventLog, open_async_redis
+from app.storage import Appended, BinsStore, EventBatch, EventLog, event_log, open_async_redis
+from app.storage.keys import shard_of
 from app.storage.redis.server import redis_in_wheel, redis_on_path
 
 TTL_SECONDS = 3600
@@ -28,6 +30,12 @@ def redis_binary(request: pytest.FixtureRequest) -> Path:
     if binary is None:
         pytest.skip(f"no redis-server from: {request.param}; {INSTALL[request.param]}")
     return binary
+
+
+@pytest.fixture
+def one_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All requests without a key go to the log of the shard of `campaign-0`."""
+    monkeypatch.setattr(event_log, "cycle", lambda _: repeat(shard_of("campaign-0")))
 
 
 class Append(Protocol):

@@ -10,7 +10,6 @@ import pytest
 import redis
 
 from app.storage import BinsStore, EmbeddedRedis, Heartbeat, Jobs, Lease, Overrides, Versions
-from app.storage.bins import Folding
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
@@ -22,6 +21,7 @@ from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
 from app.storage.statistics.breakdowns import Breakdowns
 from app.storage.statistics.evidence import EvidenceStore
+from app.storage.statistics.folding import Folding
 from app.storage.statistics.unit_days import UnitDays
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
@@ -46,7 +46,7 @@ UNSEEN = {
 """Kinds of which formats.md says what goes unnoticed; and the scores of sorted sets."""
 
 
-READ_WHOLE = {"open", "waiting", "click:", "logs", "conversion_logs", "hours"}
+READ_WHOLE = {"log:", "folding:", "open", "waiting", "click:", "logs", "conversion_logs", "hours"}
 """Kinds that are read, and mended, in all shards together."""
 
 
@@ -141,8 +141,8 @@ def _log(key: bytes) -> TargetHour:
 
 def _folded(client: redis.Redis, key: bytes) -> Any:
     log = _log(key)
-    Folding(client, 3600, 1 << 20).fold(log)
-    return BinsStore(client, 3600).hour_tables(log.shard, log.target, range(log.hour, log.hour + 1))
+    Folding(client, 3600, 1 << 20).fold([log.shard])
+    return BinsStore(client, 3600).window(log.target, log.hour, log.hour + 1).to_bytes()
 
 
 def _tables(client: redis.Redis, key: bytes, calibrated: bool) -> Any:
@@ -215,12 +215,11 @@ def _unit_days(client: redis.Redis, key: bytes) -> Any:
 
 
 READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
-    "log:": lambda client, key: {
-        hour: table.to_bytes() for hour, table in _folded(client, key).items()
-    },
+    "log:": _folded,
+    "folding:": _folded,
     "bins:": _bins,
     "judged:": lambda client, key: _tables(client, key, True),
-    "logs": lambda client, _: list(Folding(client, 3600, 1 << 20).open_logs()),
+    "logs": lambda client, _: list(Folding(client, 3600, 1 << 20).open_logs(range(16))),
     "hours": lambda client, _: BinsStore(client, 3600).hours("click"),
     "conversion_logs": lambda client, _: ConversionLog(client).pending(),
     "conversions:": lambda client, key: ConversionLog(client).read(_log(key)),

@@ -131,7 +131,7 @@ def test_events_without_terms_leave_the_blocks_and_bins_as_they_were(
     store.fold()
     fields = {field for key in redis_client.keys("*:bins:*") for field in redis_client.hkeys(key)}
 
-    assert (set(versions), fields) == ({2}, {b"table", b"folds"})
+    assert (set(versions), fields) == ({2}, {b"table", b"folds", b"from"})
     assert not any(map(len, breakdowns(store).values()))
 
 

@@ -44,7 +44,7 @@ class Written:
         while due := clicks.begin_close(1e10, at_once):
             for one in due:
                 assert self.clicks.setdefault(one.click_id, one) == one
-            clicks.finish_close(due, {})
+            clicks.finish_close(due)
         for place in log.pending():
             mark, conversions = log.read(place)
             self.conversions |= {one.click_id for one in conversions}

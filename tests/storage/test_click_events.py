@@ -127,7 +127,7 @@ def test_an_id_belongs_to_the_campaign_of_its_first_click(append, clicks, redis_
 
     assert append(click(campaign="b"), cell=CELL) == refused(Refusal.REUSED)
     assert append(click(campaign="b", at=AT + 7200)) == refused(Refusal.REUSED)
-    clicks.finish_close(clicks.begin_close(1e10, 10), {})
+    clicks.finish_close(clicks.begin_close(1e10, 10))
     assert append(click(campaign="b", at=AT + 30)) == refused(Refusal.REUSED)
     assert append(click(at=AT + 30)) == Appended(0, 1)
 
@@ -186,7 +186,7 @@ def test_a_click_that_is_closing_or_closed_gathers_nothing_more(append, clicks, 
 
     assert append(did(AT + 6)) == refused(Refusal.CLOSED, repr(AT))
     assert append(did(AT + 5)) == Appended(0, 1)
-    clicks.finish_close(closing, {})
+    clicks.finish_close(closing)
     stored = contents(redis_client)
     both = (StoreRefusal(0, Refusal.CLOSED, ""), StoreRefusal(1, Refusal.CLOSED, ""))
     assert append(did(AT + 6), did(AT + 3000), click()) == Appended(0, 1, both)
@@ -195,7 +195,7 @@ def test_a_click_that_is_closing_or_closed_gathers_nothing_more(append, clicks, 
 
 def test_conversions_are_taken_after_the_click_was_closed(append, clicks, conversions):
     append(click())
-    clicks.finish_close(clicks.begin_close(1e10, 10), {})
+    clicks.finish_close(clicks.begin_close(1e10, 10))
 
     assert append(conversion(AT + 90_000)) == Appended(1, 0)
     assert conversions() == [conversion(AT + 90_000)]

@@ -109,7 +109,7 @@ class History:
 
     @property
     def counted(self) -> int:
-        return OpenClicks(self._client).counts().get("told", 0)
+        return OpenClicks(self._client).counts()["closed"]
 
     def perform(self, step: str) -> None:
         match step.split():
@@ -137,7 +137,7 @@ class History:
             for click in due:
                 # A repeat hands out the same click, so it does not matter which copy is kept.
                 assert self._closed.setdefault(click.click_id, click) == click
-            open_clicks.finish_close(due, {"told": len(due)})
+            open_clicks.finish_close(due)
 
     def hand_over(self, client=None) -> None:
         log = ConversionLog(client or self._client)

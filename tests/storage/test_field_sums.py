@@ -164,7 +164,7 @@ def test_without_declared_fields_nothing_is_summed_and_blocks_are_as_they_were(
     plain.fold()
     names = {name for key in redis_client.keys("*:bins:*") for name in redis_client.hkeys(key)}
 
-    assert (versions, names) == ({2}, {b"table", b"folds"})
+    assert (versions, names) == ({2}, {b"table", b"folds", b"from"})
     assert summed(plain) == {}
 
 

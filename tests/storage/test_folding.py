@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, bins, open_redis
+from app.storage import BinsStore, open_redis
 from app.storage.blocks import Block
 from app.storage.keys import SHARDS, TargetHour, logs, set_aside, shard_of
+from app.storage.statistics import folding
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
@@ -20,6 +21,9 @@ CAMPAIGN = "campaign-0"
 LOG = TargetHour(shard_of(CAMPAIGN), "click", HOUR)
 ONE = np.ones(1)
 BLOCK = encoded(Block((CAMPAIGN,), np.zeros(1, np.uint32), ONE / 4, ONE, ONE), LOG.checksum)
+
+
+pytestmark = pytest.mark.usefixtures("one_log")
 
 
 def counted(store: BinsStore) -> float:
@@ -74,69 +78,20 @@ def test_folds_of_any_size_give_the_same_bytes(
     assert int(redis_client.hget(LOG.bins, "folds") or 0) == 3
 
 
-def test_a_commit_takes_many_pages_of_a_long_log(
-    append: Append,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The stored bins are written once for them, and the last page need not be full."""
-    whole = set()
-    for bytes_of_a_page, times in ((1, 70), (1, 64), (8_000_000, 70)):
-        monkeypatch.setattr(bins, "_PAGE_BYTES", bytes_of_a_page)
-        redis_client.flushall()
-        for _ in range(times):
-            append(impressions(20))
-        store = BinsStore(redis_client, TTL_SECONDS)
-
-        assert store.fold() == 20 * times
-
-        assert redis_client.hget(LOG.bins, "folds") == b"1"
-        whole.add((times, store.hour("click", HOUR).to_bytes()))
-    assert len(whole) == 2
-
-
-def test_a_commit_takes_no_more_pages_than_its_bytes_allow(
-    append: Append,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_batch_has_no_more_blocks_than_its_bytes_allow(
+    append: Append, redis_client: redis.Redis, impressions: Impressions
 ) -> None:
     append(impressions(50))
     block = max(len(each) for each in redis_client.lrange(LOG.log, 0, -1))
     for _ in range(127):
         append(impressions(50))
-    monkeypatch.setattr(bins, "_PAGE_BYTES", 1)
 
     assert BinsStore(redis_client, TTL_SECONDS, fold_bytes=40 * block).fold() == 6400
 
     assert redis_client.hget(LOG.bins, "folds") == b"2"
 
 
-def test_another_fold_between_two_pages_makes_the_fold_begin_anew(
-    append: Append,
-    store: BinsStore,
-    redis_url: str,
-    impressions: Impressions,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What the second page holds does not follow the first any more."""
-
-    def another_folds_and_more_arrives() -> None:
-        assert store.fold() == 140
-        for _ in range(80):
-            append(impressions(1))
-
-    for _ in range(70):
-        append(impressions(2))
-    monkeypatch.setattr(bins, "_PAGE_BYTES", 1)
-    late = interrupted(redis_url, "read_log", after=another_folds_and_more_arrives)
-
-    assert late.fold() == 80
-    assert counted(store) == 220
-
-
-def test_a_damaged_block_of_a_later_page_is_set_aside(
+def test_a_damaged_block_of_a_later_batch_is_set_aside(
     append: Append,
     store: BinsStore,
     redis_client: redis.Redis,
@@ -146,7 +101,7 @@ def test_a_damaged_block_of_a_later_page_is_set_aside(
     for _ in range(40):
         append(impressions(20))
     redis_client.rpush(LOG.log, b"junk")
-    monkeypatch.setattr(bins, "_PAGE_BYTES", 1)
+    monkeypatch.setattr(folding, "PAGE_BYTES", 1)
 
     assert store.fold() == 800
 
@@ -156,7 +111,7 @@ def test_a_damaged_block_of_a_later_page_is_set_aside(
 def test_a_fold_that_read_before_another_fold_committed_must_not_double(
     append: Append, store: BinsStore, redis_url: str, impressions: Impressions
 ) -> None:
-    """The counter of folds decides. The log alone would not: it is as long again as it was."""
+    """The number of the batch decides. The log alone would not: it is as long again as it was."""
 
     def another_folds_and_more_arrives() -> None:
         assert store.fold() == 50
@@ -182,21 +137,82 @@ def test_a_log_that_expired_under_the_fold_does_not_take_new_blocks_with_it(
 
     late = interrupted(redis_url, "commit_fold", before=expire_and_begin_anew)
 
-    assert late.fold() == 1
-    assert counted(store) == 1
+    assert late.fold() == 4
+    assert counted(store) == 4
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_folder_that_dies_around_its_commit_neither_loses_nor_doubles(
-    moment: str, append: Append, store: BinsStore, redis_url: str, impressions: Impressions
+@pytest.mark.parametrize("step", ["read_batch", "commit_fold", "finish_batch"])
+def test_a_folder_that_dies_around_a_step_neither_loses_nor_doubles(
+    step: str,
+    moment: str,
+    append: Append,
+    store: BinsStore,
+    redis_url: str,
+    impressions: Impressions,
 ) -> None:
     append(impressions(500))
     with pytest.raises(Died):
-        interrupted(redis_url, "commit_fold", **{moment: die}).fold()
+        interrupted(redis_url, step, **{moment: die}).fold()
+    # What comes now is no part of the batch that some tables have already.
+    append(impressions(70))
 
     store.fold()
 
-    assert counted(store) == 500
+    assert counted(store) == 570
+
+
+def test_a_folder_that_others_have_overtaken_by_far_adds_nothing(
+    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
+) -> None:
+    """Its batch is older than the last that the tables have."""
+
+    def others_fold_two_batches() -> None:
+        assert store.fold() == 50
+        append(impressions(60))
+        assert store.fold() == 60
+
+    append(impressions(50))
+    late = interrupted(redis_url, "commit_fold", before=others_fold_two_batches)
+
+    assert late.fold() == 0
+    assert counted(store) == 110
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_numbers_of_batches_grow_though_a_mark_is_lost_or_damaged(
+    moment: str,
+    append: Append,
+    store: BinsStore,
+    redis_client: redis.Redis,
+    impressions: Impressions,
+) -> None:
+    append(impressions(50))
+    store.fold()
+    if moment == "before":
+        redis_client.delete(LOG.folding)
+    else:
+        redis_client.setrange(LOG.folding, 0, "9")
+    append(impressions(60))
+
+    assert store.fold() == 60
+
+    assert counted(store) == 110
+    assert store.damaged_blocks() == (moment == "after")
+
+
+def test_damaged_numbers_of_a_table_are_set_aside_and_said(
+    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
+) -> None:
+    append(impressions(50))
+    store.fold()
+    redis_client.hset(LOG.bins, "from", b"\xff" * 140)
+    append(impressions(50))
+
+    assert store.fold() == 50
+
+    assert counted(store) == 100
+    assert [found["field"] for found in store.damage.emptied()] == ["b'from'"]
 
 
 def test_a_folder_that_dies_in_the_middle_of_a_log_leaves_the_rest_to_the_next(
@@ -222,7 +238,7 @@ def test_a_folder_that_dies_before_it_read_changes_nothing(
     stored = contents(redis_client)
 
     with pytest.raises(Died):
-        interrupted(redis_url, "read_log", before=die).fold()
+        interrupted(redis_url, "read_batch", before=die).fold()
 
     assert contents(redis_client) == stored
 

@@ -59,7 +59,7 @@ def test_open_clicks_are_closed_and_behaviours_without_one_expire(former: redis.
 
     assert {click.behaviours[0][0] for click in due} == {"page_views"}
     before = clicks.counts()["closed"]
-    assert clicks.finish_close(due, {}) == len(due) == clicks.counts()["closed"] - before == 9
+    assert clicks.finish_close(due) == len(due) == clicks.counts()["closed"] - before == 9
     assert clicks.expire_waiting(AS_OF + 1e9) == 22
     assert Damage(former).counts() == {}
 

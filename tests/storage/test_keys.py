@@ -33,19 +33,27 @@ def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
     names = [
         name
         for place in held
-        for name in (place.log, place.bins, place.calibrated, place.seen, *ids_of(place))
+        for name in (
+            place.log,
+            place.folding,
+            place.bins,
+            place.calibrated,
+            place.seen,
+            *ids_of(place),
+        )
     ]
     assert len(set(names)) == len(names)
 
 
 def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
     place = TargetHour(7, "click", 500_000)
-    of_hour = (place.log, place.bins, place.seen, *ids_of(place))
-    of_shard = (*of_hour, keys.logs(7), keys.hours(7), keys.damaged(7))
+    of_hour = (place.log, place.folding, place.bins, place.seen, *ids_of(place))
+    of_shard = (*of_hour, keys.logs(7), keys.hours(7), keys.damaged(7), keys.probe("07"))
     of_clicks = (keys.click(7, "1"), keys.open_clicks(7), keys.waiting(7), keys.clicked(7, 500_000))
+    of_clicks += (keys.click_counters(7), keys.features(7), keys.shard_request(7, "k"))
     of_logs = (place.conversions, place.converted, keys.conversion_logs(7))
     of_maps = (keys.CURRENT, keys.HISTORY, keys.version("v"), keys.lease("l"), keys.fence("l"))
-    of_all = (keys.job("1"), keys.FEATURES, keys.CLICK_COUNTERS, keys.OVERRIDES)
+    of_all = (keys.job("1"), keys.FEATURES, keys.OVERRIDES)
     of_jobs = (keys.JOBS_QUEUED, keys.JOBS_RUNNING, keys.JOBS_SAME, keys.JOBS_SEQUENCE)
 
     assert all(name.startswith("sirocco:{07}:") for name in (*of_shard, *of_clicks, *of_logs))

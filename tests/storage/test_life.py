@@ -53,7 +53,7 @@ def test_every_key_of_events_has_a_life(
     store.fold()
     store.write_calibrated("click", HOUR, by_shard(JUDGED))
     kinds = {key.split(b":")[2] for key in lives(redis_client)}
-    assert kinds == {b"request", b"ids", b"bins", b"judged", b"damaged"}
+    assert kinds == {b"request", b"ids", b"bins", b"judged", b"damaged", b"folding"}
     assert all(TTL_SECONDS - 60 < left <= TTL_SECONDS for left in lives(redis_client).values())
 
 
@@ -81,6 +81,7 @@ def test_writes_renew_the_life_of_what_they_write_to(
         b"bins",
         b"judged",
         b"damaged",
+        b"folding",
     }
     lasting = {key: left for key, left in lives(redis_client).items() if b":log:" not in key}
     assert all(left > TTL_SECONDS - 60 for left in lasting.values())

@@ -48,13 +48,13 @@ def test_each_step_may_be_repeated(send, clicks, redis_client):
         [behaviour(AT + 5)],
         [],
     ]
-    assert clicks.finish_close(begun, {"seen": 3, "late": 0}) == 2
+    assert clicks.finish_close(begun) == 2
     closed = contents(redis_client)
-    assert clicks.finish_close(begun, {"seen": 3}) == 0
+    assert clicks.finish_close(begun) == 0
     assert clicks.begin_close(DUE, 10) == []
     assert contents(redis_client) == closed
     counts = clicks.counts()
-    assert (counts["open"], counts["closed"], counts["seen"], counts["late"]) == (0, 2, 3, 0)
+    assert (counts["open"], counts["closed"]) == (0, 2)
     assert not list(redis_client.scan_iter("*:click:*"))
 
 
@@ -62,11 +62,10 @@ def test_of_clicks_that_two_closed_each_counts_once(send, clicks):
     send(click("1"), click("2"))
     begun = clicks.begin_close(DUE, 10)
 
-    assert clicks.finish_close(begun[:1], {}) == 1
-    assert clicks.finish_close(begun, {}) == 1
+    assert clicks.finish_close(begun[:1]) == 1
+    assert clicks.finish_close(begun) == 1
     assert clicks.counts()["closed"] == 2
-    assert clicks.finish_close([], {"seen": 1}) == 0
-    assert "seen" not in clicks.counts()
+    assert clicks.finish_close([]) == 0
 
 
 def test_no_more_than_the_limit_are_handed_out(send, clicks, monkeypatch):
@@ -77,7 +76,7 @@ def test_no_more_than_the_limit_are_handed_out(send, clicks, monkeypatch):
     assert len(clicks.begin_close(DUE + 100, 7)) == 7
     begun = clicks.begin_close(DUE + 49, 1000)
     assert ids(begun) == sorted(map(str, range(50)))
-    assert clicks.finish_close(begun, {}) == 50
+    assert clicks.finish_close(begun) == 50
     assert clicks.counts()["open"] == 50
 
 

@@ -76,6 +76,7 @@ def test_a_server_is_looked_at_now_and_then(
     assert watched.writable
 
 
+@pytest.mark.usefixtures("one_log")
 def test_hours_that_nobody_folds_are_known(
     watch: tuple[StoreWatch, list[float]],
     redis_client: redis.Redis,

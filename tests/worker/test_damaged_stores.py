@@ -171,12 +171,12 @@ def _finished(client, clock, thread):
 def test_junk_in_counters_is_set_aside(redis_client):
     redis_client.set(keys.SEQUENCE, "junk")
     redis_client.set(keys.fence("worker"), "junk")
-    redis_client.hset(keys.CLICK_COUNTERS, mapping={"closed": "junk", "orphans": "3"})
+    redis_client.hset(keys.click_counters(3), mapping={"closed": "junk", "orphans": "3"})
 
     Inspection(redis_client, 0.0).run()
 
     assert not redis_client.exists(keys.SEQUENCE, keys.fence("worker"))
-    assert redis_client.hgetall(keys.CLICK_COUNTERS) == {b"orphans": b"3"}
+    assert redis_client.hgetall(keys.click_counters(3)) == {b"orphans": b"3"}
     assert Damage(redis_client).counts()["counter"] == 3
 
 

@@ -9,6 +9,7 @@ from app.cli.serving.processes import Supervision
 from app.errors import FAILED, CommandError
 from app.settings import Settings, variable_of
 from app.storage.errors import StorageUnavailable
+from app.storage.redis.addresses import address_of
 from app.storage.redis.client import open_redis
 from app.storage.redis.server import (
     POLL_SECONDS,
@@ -17,7 +18,7 @@ from app.storage.redis.server import (
     RedisNotStarted,
     Standing,
 )
-from app.storage.store_watch import UNSAFE, StoreCondition
+from app.storage.store_watch import UNSAFE, store_dangers
 
 
 class EmbeddedStore:
@@ -110,11 +111,15 @@ def external_store(settings: Settings) -> str | None:
     """
     if not settings.redis_url:
         return None
+    try:
+        address_of(settings.redis_url)
+    except ValueError as error:
+        raise CommandError(f"{variable_of('redis_url')}: {error}") from None
     with (
         suppress(StorageUnavailable),
         open_redis(settings.redis_url, settings.redis_timeout_seconds) as client,
     ):
-        dangers = StoreCondition.of(client).dangers()
+        dangers, _ = store_dangers(client)
         reasons = [UNSAFE[danger] for danger in dangers if danger in UNSAFE]
         if reasons:
             raise CommandError(f"{variable_of('redis_url')}: {'; '.join(reasons)}")

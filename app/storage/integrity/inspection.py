@@ -16,7 +16,7 @@ from app.storage import keys
 from app.storage.clicks import open_name
 from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import TargetHour
-from app.storage.redis.client import as_bytes, as_text, reaching_the_store
+from app.storage.redis.client import as_bytes, as_text, reaching_the_store, servers_of
 
 _PAGE: Final = 500
 _KEY: Final = re.compile(r"sirocco:\{(\d\d|maps)\}:([a-z_]+)(:.*)?", re.DOTALL)
@@ -56,6 +56,7 @@ _TEXTS_TOO: Final = {
     "training:",
     "jobs:sequence",
     "freezes",
+    "folding:",
 }
 _COUNTERS: Final = {"sequence", "fence:", "models", "training:", "jobs:sequence", "freezes"}
 TYPES: Final[dict[str, bytes]] = {
@@ -98,10 +99,11 @@ class Inspection:
         return aside
 
     def _pages(self) -> Iterator[list[_Found]]:
-        cursor = None
-        while cursor != 0:
-            cursor, names = self._client.scan(cursor or 0, "sirocco:*", _PAGE)
-            yield list(filter(None, (_found(as_bytes(name)) for name in names)))
+        for server in servers_of(self._client):
+            cursor = None
+            while cursor != 0:
+                cursor, names = server.scan(cursor or 0, "sirocco:*", _PAGE)
+                yield list(filter(None, (_found(as_bytes(name)) for name in names)))
 
     def _wrong(self, page: list[_Found]) -> Iterator[tuple[Damaged, _Found]]:
         kinds = self._each(page, lambda pipeline, found: pipeline.type(found.key))

@@ -12,8 +12,6 @@ local FULL, MANY_BEHAVIOURS, AFTERWARDS, IMMEDIATE = 7, 8, 9, 10
 
 local function meet_wrong_types_of_clicks(given)
   local rules, met = given.rules, {}
-  redis.call('HLEN', rules.features)
-  redis.call('HLEN', rules.counters)
   for _, events in ipairs({ given.clicks, given.behaviours, given.conversions }) do
     for _, event in ipairs(events) do
       local shard, id = event[2], event[3]
@@ -21,6 +19,8 @@ local function meet_wrong_types_of_clicks(given)
       if not met[shard] then
         redis.call('ZCARD', string.format(rules.open, shard))
         redis.call('ZCARD', string.format(rules.waiting, shard))
+        redis.call('HLEN', string.format(rules.features, shard))
+        redis.call('HLEN', string.format(rules.counters, shard))
         met[shard] = true
       end
     end
@@ -55,21 +55,22 @@ local function click_events(now, ttl, given)
     return string.match(field, '^([ns]):(.*)$')
   end
 
-  local function kind_of(name)
+  local function kind_of(features, name)
     if kinds[name] == nil then
       -- Neither is a flipped bit away from the other: what is neither is damaged, and replaced.
-      kinds[name] = string.match(redis.call('HGET', rules.features, name) or '', '^[ns]$') or false
+      kinds[name] = string.match(redis.call('HGET', features, name) or '', '^[ns]$') or false
     end
     return kinds[name]
   end
 
-  local function check_features(fields)
-    names = names or redis.call('HLEN', rules.features)
+  local function check_features(shard, fields)
+    local features = key_of(rules.features, shard, '') -- the same of all that one request names
+    names = names or redis.call('HLEN', features)
     local new = {}
     for number = 1, #fields, 2 do
       local kind, name = feature_of(fields[number])
       if kind then
-        local known = kind_of(name)
+        local known = kind_of(features, name)
         if not known then
           new[#new + 1] = { name, kind }
           if names + #new > rules.max_features then
@@ -81,14 +82,14 @@ local function click_events(now, ttl, given)
       end
     end
     for _, feature in ipairs(new) do
-      redis.call('HSET', rules.features, unpack(feature))
+      redis.call('HSET', features, unpack(feature))
       kinds[feature[1]] = feature[2]
     end
     names = names + #new
   end
 
   -- Of behaviours that waited for a click, forgets those that it shows to be untimely.
-  local function drop_untimely(key, clicked_at)
+  local function drop_untimely(shard, key, clicked_at)
     local counters = { [EARLY] = 'early_behaviours', [AFTERWARDS] = 'late_behaviours' }
     local dropped = { [EARLY] = 0, [AFTERWARDS] = 0 }
     for _, field in ipairs(redis.call('HKEYS', key)) do
@@ -101,7 +102,7 @@ local function click_events(now, ttl, given)
     end
     for reason, counter in pairs(counters) do
       if dropped[reason] > 0 then
-        redis.call('HINCRBY', rules.counters, counter, dropped[reason])
+        redis.call('HINCRBY', key_of(rules.counters, shard, ''), counter, dropped[reason])
       end
     end
   end
@@ -115,7 +116,7 @@ local function click_events(now, ttl, given)
 
   local function end_waiting(key, shard, id, at)
     redis.call('ZREM', key_of(rules.waiting, shard, ''), name_of_click(id), id)
-    drop_untimely(key, at)
+    drop_untimely(shard, key, at)
   end
 
   local function receive_click(shard, id, hour, mark, at, fields)
@@ -127,7 +128,7 @@ local function click_events(now, ttl, given)
     if known then
       return known == campaign and DUPLICATE or REUSED
     end
-    local refusal, name = check_features(fields)
+    local refusal, name = check_features(shard, fields)
     if refusal then
       return refusal, name
     end
@@ -152,10 +153,11 @@ local function click_events(now, ttl, given)
     end
   end
 
-  local function is_room_full()
+  local function is_room_full(own)
     if not waiting_for then
       waiting_for = 0
-      for shard = 0, rules.shards - 1 do
+      -- In a cluster the other shards are on other servers.
+      for shard = rules.alone and own or 0, rules.alone and own or rules.shards - 1 do
         waiting_for = waiting_for + redis.call('ZCARD', key_of(rules.waiting, shard, ''))
       end
     end
@@ -167,7 +169,7 @@ local function click_events(now, ttl, given)
     if redis.call('ZSCORE', waiting, name) or redis.call('ZSCORE', waiting, id) then
       return
     end
-    local refusal = refused_by_known_click(shard, id, hour) or is_room_full() and FULL
+    local refusal = refused_by_known_click(shard, id, hour) or is_room_full(shard) and FULL
     if refusal then
       return refusal
     end

@@ -1,33 +1,19 @@
--- Puts folded bins in the place of the blocks they were folded from, exactly once.
+-- Puts folded bins in the place of those that were read, unless another has done so.
 --
--- KEYS: log, bins, the shard's set of logs, its sorted set of hours, its list of damaged blocks.
--- ARGV: name of the log in the sets, ttl in seconds, folds and number of blocks that the fold saw,
---   the new table, number of breakdowns, of each its name and its bytes, damaged blocks.
+-- KEYS: bins, the shard's sorted set of hours. ARGV: name of the log in it, ttl in seconds, folds
+--   that the fold saw, names and values of the fields of the bins.
 -- Returns 1, or 0 when another fold came first and nothing was done.
 
-local log, bins, logs, hours, damaged = unpack(KEYS)
-local member, ttl, folds, blocks, new_table = unpack(ARGV, 1, 5)
-local last_of_breakdowns = 6 + 2 * tonumber(ARGV[6])
+local bins, hours = unpack(KEYS)
+local member, ttl, folds = unpack(ARGV, 1, 3)
 
 if (redis.call('HGET', bins, 'folds') or '0') ~= folds then
   return 0
 end
-if redis.call('LLEN', log) < tonumber(blocks) then
-  return 0 -- the log expired under the fold, and may have begun anew
-end
 
 local next_fold = (tonumber(folds) or 0) + 1
-redis.call('HSET', bins, 'table', new_table, 'folds', next_fold, unpack(ARGV, 7, last_of_breakdowns))
+redis.call('HSET', bins, 'folds', next_fold, unpack(ARGV, 4))
 redis.call('EXPIRE', bins, ttl)
-redis.call('LTRIM', log, blocks, -1)
-if redis.call('EXISTS', log) == 0 then
-  redis.call('SREM', logs, member)
-end
-for argument = last_of_breakdowns + 1, #ARGV do
-  redis.call('LPUSH', damaged, ARGV[argument])
-  redis.call('LTRIM', damaged, 0, 999)
-  redis.call('EXPIRE', damaged, ttl)
-end
 
 local now = tonumber(redis.call('TIME')[1])
 redis.call('ZADD', hours, now + ttl, member)

@@ -4,7 +4,7 @@
 -- clicks, now, number of clicks to give up at most. Returns {clicks given up, their behaviours,
 -- names that are damaged}.
 --
--- ZREM comes first: a full store lets it pass, and then the rest.
+-- ZREM is the first write: a full store lets it pass, and then the rest.
 
 -- include click_names
 
@@ -14,9 +14,10 @@ local prefix, now, limit = unpack(ARGV)
 local orphans, damaged = 0, {}
 local expired = redis.call('ZRANGEBYSCORE', waiting, '-inf', now, 'LIMIT', 0, limit)
 for _, name in ipairs(expired) do
-  redis.call('ZREM', waiting, name)
+  -- First, for it fails where a cluster has moved the click away, and nothing is done then.
   local id = click_of_name(name)
   local behaviours = id and redis.call('HLEN', prefix .. id) or 0
+  redis.call('ZREM', waiting, name)
   if behaviours > 0 then
     orphans = orphans + behaviours
     redis.call('UNLINK', prefix .. id)

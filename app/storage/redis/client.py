@@ -8,8 +8,9 @@ is an atomic step that Redis runs as a whole.
 import os
 import re
 from asyncio import sleep
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,7 +24,11 @@ from redis.connection import HiredisRespSerializer
 from redis.exceptions import ReadOnlyError, RedisError
 from redis.retry import Retry
 
-from app.storage.errors import StorageUnavailable
+from app.storage import keys
+from app.storage.errors import NotReplicated, StorageUnavailable
+from app.storage.redis.addresses import CLUSTER, address_of
+from app.storage.redis.cluster import AsyncClusterRedis, ClusterRedis, SlotMap
+from app.storage.redis.sentinel import MasterFinder, following, following_async
 
 TIMEOUT_SECONDS = 1.0
 HEALTH_CHECK_SECONDS = 30
@@ -31,24 +36,54 @@ INGEST_CONNECTIONS = 16
 
 
 def open_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redis.Redis:
-    """A blocking client of the server at a redis://, rediss:// or unix:// URL.
+    """A blocking client of the store at a URL of `addresses.py`.
 
-    Connects at the first command. Every read and write fails after timeout_seconds.
+    Connects at the first command. Every read and write fails after timeout_seconds. Raises
+    ValueError on a list of hosts that is none.
     """
-    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(timeout_seconds))
+    address = address_of(url)
+    if address is None:
+        return _server(url, timeout_seconds)
+    if address.kind == CLUSTER:
+        return ClusterRedis(address, partial(_server, timeout=timeout_seconds), timeout_seconds)
+    client = _server(address.server_url(*address.hosts[0]), timeout_seconds)
+    pool, finder = client.connection_pool, MasterFinder(address, timeout_seconds)
+    pool.connection_class = following(pool.connection_class, finder)
+    return client
 
 
-def open_async_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> redis.asyncio.Redis:
-    """An asyncio client of the same server.
+def _server(url: str, timeout: float) -> redis.Redis:
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(timeout))
 
-    Requests share a few connections and queue for them, at most timeout_seconds.
+
+AsyncStore = redis.asyncio.Redis | AsyncClusterRedis
+
+
+def open_async_redis(url: str, timeout_seconds: float = TIMEOUT_SECONDS) -> AsyncStore:
+    """An asyncio client of the same store.
+
+    Requests share a few connections to each server and queue for them, at most timeout_seconds.
     """
+    address = address_of(url)
+    if address is None:
+        return _async_server(url, timeout_seconds)
+    if address.kind == CLUSTER:
+        slots = SlotMap(address, partial(_server, timeout=timeout_seconds))
+        open_server = partial(_async_server, timeout=timeout_seconds)
+        return AsyncClusterRedis(slots, address, open_server, timeout_seconds)
+    client = _async_server(address.server_url(*address.hosts[0]), timeout_seconds)
+    pool, finder = client.connection_pool, MasterFinder(address, timeout_seconds)
+    pool.connection_class = following_async(pool.connection_class, finder)
+    return client
+
+
+def _async_server(url: str, timeout: float) -> redis.asyncio.Redis:
     pool = redis.asyncio.BlockingConnectionPool.from_url(
         url,
         max_connections=INGEST_CONNECTIONS,
-        timeout=timeout_seconds,
+        timeout=timeout,
         retry=AsyncRetry(NoBackoff(), 0),
-        **_options(timeout_seconds),
+        **_options(timeout),
     )
     pool.connection_class = _packing(pool.connection_class)
     return redis.asyncio.Redis.from_pool(pool)
@@ -109,6 +144,9 @@ def _options(timeout_seconds: float) -> dict[str, Any]:
 def store_of(redis_url: str) -> str:
     """What tells stores apart: address and database, or that it is on this machine. The socket of
     an embedded server may have another name at each start."""
+    address = address_of(redis_url)
+    if address is not None:
+        return address.name
     parts = urlsplit(redis_url)
     if parts.scheme == "unix":
         return "unix"
@@ -134,7 +172,52 @@ def refuses_writes(error: BaseException | None) -> bool:
 
 def drop_connections(client: redis.Redis) -> None:
     """Have every command from now on look its server up by name."""
-    client.connection_pool.disconnect(inuse_connections=False)
+    if isinstance(client, ClusterRedis):
+        client.drop()
+    else:
+        client.connection_pool.disconnect(inuse_connections=False)
+
+
+def servers_of(client: redis.Redis) -> list[redis.Redis]:
+    """A client of each master: of a cluster all that serve slots, else the client itself."""
+    return client.servers() if isinstance(client, ClusterRedis) else [client]
+
+
+class Replicas:
+    """Waits until `number` replicas of the masters of some shards have all that was written.
+
+    Of one server, what was written later is lost before what was written earlier, so only in a
+    cluster is there anything to wait for.
+    """
+
+    def __init__(self, client: redis.Redis | None, number: int, seconds: float) -> None:
+        self._cluster = client if isinstance(client, ClusterRedis) and number else None
+        self._number = number
+        self._milliseconds = int(seconds * 1000)
+
+    def confirm(self, shards: Iterable[int]) -> None:
+        """Raises NotReplicated where too few confirm in time."""
+        if self._cluster is None:
+            return
+        probes = [keys.probe(f"{shard:02d}") for shard in shards]
+        for server, probe in {self._cluster.server_of(key): key for key in probes}.items():
+            wait_for_replicas(server, probe, self._number, self._milliseconds)
+
+
+NO_REPLICAS: Final = Replicas(None, 0, 0.0)
+_PROBE_LIFE: Final = 60
+
+
+def wait_for_replicas(server: redis.Redis, probe: str, number: int, milliseconds: int) -> None:
+    """Writes a tiny key, and waits for so many replicas to have it and what came before it, if
+    any; raises NotReplicated where too few confirm in time."""
+    pipeline = server.pipeline(transaction=False)
+    pipeline.set(probe, 1, ex=_PROBE_LIFE)
+    if number:
+        pipeline.wait(number, milliseconds)
+    confirmed = pipeline.execute()[-1]
+    if number and confirmed < number:
+        raise NotReplicated(confirmed, number)
 
 
 _INCLUDE = re.compile(r"^-- include (\w+)$", re.MULTILINE)

@@ -44,7 +44,9 @@ from calibrators.bins.table import BinsTable
 from calibrators.fields.sums import FieldTables
 
 OF_UNITS: Final = frozenset({"units", "unit_money"})
-_FIELDS: Final = frozenset({"table", "folds", *BREAKDOWNS})
+FROM: Final = "from"
+"""The field beside them that says which batches of logs are in all of these, `folding.py`."""
+_FIELDS: Final = frozenset({"table", "folds", FROM, *BREAKDOWNS})
 _TABLES_AT_ONCE: Final = 32
 _Stored = bytes | str | None
 _log = logging.getLogger(__name__)
