@@ -113,13 +113,7 @@ class LoadedBins:
             raise BinsConflict(*name, load.target, load.hour)
 
     def _add(self, place: TargetHour, name: LoadName, load: HourLoad, digest: str) -> bool:
-        names = [
-            place.log,
-            place.bins,
-            keys.logs(place.shard),
-            keys.hours(place.shard),
-            keys.damaged(place.shard),
-        ]
+        names = [place.bins, keys.hours(place.shard)]
         for _ in range(_MOST_TRIES):
             folds, data, known = self._client.hmget(place.bins, "folds", "table", name.field)
             if known is not None:
@@ -127,9 +121,9 @@ class LoadedBins:
             if (stored := self._stored(place, folds, data)) is None:
                 continue
             table = BinsTable.merge((stored, load.rows.table())).to_bytes(place.checksum)
-            beside = {name.field: digest.encode(), **self._by_field(place, load)}
-            fields = [part for field in beside.items() for part in field]
-            seen = (place.member, self._ttl_seconds, folds or b"0", 0, table, len(beside))
+            written = {"table": table, name.field: digest.encode(), **self._by_field(place, load)}
+            fields = [part for field in written.items() for part in field]
+            seen = (place.member, self._ttl_seconds, folds or b"0")
             if self._commit_fold(keys=names, args=[*seen, *fields]):
                 return True
         raise StorageUnavailable(f"{place.bins} changes all the time")
