@@ -1,13 +1,15 @@
 """docs/benchmarks.md, from the results that are kept: `python -m benchmarks.report.page`."""
 
+import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from benchmarks import ROOT
-from benchmarks.figures import Table, shown
+from benchmarks.figures import shown
 from benchmarks.parts import PARTS
 from benchmarks.report.charts import drawings_of, write_charts
-from benchmarks.report.printing import columns_of
 from benchmarks.report.results import Result, saved
 from benchmarks.report.targets import TARGETS, Tables, Target
 
@@ -20,30 +22,36 @@ def write_page(docs: Path = DOCS) -> None:
     """Write the page and its charts from the results in `docs`."""
     found = saved(docs / "benchmarks")
     results = [found[name] for name in PARTS if name in found]
-    (docs / "benchmarks.md").write_text("\n".join(page(results)) + "\n")
+    lines = page(results, other_machines(docs / "benchmarks"))
+    (docs / "benchmarks.md").write_text("\n".join(lines) + "\n")
     write_charts(results, docs / "images")
 
 
-def page(results: Sequence[Result]) -> Iterator[str]:
+def other_machines(folder: Path) -> list[dict[str, Any]]:
+    """What other kinds of machines gave: `machine`, `about`, and `found`, the value of targets by
+    their names."""
+    return [json.loads(path.read_text()) for path in sorted((folder / "machines").glob("*.json"))]
+
+
+def page(results: Sequence[Result], others: Sequence[dict[str, Any]] = ()) -> Iterator[str]:
     """The lines of the page."""
     yield "# Benchmarks\n"
     yield "What sirocco costs and how fast it is, beside what one would use instead: calibration"
-    yield "over HTTP, ingest, refits, metrics, and half an hour of mixed load.\n"
-    yield "Written by `python -m benchmarks --write`; do not edit. One part is measured anew by its"
-    yield "own command with `--write`. The figures are kept beside this page, as JSON.\n"
+    yield "over HTTP, ingest, refits, metrics, and half an hour of mixed load. For those who plan"
+    yield "capacity.\n"
+    yield "Written by `python -m benchmarks --write`; do not edit. All figures, with quartiles,"
+    yield "are in `docs/benchmarks/`, one JSON file a part; `python -m benchmarks PART` measures"
+    yield "one and prints its table.\n"
     yield f"* Machine: {_all_of([result.machine for result in results])}"
     yield f"* Versions: {', '.join(_versions(results))}"
-    yield "* Cells are medians of rounds, with their quartiles in brackets. The ways of one table"
-    yield "  took turns in one run. Times are CPU time unless they say wall."
-    yield "* Other guests of a virtual machine's host slow it down by half and more, for"
-    yield "  milliseconds to minutes; its own load does not show it, `work` and `scheduling stall`"
-    yield "  of the soak do. Of several runs of a part that one is kept whose controls, echo and"
-    yield "  numpy, cost least. Look-up, calibration, fit, encodings, client and post-click model"
-    yield "  repeat rounds during which that happened, within a limit of time"
-    yield "  (benchmarks/noise_gate.py), since 2026-11-22 19:12 UTC; figures from before have none"
-    yield "  repeated.\n"
+    yield from (f"* {other['machine']}: {other['about']}" for other in others)
+    yield "* Figures are medians of rounds, in which the ways that are compared took turns."
+    yield "  Times are CPU time unless they say wall. Other guests of a virtual machine's host"
+    yield "  slow it down for milliseconds to minutes: of several runs of a part that one is kept"
+    yield "  whose controls, echo and numpy, cost least; disturbed rounds are repeated"
+    yield "  (benchmarks/noise_gate.py).\n"
     yield "## Targets\n"
-    yield from _target_lines(tables_of(results))
+    yield from _target_lines(tables_of(results), others)
     for result in results:
         yield from _part_lines(result)
 
@@ -65,22 +73,25 @@ def _all_of(texts: Sequence[str]) -> str:
     return " or ".join(dict.fromkeys(texts))
 
 
-def _target_lines(tables: Tables) -> Iterator[str]:
-    yield "| target | limit | measured | |"
-    yield "|---|---:|---:|---|"
-    yield from (_target_line(target, tables) for target in TARGETS)
+def _target_lines(tables: Tables, others: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| target | limit | measured | " + "".join(f"{one['machine']} | " for one in others) + "|"
+    yield "|---|---:|---:|" + "---:|" * len(others) + "---|"
+    yield from (_target_line(target, tables, others) for target in TARGETS)
     yield ""
 
 
-def _target_line(target: Target, tables: Tables) -> str:
+def _target_line(target: Target, tables: Tables, others: Sequence[dict[str, Any]]) -> str:
     bound = "at least" if target.at_least else "at most"
     limit = f"{bound} {_limit(target.limit)} {target.unit}"
+    found = [other["found"].get(target.what) for other in others]
     try:
-        value = target.found(tables)
+        values = [target.found(tables), *found]
     except KeyError:
-        return f"| {target.what} | {limit} | - | not measured |"
-    verdict = "met" if target.is_met(value) else "**missed**"
-    return f"| {target.what} | {limit} | {shown(value)} {target.unit} | {verdict} |"
+        values = [None, *found]
+    cells = ["-" if value is None else f"{shown(value)} {target.unit}" for value in values]
+    known = [target.is_met(value) for value in values if value is not None]
+    verdict = ("met" if all(known) else "**missed**") if known else "not measured"
+    return f"| {target.what} | {limit} | {' | '.join(cells)} | {verdict} |"
 
 
 def _limit(value: float) -> str:
@@ -89,16 +100,11 @@ def _limit(value: float) -> str:
 
 def _part_lines(result: Result) -> Iterator[str]:
     yield f"## {result.title}\n"
-    yield result.about + "\n"
-    yield f"{_when(result)}\n"
-    yield from _table_lines(result.rows)
+    yield result.about.partition("\n\n")[0] + "\n"
+    yield f"{_when(result)} [Figures](benchmarks/{result.part}.json)."
+    for drawing, _ in islice(drawings_of(result), 1):
+        yield f"\n![{drawing.title}](images/{drawing.file})"
     yield ""
-    if result.ratios:
-        yield "Ratios, made of the medians above:\n"
-        yield from _table_lines(result.ratios)
-        yield ""
-    for drawing, _ in drawings_of(result):
-        yield f"![{drawing.title}](images/{drawing.file})\n"
 
 
 def _when(result: Result) -> str:
@@ -119,14 +125,6 @@ def _company(result: Result) -> str:
     if result.other_cores <= IDLE_CORES:
         return "No other work ran on the machine."
     return f"**The machine was busy with other work** ({result.other_cores:.1f} cores)."
-
-
-def _table_lines(rows: Table) -> Iterator[str]:
-    columns = columns_of(rows)
-    yield "| | " + " | ".join(columns) + " |"
-    yield "|---|" + "---:|" * len(columns)
-    for name, row in rows.items():
-        yield f"| {name} | " + " | ".join(shown(row.get(column)) for column in columns) + " |"
 
 
 if __name__ == "__main__":

@@ -106,16 +106,6 @@ def test_what_is_found_again_is_what_the_parser_reads(data: bytes) -> None:
     assert CALLER not in scope
 
 
-def test_values_that_differ_are_those_of_the_request() -> None:
-    head = head_of(FIRST)
-    assert head is not None
-    found = head.request_in(post(f"{PATH}?explain=1", OTHER_BODY, "X-Request-Id: b", *HEADERS[1:]))
-
-    assert found is not None
-    assert dict(found[0]["headers"])[b"x-request-id"] == b"b"
-    assert found[1] == OTHER_BODY
-
-
 @pytest.mark.parametrize(
     "first",
     [
@@ -132,8 +122,8 @@ def test_what_says_more_than_a_repeated_head_may_is_parsed_every_time(first: byt
 
 
 def test_a_head_that_began_in_other_bytes_is_none() -> None:
-    """Else the next request would be that of `/v1/calibrate?explain=1` by somebody with a key."""
-    begun = b"POST /v1/calibrate?explain=1 HTTP/1.1\r\nAuthorization: Bearer sir_x\r\nX: "
+    """Else the next request would be by somebody with a key."""
+    begun = b"POST /v1/calibrate HTTP/1.1\r\nAuthorization: Bearer sir_x\r\nX: "
     found = Parsed.of(begun + post(PATH))
     assert found is not None
 
@@ -194,38 +184,20 @@ def test_who_repeats_a_head_is_let_in_anew_each_time(
     assert len(set(left[:3])) == 3
 
 
-def test_a_repeated_request_is_progress_for_the_reaper(service: RunningService) -> None:
+def test_a_repeated_request_is_progress_and_the_last_one_of_a_server_says_so(
+    service: RunningService,
+) -> None:
+    """To the reaper, and in the answer; the connection is seen where it is asked what it knows."""
+    seen: list[BoundedProtocol] = []
     with raw(service) as connection:
         twice(connection)
-        seen: list[BoundedProtocol] = []
-        with patch.object(
-            BoundedProtocol,
-            "_answers_repeated",
-            autospec=True,
-            side_effect=lambda at, *_: seen.append(at),
-        ):
+        with patch.object(BoundedProtocol, "_answers_repeated", lambda at, *_: seen.append(at)):
             connection.send(FIRST)
             connection.answer()
         before = seen[0].state()[1]
-        connection.send(FIRST)
-        connection.answer()
-
-        assert seen[0].state()[1] is not before
-
-
-def test_the_last_answer_of_a_server_that_ends_says_so(service: RunningService) -> None:
-    with raw(service) as connection:
         twice(connection)
-        state = {"server_state": None}
-        with patch.object(
-            BoundedProtocol,
-            "_answers_repeated",
-            autospec=True,
-            side_effect=lambda at, *_: state.update(server_state=at.server_state),
-        ):
-            connection.send(FIRST)
-            connection.answer()
-        state["server_state"].default_headers = [(b"connection", b"close")]  # type: ignore[attr-defined]
+        assert seen[0].state()[1] is not before
+        seen[0].server_state.default_headers = [(b"connection", b"close")]
         connection.send(FIRST)
 
         assert connection.answer().headers["connection"] == "close"

@@ -80,6 +80,18 @@ def test_large_batches_agree_too(seed: int) -> None:
     assert one.tobytes() == served([campaigns[0]] * len(column), column).tobytes()
 
 
+def test_knots_are_kept_as_lists_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them are makes no difference to what is looked up."""
+    rng = np.random.default_rng(1)
+    served = ServiceAtlas.build({f"c{n}": random_map(rng, 30) for n in range(5)})
+    monkeypatch.setattr("sirocco_client.atlas._MOST_LISTED", 70)
+    atlas, column = EdgeAtlas.from_bytes(served.to_bytes()), rng.random(50).tolist()
+    for name in served.campaigns * 2:
+        assert [atlas.at(name, score) for score in column] == served([name] * 50, column).tolist()
+
+    assert sum(kept is not None for kept in atlas._knots_of) == 2
+
+
 def random_map(rng: np.random.Generator, knots: int) -> CalibrationMap:
     inner_knots = np.unique(rng.random(knots))
     inner_knots = inner_knots[(inner_knots > 0) & (inner_knots < 1)]

@@ -259,8 +259,7 @@ class EdgeAtlas:
         """Where the map's knots begin, and the knots, which are kept as long as there is room: a
         list is searched in a third of the time that a view takes."""
         start, end = self._bounds_view[row], self._bounds_view[row + 1]
-        knots: list[float] = self._columns[0][start:end].tolist()
-        found = start, knots
+        found: tuple[int, list[float]] = (start, [*self._knots[start:end]])
         if self._listed + end - start <= _MOST_LISTED:
             self._listed += end - start
             self._knots_of[row] = found
