@@ -113,10 +113,10 @@ def _counted(
 ) -> Counts:
     campaigns, scores = drawn.events.rows.astype(np.int64), drawn.events.scores
     rows = atlas.rows(platform.names)[campaigns]
-    columns = _intervals(atlas, rows, scores, drawn.truth)
+    inside, widths, missed = _intervals(atlas, rows, scores, drawn.truth)
     counts = Counts()
     for part, held in _parts(platform, hour, campaigns, support):
-        counts.add(part, *(column[held] for column in columns))
+        counts.add(part, inside[held], widths[held], missed[held])
     return counts
 
 
