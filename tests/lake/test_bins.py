@@ -200,7 +200,7 @@ def test_workers_of_dask_may_be_killed(tmp_path):
     log = tmp_path / "log"
     log.mkdir()
     for part in range(24):
-        pyarrow.parquet.write_table(impressions(20_000, part), log / f"part-{part:02}.parquet")
+        pyarrow.parquet.write_table(impressions(5_000, part), log / f"part-{part:02}.parquet")
     tasks = tasks_of(log, tmp_path / "out")
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster,
