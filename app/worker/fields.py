@@ -16,7 +16,8 @@ import numpy as np
 from app.storage.bins import BinsStore
 from app.worker.atlas_cache import AtlasCache
 from calibrators.bins.table import BinsTable
-from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
 from calibrators.samples import Floats, sum_at
 from evaluation.fields.field_errors import FieldSums

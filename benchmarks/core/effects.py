@@ -23,7 +23,8 @@ from benchmarks.machine import release_free_memory, resident_bytes
 from benchmarks.timing import interleaved
 from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
-from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.fields.fit import fit_effects
 from calibrators.fields.sums import SEPARATOR, FieldTables
 from calibrators.fields.window import FieldWindow

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import OTHER, pair_ends
 from calibrators.fields.window import FieldWindow, TermRows
 from calibrators.samples import Floats, Integers, sum_at

@@ -11,7 +11,8 @@ from sirocco_client.requests import CalibrateInput, pack_input
 
 from app.columns.scores import read_scores
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
 
 N = 300
 RNG = np.random.default_rng(7)

@@ -4,9 +4,9 @@ Scores that came with units are cut by arm, looked up part by part, and put toge
 places. Those without units never come here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -231,3 +231,17 @@ def rows_of(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapsho
     # Ids are rows of the champion's atlas.
     names, places = ids.names(header.dictionary, given.numbers)
     return np.where([name == "" for name in names], 0, atlas.rows(names))[places]
+
+
+def merged(
+    given: Sequence[Any], parts: Sequence[Any], column: Callable[[Any], Sequence[Any]]
+) -> Any:
+    """The column of several parts as one, each value at its place in the request; `given` has the
+    places of each part."""
+    if len(parts) == 1:
+        return column(parts[0])
+    found = [None] * sum(len(one.places) for one in given)
+    for one, part in zip(given, parts, strict=True):
+        for place, value in zip(one.places, column(part), strict=True):
+            found[place] = value
+    return found

@@ -5,7 +5,7 @@ are looked up in the atlas of the version in force, in plain Python for a few an
 many.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
@@ -44,6 +44,7 @@ from app.api.scoring.arms import (
     atlas_of,
     by_arm,
     columns_by_arm,
+    merged,
     named,
     rows_of,
     units_of,
@@ -277,11 +278,11 @@ def respond(
         raise
     columns = quantiles(cut, parts, request.quantiles, resources.settings)
     if accept is not None and wants_json(accept, COLUMNS):
-        levels = _merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
-        arms = _merged(cut, parts, _ARMS) if parts[0].arm else None
+        levels = merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
+        arms = merged(cut, parts, _ARMS) if parts[0].arm else None
         more = _effects(cut, parts, parts) if levels is not None else {}
         more |= {"quantiles": columns} if columns else {}
-        return _json(_merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, parts, **more)
+        return _json(merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, parts, **more)
     return _columns(request, cut, parts, snapshot, columns)
 
 
@@ -321,11 +322,11 @@ def _columns(
 ) -> PlainResponse:
     flags = request.header.flags
     body = pack_probabilities(
-        _merged(cut, parts, _PROBABILITIES),
+        merged(cut, parts, _PROBABILITIES),
         snapshot.ids[request.target].dictionary,
         float32=bool(flags & FLOAT32),
-        levels=_merged(cut, parts, _LEVEL_NUMBERS) if flags & LEVELS else None,
-        arms=_merged(cut, parts, _ARM_NUMBERS) if flags & UNITS else None,
+        levels=merged(cut, parts, _LEVEL_NUMBERS) if flags & LEVELS else None,
+        arms=merged(cut, parts, _ARM_NUMBERS) if flags & UNITS else None,
         quantiles=columns,
     )
     version = (VERSION_HEADER, snapshot.version.encode())
@@ -421,9 +422,9 @@ def _response(
         parts = [*map(partial(_calibrated, snapshot), given)]
     probabilities = parts[0].probabilities
     if len(parts) > 1:
-        probabilities = _merged(given, parts, _PROBABILITIES)
-    levels = _merged(given, parts, _LEVELS) if explain else None
-    arms = _merged(given, parts, _ARMS) if given[0].units else None
+        probabilities = merged(given, parts, _PROBABILITIES)
+    levels = merged(given, parts, _LEVELS) if explain else None
+    arms = merged(given, parts, _ARMS) if given[0].units else None
     more = _effects(given, parts, parts) if explain else {}
     if levels_wanted:
         more |= quantile_columns(given, parts, levels_wanted, settings)
@@ -450,19 +451,19 @@ class _Factor(NamedTuple):
 
     @property
     def probabilities(self) -> Any:
-        return _merged(self.cut, self.parts, _PROBABILITIES)
+        return merged(self.cut, self.parts, _PROBABILITIES)
 
     @property
     def levels(self) -> Any:
-        return _merged(self.cut, self.parts, _LEVELS)
+        return merged(self.cut, self.parts, _LEVELS)
 
     @property
     def arms(self) -> Any:
-        return _merged(self.cut, self.parts, _ARMS)
+        return merged(self.cut, self.parts, _ARMS)
 
     @property
     def effects(self) -> Any:
-        return _merged(self.cut, self.parts, effects_of)
+        return merged(self.cut, self.parts, effects_of)
 
 
 def _with_products(given: list[TargetScores], snapshot: Snapshot, explain: bool) -> PlainResponse:
@@ -474,12 +475,12 @@ def _with_products(given: list[TargetScores], snapshot: Snapshot, explain: bool)
         some = [_factor(one, target, column, snapshot) for target, column in scores.items()]
         parts += chain.from_iterable(factor.parts for factor in some)
         found.append(CalibratedProduct(some, one.values) if one.factors else some[0])
-    levels = _merged(given, found, _LEVELS) if explain else None
-    arms = _merged(given, found, _ARMS) if given[0].units else None
+    levels = merged(given, found, _LEVELS) if explain else None
+    arms = merged(given, found, _ARMS) if given[0].units else None
     more = _effects(given, found, parts) if explain else {}
     if any(one.values for one in given):
-        more["expected_values"] = _merged(given, found, expected_values)
-    return _json(_merged(given, found, _PROBABILITIES), levels, arms, snapshot, parts, **more)
+        more["expected_values"] = merged(given, found, expected_values)
+    return _json(merged(given, found, _PROBABILITIES), levels, arms, snapshot, parts, **more)
 
 
 def _factor(of: TargetScores, target: str, scores: Sequence[float], snapshot: Snapshot) -> _Factor:
@@ -493,19 +494,4 @@ def _effects(
     given: Sequence[Any], found: Sequence[Any], parts: Sequence[CalibratedScores]
 ) -> dict[str, Any]:
     """What an explanation adds where any maps have effects of fields."""
-    return {"effects": _merged(given, found, effects_of)} if has_effects(parts) else {}
-
-
-def _merged(
-    given: Sequence[TargetScores | ColumnsOfArm],
-    parts: Sequence[CalibratedScores | CalibratedProduct | _Factor],
-    column: Callable[[Any], Any],
-) -> Any:
-    """The column of several parts as one, each value at its place in the request."""
-    if len(parts) == 1:
-        return column(parts[0])
-    merged = [None] * sum(len(one.places) for one in given)
-    for one, part in zip(given, parts, strict=True):
-        for place, value in zip(one.places, column(part), strict=True):
-            merged[place] = value
-    return merged
+    return {"effects": merged(given, found, effects_of)} if has_effects(parts) else {}

@@ -6,7 +6,8 @@ import pytest
 
 from calibrators import Atlas, BinsTable
 from calibrators.bins.history import History
-from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 from calibrators.guard import guard
