@@ -791,10 +791,8 @@ _WORKER = (
     ),
     Mutant(
         "clicks-removed-before-they-are-written",
-        "log.write_clicks(self._closed(due))\n"
-        "            closed += self.clicks.finish_close(due)",
-        "closed += self.clicks.finish_close(due)\n"
-        "            log.write_clicks(self._closed(due))",
+        "log.write_clicks(self._closed(due))\n            closed += self.clicks.finish_close(due)",
+        "closed += self.clicks.finish_close(due)\n            log.write_clicks(self._closed(due))",
         "worker/**/test_closing.py",
     ),
     Mutant(
