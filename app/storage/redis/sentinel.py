@@ -84,10 +84,10 @@ def following_async(
 ) -> type[redis.asyncio.connection.AbstractConnection]:
     """The same of an asyncio connection."""
 
-    class Following(kind):  # type: ignore[misc, valid-type]
+    class FollowingAsync(kind):  # type: ignore[misc, valid-type]
         async def connect(self) -> None:
             if not self.is_connected:
                 self.host, self.port = await finder.master_async()
             await super().connect()
 
-    return Following
+    return FollowingAsync
