@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,13 +28,16 @@ from app.storage import (
 )
 from app.storage.clicks import OpenClicks, Refusal
 from app.storage.conversions import ConversionLog
+from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import Inspection
+from app.storage.models import Models
 from app.storage.redis.client import Replicas
 from app.storage.store_watch import StoreDanger, StoreWatch, store_dangers
 from app.storage.versions import Notices
 from tests.storage.clicks import AT, CELL, RULES, click, conversion, did, of
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.several_servers import Cluster, cluster, move_slot, until
+from tests.storage.stored_traffic import store_traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -152,6 +156,19 @@ def test_versions_jobs_notices_and_the_watch(running: Cluster, served: redis.Red
     watch = StoreWatch(served, wait=1, wait_seconds=5.0)
     watch.look()
     assert (watch.writable, watch.dangers, store_dangers(served)[0]) == (True, (), ())
+
+
+def test_a_worker_refits_trains_and_closes_clicks(
+    running: Cluster, served: redis.Redis, tmp_path: Path
+) -> None:
+    """Real traffic and a real worker, with a delayed target, leave something of every kind."""
+    store_traffic(served, running.url, tmp_path)
+
+    versions = Versions(served, 8)
+    assert {*versions.load(versions.current() or "").atlases} == {"click", "conversion"}
+    assert Models(served).history("conversion")
+    assert OpenClicks(served).counts()["closed"] > 0
+    assert Damage(served).counts() == {}
 
 
 def test_one_node_by_itself_is_refused(running: Cluster, served: redis.Redis) -> None:

@@ -101,13 +101,13 @@ class SlotMap:
             error: Exception = RedisConnectionError("no node of the cluster answers")
             for node in list(self._nodes):
                 try:
-                    self._take(node, self._reported_by(node))
+                    self._take(node, self._reported(node))
                     return
                 except (RedisError, OSError) as failure:
                     error = failure
             raise error
 
-    def _reported_by(self, node: Host) -> list[tuple[int, int, Host]]:
+    def _reported(self, node: Host) -> list[tuple[int, int, Host]]:
         with self._ask(self._address.server_url(*node)) as client:
             # Two words, so that redis-py leaves the reply as it is.
             slots = _sent(client, ("CLUSTER", "SLOTS"), {})
