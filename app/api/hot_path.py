@@ -277,7 +277,7 @@ class PromptEndpoint(NamedTuple):
 class _Head(NamedTuple):
     """What the head of a request says: to its endpoint, and whether it has an id."""
 
-    wanted: Any
+    request: Any
     has_id: bool
 
 
@@ -388,11 +388,11 @@ class HotPath:
         head = scope.get(_HEAD)
         if head is None:
             has_id = any(name == REQUEST_ID_HEADER for name, _ in scope["headers"])
-            wanted = self._prompt[path].read(scope, self._resources)
-            if wanted is None:
+            request = self._prompt[path].read(scope, self._resources)
+            if request is None:
                 return None
-            head = scope[_HEAD] = _Head(wanted, has_id)
-        return self._prompt[path].answer(head.wanted, body, scope[CALLER], self._resources)
+            head = scope[_HEAD] = _Head(request, has_id)
+        return self._prompt[path].answer(head.request, body, scope[CALLER], self._resources)
 
     def _is_shed(self, path: str, now: float) -> bool:
         shedder = self._shedder

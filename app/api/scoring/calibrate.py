@@ -359,7 +359,7 @@ _LEVEL_NUMBERS, _ARM_NUMBERS = map(attrgetter, ("level_numbers", "arm_numbers"))
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
 
-class _Wanted(NamedTuple):
+class _RequestHead(NamedTuple):
     """What the head of a request says."""
 
     explain: bool
@@ -368,17 +368,17 @@ class _Wanted(NamedTuple):
     is_packed: bool
 
 
-def _read_head(scope: Scope, resources: Resources) -> _Wanted:
+def _read_head(scope: Scope, resources: Resources) -> _RequestHead:
     """Raises ValidationError, and Problem as `check_head`."""
     explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
     is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
     in_columns = media_type(headers.get(b"content-type", b"")) == COLUMNS
-    return _Wanted(explain, in_columns, headers.get(b"accept"), is_packed)
+    return _RequestHead(explain, in_columns, headers.get(b"accept"), is_packed)
 
 
-def _read_prompt(scope: Scope, resources: Resources) -> _Wanted | None:
-    wanted = _read_head(scope, resources)
-    return None if wanted.is_packed else wanted
+def _read_prompt(scope: Scope, resources: Resources) -> _RequestHead | None:
+    head = _read_head(scope, resources)
+    return None if head.is_packed else head
 
 
 async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
@@ -388,9 +388,9 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
     is in binary columns too.
     """
-    wanted = _read_head(scope, resources)
+    head = _read_head(scope, resources)
     body = await read_body(dict(scope["headers"]), receive, resources, _TYPES)
-    work = partial(_response, wanted, body, caller_of(scope), resources)
+    work = partial(_response, head, body, caller_of(scope), resources)
     resources.shedder.in_flight += 1
     try:
         return await run_in_threadpool(work) if len(body) >= SLOW else work()
@@ -402,11 +402,11 @@ declare(router, PATH, calibrate, request_body({JSON: CalibrateRequest}, _EXAMPLE
 
 
 def _response(
-    wanted: _Wanted, body: bytes, caller: Caller, resources: Resources, most_slowly: float = inf
+    head: _RequestHead, body: bytes, caller: Caller, resources: Resources, most_slowly: float = inf
 ) -> PlainResponse:
-    if wanted.in_columns:
-        return respond(body, wanted.accept, resources, caller)
-    settings, explain = resources.settings, wanted.explain
+    if head.in_columns:
+        return respond(body, head.accept, resources, caller)
+    settings, explain = resources.settings, head.explain
     request = decode(body, DECODER, RULES, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
