@@ -323,11 +323,11 @@ def test_a_target_that_is_not_utf8_is_refused():
         ),
         (
             outcomes_body([0.5], [1.0], [1.0], campaigns=["a"], flags=EVENT_IDS),
-            "^columns.flags = 8: outcomes have only the flags 0x46",
+            "^columns.flags = 8: outcomes have only the flags 0xe6",
         ),
         (
             impressions_body([0.5], [1.0], campaigns=["a"], flags=FLOAT32),
-            "^columns.flags = 1: impressions have only the flags 0x4e",
+            "^columns.flags = 1: impressions have only the flags 0xee",
         ),
         (
             scores_body([0.5], campaigns=["a"]),
