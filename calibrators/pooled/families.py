@@ -79,10 +79,13 @@ class Families:
         largest = logs.max(axis=1, keepdims=True)
         parts = np.exp(logs - largest)
         total = parts.sum(axis=1, keepdims=True)
-        return parts / total, (largest + np.log(total))[:, 0]
+        likely: Floats = (largest + np.log(total))[:, 0]
+        shares: Floats = parts / total
+        return shares, likely
 
     def _posterior(self, seen: Deviations) -> Floats:
-        return np.linalg.inv(seen.information + np.diag(1 / self.variances))
+        found: Floats = np.linalg.inv(seen.information + np.diag(1 / self.variances))
+        return found
 
     def _logs(self, seen: Deviations, spreads: Floats) -> Floats:
         prior = self.means / self.variances
