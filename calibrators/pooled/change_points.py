@@ -247,13 +247,14 @@ def hour_weights(
     rules: DriftRules = USUAL,
     *,
     outage: NDArray[np.bool_] | None = None,
+    bursts: NDArray[np.bool_] | None = None,
 ) -> HourWeights:
     """The weights of c campaigns in h hours, oldest hour first.
 
     expected, observed: (c, h), finite, >= 0; a constant factor between them does not matter. ages:
     (h,), hours from the middle of each to the moment. outage: (h,), the hours of a tracking outage;
-    those that these campaigns show if none are given. But for these, no campaign depends on
-    another.
+    those that these campaigns show if none are given. bursts: (c, h), those of bots, which say
+    nothing, see `burst_hours`. But for these, no campaign depends on another.
 
     A campaign without a jump is said to have jumped once in `between_jumps` hours at most, on
     average, if its ratio drifts as `drift_rates` has it: under no change the sum over past hours
@@ -264,8 +265,10 @@ def hour_weights(
         block = CampaignHours.of(expected, observed)
         outage = outage_hours(PlatformHours.of([block], expected.shape[1]))
     complete = complete_hours(np.maximum(ages, 0.0))
+    if bursts is None:
+        bursts = np.zeros(expected.shape, bool)
     columns = (expected[:, complete], observed[:, complete], outage[complete])
-    found = _complete(*columns, rules)
+    found = _complete(*columns, bursts[:, complete], rules)
     late = ((0, 0), (0, len(outage) - complete.stop))
     weights: Floats = np.pad(found.weights, late)
     begun: Floats = np.pad(found.begun, late, constant_values=1.0)
@@ -274,14 +277,18 @@ def hour_weights(
 
 
 def _complete(
-    expected: Floats, observed: Floats, out: NDArray[np.bool_], rules: DriftRules
+    expected: Floats,
+    observed: Floats,
+    out: NDArray[np.bool_],
+    bursts: NDArray[np.bool_],
+    rules: DriftRules,
 ) -> HourWeights:
     e, y = _relative(np.where(out, 0.0, expected), np.where(out, 0.0, observed))
     begun, odd = np.ones(e.shape), np.zeros(e.shape)
     rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & likelihood_ratio_prefilter(e, y))
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
-        begun[some], odd[some] = _of_block(e[some], y[some], rules)
+        begun[some], odd[some] = _of_block(e[some], y[some], bursts[some], rules)
     jumped = begun.min(axis=1, initial=1.0) < 0.5
     weights = np.clip(begun - odd, 0.0, 1.0) * ~out
     return HourWeights(weights, begun, jumped, odd > 0.5, out)
@@ -295,9 +302,11 @@ def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
     return expected * ratios[:, None], y
 
 
-def _of_block(expected: Floats, observed: Floats, rules: DriftRules) -> tuple[Floats, Floats]:
+def _of_block(
+    expected: Floats, observed: Floats, bursts: NDArray[np.bool_], rules: DriftRules
+) -> tuple[Floats, Floats]:
     """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
-    outliers = outlier_hours(expected, observed)
+    outliers = outlier_hours(expected, observed) | bursts
     e, y = _relative(np.where(outliers, 0.0, expected), np.where(outliers, 0.0, observed))
     drift = drift_rates(e, y)
     found = run_lengths(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)

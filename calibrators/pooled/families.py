@@ -77,15 +77,13 @@ class Families:
     def _memberships(self, seen: Deviations, spreads: Floats) -> tuple[Floats, Floats]:
         logs = self._logs(seen, spreads)
         largest = logs.max(axis=1, keepdims=True)
-        parts = np.exp(logs - largest)
+        parts: Floats = np.exp(logs - largest)
         total = parts.sum(axis=1, keepdims=True)
-        return parts / total, (largest + np.log(total))[:, 0]
+        likely: Floats = (largest + np.log(total))[:, 0]
+        return np.asarray(parts / total, np.float64), likely
 
     def _posterior(self, seen: Deviations) -> Floats:
-        inverse: Floats = np.linalg.inv(seen.information + np.diag(1 / self.variances)).astype(
-            np.float64, copy=False
-        )
-        return inverse
+        return np.asarray(np.linalg.inv(seen.information + np.diag(1 / self.variances)), np.float64)
 
     def _logs(self, seen: Deviations, spreads: Floats) -> Floats:
         prior = self.means / self.variances

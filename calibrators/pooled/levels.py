@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from calibrators.pooled.campaign_hours import CampaignHours, complete_hours, starts
 from calibrators.pooled.change_points import HourWeights, hour_weights
-from calibrators.pooled.outliers import PlatformHours, outage_hours
+from calibrators.pooled.outliers import PlatformHours, burst_hours, outage_hours
 from calibrators.pooled.state_space import (
     AHEAD,
     FOLLOWED,
@@ -96,10 +96,10 @@ def levels_of_blocks(blocks: Sequence[CampaignHours], ages: Floats, groups: int)
 
 
 def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:
-    """`hour_weights` of each block, with the outages that all blocks together show."""
+    """`hour_weights` of each block, with the outages and bursts that all blocks together show."""
     outage = outage_hours(PlatformHours.of(blocks, len(ages)))
-    for block in blocks:
-        yield hour_weights(block.expected, block.observed, ages, outage=outage)
+    for block, bursts in zip(blocks, burst_hours(blocks), strict=True):
+        yield hour_weights(block.expected, block.observed, ages, outage=outage, bursts=bursts)
 
 
 class CountedHours(NamedTuple):

@@ -1,6 +1,7 @@
-"""The outlier filter: hours whose ratio no market gives, and tracking outages of all campaigns."""
+"""The outlier filter: hours whose ratio no market gives, tracking outages of all campaigns, and
+bursts of bots in some."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -146,3 +147,61 @@ def _continued(out: NDArray[np.bool_], expected: Floats) -> NDArray[np.bool_]:
     if len(ending) and out[ending[-1]]:
         out[ending[-1] :] = True
     return out
+
+
+RAISED = 2.0
+"""A ratio above this factor of the campaign's median, and of everyone's, is raised."""
+
+LONGEST_BURST = 4
+"""Hours: what is raised for longer is believed."""
+
+_BURST_EVIDENCE = 6.0
+_FEWEST_TOGETHER, _LEAST_TOGETHER, _MOST_TOGETHER = 3, 0.03, 0.5
+"""Campaigns that are raised together, as number and as shares of those that expect a positive:
+fewer jump by themselves, and more are a market."""
+
+
+def raised_hours(block: CampaignHours, everyone: Floats) -> NDArray[np.bool_]:
+    """The hours, (c, h), in spans of one to three that are raised beyond chance, `_BURST_EVIDENCE`
+    nats, for `LONGEST_BURST` hours at most. everyone: (h,), the ratio of all campaigns."""
+    expected, observed = block.expected, block.observed
+    if not expected.size:
+        return np.zeros(expected.shape, bool)
+    usual = expected * _usual(expected, observed)[:, None] * everyone
+    high = observed > RAISED * usual
+    found = np.zeros_like(high)
+    for span in range(1, min(LONGEST_BURST, expected.shape[1] + 1)):
+        e, y = span_sums(usual, span), span_sums(observed, span)
+        sure = (y > RAISED * e) & (poisson_evidence(e, y) > _BURST_EVIDENCE)
+        found |= _covered(sure, span)
+    return _short(found & high)
+
+
+def _short(hours: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Without what lasts for longer than a burst."""
+    if hours.shape[1] <= LONGEST_BURST:
+        return hours
+    spans = np.lib.stride_tricks.sliding_window_view(hours, LONGEST_BURST + 1, axis=1)
+    long: NDArray[np.bool_] = np.asarray(spans.all(axis=2))
+    return hours & ~_covered(long, LONGEST_BURST + 1)
+
+
+def burst_hours(blocks: Sequence[CampaignHours]) -> list[NDArray[np.bool_]]:
+    """Of each block, the hours, (c, h), in which bots are at work: several campaigns are raised
+    from the same hour on and most are not. A market raises all, and what concerns one campaign
+    comes at a time of its own. What lasts for more than `LONGEST_BURST` hours is believed."""
+    hours = blocks[0].expected.shape[1]
+    if not hours:
+        return [np.zeros(block.expected.shape, bool) for block in blocks]
+    platform = PlatformHours.of(blocks, hours)
+    ratios = (platform.observed[0] + 1) / (platform.expected[0] + 1)
+    everyone = np.maximum(ratios / np.median(ratios), 1.0)
+    raised = [raised_hours(block, everyone) for block in blocks]
+    begun = [found & ~np.pad(found, ((0, 0), (1, 0)))[:, :-1] for found in raised]
+    together = np.sum([found.sum(axis=0) for found in begun], axis=0)
+    tested = np.sum([(block.expected > 1).sum(axis=0) for block in blocks], axis=0)
+    least = np.maximum(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested)
+    market = (together > _MOST_TOGETHER * tested) | (everyone > RAISED)
+    struck = (together >= least) & ~market
+    near = np.convolve(struck, np.ones(LONGEST_BURST))[: len(struck)] > 0
+    return [found & near for found in raised]

@@ -1,0 +1,80 @@
+"""Bursts of bots: what raises some campaigns at once, for hours, is not learnt from."""
+
+import numpy as np
+import pytest
+
+from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.levels import block_weights, levels_of_blocks
+from calibrators.pooled.outliers import burst_hours
+from calibrators.samples import Floats
+
+HOURS, CAMPAIGNS = 48, 60
+AGES = np.arange(HOURS)[::-1] + 0.5
+NEWEST = slice(-3, None)
+
+
+def block(factors: Floats, seed: int = 0) -> CampaignHours:
+    """Campaigns with twenty positives an hour, times these factors, (c, h)."""
+    expected = np.full((CAMPAIGNS, HOURS), 20.0)
+    observed = np.random.default_rng(seed).poisson(expected * factors).astype(np.float64)
+    return CampaignHours.of(expected, observed)
+
+
+def raised(campaigns: slice, hours: slice, factor: float = 4.0) -> Floats:
+    """Factors of 1 but for these campaigns in these hours."""
+    factors = np.ones((CAMPAIGNS, HOURS))
+    factors[campaigns, hours] = factor
+    return factors
+
+
+@pytest.mark.parametrize("hours", [NEWEST, slice(20, 23), slice(40, 41)])
+def test_a_burst_in_some_campaigns_weighs_nothing(hours: slice) -> None:
+    """All of its hours, and no other."""
+    found = burst_hours([block(raised(slice(0, 6), hours))])[0]
+
+    assert (found == (raised(slice(0, 6), hours) > 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("campaigns", "hours"),
+    [
+        (slice(0, 2), NEWEST),
+        (slice(0, CAMPAIGNS), NEWEST),
+        (slice(0, 40), NEWEST),
+        (slice(0, 6), slice(-6, None)),
+        (slice(0, 0), NEWEST),
+    ],
+    ids=["two alone", "a market", "most", "for longer", "none"],
+)
+def test_what_else_rises_is_no_burst(campaigns: slice, hours: slice) -> None:
+    assert not burst_hours([block(raised(campaigns, hours))])[0].any()
+
+
+def test_falls_are_no_bursts() -> None:
+    assert not burst_hours([block(raised(slice(0, 6), NEWEST, 0.2))])[0].any()
+
+
+def test_levels_after_a_burst_are_those_before() -> None:
+    """Of the campaigns that it raised, in the first clean hour."""
+    burst = levels_of_blocks([block(raised(slice(0, 6), NEWEST))], AGES, 0)
+
+    assert np.abs(burst.shifts).max() < 0.1
+
+
+def test_blocks_give_what_all_at_once_give() -> None:
+    whole = block(raised(slice(27, 33), NEWEST))
+    halves = [
+        CampaignHours.of(whole.expected[part], whole.observed[part])
+        for part in (slice(0, 30), slice(30, None))
+    ]
+    once = next(iter(block_weights([whole], AGES)))
+    parts = [found.weights for found in block_weights(halves, AGES)]
+
+    assert np.array_equal(np.vstack(parts), once.weights)
+    assert (once.weights[27:33, NEWEST] == 0).all()
+
+
+def test_no_hours_and_no_campaigns_have_no_bursts() -> None:
+    for shape in ((0, 5), (3, 0), (0, 0), (2, 1)):
+        empty = CampaignHours.of(np.zeros(shape), np.zeros(shape))
+        assert not burst_hours([empty])[0].any()
