@@ -5,7 +5,7 @@ The window of a refit: the cells of all blocks, when the hours were, and where t
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, Self, TypeVar
@@ -28,6 +28,7 @@ from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
+from calibrators.pooled.pushes import ScoreScale
 from calibrators.pooled.serving import ServedKnots, served_curves, served_shared_curves
 from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.pooled.uncertainty import CurveUncertainty
@@ -270,7 +271,11 @@ class Pooled:
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
         window = Window.of(history, self.hours, self._group_of(fields))
-        return _Refit(window, known, trial, fields).run()
+        scale = ScoreScale.of(window.blocks, history, self.hours)
+        window = replace(window, blocks=scale.carried_over(window.blocks))
+        fitted = _Refit(window, known, trial, fields).run()
+        pushes = {"pushes": list(scale.pushes)} if scale.pushes else {}
+        return replace(fitted, scale=scale, notes={**fitted.notes, **pushes})
 
     def _group_of(self, fields: "_Fields | None") -> GroupOf | None:
         if fields is None or not isinstance(self.groups, FieldGroups):

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency
 from calibrators.bins.history import History
 from calibrators.guard import guard
-from calibrators.methods.refit import Method, PerCampaign
+from calibrators.methods.refit import Method, PerCampaign, Scale
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.event_table import EventTable
+from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
 from evaluation.metrics.scorecard import scorecard
 
 RAW = "raw"
@@ -92,13 +93,15 @@ def backtest(
             name: Refits(method_of(each, enough, window_hours), guarded)
             for name, each in calibrators.items()
         }
-        maps = _refitted(table, refits, hours.distinct()[1:] if guarded else evaluated)
+        maps = _refitted(table, hours, refits, hours.distinct()[1:] if guarded else evaluated)
     served: dict[str, list[Floats]] = {name: [] for name in calibrators}
-    for hour, atlases in maps:
+    for hour, by_name in maps:
         if hour < evaluated[0]:
             continue
         rows = hours.rows(hour, hour + 1)
-        found = {name: _probabilities(atlas, table, rows) for name, atlas in atlases.items()}
+        found = {
+            name: _probabilities(served_by, table, rows) for name, served_by in by_name.items()
+        }
         for name, probabilities in found.items():
             served[name].append(probabilities)
         if scored is not None:
@@ -131,8 +134,14 @@ def method_of(each: Calibrator | Method, sufficiency: Sufficiency, window_hours:
     return PerCampaign(each, sufficiency, window_hours) if isinstance(each, Calibrator) else each
 
 
-def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
-    return atlas.look_up(atlas.rows(table.campaigns)[table.rows[rows]], table.scores[rows])
+def _probabilities(served: "Served", table: EventTable, rows: Integers) -> Floats:
+    found, times = np.empty(len(rows)), table.times[rows]
+    for moment, atlas in served:
+        since = times >= moment
+        some = rows[since]
+        places = atlas.rows(table.campaigns)[table.rows[some]]
+        found[since] = atlas.look_up(places, table.scores[some])
+    return found
 
 
 def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Floats]]) -> Backtest:
@@ -178,8 +187,14 @@ class _Hours:
         return evaluated
 
 
-Maps = Iterator[tuple[int, Mapping[str, Atlas]]]
+Served = Sequence[tuple[float, Atlas]]
+"""Maps, each with the moment in epoch seconds from which on it serves, ascending."""
+
+Maps = Iterator[tuple[int, Mapping[str, Served]]]
 """Hour by hour, what serves it by name."""
+
+_LOOKS = 12
+"""How often an hour is looked at while it runs, for whether another model scores."""
 
 
 @dataclass(slots=True)
@@ -189,17 +204,37 @@ class Refits:
 
     method: Method
     guarded: bool = False
+    scale: Scale | None = None
     _memory: object = None
-    _in_force: Atlas | None = None
+    _in_force: "_InForce | None" = None
+    _compared: "_InForce | None" = None
 
     def refit(self, history: History) -> Atlas:
         """What serves from the history's moment on."""
         fitted = self.method.refit(history, memory=self._memory, trial=self.guarded)
-        self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force
+        self._memory, self.scale, atlas = fitted.memory, fitted.scale, fitted.atlas
+        before = self._in_force
+        if before is None or before.as_of <= history.newest:
+            self._compared = before
         if fitted.trial is not None:
             newest = history.windows(history.newest, history.newest + 1)
-            self._in_force = guard(fitted.atlas, fitted.trial, before, newest).atlas
-        return self._in_force
+            compared = _on_scale(self._compared, fitted.scale)
+            atlas = guard(atlas, fitted.trial, compared, newest).atlas
+        self._in_force = _InForce(atlas, history.as_of)
+        return atlas
+
+
+class _InForce(NamedTuple):
+    """Maps, and as of when they were fitted, in hours since 1970."""
+
+    atlas: Atlas
+    as_of: float
+
+
+def _on_scale(before: _InForce | None, scale: Scale | None) -> Atlas | None:
+    if before is None or scale is None:
+        return None if before is None else before.atlas
+    return scale.on_scale(before.atlas, before.as_of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,13 +249,34 @@ class _LogHistory(History):
         yield from self.summed[spans]
 
 
-def _refitted(table: EventTable, refits: Mapping[str, Refits], moments: Sequence[int]) -> Maps:
+def _refitted(
+    table: EventTable, hours: "_Hours", refits: Mapping[str, Refits], moments: Sequence[int]
+) -> Maps:
     """Refits on bins, one table for each hour, as the service keeps them."""
     tables = bins_by_hour(table)
     for moment in moments:
         before = {hour: bins for hour, bins in tables.items() if hour < moment}
         history = _LogHistory(moment, [before])
-        yield moment, {name: each.refit(history) for name, each in refits.items()}
+        served = {name: [(-np.inf, each.refit(history))] for name, each in refits.items()}
+        looking = {name: each for name, each in refits.items() if each.scale is not None}
+        for as_of, now in _running(table, hours.rows(moment, moment + 1)) if looking else ():
+            running = _LogHistory(as_of, [{**before, moment: now}])
+            for name, each in looking.items():
+                if each.scale is not None and each.scale.changed(moment, now):
+                    served[name].append((as_of * SECONDS_PER_HOUR, each.refit(running)))
+        yield moment, served
+
+
+def _running(table: EventTable, rows: Integers) -> Iterator[tuple[float, BinsTable]]:
+    """Moments within the hour of these rows, in hours, and its bins up to each: as long as there
+    are rows before and after it."""
+    times = table.times[rows] / SECONDS_PER_HOUR
+    hour = np.floor(times[:1]).sum()
+    for look in range(1, _LOOKS):
+        as_of = float(hour + look / _LOOKS)
+        known = rows[times < as_of]
+        if 0 < len(known) < len(rows):
+            yield as_of, _bins(table, known)
 
 
 def bins_by_hour(table: EventTable) -> dict[int, BinsTable]:
@@ -241,7 +297,7 @@ def _raw_maps(
 ) -> Maps:
     for hour in hours:
         rows = past.hours.rows(hour - n, hour)
-        yield hour, {name: past.fit(rows, each) for name, each in calibrators.items()}
+        yield hour, {name: [(-np.inf, past.fit(rows, each))] for name, each in calibrators.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
