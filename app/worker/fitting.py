@@ -17,7 +17,7 @@ from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, re
 from calibrators.bins.history import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
-from calibrators.methods.refit import Fitted, Method, PerCampaign, Scale
+from calibrators.methods.refit import Fitted, Method, PerCampaign, ScaleOfScores
 from calibrators.methods.sufficiency import Reason
 from calibrators.registry import METHODS, make_method
 
@@ -30,7 +30,7 @@ class Methods:
         self._groups = groups_of(settings)
         self._made: dict[str, Method] = {}
         self._memories: dict[tuple[str, str], object] = {}
-        self._scales: dict[tuple[str, str], Scale | None] = {}
+        self._scales: dict[tuple[str, str], ScaleOfScores | None] = {}
 
     def of(self, calibrator: str) -> Method:
         """The method of that name, with the numbers of the settings."""
@@ -55,7 +55,7 @@ class Methods:
         self._memories[place], self._scales[place] = fitted.memory, fitted.scale
         return fitted
 
-    def scale(self, calibrator: str, target: str) -> Scale | None:
+    def scale(self, calibrator: str, target: str) -> ScaleOfScores | None:
         """That which the last refit of a target by a method found, if the method looks at it."""
         return self._scales.get((target, calibrator))
 
@@ -115,7 +115,7 @@ class Candidate:
     trial: Atlas | None = None
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
-    scale: Scale | None = None
+    scale: ScaleOfScores | None = None
 
     def on_scale(self, atlas: Atlas | None, as_of: float | None) -> Atlas | None:
         """Maps fitted as of a moment, in epoch seconds, on the scale of the newest scores."""

@@ -119,7 +119,7 @@ def _target_map(
     return calibrator.fit_bins(total, CalibrationMap.proportional(ratio))
 
 
-class Scale(Protocol):
+class ScaleOfScores(Protocol):
     """What a method knows of the scale of the scores, which another model changes."""
 
     @property
@@ -152,7 +152,7 @@ class Fitted:
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     memory: object = None
     notes: Mapping[str, Any] = field(default_factory=dict)
-    scale: Scale | None = None
+    scale: ScaleOfScores | None = None
 
 
 class Method(Protocol):

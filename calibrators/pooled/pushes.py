@@ -13,7 +13,7 @@ from calibrators.bins.table import BinsTable
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled.cells import Cells
 from calibrators.pooled.quantile_matching import Transports
-from calibrators.pooled.score_shifts import REFERENCE_HOURS, ScoreHours, Sums
+from calibrators.pooled.score_shifts import REFERENCE_HOURS, ScoreHours, ScoreSums
 from calibrators.samples import Floats, sum_at
 
 _GROWTH = 2.0
@@ -33,7 +33,7 @@ class ScoreScale:
     newest: int
     running: float
     _hours: ScoreHours
-    _before: Sums
+    _before: ScoreSums
     _usual: Floats
     _rows: dict[str, int]
 
@@ -51,7 +51,7 @@ class ScoreScale:
             history.newest,
             0.0 if ended else float(found.sums.counts[:, -1].sum()),
             # What is not needed any more is large.
-            replace(found, sums=Sums(*(np.empty((0, 0)) for _ in range(3)))),
+            replace(found, sums=ScoreSums(*(np.empty((0, 0)) for _ in range(3)))),
             found.between(since, behind),
             found.usual,
             {name: row for row, name in enumerate(found.campaigns)},
@@ -83,7 +83,7 @@ class ScoreScale:
         shift = self._hours.shift(self._sums(running), self._before)
         return shift.is_push(self._usual)
 
-    def _sums(self, table: BinsTable) -> Sums:
+    def _sums(self, table: BinsTable) -> ScoreSums:
         scores, _, weights, places = table.samples()
         names = [self._rows.get(name, -1) for name in table.campaigns]
         rows = np.array(names, np.int64)[places]
@@ -91,4 +91,4 @@ class ScoreScale:
         rows, weights, size = rows[known], weights[known], len(self._rows)
         offsets = self._hours.offsets(rows, scores[known])
         values = (weights, weights * offsets, weights * np.abs(offsets))
-        return Sums(*(sum_at(rows, value, size) for value in values))
+        return ScoreSums(*(sum_at(rows, value, size) for value in values))

@@ -41,8 +41,8 @@ _LEAST_VARIANCE = 0.01
 _FARTHEST = 4.0
 
 
-class Sums(NamedTuple):
-    """Sums over the impressions of c campaigns, (c,) or by hour (c, h).
+class ScoreSums(NamedTuple):
+    """ScoreSums over the impressions of c campaigns, (c,) or by hour (c, h).
 
     counts : how many there are.
     offsets : of their log-odds from the campaign's centre.
@@ -69,13 +69,15 @@ class ScoreHours:
     centres: Floats
     variances: Floats
     spreads: Floats
-    sums: Sums
+    sums: ScoreSums
 
     @classmethod
     def of(cls, blocks: Sequence[Cells]) -> Self:
         """Of the cells of all blocks, one at least."""
         parts = [_of_block(block) for block in blocks]
-        sums = Sums(*(np.vstack(each) for each in zip(*(part.sums for part in parts), strict=True)))
+        sums = ScoreSums(
+            *(np.vstack(each) for each in zip(*(part.sums for part in parts), strict=True))
+        )
         return cls(
             tuple(name for block in blocks for name in block.campaigns),
             np.concatenate([part.centres for part in parts]),
@@ -100,16 +102,16 @@ class ScoreHours:
         """Log-odds of scores from the centres of their campaigns, (n,)."""
         return _offsets(log_odds(scores), self.centres[rows])
 
-    def between(self, first: int, behind: int) -> Sums:
+    def between(self, first: int, behind: int) -> ScoreSums:
         """The sums over the hours of first <= hour < behind, (c,) each."""
-        return Sums(*(each[:, first:behind].sum(axis=1) for each in self.sums))
+        return ScoreSums(*(each[:, first:behind].sum(axis=1) for each in self.sums))
 
     @property
     def usual(self) -> Floats:
         """What is usual from hour to hour, for `Shift.is_push`."""
         return self._mean_shifts().usual
 
-    def shift(self, now: Sums, before: Sums) -> "Shift":
+    def shift(self, now: ScoreSums, before: ScoreSums) -> "Shift":
         """That of the median campaign."""
         return Shift.of(now, before, self.variances, self.spreads)
 
@@ -117,8 +119,8 @@ class ScoreHours:
         behind = [np.cumsum(np.pad(each, ((0, 0), (1, 0))), axis=1) for each in self.sums]
         places = np.arange(1, behind[0].shape[1] - 1)
         firsts = np.maximum(places - REFERENCE_HOURS, 0)
-        before = Sums(*(each[:, places] - each[:, firsts] for each in behind))
-        now = Sums(*(each[:, 1:] for each in self.sums))
+        before = ScoreSums(*(each[:, places] - each[:, firsts] for each in behind))
+        now = ScoreSums(*(each[:, 1:] for each in self.sums))
         return _MeanShifts.of(now, before, self.variances, self.spreads)
 
 
@@ -135,7 +137,7 @@ def _of_block(block: Cells) -> ScoreHours:
     spreads = sum_at(rows, block.samples * distances, size) / counts
     squares = sum_at(rows, block.samples * offsets**2, size) / counts
     variances = np.stack((squares, squares - spreads**2))
-    sums = Sums(*block.hours.sums((offsets, distances)))
+    sums = ScoreSums(*block.hours.sums((offsets, distances)))
     return ScoreHours(block.campaigns, centres, variances, spreads, sums)
 
 
@@ -152,7 +154,7 @@ class _MeanShifts(NamedTuple):
     usual: Floats
 
     @classmethod
-    def of(cls, now: Sums, before: Sums, variances: Floats, spreads: Floats) -> Self:
+    def of(cls, now: ScoreSums, before: ScoreSums, variances: Floats, spreads: Floats) -> Self:
         held = (now.counts > 0) & (before.counts > 0)
         counts = np.where(held, now.counts, 1.0), np.where(held, before.counts, 1.0)
         scales = (np.ones(len(spreads)), np.maximum(spreads, LEAST))
@@ -195,7 +197,7 @@ class Shift(NamedTuple):
     units: float
 
     @classmethod
-    def of(cls, now: Sums, before: Sums, variances: Floats, spreads: Floats) -> Self:
+    def of(cls, now: ScoreSums, before: ScoreSums, variances: Floats, spreads: Floats) -> Self:
         """From the sums of c campaigns, now and before, what varies in one impression's offset and
         distance, (2, c), and the usual distances, (c,)."""
         held = np.flatnonzero((now.counts > 0) & (before.counts > 0))

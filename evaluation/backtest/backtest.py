@@ -9,7 +9,7 @@ import numpy as np
 from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency
 from calibrators.bins.history import History
 from calibrators.guard import guard
-from calibrators.methods.refit import Method, PerCampaign, Scale
+from calibrators.methods.refit import Method, PerCampaign, ScaleOfScores
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
 from evaluation.metrics.scorecard import scorecard
@@ -204,7 +204,7 @@ class Refits:
 
     method: Method
     guarded: bool = False
-    scale: Scale | None = None
+    scale: ScaleOfScores | None = None
     _memory: object = None
     _in_force: "_InForce | None" = None
     _compared: "_InForce | None" = None
@@ -231,7 +231,7 @@ class _InForce(NamedTuple):
     as_of: float
 
 
-def _on_scale(before: _InForce | None, scale: Scale | None) -> Atlas | None:
+def _on_scale(before: _InForce | None, scale: ScaleOfScores | None) -> Atlas | None:
     if before is None or scale is None:
         return None if before is None else before.atlas
     return scale.on_scale(before.atlas, before.as_of)
