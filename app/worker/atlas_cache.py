@@ -76,6 +76,11 @@ class CachedVersion:
     targets: Mapping[str, Any] = field(default_factory=dict)
     steering: Steering = field(default_factory=Steering)
 
+    def fitted_as_of(self, target: str) -> float | None:
+        """As of when the maps of a target were fitted, in epoch seconds, if that is known."""
+        found = self.targets.get(target, {}).get("fitted_as_of")
+        return None if found is None else float(found)
+
     def only(self, targets: Collection[str]) -> "CachedVersion":
         """What it holds of these targets, which says nothing of the moment, and its experiments."""
         return CachedVersion(

@@ -11,12 +11,13 @@ from typing import Any
 
 from app.settings import Settings, groups_of
 from app.storage.bins import HourBlocks
+from app.worker.hours import SECONDS
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
 from calibrators.bins.history import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
-from calibrators.methods.refit import Fitted, Method, PerCampaign
+from calibrators.methods.refit import Fitted, Method, PerCampaign, ScaleOfScores
 from calibrators.methods.sufficiency import Reason
 from calibrators.registry import METHODS, make_method
 
@@ -29,6 +30,7 @@ class Methods:
         self._groups = groups_of(settings)
         self._made: dict[str, Method] = {}
         self._memories: dict[tuple[str, str], object] = {}
+        self._scales: dict[tuple[str, str], ScaleOfScores | None] = {}
 
     def of(self, calibrator: str) -> Method:
         """The method of that name, with the numbers of the settings."""
@@ -50,12 +52,17 @@ class Methods:
         place = (target, calibrator)
         memory = self._memories.get(place)
         fitted = self.of(calibrator).refit(history, memory=memory, trial=trial)
-        self._memories[place] = fitted.memory
+        self._memories[place], self._scales[place] = fitted.memory, fitted.scale
         return fitted
+
+    def scale(self, calibrator: str, target: str) -> ScaleOfScores | None:
+        """That which the last refit of a target by a method found, if the method looks at it."""
+        return self._scales.get((target, calibrator))
 
     def forget(self) -> None:
         """Begin anew: another worker may have refitted meanwhile."""
         self._memories.clear()
+        self._scales.clear()
 
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:
@@ -102,12 +109,19 @@ def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """Maps that may go out, with those that have not seen the newest hour (the guard's), the
-    campaigns that got none, and the numbers of the method."""
+    campaigns that got none, the numbers of the method, and the scale of the newest scores."""
 
     atlas: Atlas
     trial: Atlas | None = None
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    scale: ScaleOfScores | None = None
+
+    def on_scale(self, atlas: Atlas | None, as_of: float | None) -> Atlas | None:
+        """Maps fitted as of a moment, in epoch seconds, on the scale of the newest scores."""
+        if self.scale is None or as_of is None:
+            return atlas
+        return self.scale.on_scale(atlas, as_of / SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +147,9 @@ class Fitting:
         """Maps of all campaigns; `own` are the calibrators of campaigns that have theirs."""
         calibrator = self.calibrator_of(target)
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
-        candidate = Candidate(fitted.atlas, fitted.trial, fitted.skipped, fitted.notes)
+        candidate = Candidate(
+            fitted.atlas, fitted.trial, fitted.skipped, fitted.notes, fitted.scale
+        )
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
         return self._laid_on(candidate, target, history, others)
 
@@ -254,6 +270,7 @@ class RefitTask:
         the trial have seen it, and those in force now of campaigns that had none then; None where
         nothing was published before.
     own : calibrators of campaigns that have theirs.
+    fitted_as_of, compared_as_of : when those were fitted as of, in epoch seconds, if that is known.
     before : the report of the refit before.
     frozen : campaigns that keep what serves them.
     """
@@ -264,6 +281,8 @@ class RefitTask:
     compared: Atlas | None = None
     own: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, Any] = field(default_factory=dict)
+    fitted_as_of: float | None = None
+    compared_as_of: float | None = None
     frozen: Collection[str] = ()
 
     @property
@@ -338,7 +357,8 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
     calibrator = fitting.calibrator_of(order.target)
     if order.campaigns is None:
         candidate = fitting.whole(order.target, history, order.own)
-        guarded = _guarded(candidate, order.compared, history)
+        compared = candidate.on_scale(order.compared, order.compared_as_of)
+        guarded = _guarded(candidate, compared, history)
         chosen = candidate.atlas if guarded is None else guarded.atlas
         atlas = kept(chosen, order.in_force, order.frozen).with_spreads_of(candidate.atlas)
         change = _change(order, candidate, atlas, history)
@@ -381,12 +401,13 @@ def _guarded_of(
 def _change(
     order: RefitTask, candidate: Candidate, atlas: Atlas, history: History
 ) -> RefitChange | None:
-    if candidate.trial is None or order.in_force is None:
+    in_force = candidate.on_scale(order.in_force, order.fitted_as_of)
+    if candidate.trial is None or in_force is None:
         return None
-    move = _move(order.in_force, atlas, history)
+    move = _move(in_force, atlas, history)
     traffic = {row["campaign"]: row["n"] for row in order.before.get("top", ())}
     fitted = kept(candidate.atlas, order.in_force, order.frozen)
-    return RefitChange(order.in_force, fitted, move, order.moves, traffic)
+    return RefitChange(in_force, fitted, move, order.moves, traffic)
 
 
 def _move(before: Atlas, after: Atlas, history: History) -> float | None:

@@ -84,6 +84,7 @@ _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS
 _PACK_SECONDS = 60.0
+_LOOK_SECONDS = 60.0
 
 
 def run_worker(settings: Settings, redis_url: str) -> None:
@@ -141,7 +142,7 @@ class Worker:
         refitter.advance = self._progress
         self._schedule = Schedule(settings, versions, refitter.cache, now)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
-        self._folded_at = self._packed_at = 0.0
+        self._folded_at = self._packed_at = self._looked_at = 0.0
         self._damage = Damage(client)
         self._inspection = Inspection(client, settings.post_click_seconds)
         self._damaged_names = 0.0
@@ -204,6 +205,7 @@ class Worker:
             if not self._run_scheduled(as_of):
                 break
         self._fold_now_and_then()
+        self._look_for_pushes()
         self._pack_now_and_then()
         return bool(job or due)
 
@@ -249,9 +251,9 @@ class Worker:
         _log.warning("%s of %s: %s is in force", decision, version, result["version"])
         return result
 
-    def _run_scheduled(self, as_of: float) -> bool:
+    def _run_scheduled(self, as_of: float, target: str | None = None) -> bool:
         try:
-            self._refit(Request(as_of, between_hours=as_of % SECONDS != 0))
+            self._refit(Request(as_of, target, between_hours=as_of % SECONDS != 0))
             self._schedule.done(as_of)
             return True
         except (StorageUnavailable, LeaseLost):
@@ -356,6 +358,15 @@ class Worker:
             self._folded_at = self._now()
             self._beat()
 
+    def _look_for_pushes(self) -> None:
+        """Refit a target at once whose scores another model makes; in event time only jobs do."""
+        now = self._now()
+        if self._settings.clock == "event" or abs(now - self._looked_at) < _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        for target in self._refitter.due_to_push(now):
+            self._run_scheduled(now, target)
+
     def _pack_now_and_then(self) -> None:
         """When the newest hour was folded, it takes no more ids, or few."""
         now = self._now()
@@ -395,6 +406,7 @@ class Worker:
     def _beat(self) -> None:
         self._state["left_alone"] = self._refitter.left_alone
         self._state["guard"] = dict(self._refitter.held)
+        self._state["pushes"] = dict(self._refitter.pushes)
         self._progress.rest()
         self._state["held"] = self._versions.held()
         self._state["damaged"] = self._damage.counts()

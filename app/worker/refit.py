@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -88,6 +89,8 @@ class _Present:
             filled(self._compared_with(target), in_force),
             self.own.get(target, {}),
             self.in_force.targets.get(target, {}),
+            self.in_force.fitted_as_of(target),
+            self.compared.fitted_as_of(target),
             frozen_campaigns(self.frozen, target),
         )
 
@@ -147,6 +150,7 @@ class Refitter:
 
     `left_alone` counts refits of delayed targets that failed: their maps stayed in force, and the
     other targets' new ones were published. `held` counts what the guard held back, by decision.
+    `pushes` counts the hours from which on another model scored, by target.
     `advance` is called with every step of a refit.
     """
 
@@ -158,6 +162,7 @@ class Refitter:
     frozen: FrozenTargets | None = None
     left_alone: int = 0
     held: Counter[str] = field(default_factory=Counter)
+    pushes: Counter[str] = field(default_factory=Counter)
     advance: Advance = unheard
     cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
@@ -327,7 +332,24 @@ class Refitter:
             "top": outcome.decided(quality["top"]),
         }
         self.held.update(outcome.held)
+        self._count_pushes(order, report)
         refitted.add(order.target, outcome.atlas, report, outcome.held_because)
+
+    def _count_pushes(self, order: RefitTask, report: Mapping[str, Any]) -> None:
+        """Those that the refit before did not know."""
+        known = order.before.get("method", {}).get("pushes", ())
+        for hour in sorted(set(report["method"].get("pushes", ())).difference(known)):
+            self.pushes[order.target] += 1
+            begins = datetime.fromtimestamp(hour * SECONDS, UTC).isoformat()
+            _log.warning("%s: another model scores since the hour of %s", order.target, begins)
+
+    def due_to_push(self, now: float) -> Iterator[str]:
+        """Immediate targets to refit before the hour is over, because another model scores."""
+        hour = int(now // SECONDS)
+        for target in self.settings.targets:
+            scale = self.methods.scale(self._fitting.calibrator_of(target), target)
+            if scale is not None and scale.changed(hour, self.bins.hour(target, hour)):
+                yield target
 
     def _report_frozen(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
         """How the maps do that stay."""

@@ -291,6 +291,21 @@ class Atlas:
         atlas = Atlas.of_columns(names, every, self._has_target_map, self.groups)
         return atlas.with_effects(self.effects).with_spreads_of(self)
 
+    def at_scores(self, moved: Callable[[Integers, Floats], Floats]) -> "Atlas":
+        """The same values at other scores: `moved` gives where the knots of all maps, (k,), come to
+        lie, from the row of each and its score, (k,) each, which never falls within a map. 0 and 1
+        stay; of knots that come to lie at one score the first does."""
+        columns = self.columns()
+        rows = np.repeat(np.arange(len(columns)), columns.lengths)
+        inside = (columns.knots > 0.0) & (columns.knots < 1.0)
+        knots = columns.knots.copy()
+        knots[inside] = moved(rows[inside], columns.knots[inside])
+        kept = np.append(True, (np.diff(knots) > 0.0) | (np.diff(rows) > 0))
+        lengths = np.bincount(rows[kept], minlength=len(columns))
+        blocks = MapBlocks(MapColumns(lengths, knots[kept], columns.values[kept]))
+        found = (self._campaign_rows, blocks, self._has_target_map, self._groups)
+        return Atlas(*found, self.effects, self.spreads)
+
     def with_spreads(self, spreads: Spreads | None) -> "Atlas":
         """The same maps with the spreads of all rows, or none."""
         return self._with(self.effects, spreads)

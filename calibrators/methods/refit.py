@@ -119,6 +119,20 @@ def _target_map(
     return calibrator.fit_bins(total, CalibrationMap.proportional(ratio))
 
 
+class ScaleOfScores(Protocol):
+    """What a method knows of the scale of the scores, which another model changes."""
+
+    @property
+    def pushes(self) -> Sequence[int]:
+        """The hours from which on another model scored, ascending, since 1970."""
+
+    def on_scale(self, atlas: Atlas | None, as_of: float) -> Atlas | None:
+        """Maps that were fitted as of a moment, in hours since 1970, on the newest scale."""
+
+    def changed(self, hour: int, running: BinsTable) -> bool:
+        """Whether to fit again before the hour is over, given its bins up to now."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
     """What a refit gives.
@@ -130,6 +144,7 @@ class Fitted:
     memory : what the next refit of the same method may start from; it changes no result beyond the
         method's tolerance.
     notes : numbers for the report, as JSON has them.
+    scale : that of the newest scores, of methods that look whether another model scores.
     """
 
     atlas: Atlas
@@ -137,6 +152,7 @@ class Fitted:
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     memory: object = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    scale: ScaleOfScores | None = None
 
 
 class Method(Protocol):

@@ -4,7 +4,7 @@
 during a fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, NamedTuple, Self, TypeVar
@@ -133,6 +133,14 @@ class CellHours:
         held = self.entries.unpacked()
         return self._by_hour(held.places, held.hours, held.positives)
 
+    def sums(self, values: Sequence[Floats]) -> Iterator[Floats]:
+        """Samples by campaign and hour, (c, h), then the sums over these of each of the values of
+        the cells, (m,)."""
+        held = self.entries.unpacked()
+        keys = self.rows[held.places] * self.shape[1] + held.hours
+        for amounts in (held.counts, *(held.counts * value[held.places] for value in values)):
+            yield sum_at(keys, amounts, self.shape[0] * self.shape[1]).reshape(self.shape)
+
     def _by_hour(self, places: Integers, hours: Integers, amounts: Floats) -> Floats:
         campaigns, length = self.shape
         keys = self.rows[places] * length + hours
@@ -228,6 +236,18 @@ class Cells:
         campaigns = tuple(names[place] for place in present.tolist())
         entries = PackedEntries.of(Entries(places, hours, sums[0], sums[2]), length)
         return cls(campaigns, CellHours(sizes, entries), counts, scores, log_odds(scores), grid)
+
+    def moved(self, places: Floats, chosen: Integers) -> "Cells":
+        """What each hour holds, at other scores: at those of row `chosen[h]` of `places`, log-odds
+        of each cell, (r, m); counts and positives stay."""
+        held, rows = self.hours.entries.unpacked(), self.hours.rows
+        at = places[chosen[held.hours], held.places]
+        keys = rows[held.places] * CELLS + ((at + FARTHEST) / CELL_WIDTH).astype(np.int64)
+        scores = expit(at)
+        sums = np.stack((held.counts, held.counts * scores, held.positives))
+        fine = GRID.cells_of(scores)
+        grid = np.stack([sum_at(fine, sums[row], GRID.size) for row in (0, 2)])
+        return Cells._grouped(self.campaigns, keys, held.hours, sums, self.hours.shape[1], grid)
 
     def __len__(self) -> int:
         return len(self.campaigns)

@@ -1,7 +1,7 @@
 """The pooled method: all campaigns' maps from one hierarchical model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Tree
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
 from calibrators.pooled.priors import own_levels
+from calibrators.pooled.pushes import ScoreScale
 from calibrators.pooled.serving import (
     ServedKnots,
     information_at_knots,
@@ -139,7 +140,11 @@ class Pooled:
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
         window = Window.of(history, self.hours, self._group_of(fields))
-        return _Refit(window, known, trial, fields).run()
+        scale = ScoreScale.of(window.blocks, history, self.hours)
+        window = replace(window, blocks=scale.carried_over(window.blocks))
+        fitted = _Refit(window, known, trial, fields).run()
+        pushes = {"pushes": list(scale.pushes)} if scale.pushes else {}
+        return replace(fitted, scale=scale, notes={**fitted.notes, **pushes})
 
     def _group_of(self, fields: "_Fields | None") -> GroupOf | None:
         if fields is None or not isinstance(self.groups, FieldGroups):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from calibrators.bins.history import History
 from calibrators.fields.columns import chosen
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.guard import guard
-from calibrators.methods.refit import Method, PerCampaign
+from calibrators.methods.refit import Method, PerCampaign, ScaleOfScores
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.event_table import EventTable
+from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
 from evaluation.metrics.scorecard import scorecard
 
 RAW = "raw"
@@ -99,13 +100,15 @@ def backtest(
             for name, each in calibrators.items()
         }
         known = guarded or table.fields is not None
-        maps = _refitted(table, refits, hours.distinct()[1:] if known else evaluated)
+        maps = _refitted(table, hours, refits, hours.distinct()[1:] if known else evaluated)
     served: dict[str, list[Floats]] = {name: [] for name in calibrators}
-    for hour, atlases in maps:
+    for hour, by_name in maps:
         if hour < evaluated[0]:
             continue
         rows = hours.rows(hour, hour + 1)
-        found = {name: _probabilities(atlas, table, rows) for name, atlas in atlases.items()}
+        found = {
+            name: _probabilities(served_by, table, rows) for name, served_by in by_name.items()
+        }
         for name, probabilities in found.items():
             served[name].append(probabilities)
         if scored is not None:
@@ -138,8 +141,16 @@ def method_of(each: Calibrator | Method, sufficiency: Sufficiency, window_hours:
     return PerCampaign(each, sufficiency, window_hours) if isinstance(each, Calibrator) else each
 
 
-def _probabilities(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
-    """With the effects of fields in them, as the service answers."""
+def _probabilities(served: "Served", table: EventTable, rows: Integers) -> Floats:
+    """By the maps of each moment, with the effects of fields in them, as the service answers."""
+    found, times = np.empty(len(rows)), table.times[rows]
+    for moment, atlas in served:
+        since = times >= moment
+        found[since] = _with_effects(atlas, table, rows[since])
+    return found
+
+
+def _with_effects(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
     served, effects = _without_effects(atlas, table, rows), atlas.effects
     if effects is None:
         return served
@@ -204,12 +215,30 @@ class _Hours:
         return evaluated
 
 
-Maps = Iterator[tuple[int, Mapping[str, Atlas]]]
+Served = Sequence[tuple[float, Atlas]]
+"""Maps, each with the moment in epoch seconds from which on it serves, ascending."""
+
+Maps = Iterator[tuple[int, Mapping[str, Served]]]
 """Hour by hour, what serves it by name."""
 
+_LOOKS = 12
+"""How often an hour is looked at while it runs, for whether another model scores."""
 
 _FIELD_HOURS = 720
 """Hours of which sums by field are kept: no method looks further back."""
+
+
+class _InForce(NamedTuple):
+    """Maps, and as of when they were fitted, in hours since 1970."""
+
+    atlas: Atlas
+    as_of: float
+
+
+def _on_scale(before: _InForce | None, scale: ScaleOfScores | None) -> Atlas | None:
+    if before is None or scale is None:
+        return None if before is None else before.atlas
+    return scale.on_scale(before.atlas, before.as_of)
 
 
 @dataclass(slots=True)
@@ -223,19 +252,26 @@ class Refits:
     method: Method
     guarded: bool = False
     pairs: Sequence[str] = ()
+    scale: ScaleOfScores | None = None
     _memory: object = None
-    _in_force: Atlas | None = None
+    _in_force: "_InForce | None" = None
+    _compared: "_InForce | None" = None
     _tables: dict[int, FieldTables] = field(default_factory=dict)
 
     def refit(self, history: History) -> Atlas:
         """What serves from the history's moment on."""
         fitted = self.method.refit(history, memory=self._memory, trial=self.guarded)
-        self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force
+        self._memory, self.scale, atlas = fitted.memory, fitted.scale, fitted.atlas
+        before = self._in_force
+        if before is None or before.as_of <= history.newest:
+            self._compared = before
         if fitted.trial is not None:
             newest = history.windows(history.newest, history.newest + 1)
             fields = None if history.fields is None else history.fields(history.newest)
-            self._in_force = guard(fitted.atlas, fitted.trial, before, newest, fields=fields).atlas
-        return self._in_force
+            compared = _on_scale(self._compared, fitted.scale)
+            atlas = guard(atlas, fitted.trial, compared, newest, fields=fields).atlas
+        self._in_force = _InForce(atlas, history.as_of)
+        return atlas
 
     def with_fields(self, history: History) -> History:
         """The history with the sums by field of the hours that were served."""
@@ -249,7 +285,8 @@ class Refits:
         """Take in the impressions of an hour, (k,): by field, with what the maps in force give
         without effects."""
         assert table.fields is not None
-        served = _without_effects(self._in_force or Atlas.empty(), table, rows)
+        atlas = Atlas.empty() if self._in_force is None else self._in_force.atlas
+        served = _without_effects(atlas, table, rows)
         events = (served, table.counts[rows], table.positives[rows])
         campaigns = FieldColumn(table.campaigns, table.rows[rows].astype(np.int64))
         columns = chosen(table.fields, rows)
@@ -269,22 +306,44 @@ class _LogHistory(History):
         yield from self.summed[spans]
 
 
-def _refitted(table: EventTable, refits: Mapping[str, Refits], moments: Sequence[int]) -> Maps:
+def _refitted(
+    table: EventTable, hours: "_Hours", refits: Mapping[str, Refits], moments: Sequence[int]
+) -> Maps:
     """Refits on bins, one table for each hour, as the service keeps them."""
-    tables, hours = bins_by_hour(table), _Hours.of(table)
-    first = min(tables) if table.fields is not None else None
+    tables = bins_by_hour(table)
+    served_until = min(tables, default=0)
     for moment in moments:
         before = {hour: bins for hour, bins in tables.items() if hour < moment}
-        if first is not None:
-            for hour in sorted(hour for hour in before if hour >= first):
+        if table.fields is not None:
+            for hour in sorted(hour for hour in before if hour >= served_until):
                 for each in refits.values():
                     each.serve(hour, table, hours.rows(hour, hour + 1))
-            first = moment
+            served_until = moment
         history = _LogHistory(moment, [before])
-        yield (
-            moment,
-            {name: each.refit(each.with_fields(history)) for name, each in refits.items()},
-        )
+        served = {
+            name: [(-np.inf, each.refit(each.with_fields(history)))]
+            for name, each in refits.items()
+        }
+        looking = {name: each for name, each in refits.items() if each.scale is not None}
+        for as_of, now in _running(table, hours.rows(moment, moment + 1)) if looking else ():
+            running = _LogHistory(as_of, [{**before, moment: now}])
+            for name, each in looking.items():
+                if each.scale is not None and each.scale.changed(moment, now):
+                    again = each.refit(each.with_fields(running))
+                    served[name].append((as_of * SECONDS_PER_HOUR, again))
+        yield moment, served
+
+
+def _running(table: EventTable, rows: Integers) -> Iterator[tuple[float, BinsTable]]:
+    """Moments within the hour of these rows, in hours, and its bins up to each: as long as there
+    are rows before and after it."""
+    times = table.times[rows] / SECONDS_PER_HOUR
+    hour = np.floor(times[:1]).sum()
+    for look in range(1, _LOOKS):
+        as_of = float(hour + look / _LOOKS)
+        known = rows[times < as_of]
+        if 0 < len(known) < len(rows):
+            yield as_of, _bins(table, known)
 
 
 def bins_by_hour(table: EventTable) -> dict[int, BinsTable]:
@@ -305,7 +364,7 @@ def _raw_maps(
 ) -> Maps:
     for hour in hours:
         rows = past.hours.rows(hour - n, hour)
-        yield hour, {name: past.fit(rows, each) for name, each in calibrators.items()}
+        yield hour, {name: [(-np.inf, past.fit(rows, each))] for name, each in calibrators.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,11 +1,12 @@
 """Synthetic traffic with known true probabilities: the regimes on which methods are compared.
 
 Scores are wrong in log-odds by campaign (`Curves`, `Stairs`), and levels move from hour to hour
-(`Paths`): drift, daily cycle, jumps. Each of the REGIMES says how much of it there is.
+(`Paths`): drift, daily cycle, jumps. New models may replace the one that scores (`Push`). Each of
+the REGIMES says how much of it there is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Self
@@ -15,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.event_table import EventTable
+from evaluation.backtest.event_table import EventTable, Rows
 from evaluation.simulation.ad_platform import PlatformHour
 from evaluation.simulation.parts import (
     SPREAD,
@@ -56,6 +57,7 @@ class Distortions:
     jumps : expected jumps of a campaign's level, in hours 24 to 120.
     jump : standard deviation of such a jump.
     global_jump : size of everyone's jump, between hours 56 and 80.
+    pushes : new models, in the order in which they come.
     """
 
     level: float = 0.0
@@ -73,11 +75,40 @@ class Distortions:
     jumps: float = 0.0
     jump: float = 0.0
     global_jump: float = 0.0
+    pushes: tuple["Push", ...] = ()
 
     @property
     def stairs(self) -> bool:
         """Whether there are staircases."""
         return self.rungs or self.common_rungs
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A new model, whose scores are another function of what the first model's are, in log-odds:
+
+        level + slope z - bend softplus + the campaign's own level,    z from everyone's centre.
+
+    hour : when the first impression is scored by it; lasts : hours until the last is scored by the
+    model before; level, slope, bend, own : as above, own being a standard deviation.
+    """
+
+    hour: float
+    lasts: float = 0.0
+    level: float = 0.6
+    slope: float = 0.75
+    bend: float = 0.25
+    own: float = 0.25
+
+    def scored(self, log_odds: Floats, own: Floats) -> Floats:
+        """Its log-odds of impressions, (n,), from the first model's, as seen from everyone's
+        centre, and from levels of their campaigns, standard normal."""
+        bent = self.bend * _BEND_WIDTH * np.logaddexp(0.0, log_odds / _BEND_WIDTH)
+        return np.asarray(self.level + self.slope * log_odds - bent + self.own * own)
+
+    def share(self, hours: Floats) -> Floats:
+        """Of the impressions of each moment, in hours, how many it scores."""
+        return np.clip((hours - self.hour) / max(self.lasts, 1e-9), 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,7 +333,19 @@ class DriftingPlatform:
         truth = expit(scores + more)
         times = times_in(self.start, hour, len(rows), rng)
         outcomes = outcomes_of(truth, rng)
+        scores = self._pushed(scores, rows, (times - self.start) / 3600.0, rng)
         return PlatformHour(EventTable(times, self.names, rows, expit(scores), outcomes), truth)
+
+    def _pushed(
+        self, scores: Floats, rows: Rows, hours: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """The log-odds as the model of each impression's moment has them."""
+        found = scores
+        for number, push in enumerate(self.distortions.pushes):
+            own = np.random.default_rng((self.seed, 5, number)).normal(0.0, 1.0, self.campaigns)
+            theirs = self._level + push.scored(scores - self._level, own[rows])
+            found = np.where(rng.random(len(rows)) < push.share(hours), theirs, found)
+        return found
 
     def traffic(self, hour: int) -> Floats:
         """Share of an average hour's impressions that each campaign has in this one, (c,)."""
@@ -460,6 +503,19 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             0.02,
             _USUAL,
             scored_hours=8,
+        ),
+        "push": Regime(
+            "200 campaigns, CTR 1 %: a new model at 60:30 h, another rolled out from hour 78 on",
+            200,
+            25_000,
+            0.01,
+            replace(
+                _USUAL,
+                pushes=(
+                    Push(60.5),
+                    Push(78.0, lasts=3.0, level=-0.4, slope=1.2, bend=0.0),
+                ),
+            ),
         ),
         "calibrated": Regime(
             "200 campaigns, CTR 1 %: every score is true already",

@@ -153,6 +153,11 @@ class ReportCollector(Collector):
         yield from _calibrators(reports)
         yield from field_metrics(dict(_parts(reports, "fields")))
         yield from _guard(reports, (heartbeat or {}).get("guard", {}))
+        pushes = (
+            ([target], count) for target, count in (heartbeat or {}).get("pushes", {}).items()
+        )
+        text = "Hours from which on another model scored, found since the worker began."
+        yield counter("sirocco_model_pushes", text, ["target"], pushes)
         delayed = {target: snapshot.report_of(target) for target in self._delayed_targets}
         yield from _delayed(delayed, snapshot, heartbeat, now)
         yield from _clicks(heartbeat or {})

@@ -1,0 +1,138 @@
+"""Pushes of a model: found from the scores alone, and history carried over to the new scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+from calibrators import BinsTable, History, make_method
+from calibrators.methods.refit import Fitted
+from calibrators.pooled.cells import Cells
+from calibrators.pooled.pushes import ScoreScale
+from calibrators.pooled.quantile_matching import Transport
+from calibrators.samples import Floats
+
+NAMES = tuple(f"c{number:02d}" for number in range(24))
+HOURS, PUSH = 16, 12
+EACH = 150
+
+
+def hour(number: int, moved: Floats, shares: Floats) -> BinsTable:
+    """Bins of an hour, log-odds of the scores of each campaign being moved by so much, (c,)."""
+    rng = np.random.default_rng(number)
+    rows = np.repeat(np.arange(len(NAMES)), rng.poisson(EACH * shares))
+    truth = -3 + np.linspace(-1, 1, len(NAMES))[rows] + rng.normal(0, 0.8, len(rows))
+    clicks = (rng.random(len(rows)) < expit(truth)) * 1.0
+    scores = expit(truth * np.where(moved[rows] == 0, 1.0, 0.8) + moved[rows])
+    return BinsTable.from_columns(NAMES, rows, scores, np.ones(len(rows)), clicks)
+
+
+def hours(moved: Floats | float = 0.0, shares: Floats | float = 1.0) -> dict[int, BinsTable]:
+    """Hours of which those from `PUSH` on have other scores, or another mix of campaigns."""
+    same, every = np.zeros(len(NAMES)), np.ones(len(NAMES))
+    return {
+        number: hour(number, moved + same, shares * every)
+        if number >= PUSH
+        else hour(number, same, every)
+        for number in range(HOURS)
+    }
+
+
+def fitted(tables: dict[int, BinsTable], as_of: float = HOURS) -> Fitted:
+    return make_method("pooled").refit(History(as_of, [tables]), trial=True)
+
+
+def pushes(tables: dict[int, BinsTable]) -> list[int]:
+    return list(fitted(tables).notes.get("pushes", ()))
+
+
+def test_a_push_is_found_in_its_hour():
+    assert pushes(hours(moved=0.8)) == [PUSH]
+
+
+def test_a_push_of_levels_that_differ_by_campaign_is_found():
+    """Though the median campaign does not move."""
+    signs = np.where(np.arange(len(NAMES)) % 2, 0.7, -0.7) - 0.6
+    assert pushes(hours(moved=signs)) == [PUSH]
+
+
+def test_another_mix_of_campaigns_is_no_push():
+    """Although the scores of all traffic together move far."""
+    assert pushes(hours(shares=np.linspace(0.1, 3.0, len(NAMES)))) == []
+
+
+def test_a_minority_of_campaigns_is_no_push():
+    few = np.where(np.arange(len(NAMES)) % 3, 0.0, 2.0)
+    assert pushes(hours(moved=few)) == []
+
+
+def test_without_a_push_the_cells_are_those_that_were_read():
+    blocks = (Cells.of(hours(), 0, HOURS),)
+    scale = ScoreScale.of(blocks, History(HOURS, [hours()]), HOURS)
+
+    assert scale.carried_over(blocks) is blocks
+
+
+def test_what_is_carried_over_keeps_counts_and_positives():
+    blocks = (Cells.of(hours(moved=0.8), 0, HOURS),)
+    scale = ScoreScale.of(blocks, History(HOURS, [hours()]), HOURS)
+    (moved,) = scale.carried_over(blocks)
+
+    assert scale.pushes == (PUSH,)
+    assert moved.hours.observed() == pytest.approx(blocks[0].hours.observed(), abs=0)
+    assert moved.samples.sum() == blocks[0].samples.sum()
+
+
+def test_maps_of_both_scales_say_the_same_of_the_same_impressions():
+    """The maps of before the push, moved, are near those that learnt from its first hour."""
+    tables = hours(moved=0.8)
+    before = fitted({number: tables[number] for number in range(PUSH)}, PUSH).atlas
+    first = fitted({number: tables[number] for number in range(PUSH + 1)}, PUSH + 1)
+    assert first.scale is not None
+    moved = first.scale.on_scale(before, PUSH)
+    assert moved is not None
+
+    truth = np.linspace(-5, -1.5, 8)
+    for number, name in enumerate(NAMES):
+        own = truth + np.linspace(-1, 1, len(NAMES))[number]
+        old, new = expit(own), expit(own * 0.8 + 0.8)
+        said = [before([name] * 8, old), moved([name] * 8, new), first.atlas([name] * 8, new)]
+        apart = [np.abs(logit(each) - logit(said[0])).mean() for each in said[1:]]
+        assert max(apart) < 0.3
+
+
+def test_a_running_hour_is_fitted_again_when_another_model_scores():
+    scale = fitted({number: hours()[number] for number in range(PUSH)}, PUSH).scale
+    assert scale is not None
+
+    assert not scale.changed(PUSH, hours()[PUSH])
+    assert scale.changed(PUSH, hours(moved=0.8)[PUSH])
+
+
+def test_a_push_that_is_known_is_fitted_again_when_twice_as_much_is_known():
+    tables = hours(moved=0.8)
+    running = {number: tables[number] for number in range(PUSH + 1)}
+    scale = fitted(running, PUSH + 0.5).scale
+    assert scale is not None
+
+    assert not scale.changed(PUSH, tables[PUSH])
+    assert scale.changed(PUSH, BinsTable.merge([tables[PUSH]] * 2))
+
+
+@given(st.integers(0, 1000), st.floats(0.3, 2.0), st.floats(-2.0, 2.0))
+def test_a_transport_rises_and_finds_a_straight_line(seed, slope, level):
+    rng = np.random.default_rng(seed)
+    rows, old = np.repeat(np.arange(5), 400), rng.normal(-3, 1, 2000)
+    values = np.concatenate((old, level + slope * old))
+    one, none = np.ones(2000), np.zeros(2000)
+    found = Transport.of(np.tile(rows, 2), values, np.append(one, none), np.append(none, one), 5)
+    middle = np.linspace(-4.5, -1.5, 20)
+
+    assert (np.diff(found.common(np.linspace(-17, 17, 500))) > 0).all()
+    assert np.abs(found.common(middle) - (level + slope * middle)).max() < 0.12
+
+
+def test_without_scores_on_both_sides_nothing_moves():
+    found = Transport.of(np.zeros(2, np.int64), np.array([-1.0, 0.0]), np.ones(2), np.zeros(2), 1)
+    assert found(np.array([-3.0, 2.0]), np.zeros(2, np.int64)).tolist() == [-3.0, 2.0]
