@@ -9,8 +9,7 @@ Everything here raises ValueError, which names value and rule, when a value brea
 columns differ in length; docstrings say what is raised besides.
 """
 
-from evaluation.ab_test.analysis import AbAnalysis, ArmAnalysis, SampleRatio, ab_analysis
-from evaluation.ab_test.arm_log import Estimate
+from evaluation.ab_test.analysis import AbAnalysis, ArmAnalysis, Estimate, SampleRatio, ab_analysis
 from evaluation.auction import (
     AuctionComparison,
     OperatingPoint,
@@ -49,7 +48,6 @@ from evaluation.fields import (
     numeric_field,
 )
 from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
-from evaluation.metrics.bias import bias_shift
 from evaluation.metrics.cal_n import cal_n, cal_n_floor
 from evaluation.metrics.calibrated_loss import (
     CalibratedLoss,
@@ -61,7 +59,7 @@ from evaluation.metrics.calibrated_loss import (
     rolling_calibrated_losses,
     rolling_calibrated_quadratic_loss,
 )
-from evaluation.metrics.calibration import copc, pcoc, prediction_error, ropr
+from evaluation.metrics.calibration import bias_shift, copc, pcoc, prediction_error, ropr
 from evaluation.metrics.cs_auc import (
     CsAuc,
     GroupedCsAuc,

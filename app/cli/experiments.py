@@ -107,7 +107,7 @@ def _analyse(
     if service.json:
         print_json(found)
         return
-    from app.cli.measure.experiment import show_experiment
+    from app.cli.measure.ab_test import show_experiment
 
     show_experiment(found)
 

@@ -33,12 +33,12 @@ class CommandEntry(NamedTuple):
 COMMANDS: Final = {
     "demo": CommandEntry(
         "Look",
-        "app.cli.traffic",
+        "app.cli.simulations",
         "Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.",
     ),
     "replay": CommandEntry(
         "Look",
-        "app.cli.traffic",
+        "app.cli.simulations",
         "Play a real log through the real service, hour by hour, and print before and after.",
     ),
     "backtest": CommandEntry(
@@ -91,7 +91,7 @@ COMMANDS: Final = {
     ),
     "size": CommandEntry(
         "Run",
-        "app.cli.sizing",
+        "app.cli.run",
         "Say how large a service must be: cores, memory and disk for so much traffic.",
     ),
     "backup": CommandEntry(

@@ -10,8 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from app.datasets.epoch_times import EARLIEST, LATEST, epoch_seconds_of, out_of_range
-from app.datasets.options import Reading
+from app.datasets.options import EARLIEST, LATEST, Reading, epoch_seconds_of, out_of_range
 from app.errors import CommandError
 
 WEEK_HOURS = 7 * 24

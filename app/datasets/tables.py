@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.datasets.epoch_times import EARLIEST, LATEST, UNITS, epoch_seconds_of, out_of_range
 from app.datasets.formats import is_text
-from app.datasets.options import Reading
+from app.datasets.options import EARLIEST, LATEST, UNITS, Reading, epoch_seconds_of, out_of_range
 from app.errors import CommandError
 from calibrators.fields.columns import LONGEST_VALUE
 from calibrators.fields.sums import OTHER, SEPARATOR, FieldColumn

@@ -23,8 +23,7 @@ from app.reports.drawing import (
     series_colour,
     series_style,
 )
-from app.reports.labels import width
-from app.reports.scale import Scale
+from app.reports.scale import Scale, width
 from app.results.formatting import shortened
 from calibrators.samples import Floats
 

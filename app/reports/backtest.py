@@ -4,11 +4,18 @@ from dataclasses import replace
 from typing import Final
 
 from app.reports.charts.by_name import bars_chart, differences_chart
-from app.reports.charts.predictions import campaigns_of, hours_of, quantiles_of, reliability_of
 from app.reports.page import Chart, Page, Section, Table, Tile
-from app.results.backtest import HEADINGS, Backtested, about, compared_with, references, warnings
+from app.reports.pictures import campaigns_of, hours_of, quantiles_of, reliability_of
+from app.results.backtest import (
+    HEADINGS,
+    RAW,
+    Backtested,
+    about,
+    compared_with,
+    references,
+    warnings,
+)
 from app.results.formatting import HOW_TO_READ, shown
-from app.results.scored_events import RAW
 from evaluation.comparison.significance import LOWER_IS_BETTER, Significance
 
 _FORMS: Final = {

@@ -6,8 +6,9 @@ import numpy as np
 
 from app.reports.charts.by_name import bars_chart, differences_chart
 from app.reports.charts.over_time import lines_chart
-from app.reports.charts.predictions import campaigns_of, hours_of, quantiles_of, reliability_of
 from app.reports.page import Chart, Page, Section, Table, Tile
+from app.reports.pictures import campaigns_of, hours_of, quantiles_of, reliability_of
+from app.results.backtest import ScoredEvents
 from app.results.comparison import (
     CALIBRATED,
     HOW_TO_READ,
@@ -24,7 +25,6 @@ from app.results.comparison import (
     rows_of_runs,
 )
 from app.results.formatting import shown
-from app.results.scored_events import ScoredEvents
 from evaluation.comparison.models import A, B, ModelComparison
 
 _SIDES: Final = (A, B)

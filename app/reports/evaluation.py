@@ -9,6 +9,7 @@ from app.reports.charts.by_name import bars_chart, differences_chart
 from app.reports.charts.by_score import quantile_chart, reliability_chart
 from app.reports.charts.over_time import ratios_by_name_chart, ratios_over_time_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
+from app.results.backtest import RAW
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, overview, summary
 from app.results.fields import (
     FIELD_HEADINGS,
@@ -19,7 +20,6 @@ from app.results.fields import (
     segment_row,
 )
 from app.results.formatting import shown
-from app.results.scored_events import RAW
 from evaluation.fields import FieldSums
 from evaluation.fields.field_log import FieldMetrics
 

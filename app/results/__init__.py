@@ -1,6 +1,5 @@
 """What the measuring commands found: numbers, conclusions in sentences, and their formatting.
 
 `evaluation.py`, `backtest.py`, `comparison.py` and `auction.py` are one command each,
-`scored_events.py` pairs predictions with outcomes, `formatting.py` prints numbers; `capacity.py` is
-what `sirocco size` finds.
+`formatting.py` prints numbers; `capacity.py` is what `sirocco size` finds.
 """

@@ -1,10 +1,11 @@
 """What a backtest found: which calibrators differ beyond chance, in words and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Final
 
+from app.errors import CommandError
 from app.results.formatting import (
     Rows,
     block_warnings,
@@ -13,8 +14,64 @@ from app.results.formatting import (
     listed,
     value_text,
 )
-from app.results.scored_events import RAW, ScoredEvents
+from app.settings import Settings
+from calibrators.registry import POOLED
+from calibrators.samples import Floats
+from evaluation import EventTable, grouped_cal_n, scorecard
 from evaluation.comparison.significance import Significance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredEvents:
+    """Events and, by name, the probability that each of them was given, (n,).
+
+    An event that stands for several counts as so many.
+    """
+
+    events: EventTable
+    predictions: Mapping[str, Floats]
+
+    def scorecards(self) -> dict[str, dict[str, float]]:
+        """One scorecard for every name."""
+        events = self.events
+        return {
+            name: scorecard(
+                probabilities, events.outcomes, events.rows, sample_weight=events.weights
+            )
+            for name, probabilities in self.predictions.items()
+        }
+
+    def share_left_out(self) -> float:
+        """Share of the events in campaigns with too few positives to count in GC-3."""
+        first, events = next(iter(self.predictions.values())), self.events
+        return grouped_cal_n(
+            first, events.outcomes, events.rows, 3, sample_weight=events.weights
+        ).share_left_out
+
+
+RAW = "raw"
+
+
+def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
+    """The first hour after the first window; a `CommandError` when the log ends before it."""
+    first, last = int(events.hours.min()), int(events.hours.max())
+    if last < first + window_hours:
+        raise CommandError(
+            f"the log spans {last - first + 1} h, so a window of {window_hours} h leaves no hour to"
+            f" evaluate: give a shorter one, such as --window {max(1, (last - first + 1) // 3)}h"
+        )
+    return first + window_hours
+
+
+def after(window_hours: int) -> str:
+    """How hours are evaluated, for a table's title."""
+    return f"each hour evaluated with maps of the {window_hours} h before it"
+
+
+def learnt_hours(settings: Settings, calibrator: str) -> int:
+    """How many hours before the moment the maps of a service learn from, at most."""
+    return settings.history_hours if calibrator == POOLED else settings.window_hours
+
 
 HEADINGS: Final = {"log_loss": "log loss", "gc_3": "GC-3", "auc": "AUC"}
 WORDS: Final = {1: "better", 0: "", -1: "worse"}

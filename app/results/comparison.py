@@ -16,8 +16,7 @@ from app.results.formatting import (
     value_text,
 )
 from evaluation import MetricAccuracy, metric_accuracy
-from evaluation.comparison.models import A, B, ModelComparison
-from evaluation.comparison.paired_log import PairedLog
+from evaluation.comparison.models import A, B, ModelComparison, PairedLog
 
 
 @dataclass(frozen=True, slots=True, eq=False)

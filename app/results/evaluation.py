@@ -13,7 +13,7 @@ from app.results.formatting import listed, shortened, shown
 from calibrators.samples import Floats
 from evaluation.fields.field_log import FieldMetrics
 from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
-from evaluation.streaming.group_metrics import BINS, pcoc_interval
+from evaluation.streaming.log_metrics import BINS, pcoc_interval
 
 CHANCE = 0.05
 """Share of the intervals that do not hold the truth."""

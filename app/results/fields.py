@@ -11,7 +11,7 @@ from calibrators.samples import Floats
 from evaluation.fields import FieldSums, SegmentError
 from evaluation.fields.field_log import FieldMetrics
 from evaluation.metrics.sums import quotients, ratio
-from evaluation.streaming.group_metrics import pcoc_interval
+from evaluation.streaming.log_metrics import pcoc_interval
 
 FALSE_ALARMS: Final = 0.01
 """A field is said to be wrong where chance alone says so in at most 1 of 100 logs."""

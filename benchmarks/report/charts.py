@@ -11,8 +11,8 @@ from pathlib import Path
 from app.reports.charts.by_name import bars_chart
 from app.reports.charts.over_time import lines_chart
 from app.reports.drawing import series_style
-from app.reports.labels import width
 from app.reports.page import Chart
+from app.reports.scale import width
 from benchmarks.figures import Cell, Table, middle, transposed
 from benchmarks.http.calibrate_ratios import BATCH, ECHO, FRAMEWORKS, column_of, size_of
 from benchmarks.report.results import Result

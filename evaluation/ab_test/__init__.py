@@ -1,3 +1,3 @@
-"""The analysis of an A/B test: `arm_log.py` sums up each arm, `analysis.py` gives RPM, CTR, ROI and
-the lift over the control.
+"""The analysis of an A/B test: `analysis.py` gives RPM, CTR, ROI and the lift over the control of a
+log, `experiment.py` those of an experiment that runs.
 """

@@ -7,17 +7,90 @@ buckets of an arm says how far the arm is known.
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.arms import ARMS, CHAMPION
 from calibrators.samples import Floats, Integers
-from evaluation.ab_test.always_valid import Looks
-from evaluation.ab_test.analysis import SUSPICIOUS, AbAnalysis, ArmAnalysis, SampleRatio
-from evaluation.ab_test.arm_log import Estimate, UnitRatio
+from evaluation.ab_test.analysis import (
+    SUSPICIOUS,
+    AbAnalysis,
+    ArmAnalysis,
+    Estimate,
+    SampleRatio,
+    UnitRatio,
+)
 from evaluation.metrics.sums import ratio
+
+NARROWEST_AT: Final = 14.0
+"""Looks of the size of the first after which the interval is tuned to be narrowest: two weeks."""
+
+_ROUNDING: Final = 1e-18
+"""No variance is smaller: units that are all alike differ by what is rounded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looks:
+    """What is known of a number at each of n looks, (n,) each, nan where nothing is.
+
+    variances : of the estimate.
+    freedom : degrees of freedom of the variance, above 0.
+    prior : t2, the variance of the true values that the mixture is over.
+    alpha : how often the truth may be missed at one look at least, between 0 and 1.
+    """
+
+    variances: Floats
+    freedom: Floats
+    prior: float
+    alpha: float
+
+    @classmethod
+    def of(cls, variances: Floats, freedom: Floats, alpha: float) -> Self:
+        """Tuned by the first look at which something is known."""
+        floored: Floats = np.maximum(variances, _ROUNDING)
+        known = floored[np.isfinite(floored)]
+        miss = -2.0 * float(np.log(alpha))
+        first = float(known[0]) if len(known) else 1.0
+        prior = first / NARROWEST_AT * (miss + float(np.log1p(miss)))
+        return cls(floored, freedom, prior, alpha)
+
+    def spread(self) -> Floats:
+        """The factor from the middle of the interval to its ends at each look, (n,)."""
+        odds = self.prior / self.variances
+        squares = (1.0 + 1.0 / odds) * (np.log1p(odds) - 2.0 * np.log(self.alpha))
+        reach = np.sqrt(self.variances * _student(squares, self.freedom))
+        with np.errstate(over="ignore"):
+            found: Floats = np.exp(reach)
+        return found
+
+    def p_values(self, estimates: Floats) -> Floats:
+        """How small alpha could be for 0 to be left out by then, (n,): never rises."""
+        odds = self.prior / self.variances
+        squares = _normal(estimates**2 / self.variances, self.freedom)
+        evidence = 0.5 * (squares / (1.0 + 1.0 / odds) - np.log1p(odds))
+        found: Floats = np.exp(-np.maximum.accumulate(np.maximum(np.nan_to_num(evidence), 0.0)))
+        return found
+
+
+def _student(squares: Floats, freedom: Floats) -> Floats:
+    """The squares of Student's quantiles where normal ones have these; infinite where too large."""
+    with np.errstate(over="ignore"):
+        found: Floats = freedom * np.expm1(squares * _shrunk(freedom) / freedom)
+    return found
+
+
+def _normal(squares: Floats, freedom: Floats) -> Floats:
+    """The inverse of `_student`."""
+    found: Floats = freedom * np.log1p(squares / freedom) / _shrunk(freedom)
+    return found
+
+
+def _shrunk(freedom: Floats) -> Floats:
+    found: Floats = ((8.0 * freedom + 3.0) / (8.0 * freedom + 1.0)) ** 2
+    return found
+
 
 IMPRESSIONS, OUTCOMES, COST, VALUE = range(4)
 """The columns of a bucket's sums."""
@@ -99,7 +172,7 @@ def experiment_analysis(
     ratios : metrics by name, in place of RPM, CTR and ROI: the column above and that below.
 
     Returns: Metrics without a cost, an outcome or a value anywhere are left out. Intervals are
-    always valid (`always_valid`): they may be looked at every day. Each is on its own: of twenty,
+    always valid (`Looks`): they may be looked at every day. Each is on its own: of twenty,
     one misses. They are nan until 15 buckets of an arm bring its outcomes, cost or value: an arm
     with a handful of conversions says nothing yet.
 

@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 from calibrators.samples import Floats
 from evaluation.auction.click_curve import ClickCurve
 from evaluation.auction.gsp import OperatingPoint
-from evaluation.auction.operating_points import Progress, placement_agreement, point_in_force
 from evaluation.auction.search_log import SearchLog
 from evaluation.auction.simulation import (
     METRICS,
+    Progress,
     RelativeChange,
     Simulation,
     Simulator,
+    placement_agreement,
+    point_in_force,
     relative_change,
 )
 from evaluation.metrics.auc import auc_of

@@ -13,10 +13,17 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, stdtrit
 
 from calibrators.samples import Floats, check_equal_lengths, check_unit_interval
-from evaluation.bootstrap.blocks import Blocks, Name, Progress, Resampled, observed, resample
-from evaluation.bootstrap.cells import BlockCells
+from evaluation.bootstrap.blocks import (
+    BlockCells,
+    Blocks,
+    BlockSums,
+    Name,
+    Progress,
+    Resampled,
+    observed,
+    resample,
+)
 from evaluation.bootstrap.ranking import BlockAuc
-from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.auc import auc_of
 from evaluation.metrics.predictions import Campaigns, Predictions
 

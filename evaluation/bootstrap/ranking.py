@@ -14,10 +14,9 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.bootstrap.blocks import Blocks, Resampled
-from evaluation.bootstrap.cells import CELL_SPAN, BlockCells, CellMatrix
-from evaluation.metrics.bias import log_odds
+from evaluation.bootstrap.blocks import CELL_SPAN, BlockCells, Blocks, CellMatrix, Resampled
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
+from evaluation.metrics.calibration import log_odds
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
 from evaluation.metrics.predictions import Mask
 

@@ -6,8 +6,7 @@ from typing import Final
 
 from calibrators.samples import Floats
 from evaluation.backtest.event_table import EventTable
-from evaluation.bootstrap.blocks import Blocks, Progress, Resampled, centred
-from evaluation.bootstrap.cells import BlockCells
+from evaluation.bootstrap.blocks import BlockCells, Blocks, BlockSums, Progress, Resampled, centred
 from evaluation.bootstrap.paired import (
     MOST_RANKED_DRAWS,
     Difference,
@@ -15,7 +14,6 @@ from evaluation.bootstrap.paired import (
     resample_all,
 )
 from evaluation.bootstrap.ranking import BlockAuc, BlockGcN
-from evaluation.bootstrap.sums import BlockSums
 from evaluation.metrics.predictions import Predictions
 
 Pair = tuple[str, str]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.metrics.group_sums import GroupSums
 from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.sums import GroupSums
 
 SliceCodes = NDArray[np.integer[Any]]
 LEFT_OUT = -1

@@ -14,7 +14,7 @@ from app.datasets.impressions import MOST_ROWS, LogColumns, read_events
 from app.datasets.options import Reading
 from app.datasets.parts import Where, name_of
 from app.errors import CommandError, typed_command
-from app.results.scored_events import first_evaluated_hour
+from app.results.backtest import first_evaluated_hour
 from research.leaderboard import METHODS, REGIMES, Distortions, DriftingPlatform, prequential
 from research.leaderboard.report import Outputs, report_leaderboard
 from research.leaderboard.result_file import (

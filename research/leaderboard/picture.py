@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.reports.drawing import POINTS, RESERVED, drawn
-from app.reports.labels import number, width
+from app.reports.scale import number, width
 from app.results.formatting import clean, shortened
 from research.leaderboard.result_file import EXCESS, GC_3_TRUE, Interval, Leaderboard, TrafficResult
 from research.leaderboard.targets import (

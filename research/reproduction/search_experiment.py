@@ -6,9 +6,16 @@ from dataclasses import dataclass
 from evaluation.auction.click_curve import ClickCurve
 from evaluation.auction.comparison import MOST_UNSEEN, AuctionComparison, SimulatedModel, compared
 from evaluation.auction.gsp import held_auction
-from evaluation.auction.operating_points import ALPHAS, Progress, SweptPoint, swept
 from evaluation.auction.search_platform import LESS_NOISE, DrawnSearchLog, SearchPlatform
-from evaluation.auction.simulation import METRICS, RelativeChange, Simulator
+from evaluation.auction.simulation import (
+    ALPHAS,
+    METRICS,
+    Progress,
+    RelativeChange,
+    Simulator,
+    SweptPoint,
+    swept,
+)
 
 _CONFIDENCE = 0.95
 _PAGES_PER_QUERY = 100

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from app.api.cockpit.analysis import analysis_answer, hours_of_versions
-from app.cli.measure.experiment import show_experiment
+from app.cli.measure.ab_test import show_experiment
 from app.settings import Settings
 from app.storage import BinsStore, Versions
 from app.storage.experiments import CHALLENGER_OF

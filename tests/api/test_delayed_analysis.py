@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from app.api.cockpit.analysis import analysis_answer
-from app.cli.measure.experiment import show_experiment
+from app.cli.measure.ab_test import show_experiment
 from app.settings import Settings
 from calibrators.arms import BUCKETS, Split
 from calibrators.bins.fixed_point import to_fixed

@@ -12,7 +12,7 @@ from app.cli.measure.delayed_backtest import DelayedRun
 from app.cli.serving.replay import DelayedReplay
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
-from app.results.scored_events import ScoredEvents
+from app.results.backtest import ScoredEvents
 from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
 from tests.command_line.conftest import ROOT, Sirocco
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.cli.serving.playback import of_delayed, of_immediate
 from app.cli.serving.settings import environment_of, settings_with
-from app.results.scored_events import learnt_hours
+from app.results.backtest import learnt_hours
 from app.settings import Settings
 
 

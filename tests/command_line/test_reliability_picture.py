@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.reports.pictures import check_picture, draw
-from app.results.scored_events import ScoredEvents
+from app.results.backtest import ScoredEvents
 from evaluation import EventTable, Platform
 
 PNG = b"\x89PNG"

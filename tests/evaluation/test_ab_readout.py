@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from evaluation import ab_analysis
-from evaluation.ab_test.arm_log import UnitRatio
+from evaluation.ab_test.analysis import UnitRatio
 
 
 def auctions(rng, users=300, lift=1.2, by="user"):

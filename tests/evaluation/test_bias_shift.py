@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, log_expit, logsumexp
 
 from evaluation import bias_shift, log_loss
-from evaluation.metrics.bias import log_odds
+from evaluation.metrics.calibration import log_odds
 from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 
@@ -167,7 +167,7 @@ def test_two_camps_of_certainty():
 
 def test_it_ends_where_floats_end(monkeypatch):
     """When rounding leaves the sum farther off than asked for, no float is tried twice."""
-    monkeypatch.setattr(sys.modules["evaluation.metrics.bias"], "_CLOSE", -1.0)
+    monkeypatch.setattr(sys.modules["evaluation.metrics.calibration"], "_CLOSE", -1.0)
     p, y = [0.1, 0.2, 0.7], [0, 1, 0]
 
     c = bias_shift(p, y)

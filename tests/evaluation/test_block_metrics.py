@@ -8,8 +8,16 @@ from hypothesis import given
 
 from evaluation import auc, calibrated_losses, cs_auc, gc_n, log_loss, mse, pcoc
 from evaluation import rig as rig_of
-from evaluation.bootstrap.blocks import Blocks, multiplicities, observed
-from evaluation.bootstrap.cells import CELL_SPAN, MOST_EXACT, BlockCells
+from evaluation.bootstrap.blocks import (
+    CELL_SPAN,
+    METRICS,
+    MOST_EXACT,
+    BlockCells,
+    Blocks,
+    BlockSums,
+    multiplicities,
+    observed,
+)
 from evaluation.bootstrap.ranking import (
     BlockAuc,
     BlockCalibratedLogLoss,
@@ -17,7 +25,6 @@ from evaluation.bootstrap.ranking import (
     BlockGcN,
     log_odds_shifts,
 )
-from evaluation.bootstrap.sums import METRICS, BlockSums
 from evaluation.metrics.predictions import Predictions
 from tests.evaluation.blocks_of_kind import blocked_rows
 
@@ -189,7 +196,7 @@ def test_cells_do_not_divide_a_positive():
     times = np.vstack([*multiplicities(blocks.count, 40, seed=0)])
     for most_exact in (MOST_EXACT, 10**6):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("evaluation.bootstrap.cells.MOST_EXACT", most_exact)
+            patch.setattr("evaluation.bootstrap.blocks.MOST_EXACT", most_exact)
             cells = BlockCells.of(Predictions.check(p, y, None), blocks)
             drawn.append(BlockGcN.of(cells, blocks, campaigns, np.ones(30_000), 3)(times))
 

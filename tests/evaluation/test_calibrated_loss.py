@@ -16,7 +16,7 @@ from evaluation import (
     log_loss,
     mse,
 )
-from evaluation.metrics.bias import log_odds
+from evaluation.metrics.calibration import log_odds
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 LOSSES = pytest.mark.parametrize("loss", ["log", "quadratic"])

@@ -11,8 +11,7 @@ import pytest
 
 from calibrators.arms import BUCKETS, Split
 from evaluation.ab_test import experiment
-from evaluation.ab_test.always_valid import Looks
-from evaluation.ab_test.experiment import BucketDays, experiment_analysis
+from evaluation.ab_test.experiment import BucketDays, Looks, experiment_analysis
 
 SHARES = {"challenger": 0.05, "raw": 0.01}
 

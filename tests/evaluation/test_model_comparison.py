@@ -17,8 +17,14 @@ from evaluation import (
     scorecard,
 )
 from evaluation.bootstrap.blocks import observed
-from evaluation.comparison.models import LOWER_IS_BETTER, A, B, compare_models, compared_models
-from evaluation.comparison.paired_log import PairedRows
+from evaluation.comparison.models import (
+    LOWER_IS_BETTER,
+    A,
+    B,
+    PairedRows,
+    compare_models,
+    compared_models,
+)
 
 
 def expit(odds):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reports.labels import alike, number, percent, percents
+from app.reports.scale import alike, number, percent, percents
 from app.results.formatting import cells, clean, shortened, shown
 
 

@@ -50,8 +50,7 @@ from evaluation.auction import (
 )
 from evaluation.auction.click_curve import METHODS
 from evaluation.auction.comparison import compared
-from evaluation.auction.operating_points import point_in_force, swept
-from evaluation.auction.simulation import METRICS, Simulator
+from evaluation.auction.simulation import METRICS, Simulator, point_in_force, swept
 
 
 def run_auction(

@@ -30,9 +30,8 @@ from app.datasets.predictions import check_output, prediction_file
 from app.errors import CommandError
 from app.reports.page import check_report
 from app.reports.pictures import check_picture
-from app.results.backtest import Backtested
+from app.results.backtest import RAW, Backtested, ScoredEvents, after, first_evaluated_hour
 from app.results.formatting import Rows
-from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour
 from app.settings import Settings
 from calibrators import Sufficiency
 from calibrators.fields.sums import PAIR

@@ -41,8 +41,16 @@ from app.results.comparison import (
     rows_of_runs,
     sample_notes,
 )
-from evaluation.comparison.models import A, B, ComparedModel, compare_models, compared_models
-from evaluation.comparison.paired_log import MOST_ROWS, PairedLog, PairedRows
+from evaluation.comparison.models import (
+    MOST_ROWS,
+    A,
+    B,
+    ComparedModel,
+    PairedLog,
+    PairedRows,
+    compare_models,
+    compared_models,
+)
 
 _UNWEIGHTED = "does not go with compare: its bootstrap counts every row once"
 _UNSKIPPED = "does not go with compare: the row of the other log would have no partner"

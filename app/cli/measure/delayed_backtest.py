@@ -28,9 +28,8 @@ from app.errors import CommandError
 from app.reports.backtest import delayed_page
 from app.reports.page import write_page
 from app.reports.pictures import draw, draw_delayed
-from app.results.backtest import Backtested
+from app.results.backtest import RAW, Backtested, ScoredEvents
 from app.results.formatting import Rows, shown
-from app.results.scored_events import RAW, ScoredEvents
 from app.settings import SECONDS_PER_DAY, Settings
 from calibrators import Sufficiency
 from calibrators.samples import Floats

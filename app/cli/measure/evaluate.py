@@ -34,6 +34,7 @@ from app.errors import CommandError
 from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
+from app.results.backtest import RAW
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
 from app.results.fields import (
     FIELD_HEADINGS,
@@ -44,7 +45,6 @@ from app.results.fields import (
     segment_row,
 )
 from app.results.formatting import records, shortened, shown
-from app.results.scored_events import RAW
 from evaluation.fields import SegmentLimits
 from evaluation.fields.field_log import FieldLog, FieldMetrics
 from evaluation.metrics.predictions import Predictions

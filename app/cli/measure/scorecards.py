@@ -17,6 +17,7 @@ from app.results.backtest import (
     HEADINGS,
     WORDS,
     Backtested,
+    ScoredEvents,
     about,
     compared_with,
     differences_json,
@@ -24,7 +25,6 @@ from app.results.backtest import (
     warnings,
 )
 from app.results.formatting import HOW_TO_READ, Rows, decimals_for, interval_text, shown, value_text
-from app.results.scored_events import ScoredEvents
 from evaluation.comparison.significance import Significance
 
 _WORTH_SAYING = 0.001

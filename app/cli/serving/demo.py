@@ -19,10 +19,10 @@ from app.cli.serving.playback import (
 )
 from app.cli.serving.settings import free_port, is_free, settings_with, show_addresses
 from app.cli.serving.whole_service import WholeService
-from app.cli.traffic import DemoOptions
+from app.cli.simulations import DemoOptions
 from app.errors import CommandError
 from app.reports.pictures import check_picture
-from app.results.scored_events import ScoredEvents, after, learnt_hours
+from app.results.backtest import ScoredEvents, after, learnt_hours
 from evaluation import Platform
 
 _DEFAULT_PORT = 8080

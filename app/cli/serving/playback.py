@@ -13,7 +13,7 @@ from app.cli.serving.client import ServiceClient
 from app.cli.serving.settings import free_port
 from app.cli.serving.whole_service import WholeService, whole_service
 from app.errors import Advance
-from app.results.scored_events import RAW, ScoredEvents
+from app.results.backtest import RAW, ScoredEvents
 from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.samples import Floats
 from evaluation import EventTable

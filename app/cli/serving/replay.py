@@ -37,14 +37,14 @@ from app.cli.serving.playback import (
     refit,
 )
 from app.cli.serving.settings import settings_with
-from app.cli.traffic import ReplayOptions
+from app.cli.simulations import ReplayOptions
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
 from app.datasets.parts import Where, name_of
 from app.errors import Advance, CommandError
 from app.reports.pictures import check_picture
-from app.results.scored_events import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
+from app.results.backtest import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
 from app.settings import Settings
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.columns import chosen as chosen_of

@@ -38,9 +38,20 @@ from app.reports.drawing import (
     series_style,
     style_numbers,
 )
-from app.reports.labels import alike, has_room, in_unit, number, width, with_unit
 from app.reports.page import Chart, Table
-from app.reports.scale import Mask, Scale, drawable, linear_scale, log_scale
+from app.reports.scale import (
+    Mask,
+    Scale,
+    alike,
+    drawable,
+    has_room,
+    in_unit,
+    linear_scale,
+    log_scale,
+    number,
+    width,
+    with_unit,
+)
 from app.results.formatting import cells, shortened, shown
 from calibrators.samples import Floats
 

@@ -32,9 +32,17 @@ from app.reports.drawing import (
     series_style,
     style_numbers,
 )
-from app.reports.labels import number, percent, percents
 from app.reports.page import Chart, Table
-from app.reports.scale import Scale, linear_scale, log_scale, ratio_scale, within_reach
+from app.reports.scale import (
+    Scale,
+    linear_scale,
+    log_scale,
+    number,
+    percent,
+    percents,
+    ratio_scale,
+    within_reach,
+)
 from calibrators.samples import Floats
 from evaluation import ReliabilityDiagram
 from evaluation.metrics.reliability import ScoreQuantiles

@@ -32,9 +32,16 @@ from app.reports.axes import (
     with_gaps,
 )
 from app.reports.drawing import Value, drawn, new_axes, series_style, style_numbers
-from app.reports.labels import number
 from app.reports.page import Chart, Table
-from app.reports.scale import Scale, drawable, linear_scale, log_scale, ratio_scale, within_reach
+from app.reports.scale import (
+    Scale,
+    drawable,
+    linear_scale,
+    log_scale,
+    number,
+    ratio_scale,
+    within_reach,
+)
 from app.results.formatting import shown
 from calibrators.samples import Floats
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation.auction import OperatingPoint, SearchPlatform, SlotLayout
 from evaluation.auction.gsp import Ranking, held_auction
-from evaluation.auction.operating_points import placement_agreement, point_in_force
-from evaluation.auction.simulation import point_at_load
+from evaluation.auction.simulation import placement_agreement, point_at_load, point_in_force
 from tests.evaluation.auction.auctions_of_kind import logs
 
 LAYOUT = SlotLayout(2, 2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.metrics.reliability import wilson_interval
-from evaluation.streaming.group_metrics import group_ratios
+from evaluation.streaming.log_metrics import group_ratios
 from evaluation.streaming.rows import SliceSums, Sums
 
 
