@@ -1,5 +1,7 @@
 """Pushes of a model: found from the scores alone, and history carried over to the new scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from calibrators.methods.refit import Fitted
 from calibrators.pooled.cells import Cells
 from calibrators.pooled.pushes import ScoreScale
 from calibrators.pooled.quantile_matching import Transport
+from calibrators.pooled.score_shifts import ScoreHours
 from calibrators.samples import Floats
 
 NAMES = tuple(f"c{number:02d}" for number in range(24))
@@ -18,11 +21,12 @@ HOURS, PUSH = 16, 12
 EACH = 150
 
 
-def hour(number: int, moved: Floats, shares: Floats) -> BinsTable:
-    """Bins of an hour, log-odds of the scores of each campaign being moved by so much, (c,)."""
+def hour(number: int, moved: Floats, shares: Floats, users: float = 0.0) -> BinsTable:
+    """Bins of an hour, log-odds of the scores of each campaign being moved by so much, (c,), and
+    those of the truth by what other users there are."""
     rng = np.random.default_rng(number)
     rows = np.repeat(np.arange(len(NAMES)), rng.poisson(EACH * shares))
-    truth = -3 + np.linspace(-1, 1, len(NAMES))[rows] + rng.normal(0, 0.8, len(rows))
+    truth = users - 3 + np.linspace(-1, 1, len(NAMES))[rows] + rng.normal(0, 0.8, len(rows))
     clicks = (rng.random(len(rows)) < expit(truth)) * 1.0
     scores = expit(truth * np.where(moved[rows] == 0, 1.0, 0.8) + moved[rows])
     return BinsTable.from_columns(NAMES, rows, scores, np.ones(len(rows)), clicks)
@@ -65,6 +69,32 @@ def test_another_mix_of_campaigns_is_no_push():
 def test_a_minority_of_campaigns_is_no_push():
     few = np.where(np.arange(len(NAMES)) % 3, 0.0, 2.0)
     assert pushes(hours(moved=few)) == []
+
+
+def of_users(*moved: float) -> dict[int, BinsTable]:
+    """Hours whose users differ, and the scores with them."""
+    none, every = np.zeros(len(NAMES)), np.ones(len(NAMES))
+    return {number: hour(number, none, every, users) for number, users in enumerate(moved)}
+
+
+def test_other_users_are_no_push():
+    """Their clicks follow their scores, which nothing but the clicks shows."""
+    tables = of_users(*[0.0] * PUSH, *[0.8] * (HOURS - PUSH))
+    blocks = (Cells.of(tables, 0, HOURS),)
+
+    assert ScoreHours.of(blocks).pushes() == [PUSH]
+    assert pushes(tables) == []
+
+
+def test_what_users_did_before_is_no_push_when_no_click_has_told_yet():
+    morning = [0.0] * 5 + [0.8] * 3
+    again = of_users(*morning, *morning)
+    scale = fitted({number: again[number] for number in range(13)}, 13).scale
+    assert scale is not None
+    without_clicks = replace(again[13], sums=again[13].sums * np.array([[1], [1], [0]]))
+
+    assert not scale.changed(13, without_clicks)
+    assert scale.changed(13, of_users(*[2.0] * 14)[13])
 
 
 def test_without_a_push_the_cells_are_those_that_were_read():
