@@ -104,7 +104,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path) -> Iterator[None]:
-    """A file without a prompt is not imported to look for examples: two thirds have none."""
+    """A file without a prompt is not imported to look for examples: most have none."""
     found = yield
     if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
         found = [node for node in found if not isinstance(node, DoctestModule)]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import options
-from app.cli.console import note, numbers_table, print_json, print_table
 
 if TYPE_CHECKING:
     from app.results.capacity import Capacity, Need
@@ -110,6 +109,7 @@ def size(given: TrafficOptions) -> None:
       sirocco size --campaigns 10000 --events-per-second 1000
       sirocco size --campaigns 500 --events-per-second 200 --clicks-per-second 4 --json
     """
+    from app.cli.console import print_json
     from app.cli.serving.settings import settings_with
     from app.results.capacity import Traffic, capacity
 
@@ -125,6 +125,7 @@ def size(given: TrafficOptions) -> None:
 
 
 def _show(found: "Capacity") -> None:
+    from app.cli.console import note, numbers_table, print_table
     from app.results.capacity import DATE, MACHINE
 
     table = numbers_table("", "cores", "memory GB", "disk GB")
