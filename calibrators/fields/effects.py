@@ -10,15 +10,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import Final, NamedTuple, Self, TypeGuard, cast
+from typing import Final, Self, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
-from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
-from calibrators.samples import Floats, Integers, Singles, sum_at
+from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, pair_ends, row_ends
+from calibrators.samples import Floats, Integers, Singles
 
 Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
@@ -105,31 +105,6 @@ class EffectTable:
             raise ValueError("effects: the bytes end early")
         ratios = np.frombuffer(data, "<f8", rows, offset)
         return cls(names, ratios, np.frombuffer(data, "<f4", rows, offset + 8 * rows)), end
-
-
-class CampaignRatios(NamedTuple):
-    """Rows of campaigns and values: names of the campaigns, (c,), the campaign of each row, its
-    predicted and observed positives, and the ratio of its value, (r,)."""
-
-    names: tuple[str, ...]
-    campaigns: Integers
-    expected: Floats
-    observed: Floats
-    ratios: Floats
-
-    @property
-    def means(self) -> Floats:
-        """Of each campaign, (c,)."""
-        moved, whole = self._sums(self.expected * self.ratios), self._sums(self.expected)
-        return np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
-
-    def forecast(self) -> Floats:
-        """Of each row, (r,), with as many positives of a campaign as it has without effects."""
-        found: Floats = self.expected * self.ratios / self.means[self.campaigns]
-        return found
-
-    def _sums(self, values: Floats) -> Floats:
-        return sum_at(self.campaigns, values, len(self.names))
 
 
 class _RatioOf(dict[str, float]):
@@ -431,7 +406,7 @@ class FieldEffects:
             found = found * float(term.ratios[term.place(code, value)])
         return found
 
-    def campaign_rows(self, field: str, table: BinsTable) -> "CampaignRatios":
+    def campaign_rows(self, field: str, table: BinsTable) -> CampaignRatios:
         """What the effects of a field, and of campaigns in it, do to the rows of a table of
         campaigns and values, as `FieldTables.campaigns` has them."""
         ends = [row_ends(row) for row in table.campaigns]
