@@ -9,7 +9,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
-from typing import Final, NamedTuple, Self, TypeGuard, cast
+from typing import Final, Self, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
-from calibrators.samples import Floats, Integers, sum_at
+from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, pair_ends, row_ends
+from calibrators.samples import Floats, Integers
 
 Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
@@ -36,31 +36,6 @@ _BEHIND: Final = np.iinfo(np.int64).max
 _HEADER = struct.Struct("<4sHHHH")
 _MAGIC = b"SFLD"
 _SCHEMA_VERSION = 1
-
-
-class CampaignRatios(NamedTuple):
-    """Rows of campaigns and values: names of the campaigns, (c,), the campaign of each row, its
-    predicted and observed positives, and the ratio of its value, (r,)."""
-
-    names: tuple[str, ...]
-    campaigns: Integers
-    expected: Floats
-    observed: Floats
-    ratios: Floats
-
-    @property
-    def means(self) -> Floats:
-        """Of each campaign, (c,)."""
-        moved, whole = self._sums(self.expected * self.ratios), self._sums(self.expected)
-        return np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
-
-    def forecast(self) -> Floats:
-        """Of each row, (r,), with as many positives of a campaign as it has without effects."""
-        found: Floats = self.expected * self.ratios / self.means[self.campaigns]
-        return found
-
-    def _sums(self, values: Floats) -> Floats:
-        return sum_at(self.campaigns, values, len(self.names))
 
 
 class _RatioOf(dict[str, float]):
@@ -362,7 +337,7 @@ class FieldEffects:
             found = found * float(term.ratios[term.place(code, value)])
         return found
 
-    def campaign_rows(self, field: str, table: BinsTable) -> "CampaignRatios":
+    def campaign_rows(self, field: str, table: BinsTable) -> CampaignRatios:
         """What the effects of a field, and of campaigns in it, do to the rows of a table of
         campaigns and values, as `FieldTables.campaigns` has them."""
         ends = [row_ends(row) for row in table.campaigns]

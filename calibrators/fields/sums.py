@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from calibrators.bins.table import BinsTable
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, sum_at
 
 OTHER: Final = ""
 """The row of events without a value, and of values that got no row of their own."""
@@ -212,3 +212,28 @@ class FieldTables:
 def _merged(parts: Sequence[Mapping[str, BinsTable]]) -> dict[str, BinsTable]:
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: BinsTable.merge(part[name] for part in parts if name in part) for name in names}
+
+
+class CampaignRatios(NamedTuple):
+    """Rows of campaigns and values: names of the campaigns, (c,), the campaign of each row, its
+    predicted and observed positives, and the ratio of its value, (r,)."""
+
+    names: tuple[str, ...]
+    campaigns: Integers
+    expected: Floats
+    observed: Floats
+    ratios: Floats
+
+    @property
+    def means(self) -> Floats:
+        """Of each campaign, (c,)."""
+        moved, whole = self._sums(self.expected * self.ratios), self._sums(self.expected)
+        return np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
+
+    def forecast(self) -> Floats:
+        """Of each row, (r,), with as many positives of a campaign as it has without effects."""
+        found: Floats = self.expected * self.ratios / self.means[self.campaigns]
+        return found
+
+    def _sums(self, values: Floats) -> Floats:
+        return sum_at(self.campaigns, values, len(self.names))

@@ -14,8 +14,8 @@ from calibrators.bins.history import History
 from calibrators.bins.table import BinsTable
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled.cells import Cells
-from calibrators.pooled.quantile_matching import Transports
 from calibrators.pooled.change_points import negative_binomial
+from calibrators.pooled.quantile_matching import Transports
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
 from calibrators.samples import Floats, sum_at
 
@@ -54,7 +54,9 @@ class Outcomes:
         hours = [block.hours for block in blocks]
         return cls(
             np.vstack([each.expected(np.ones(each.sizes.sum())) for each in hours]),
-            np.vstack([each.expected(block.scores) for each, block in zip(hours, blocks, strict=True)]),
+            np.vstack(
+                [each.expected(block.scores) for each, block in zip(hours, blocks, strict=True)]
+            ),
             np.vstack([each.observed() for each in hours]),
         )
 
@@ -74,6 +76,7 @@ class Outcomes:
         size = np.full(2, 1 / _DRIFT)
         logs = negative_binomial(np.full(2, seen[held].sum()), found, size, size)
         return bool(logs[0] - logs[1] > _CONTRADICTED)
+
 
 _GROWTH = 2.0
 """A running hour is looked at again when it has so many times the impressions of the last fit."""

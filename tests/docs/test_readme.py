@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.figures import middle
 from benchmarks.http.calibrate_ratios import FRAMEWORKS, column_of
+from benchmarks.report.page import other_machines
 from benchmarks.report.results import saved
 from tests.docs.pages import ROOT, code_blocks, text_of
 from tests.docs.shown_commands import Shown, shown_commands
@@ -117,10 +118,12 @@ def number_after(words: str) -> float:
     ],
 )
 def test_it_is_as_fast_as_it_was_measured_to_be(words: str, form: str, size: int) -> None:
-    """No faster, and not so much slower that the page is out of date."""
+    """On the slowest machine, and not so much slower that the page is out of date."""
+    kept = other_machines(ROOT / "docs/benchmarks")
+    others = [one["predictions/s of a core"][form][column_of(size)] for one in kept]
     rates = saved()["calibrate"].ratios[f"predictions/s of a core, {form}"]
 
-    assert 0.7 < number_after(words) / middle(rates[column_of(size)]) <= 1
+    assert 0.7 < number_after(words) / min(middle(rates[column_of(size)]), *others) <= 1
 
 
 def test_model_servers_are_no_nearer_than_it_says() -> None:

@@ -27,10 +27,7 @@ from app.api.hot_path import (
     SLOW,
     PlainResponse,
     PromptEndpoint,
-    asks_to_explain,
-    check_head,
     declare,
-    media_type,
     read_body,
     request_body,
     wants_json,
@@ -70,7 +67,15 @@ from app.api.scoring.products import (
     plain_row_error,
     rows_by_factor,
 )
-from app.api.scoring.requests import RULES, CalibrateRequest, Row
+from app.api.scoring.requests import (
+    RULES,
+    TYPES,
+    CalibrateRequest,
+    RequestHead,
+    Row,
+    read_head,
+    read_prompt,
+)
 from app.api.snapshot import Snapshot, age_headers
 from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
@@ -353,32 +358,9 @@ def _json(
 router = APIRouter(tags=["calibrate"])
 
 PATH: Final = "/v1/calibrate"
-_TYPES: Final = (JSON, COLUMNS)
 _PROBABILITIES, _LEVELS, _ARMS = map(attrgetter, ("probabilities", "levels", "arms"))
 _LEVEL_NUMBERS, _ARM_NUMBERS = map(attrgetter, ("level_numbers", "arm_numbers"))
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
-
-
-class _RequestHead(NamedTuple):
-    """What the head of a request says."""
-
-    explain: bool
-    in_columns: bool
-    accept: bytes | None
-    is_packed: bool
-
-
-def _read_head(scope: Scope, resources: Resources) -> _RequestHead:
-    """Raises ValidationError, and Problem as `check_head`."""
-    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
-    is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
-    in_columns = media_type(headers.get(b"content-type", b"")) == COLUMNS
-    return _RequestHead(explain, in_columns, headers.get(b"accept"), is_packed)
-
-
-def _read_prompt(scope: Scope, resources: Resources) -> _RequestHead | None:
-    head = _read_head(scope, resources)
-    return None if head.is_packed else head
 
 
 async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> PlainResponse:
@@ -388,8 +370,8 @@ async def calibrate(scope: Scope, receive: Receive, resources: Resources) -> Pla
     `?explain=true` adds the level of map that served each score. Or binary columns; their answer
     is in binary columns too.
     """
-    head = _read_head(scope, resources)
-    body = await read_body(dict(scope["headers"]), receive, resources, _TYPES)
+    head = read_head(scope, resources)
+    body = await read_body(dict(scope["headers"]), receive, resources, TYPES)
     work = partial(_response, head, body, caller_of(scope), resources)
     resources.shedder.in_flight += 1
     try:
@@ -402,7 +384,7 @@ declare(router, PATH, calibrate, request_body({JSON: CalibrateRequest}, _EXAMPLE
 
 
 def _response(
-    head: _RequestHead, body: bytes, caller: Caller, resources: Resources, most_slowly: float = inf
+    head: RequestHead, body: bytes, caller: Caller, resources: Resources, most_slowly: float = inf
 ) -> PlainResponse:
     if head.in_columns:
         return respond(body, head.accept, resources, caller)
@@ -431,7 +413,7 @@ def _response(
     return _json(probabilities, levels, arms, snapshot, parts, **more)
 
 
-PROMPT: Final = PromptEndpoint(_read_prompt, partial(_response, most_slowly=SLOW))
+PROMPT: Final = PromptEndpoint(read_prompt, partial(_response, most_slowly=SLOW))
 
 
 def _by_arm(

@@ -1,10 +1,14 @@
-"""The body of a calibrate request in JSON, and what an error says of each of its fields."""
+"""A calibrate request: its body in JSON, what an error says of each of its fields, and its head."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.types import Scope
 
+from app.api.hot_path import JSON, asks_to_explain, check_head, media_type
+from app.api.resources import Resources
 from app.api.scoring.products import PRODUCT_RULES, Value
+from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.schema import Score
 
 Level = Annotated[float, Meta(gt=0.0, lt=1.0)]
@@ -70,3 +74,28 @@ RULES: Final = {
     "rows": "must be an array of objects with target, campaign and score",
     "rows[]": "must be an object with target, campaign and score",
 }
+
+TYPES: Final = (JSON, COLUMNS)
+
+
+class RequestHead(NamedTuple):
+    """What the head of a request says."""
+
+    explain: bool
+    in_columns: bool
+    accept: bytes | None
+    is_packed: bool
+
+
+def read_head(scope: Scope, resources: Resources) -> RequestHead:
+    """Raises ValidationError, and Problem as `check_head`."""
+    explain, headers = asks_to_explain(scope["query_string"]), dict(scope["headers"])
+    is_packed = check_head(headers, resources.settings.max_body_bytes, TYPES)
+    in_columns = media_type(headers.get(b"content-type", b"")) == COLUMNS
+    return RequestHead(explain, in_columns, headers.get(b"accept"), is_packed)
+
+
+def read_prompt(scope: Scope, resources: Resources) -> RequestHead | None:
+    """The same; None of a body that is to be unpacked, which takes time."""
+    head = read_head(scope, resources)
+    return None if head.is_packed else head
