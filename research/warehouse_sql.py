@@ -24,7 +24,7 @@ from app.datasets.impressions import LogColumns
 from app.datasets.options import Reading
 from app.lake.bins import BinsSettings, MergedBins
 from app.lake.executors import run_here
-from app.lake.partitions import partitions_of
+from app.lake.tasks import partitions_of
 
 _PAGE: Final = Path(__file__).parents[1] / "docs/lake.md"
 _DIALECTS: Final = {"duckdb": "DuckDB", "chdb": "ClickHouse", "spark": "Spark"}

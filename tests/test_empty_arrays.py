@@ -25,8 +25,8 @@ from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.hierarchy import Variances
 from calibrators.pooled.levels import Amounts, LevelModel
-from calibrators.pooled.priors import Variances
 from pccem.model import Boosting, boosted, dataset, loaded
 
 NONE, ROWS, START = np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64)
@@ -117,8 +117,8 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.uncertainty.missing_variance": {"variances": NONE},
     "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
     "calibrators.pooled.change_points.drift_rates": BY_HOUR,
-    "calibrators.pooled.priors.own_levels": {"values": TABLE, "offsets": NONE},
-    "calibrators.pooled.priors.trust_in": {"values": TABLE, "offsets": NONE},
+    "calibrators.pooled.hierarchy.own_levels": {"values": TABLE, "offsets": NONE},
+    "calibrators.pooled.hierarchy.trust_in": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.change_points.run_lengths": BY_HOUR,
     "calibrators.pooled.campaign_hours.poisson_evidence": BY_HOUR,
     "calibrators.pooled.campaign_hours.span_sums": {"values": TABLE, "span": 1},

@@ -111,7 +111,7 @@ class LakeRun:
         if self._given.executor != KUBERNETES:
             return False
         options.refuse(afterwards, "goes with the command that adds up what pods have made")
-        from app.lake.kubernetes import PodOptions, indexed_job
+        from app.lake.executors import PodOptions, indexed_job
 
         pods = self._pods
         print_json(
@@ -218,7 +218,7 @@ def _bins(
     from app.datasets.impressions import LogColumns
     from app.datasets.parts import shown
     from app.lake.bins import MERGED, BinsSettings, MergedBins
-    from app.lake.partitions import partitions_of
+    from app.lake.tasks import partitions_of
 
     names = options.names(fields)
     of_log = replace(LogColumns.of(columns, reading), fields=names)

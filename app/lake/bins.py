@@ -19,8 +19,7 @@ from app.datasets.bin_tables import (
 )
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
-from app.lake.partitions import LakePartition
-from app.lake.tasks import PartitionTask, reaching_output
+from app.lake.tasks import LakePartition, PartitionTask, reaching_output
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
 from calibrators.fields.sums import FieldColumn

@@ -9,8 +9,16 @@ import numpy as np
 from calibrators.bins.grid import GRID
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.families import Deviations, Families, find_families
-from calibrators.pooled.hierarchy import Eliminated, Priors, Tree, collect, shortened
-from calibrators.pooled.priors import Moments, Precisions, trust_in
+from calibrators.pooled.hierarchy import (
+    Eliminated,
+    Moments,
+    Precisions,
+    Priors,
+    Tree,
+    collect,
+    shortened,
+    trust_in,
+)
 from calibrators.pooled.spline import Coordinates
 from calibrators.pooled.steps import NO_STEPS, CellEvidence, CoarseSums, Steps, middles
 from calibrators.samples import Floats

@@ -17,9 +17,8 @@ from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import Shape
-from calibrators.pooled.hierarchy import Priors, Tree
+from calibrators.pooled.hierarchy import Priors, Tree, own_levels
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
-from calibrators.pooled.priors import own_levels
 from calibrators.pooled.pushes import ScoreScale
 from calibrators.pooled.serving import (
     ServedKnots,

@@ -7,8 +7,7 @@ import numpy as np
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.fit import Shape
-from calibrators.pooled.hierarchy import Eliminated
-from calibrators.pooled.priors import Variances
+from calibrators.pooled.hierarchy import Eliminated, Variances
 from calibrators.pooled.spline import Knots
 from calibrators.pooled.steps import Steps
 from calibrators.samples import Floats, Integers

@@ -17,7 +17,7 @@ import numpy as np
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.fit import Shape
-from calibrators.pooled.priors import Variances
+from calibrators.pooled.hierarchy import Variances
 from calibrators.samples import Floats
 from calibrators.scipy_functions import ndtr
 

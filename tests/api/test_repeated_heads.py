@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from app.api.authorization import CALLER
+from app.api.server.connections import RepeatedHead
 from app.api.server.protocol import BoundedProtocol
-from app.api.server.repeated_heads import RepeatedHead
 from tests.api.raw_connection import QUESTION, RawConnection, post, raw
 from tests.api.running_service import RunningService, eventually, serving
 from tests.api.test_prompt_answers import REQUESTS

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from sirocco_client import BadAtlas, BadInput, EdgeCalibrator, NoAtlas
-from sirocco_client.atlas_file import read_atlas_file
+from sirocco_client.edge_calibrator import read_atlas_file
 
 from app.settings import Settings
 from calibrators import Atlas, CalibrationMap

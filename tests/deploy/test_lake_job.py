@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.lake.kubernetes import PodOptions, indexed_job
+from app.lake.executors import PodOptions, indexed_job
 from tests.deploy.files import MISSING
 
 OPTIONS = PodOptions("sirocco-lake", "registry/sirocco:1", "keys", "1", "2Gi", 4, 8)

@@ -25,8 +25,7 @@ from app.datasets.options import Reading
 from app.errors import CommandError
 from app.lake.bins import BinsSettings, MergedBins
 from app.lake.executors import run_here, run_in_processes, run_on_dask
-from app.lake.partitions import partitions_of
-from app.lake.tasks import PartitionTask, not_done, run_task
+from app.lake.tasks import PartitionTask, not_done, partitions_of, run_task
 from app.storage import BinsStore, EventBatch, EventLog, open_async_redis
 from calibrators.fields.sums import FieldTables
 from evaluation.backtest.backtest import bins_by_hour

@@ -14,7 +14,7 @@ from app.errors import CommandError
 from app.lake.bins import BinsSettings, MergedBins
 from app.lake.executors import run_here
 from app.lake.maps import fitted_maps
-from app.lake.partitions import partitions_of
+from app.lake.tasks import partitions_of
 from app.settings import Settings
 from app.storage import BinsStore
 from app.storage.statistics.field_sums import DeclaredFields

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from app.errors import CommandError
-from app.lake.partitions import extra, partitions_of
+from app.lake.tasks import extra, partitions_of
 from tests.lake.conftest import impressions
 
 

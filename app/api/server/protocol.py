@@ -7,7 +7,7 @@ behind. An ASGI task with its events, messages and checks costs two thirds of wh
 score does: an application with `prompt_paths` and `prompt_answer` gets a request for one of these
 paths as soon as it is whole, and its response is written in one piece, before the protocol returns
 to the event loop. What it leaves, and every other request, is run as uvicorn runs it. Of requests
-with the head of the one before not even that head is parsed (`repeated_heads.py`).
+with the head of the one before not even that head is parsed (`RepeatedHead`).
 
 Of `HttpToolsProtocol` this relies on
 
@@ -47,10 +47,10 @@ from app.api.problems import Problem
 from app.api.server.connections import (
     ConnectionCounts,
     Phase,
+    RepeatedHead,
     SlowClientReaper,
     connections_that_fit,
 )
-from app.api.server.repeated_heads import RepeatedHead
 from app.settings import Settings
 
 _NO_PATHS: Final[frozenset[str]] = frozenset()

@@ -3,7 +3,7 @@
 `client.py` has `Sirocco` and `AsyncSirocco`; `calibrate.py` has the request and its response,
 `connections.py`, `requests.py` and `retries.py` are how they travel. `event_buffer.py` sends the
 events of `events.py` by way of an `event_queue.py`, from a thread or for asyncio.
-`edge_calibrator.py` keeps an `atlas.py` current (and in an `atlas_file.py`), and calibrates in this
+`edge_calibrator.py` keeps an `atlas.py` current (and in a file), and calibrates in this
 process; `fields.py` has the effects of fields, `arms.py` tells the arm of a unit.
 Every error is in `errors.py`.
 """

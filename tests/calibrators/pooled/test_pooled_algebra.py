@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from calibrators.pooled.hierarchy import Eliminated
-from calibrators.pooled.priors import Moments, Precisions, Variances, trust_in
+from calibrators.pooled.hierarchy import Eliminated, Moments, Precisions, Variances, trust_in
 from calibrators.pooled.serving import monotone_rows
 from calibrators.pooled.spline import Coordinates, Knots
 

@@ -7,8 +7,7 @@ from scipy.special import expit
 
 from calibrators import BinsTable
 from calibrators.pooled.fit import Shape
-from calibrators.pooled.hierarchy import Priors
-from calibrators.pooled.priors import Variances
+from calibrators.pooled.hierarchy import Priors, Variances
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import drawn_hours, history, shape_of, table
 

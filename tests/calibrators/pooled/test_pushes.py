@@ -11,8 +11,7 @@ from scipy.special import expit, logit
 from calibrators import BinsTable, History, make_method
 from calibrators.methods.refit import Fitted
 from calibrators.pooled.cells import Cells
-from calibrators.pooled.pushes import ScoreScale
-from calibrators.pooled.quantile_matching import Transport
+from calibrators.pooled.pushes import ScoreScale, Transport
 from calibrators.pooled.score_shifts import ScoreHours
 from calibrators.samples import Floats
 
