@@ -25,6 +25,7 @@ from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.campaign_hours import CampaignHours
+from calibrators.pooled.families import Deviations
 from calibrators.pooled.hierarchy import Variances
 from calibrators.pooled.levels import Amounts, LevelModel
 from pccem.model import Boosting, boosted, dataset, loaded
@@ -44,6 +45,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "behind": 1,
     "bin_size": 5.0,
     "bins": 1,
+    "block": CampaignHours.of(TABLE, TABLE),
     "blocks": [CampaignHours.of(TABLE, TABLE)],
     "booster": loaded(boosted(BOOSTED, None, Boosting(rounds=1))),
     "boosting": Boosting(rounds=1),
@@ -82,14 +84,17 @@ ARGUMENTS: Mapping[str, Any] = {
 """What a parameter of the name is given; arrays that are not named here are empty vectors."""
 
 BY_HOUR = {"expected": TABLE, "observed": TABLE, "ages": np.array([2.5, 1.5, 0.5])}
+DEVIATIONS = Deviations(np.empty((0, 4)), np.empty((0, 4, 4)))
 PARTS = {"parts": [(ROWS, np.empty((3, 0), np.int64))]}
 LABELS = {"campaigns": (), "delays": DELAYS, "attribution": ATTRIBUTION}
 PACKED = {"tables": [], "rows": [], "campaigns": range(0), "choices": [set()]}
 
 OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "Atlas.__call__": {"campaigns": ()},
+    "Atlas.at_scores": {"moved": lambda rows, scores: scores},
     "Atlas.quantiles": {"levels": (0.1,)},
     "Bins.of_sums": {"sums": np.empty((3, 0), np.int64)},
+    "BinsTable.from_cells": {"campaigns": ()},
     "BinsTable.from_columns": {"campaigns": ()},
     "BinsTable.of_all": {"names": (), "sums": np.empty((3, 0), np.int64)},
     "BinsTable.chosen": {"campaigns": np.empty(0, bool)},
@@ -98,6 +103,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "DelayDistribution.fit": {"campaigns": ()},
     "DelayDistribution.share": {"campaigns": ()},
     "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
+    "calibrators.bins.codecs.sorted_rows": {"campaigns": ()},
     "calibrators.fields.columns.chosen": {"columns": {}},
     "calibrators.fields.fit.fit_effects": {"window": FieldWindow(), "hours": range(0)},
     "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
@@ -107,6 +113,8 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.methods.equal_frequency.reaching": {"campaigns": ROWS},
     "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
     "calibrators.bins.fixed_point.sum_parts": PARTS,
+    "calibrators.pooled.families.find_families": {"seen": DEVIATIONS},
+    "calibrators.pooled.outliers.raised_hours": {"everyone": np.ones(3)},
     "calibrators.pooled.levels.block_weights": BY_HOUR,
     "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,

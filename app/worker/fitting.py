@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.settings import Settings, groups_of
-from app.storage.bins import HourBlocks
+from app.storage.bins import BinsStore, HourBlocks
 from app.worker.hours import SECONDS
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
@@ -137,6 +137,13 @@ class Fitting:
         """The method of a target; one that there is not any more counts for nothing."""
         promoted = self.promoted.get(target)
         return promoted if promoted in METHODS else self.settings.calibrator_of(target)
+
+    def pushed(self, hour: int, bins: BinsStore) -> Iterator[str]:
+        """Immediate targets to refit before the hour is over, because another model scores."""
+        for target in self.settings.targets:
+            scale = self.methods.scale(self.calibrator_of(target), target)
+            if scale is not None and scale.changed(hour, bins.hour(target, hour)):
+                yield target
 
     def hours(self, target: str, own: Mapping[str, str]) -> int:
         """How many hours of a target's history its refit looks at."""

@@ -4,9 +4,11 @@ campaigns are off beyond chance; what hours cost and brought; and days of units.
 Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 import numpy as np
@@ -26,6 +28,7 @@ from evaluation.metrics.predictions import Predictions
 from evaluation.metrics.scorecard import GC_N, pooled_scores
 
 Row = Mapping[str, float | None]
+_log = logging.getLogger(__name__)
 
 _DRAWS = 20
 """Of the outcomes of each campaign, for the floor of GC-N, which is a mean over campaigns."""
@@ -479,3 +482,14 @@ def take_in_units(bins: BinsStore, target: str, closed: int, window: int) -> Non
         if len(units):
             money = BinsTable.merge(bins.breakdown(target, "unit_money", hour, hour + 1))
             days.add(target, hour, units, money)
+
+
+def new_pushes(target: str, before: Mapping[str, Any], report: Mapping[str, Any]) -> list[int]:
+    """The hours from which on another model scores, as the report of a target has them, that the
+    one before did not know; they are logged."""
+    known = before.get("method", {}).get("pushes", ())
+    found = sorted(set(report["method"].get("pushes", ())).difference(known))
+    for hour in found:
+        begins = datetime.fromtimestamp(hour * SECONDS, UTC).isoformat()
+        _log.warning("%s: another model scores since the hour of %s", target, begins)
+    return found

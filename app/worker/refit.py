@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -42,6 +41,7 @@ from app.worker.monitoring import (
     RawWindow,
     TargetReport,
     carried_over,
+    new_pushes,
     take_in_units,
 )
 from app.worker.products import products_report
@@ -332,24 +332,12 @@ class Refitter:
             "top": outcome.decided(quality["top"]),
         }
         self.held.update(outcome.held)
-        self._count_pushes(order, report)
+        self.pushes[order.target] += len(new_pushes(order.target, order.before, report))
         refitted.add(order.target, outcome.atlas, report, outcome.held_because)
 
-    def _count_pushes(self, order: RefitTask, report: Mapping[str, Any]) -> None:
-        """Those that the refit before did not know."""
-        known = order.before.get("method", {}).get("pushes", ())
-        for hour in sorted(set(report["method"].get("pushes", ())).difference(known)):
-            self.pushes[order.target] += 1
-            begins = datetime.fromtimestamp(hour * SECONDS, UTC).isoformat()
-            _log.warning("%s: another model scores since the hour of %s", order.target, begins)
-
     def due_to_push(self, now: float) -> Iterator[str]:
-        """Immediate targets to refit before the hour is over, because another model scores."""
-        hour = int(now // SECONDS)
-        for target in self.settings.targets:
-            scale = self.methods.scale(self._fitting.calibrator_of(target), target)
-            if scale is not None and scale.changed(hour, self.bins.hour(target, hour)):
-                yield target
+        """See `Fitting.pushed`; `now` is epoch seconds."""
+        return self._fitting.pushed(int(now // SECONDS), self.bins)
 
     def _report_frozen(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
         """How the maps do that stay."""
@@ -447,7 +435,7 @@ class Refitter:
         closed = closed_hours(request.as_of)
         self._prequential.run(closed, again=not request.between_hours)
         for target in () if request.between_hours else self.settings.targets:
-            self._bounds.take_in(target, closed)
+            PcocBounds(self.bins, self.settings.window_hours).take_in(target, closed)
             take_in_units(self.bins, target, closed, self.settings.window_hours)
 
     @property
@@ -464,14 +452,10 @@ class Refitter:
         fields = FieldsReport(*stored).of(order.target, closed) if self.settings.fields else {}
         return {
             **found,
-            "bounds": self._bounds.report(order.target),
+            "bounds": PcocBounds(self.bins, hours).report(order.target),
             **MoneyReport(*stored).of(order.target, closed, order.before),
             **fields,
         }
-
-    @property
-    def _bounds(self) -> PcocBounds:
-        return PcocBounds(self.bins, self.settings.window_hours)
 
     def _in_force(self) -> CachedVersion | None:
         """What serves: where the version in force is damaged, the newest whole one."""

@@ -22,7 +22,7 @@ from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours
 from calibrators.samples import Floats, Integers, sum_at
 from calibrators.scipy_functions import expit
 
-_SHARES: Floats = expit(np.linspace(-6.5, 6.5, 27))
+_SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
 """Of the impressions, below the knots of a transport."""
 
 _FEWEST_BEYOND = 8.0

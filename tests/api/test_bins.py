@@ -87,7 +87,7 @@ def test_hours_that_no_refit_looks_at_are_left_out(service):
     [
         ({"target": "conversion"}, "rows[1].target", "must be a target that is not delayed: click"),
         ({"campaign": ""}, "rows[1].campaign", "must have 1 to 256 bytes"),
-        ({"hour": NOW + 1}, "rows[1].hour", "not in the future"),
+        ({"hour": NOW + 24}, "rows[1].hour", "not in the future"),
         ({"hour": 1.5}, "rows[1].hour", "must be a whole number"),
         ({"cell": 3074}, "rows[1].cell", "from 0 to 3073"),
         ({"count": 3}, "rows[1].score_sum", "score_sum / count must lie in the cell"),

@@ -27,6 +27,7 @@ ROUTES = {
     ("/v1/atlas/{target}", "get"),
     ("/v1/atlas/{target}/ids", "get"),
     ("/v1/admin/retrain", "post"),
+    ("/v1/admin/bins", "post"),
     ("/v1/admin/pccem/train", "post"),
     ("/v1/admin/jobs/{job_id}", "get"),
     ("/v1/admin/jobs", "get"),

@@ -110,8 +110,8 @@ _CALIBRATORS = (
     ),
     Mutant(
         "atlas-identity-told-as-target",
-        "return TARGET if self._has_target_map else IDENTITY",
-        "return TARGET",
+        "self.shared_level = TARGET if has_target_map else IDENTITY",
+        "self.shared_level = TARGET",
         "calibrators/**/test_atlas.py",
     ),
     Mutant(
@@ -536,8 +536,8 @@ _EVALUATION = (
     ),
     Mutant(
         "backtest-method-forgets",
-        "self._memory, self._in_force, before = fitted.memory, fitted.atlas, self._in_force",
-        "self._in_force, before = fitted.atlas, self._in_force",
+        "self._memory, self.scale, atlas = fitted.memory, fitted.scale, fitted.atlas",
+        "self.scale, atlas = fitted.scale, fitted.atlas",
         "evaluation/**/test_backtest_methods.py",
     ),
 )
@@ -650,14 +650,14 @@ _STORAGE = (
     ),
     Mutant(
         "fold-drops-what-came-meanwhile",
-        "redis.call('LTRIM', log, blocks, -1)",
+        "redis.call('LTRIM', log, there and pinned or 0, -1)",
         "redis.call('DEL', log)",
         "storage/**/test_folding.py",
     ),
     Mutant(
         "fold-forgets-the-stored-bins",
-        "BinsTable.merge((stored, *step.tables))",
-        "BinsTable.merge(step.tables)",
+        "BinsTable.merge((stored, part.table))",
+        "part.table",
         "storage/**/test_folding.py storage/**/test_bins_store.py",
     ),
     Mutant(
@@ -863,8 +863,8 @@ _API = (
     ),
     Mutant(
         "calibrate-targets-out-of-order",
-        "            merged[place] = value\n    return merged",
-        "            merged[place] = value\n    return merged[::-1]",
+        "            found[place] = value\n    return found",
+        "            found[place] = value\n    return found[::-1]",
         "api/**/test_calibrate.py",
     ),
     Mutant(
@@ -965,14 +965,14 @@ _ACCESS = (
     ),
     Mutant(
         "access-hot-path-unguarded",
-        "            self._admit(scope, started)\n            return await endpoint",
-        "            return await endpoint",
+        'self._authorization.admitted(scope["headers"], needed, started)',
+        "ANYBODY",
         "api/test_access.py",
     ),
     Mutant(
         "access-limit-taken-twice",
-        "if CALLER not in scope:",
-        "if scope:",
+        "if CALLER not in scope:\n                needed",
+        "if scope:\n                needed",
         "api/test_access.py",
     ),
     Mutant(
