@@ -78,7 +78,7 @@ _EXAMPLE: Final = {
 }
 
 
-@router.post("/bins", openapi_extra=request_body({NDJSON: BinRow, JSON: list[BinRow]}, _EXAMPLE))
+@router.post("/bins", openapi_extra=request_body({JSON: list[BinRow], NDJSON: BinRow}, [_EXAMPLE]))
 async def load_bins(
     request: Request, given: Given, by: By, source: _Name, partition: _Name
 ) -> dict[str, Any]:

@@ -124,11 +124,12 @@ ROWS: Final = (
         "storage/test_bit_flips.py",
         "worker/test_damaged_stores.py",
     ),
-    _none(
+    _row(
         "F10",
-        "a master of a Redis Cluster goes",
-        "one server is supported; a node of a cluster"
-        " is refused at start (command_line/test_unsafe_stores.py)",
+        "a master of a Redis Cluster goes, or a slot moves",
+        "calls fail as the store being away; what was acknowledged with WAIT counts once",
+        "storage/test_cluster.py",
+        "storage/test_sentinel.py",
     ),
     _row(
         "F11",
@@ -204,8 +205,7 @@ ROWS: Final = (
         "F21",
         "the worker dies behind the work and before it is noted",
         "done again, counted once",
-        "storage/test_folding.py::"
-        "test_a_folder_that_dies_around_its_commit_neither_loses_nor_doubles",
+        "storage/test_folding.py::test_a_folder_that_dies_around_a_step_neither_loses_nor_doubles",
         "worker/delayed/test_closing.py::"
         "test_a_worker_that_dies_leaves_every_click_and_conversion_once",
     ),
