@@ -55,8 +55,9 @@ _VARYING = re.compile(
 )
 _SEAL = re.compile(rb"\A2:[0-9a-f]{8}:(?=\{)")
 """The checksum of JSON, which varies as that does."""
-_MASKED_KEYS = re.compile(r":(audit|audit:head|heartbeat|lease:\w+|fence:\w+)$")
-_MASKED_FIELDS = {"folds", "created_at", "started_at", "finished_at"}
+# Batches of a log are numbered by the time.
+_MASKED_KEYS = re.compile(r":(audit|audit:head|heartbeat|lease:\w+|fence:\w+)$|:folding:")
+_MASKED_FIELDS = {"folds", "from", "created_at", "started_at", "finished_at"}
 _REQUESTS: dict[str, tuple[str, str, Any]] = {
     "atlas of an unknown target": ("GET", "/v1/atlas/nothing", None),
     "campaigns": ("GET", "/v1/campaigns", None),
