@@ -337,7 +337,10 @@ class _Served:
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
         shape = self.shape
-        served = ServedKnots(shape.coordinates.knots, shape.steps, information_at_knots(shape))
+        knots = shape.coordinates.knots
+        # A pass over all cells, which maps without steps do not need.
+        weights = information_at_knots(shape) if len(shape.steps.cells) else np.zeros(knots.count)
+        served = ServedKnots(knots, shape.steps, weights)
         maps = served.maps(self.curves[rows], shifts[rows])
         groups = None
         of = self.group_of
