@@ -44,8 +44,11 @@ def children(process: Popen[str]) -> dict[str, int]:
     """The process ids of the children, by what they are; one that has ended is none."""
     found = {}
     for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-        command = re.split("[ \0]", Path(f"/proc/{child}/cmdline").read_text())
-        words = {Path(word).name for word in command}
+        try:
+            command = Path(f"/proc/{child}/cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        words = {Path(word).name for word in re.split("[ \0]", command)}
         found.update({name: int(child) for name in NAMES if name in words})
     return found
 
