@@ -19,15 +19,16 @@ QUICK = ("--window", "6h", "--bin-size", "50", "--draws", "100")
 
 @pytest.fixture(scope="module")
 def days() -> EventTable:
-    """Two and a half days of four campaigns whose scores are wrong."""
-    platform = Platform(campaigns=4, impressions_per_hour=250, ctr=0.1, start=START, seed=2)
-    return platform.hours(0, 60).events
+    """A day of six campaigns whose scores are wrong, and an hour of the days before and after."""
+    start = START // 86_400 * 86_400 - 3_600
+    platform = Platform(campaigns=6, impressions_per_hour=1_000, ctr=0.1, start=start, seed=2)
+    return platform.hours(0, 26).events
 
 
 @pytest.fixture
 def short(tmp_path: Path, days: EventTable) -> Path:
-    """Their first fifteen hours, as a file."""
-    return write_log(tmp_path / "short.parquet", days.select(np.arange(len(days) // 4)))
+    """Their first ten hours or so, as a file."""
+    return write_log(tmp_path / "short.parquet", days.select(np.arange(2 * len(days) // 5)))
 
 
 def answer(called: Sirocco, *arguments: object) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def test_pooled_is_one_of_those_that_are_compared(
     log = write_log(tmp_path / "log.parquet", days)
 
     some = answer(called, log, *QUICK, "--calibrators", "pooled,sir")
-    hour = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 8)))
+    hour = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 3)))
     every = answer(called, hour, *QUICK, "--draws", "0")
 
     assert list(some["differences"]["against"]) == ["raw", "pooled"]
@@ -75,7 +76,7 @@ def test_pooled_is_one_of_those_that_are_compared(
 def test_raw_samples_leave_out_what_learns_from_bins(
     tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:
-    log = write_log(tmp_path / "log.parquet", days.select(np.arange(len(days) // 8)))
+    log = write_log(tmp_path / "log.parquet", days.select(np.arange(len(days) // 3)))
     raw_samples = (log, "--window", "6h", "--raw-samples", "--draws", "0")
 
     found = answer(called, *raw_samples)
