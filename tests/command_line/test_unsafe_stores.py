@@ -6,6 +6,7 @@ from app.cli.serving.store import external_store
 from app.settings import Settings
 from tests.api.test_store_dangers import url_of
 from tests.command_line.conftest import Sirocco
+from tests.reserved_ports import reserved_port
 from tests.storage.odd_servers import server
 
 
@@ -22,7 +23,8 @@ def test_what_is_unsafe_is_refused(
     called: Sirocco, command: str, option: tuple[str, str], reason: str
 ) -> None:
     with server(*option) as (client, _):
-        run = called(command, "--redis-url", url_of(client))
+        port = () if command == "worker" else ("--port", reserved_port())
+        run = called(command, "--redis-url", url_of(client), *port)
 
     assert run.returncode == 2
     assert "SIROCCO_REDIS_URL: this Redis server" in run.stderr

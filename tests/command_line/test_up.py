@@ -156,7 +156,8 @@ def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco) -> None:
 
 
 def test_an_address_that_others_reach_needs_a_key(tmp_path: Path, called: Sirocco) -> None:
-    run = called("serve", "--host", "0.0.0.0", "--data-dir", tmp_path / "data")
+    given = ("--port", reserved_port(), "--data-dir", tmp_path / "data")
+    run = called("serve", "--host", "0.0.0.0", *given)
 
     assert run.returncode == 2
     assert "set SIROCCO_BOOTSTRAP_ADMIN_KEY, or make keys" in run.stderr
