@@ -118,10 +118,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before `-m` chooses: what tests benchmarks or research, or asks for a browser, is slow."""
+    """Before `-m` chooses: what tests benchmarks or research, or asks for a browser or for a
+    service in processes of its own, is slow."""
     for item in items:
         of_others = any(item.path.is_relative_to(folder) for folder in SLOW)
-        if of_others or "browser" in getattr(item, "fixturenames", ()):
+        if of_others or {"browser", "started"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
 
 
@@ -145,25 +146,9 @@ class LongestFirst:
         items += others
 
 
-# They look at files, or at what others look at closer: of 62,575 branches 13 are covered by them
-# alone, and tracing takes a quarter of the time of a test, or more.
-UNTRACED = [
-    TESTS / name
-    for name in (
-        *("deploy", "docs", "mutation", "recorded"),
-        *("test_architecture.py", "storage/test_bit_flips.py", "storage/test_bins_history.py"),
-        *("api/test_click_events.py", "api/test_loop_stalls.py", "api/test_map_metrics.py"),
-        *("api/test_whole_versions.py", "clients/test_processes.py", "storage/test_folding.py"),
-        *("calibrators/test_every_calibrator.py", "calibrators/test_fits_of_a_table.py"),
-        "calibrators/test_smoothed_isotonic_oracle.py",
-        *("calibrators/pooled/test_drift.py", "calibrators/pooled/test_drift_under_attack.py"),
-        *("calibrators/pooled/test_levels.py", "calibrators/pooled/test_movement.py"),
-        "calibrators/pooled/test_pooled_method.py",
-        *("command_line/test_delayed_picture.py", "command_line/test_json_logs.py"),
-        *("worker/test_guarded_refits.py", "worker/test_refits_between_hours.py"),
-        "worker/delayed/test_label_history.py",
-    )
-]
+# They look at files, or at what others look at closer (coverage's contexts, one a file, say so: of
+# 69,416 branches they alone cover some 150), and tracing takes a quarter of a test's time, or more.
+UNTRACED = [TESTS / name for name in (TESTS / "untraced.txt").read_text().split()]
 
 
 # By these a process that is started learns that it is to be traced.

@@ -14,7 +14,7 @@ import httpx
 from tests.api.problems import MEDIA_TYPE
 from tests.api.running_service import RunningService
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 QUESTION = b'{"target": "click", "campaign": "a", "scores": [0.5]}'
 
 

@@ -21,7 +21,7 @@ from app.storage.keys import PROBE
 from calibrators import Atlas, BinsTable
 
 LEASE_SECONDS = 60
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 
 
 @dataclass(frozen=True, slots=True)

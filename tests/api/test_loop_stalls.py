@@ -124,6 +124,7 @@ WORST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "body", "headers"), WORST.values(), ids=WORST)
 def test_no_request_holds_the_loop(shared_service, path, body, headers):
     """A stall of our making is there each time: the best of ten is not the machine's."""

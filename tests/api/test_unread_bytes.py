@@ -20,7 +20,7 @@ MUCH = 32 * 1024 * 1024
 SMALL_BUFFER = 16 * 1024
 # What the caller's kernel holds of it at most; the kernel doubles what it is asked for.
 MOST_HELD = 64 * 1024
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 
 
 class Sender(asyncio.Protocol):

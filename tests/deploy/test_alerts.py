@@ -177,6 +177,7 @@ def test_promtool_takes_every_rule_and_every_query_of_the_board(promtool, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_promtool_fires_each_alert(promtool, case):
     done = subprocess.run([promtool, "test", "rules", case], capture_output=True, text=True)

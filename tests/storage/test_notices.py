@@ -16,7 +16,7 @@ from app.storage.versions import Notices
 
 LONG = 60.0
 SHORT = 0.01
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
 AFTER = 6
-LENGTHS = (1, 3, 8)
+LENGTHS = (1, 3, pytest.param(8, marks=pytest.mark.slow))
 CAMPAIGNS = 40
 """Of which the first ten are attacked."""
 
