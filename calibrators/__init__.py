@@ -6,8 +6,7 @@ fit each campaign on its own, `pooled/` all together, `guard/` says what is publ
 """
 
 from calibrators.bins.bins import Bins
-from calibrators.bins.history import History, HourTables
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.atlas import FEW, Atlas
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.maps.movement import MapMovement, movement

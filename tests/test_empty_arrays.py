@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
@@ -112,7 +112,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.methods.equal_frequency.inner_cuts": {"bins": ROWS},
     "calibrators.methods.equal_frequency.reaching": {"campaigns": ROWS},
     "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
-    "calibrators.bins.fixed_point.sum_parts": PARTS,
+    "calibrators.bins.codecs.sum_parts": PARTS,
     "calibrators.pooled.families.find_families": {"seen": DEVIATIONS},
     "calibrators.pooled.outliers.raised_hours": {"everyone": np.ones(3)},
     "calibrators.pooled.levels.block_weights": BY_HOUR,

@@ -21,7 +21,7 @@ from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.statistics.field_sums import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.strict_json import ValidationError, decode
-from calibrators.bins.fixed_point import LIMIT
+from calibrators.bins.codecs import LIMIT
 from calibrators.fields.bin_rows import BinRows, encoded
 from calibrators.maps.atlas import Atlas
 

@@ -14,7 +14,7 @@ from app.storage.bins import hour_blocks
 from app.storage.statistics.field_sums import DeclaredFields
 from app.worker.fitting import Fitting, Methods
 from calibrators import Atlas, BinsTable
-from calibrators.bins.history import History, HourTables
+from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldTables
 
 

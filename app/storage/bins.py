@@ -22,9 +22,8 @@ from app.storage.statistics.field_sums import DeclaredFields, LookUp
 from app.storage.statistics.folding import Folding
 from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
-from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed
 from calibrators.fields.sums import FieldTables
 
 BYTES_AT_ONCE = 32 * 1024 * 1024

@@ -30,7 +30,7 @@ from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import PrequentialEvaluation, Row, scorecard_of
 from calibrators import Atlas, BinsTable
 from calibrators.arms import CHALLENGER, CHAMPION
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.canary import BOUND, MISSING, CanaryEvidence, log_ratios
 from calibrators.registry import METHODS
 

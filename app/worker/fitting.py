@@ -14,7 +14,7 @@ from app.storage.bins import BinsStore, HourBlocks
 from app.worker.hours import SECONDS
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.history import History, HourTables, TablesByField, sums_of_block
+from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign, ScaleOfScores

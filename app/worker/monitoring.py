@@ -19,7 +19,7 @@ from app.storage.experiments import CHALLENGER_OF
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
-from calibrators.bins.fixed_point import from_fixed, grand_total
+from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of

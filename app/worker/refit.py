@@ -47,7 +47,7 @@ from app.worker.monitoring import (
 from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.registry import METHODS
 from calibrators.samples import Floats, Integers
 

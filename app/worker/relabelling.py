@@ -23,8 +23,8 @@ from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
 from calibrators import Atlas, BinsTable
 from calibrators.arms import BUCKETS
-from calibrators.bins.fixed_point import to_fixed
-from calibrators.bins.history import History, HourTables
+from calibrators.bins.codecs import to_fixed
+from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldTables
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.click_history import LabelSource, label_rule

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, borders_between, step_map
 from calibrators.methods.calibrator import Calibrator, Prior
 from calibrators.methods.equal_frequency import bin_starts

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from calibrators.maps.calibration_map import (
     CalibrationMap,
     borders_between,

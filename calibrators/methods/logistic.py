@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.weighted_samples import WeightedSamples, check_some
+from calibrators.bins.bins import WeightedSamples, check_some
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.methods.calibrator import Calibrator, Prior
 from calibrators.samples import Floats

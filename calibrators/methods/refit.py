@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import Bins
-from calibrators.bins.history import History
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.methods.calibrator import BegunFits, Calibrator

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import (

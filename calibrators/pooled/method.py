@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.fit import FittedEffects, fit_effects
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.history import History
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled.cells import FARTHEST, Cells, log_odds
 from calibrators.pooled.change_points import negative_binomial

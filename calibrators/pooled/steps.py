@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.pooled.cells import CELLS, coarse_cells, log_odds
 from calibrators.samples import Floats, Integers, sum_at
 from calibrators.scipy_functions import expit

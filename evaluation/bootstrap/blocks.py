@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.loss import sample_losses
 from evaluation.metrics.predictions import Campaigns, Mask, Predictions, encode_campaigns

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrators import SmoothedIsotonic
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import FieldGroups

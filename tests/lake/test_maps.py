@@ -21,7 +21,7 @@ from app.storage.statistics.field_sums import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.worker.fitting import Methods
 from calibrators import Atlas
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from tests.lake.conftest import FIRST_HOUR, impressions
 
 

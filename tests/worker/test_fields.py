@@ -15,8 +15,8 @@ from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import RelabelledClicks
 from calibrators import Atlas, CalibrationMap
-from calibrators.bins.fixed_point import SCALE
-from calibrators.bins.history import History
+from calibrators.bins.codecs import SCALE
+from calibrators.bins.table import History
 from calibrators.fields.sums import SEPARATOR
 from tests.click_log.rows import START, WINDOW, click
 from tests.worker.conftest import HOUR, Append

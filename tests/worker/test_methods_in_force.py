@@ -8,7 +8,7 @@ from app.storage.keys import OVERRIDES
 from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.pooled import Pooled
 from tests.worker.conftest import HOUR
 

@@ -12,7 +12,7 @@ from app.worker.hours import SECONDS
 from app.worker.monitoring import MoneyReport
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable
-from calibrators.bins.fixed_point import from_fixed
+from calibrators.bins.codecs import from_fixed
 from tests.worker.conftest import HOUR
 
 

@@ -33,7 +33,7 @@ from app.storage.statistics.unit_days import DAYS_KEPT
 from app.strict_json import show
 from calibrators import Atlas
 from calibrators.arms import ARMS, BUCKETS, CHALLENGER, CHAMPION, RAW, Split
-from calibrators.bins.fixed_point import from_fixed
+from calibrators.bins.codecs import from_fixed
 from calibrators.samples import Floats, Integers
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ of a block: magic "SUDY", schema_version u2, length of the body u4, CRC-32 of th
 begins with that of the key and the field); the body holds
 
     first hour that is not in it u4
-    sums i8 (4, 4096), COLUMNS or OF_CLICKS, in fixed point (`calibrators.bins.fixed_point`)
+    sums i8 (4, 4096), COLUMNS or OF_CLICKS, in fixed point (`calibrators.bins.codecs`)
 """
 
 import logging
@@ -23,7 +23,7 @@ from app.storage.blocks import framed, opened
 from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.redis.client import as_bytes, reaching_the_store
 from calibrators.arms import BUCKETS
-from calibrators.bins.fixed_point import LIMIT
+from calibrators.bins.codecs import LIMIT
 from calibrators.bins.table import BinsTable
 from calibrators.samples import Integers
 

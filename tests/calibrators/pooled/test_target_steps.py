@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from calibrators import BinsTable
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled import Pooled
 from calibrators.pooled.cells import CELLS, coarse_cells
