@@ -14,9 +14,16 @@ from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity
 from calibrators.methods.isotonic import Histogram, Isotonic
 from calibrators.methods.logistic import Beta, Platt, Temperature
-from calibrators.methods.refit import Fitted, Method, PerCampaign, Refit, refit, refit_campaigns
+from calibrators.methods.refit import (
+    Fitted,
+    Method,
+    PerCampaign,
+    Refit,
+    Sufficiency,
+    refit,
+    refit_campaigns,
+)
 from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
-from calibrators.methods.sufficiency import Sufficiency
 from calibrators.registry import CALIBRATORS, METHODS, make_calibrator, make_method
 
 __all__ = [

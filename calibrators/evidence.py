@@ -18,7 +18,6 @@ import numpy as np
 
 from calibrators.bins.codecs import merged_rows
 from calibrators.samples import Floats
-from calibrators.scipy_functions import gammaincinv
 
 MARGIN: Final = 0.05
 """A level that is off by less is not material."""
@@ -111,6 +110,8 @@ def _advanced(logs: Floats, predicted: Floats, positives: Floats) -> Floats:
 def _interval(predicted: Floats, positives: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Where PCOC lies, of single campaigns at one moment: the interval of a weighted sum of counts
     by Fay and Feuer (1997). The upper end is inf without positives."""
+    from scipy.special import gammaincinv  # as `calibrators.samples.expit` does
+
     chance = (1 - _CONFIDENCE) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(positives > 0, variance / positives, 1.0)

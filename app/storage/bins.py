@@ -17,10 +17,9 @@ from app.storage import keys
 from app.storage.integrity.damage import Damaged, is_wrong_type
 from app.storage.keys import TargetHour
 from app.storage.redis.client import NO_REPLICAS, Replicas, reaching_the_store
+from app.storage.statistics.breakdowns import DeclaredFields, LookUp, UnitDays
 from app.storage.statistics.evidence import EvidenceStore
-from app.storage.statistics.field_sums import DeclaredFields, LookUp
 from app.storage.statistics.folding import Folding
-from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed

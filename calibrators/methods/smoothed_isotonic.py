@@ -18,8 +18,8 @@ from calibrators.methods.equal_frequency import (
     bins_of_cells,
     equal_frequency_starts,
 )
+from calibrators.methods.isotonic import isotonic_regression
 from calibrators.samples import Floats, Integers
-from calibrators.scipy_functions import isotonic_regression
 
 PRIOR_STRENGTH: Final = 5.0
 """Pseudo-samples of the prior in each bin; the published algorithm has none."""

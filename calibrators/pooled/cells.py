@@ -16,8 +16,7 @@ from calibrators.bins.bins import GRID
 from calibrators.bins.codecs import from_fixed
 from calibrators.bins.table import BinsTable, HourTables
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.samples import Floats, Integers, sum_at
-from calibrators.scipy_functions import expit
+from calibrators.samples import Floats, Integers, expit, sum_at
 
 Number = TypeVar("Number", np.int64, np.float64)
 

@@ -19,10 +19,9 @@ from app.storage.keys import BREAKDOWNS, TargetHour
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
-from app.storage.statistics.breakdowns import Breakdowns
+from app.storage.statistics.breakdowns import Breakdowns, UnitDays
 from app.storage.statistics.evidence import EvidenceStore
 from app.storage.statistics.folding import Folding
-from app.storage.statistics.unit_days import UnitDays
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic

@@ -10,7 +10,7 @@ import redis
 from app.click_log import ClickLog, ClosedClick
 from app.settings import Settings
 from app.storage import BinsStore, EventBatch, Lease, Versions
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import RelabelledClicks
