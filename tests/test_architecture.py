@@ -91,8 +91,8 @@ LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
-MOST_FILES = 353
-MOST_LINES = 73_200
+MOST_FILES = 334
+MOST_LINES = 72_677
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

@@ -14,7 +14,7 @@ from calibrators.pooled import Pooled
 from evaluation.backtest.backtest import backtest, bins_by_hour
 from evaluation.backtest.event_table import EventTable
 from evaluation.simulation.ad_platform import Platform
-from evaluation.simulation.field_platform import Field, FieldPlatform, FieldRegime
+from research.leaderboard.fields.platform import Field, FieldPlatform, FieldRegime
 
 HOURS = 12
 PLATFORM = FieldPlatform(
