@@ -6,8 +6,7 @@ fit each campaign on its own, `pooled/` all together, `guard/` says what is publ
 """
 
 from calibrators.bins.bins import Bins
-from calibrators.bins.history import History, HourTables
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.atlas import FEW, Atlas
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.maps.movement import MapMovement, movement
@@ -15,9 +14,16 @@ from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity
 from calibrators.methods.isotonic import Histogram, Isotonic
 from calibrators.methods.logistic import Beta, Platt, Temperature
-from calibrators.methods.refit import Fitted, Method, PerCampaign, Refit, refit, refit_campaigns
+from calibrators.methods.refit import (
+    Fitted,
+    Method,
+    PerCampaign,
+    Refit,
+    Sufficiency,
+    refit,
+    refit_campaigns,
+)
 from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
-from calibrators.methods.sufficiency import Sufficiency
 from calibrators.registry import CALIBRATORS, METHODS, make_calibrator, make_method
 
 __all__ = [

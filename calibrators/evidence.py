@@ -10,15 +10,15 @@ whenever a fault began. Source: Shin, Ramdas and Rinaldo, "E-detectors" (2022). 
 they find: docs/decisions/0017-sequential-bounds.md.
 """
 
+import struct
 from dataclasses import dataclass
 from math import log
 from typing import Final, Self
 
 import numpy as np
 
-from calibrators.bins.codecs import merged_rows
+from calibrators.bins.codecs import merged_rows, pack_names, unpack_names
 from calibrators.samples import Floats
-from calibrators.scipy_functions import gammaincinv
 
 MARGIN: Final = 0.05
 """A level that is off by less is not material."""
@@ -44,6 +44,7 @@ SUMS: Final = ("seen", "predicted", "positives", "variance", "lower", "upper")
 """The first rows of `values`: the hour of the last traffic; predicted and true positives and their
 variance, whose weight halves in 24 hours; where PCOC lies by them. Then ln M of each rate."""
 ROWS: Final = len(SUMS) + len(_RATES)
+_HEAD: Final = struct.Struct("<II")
 
 
 def bound_of(campaigns: int) -> float:
@@ -65,6 +66,19 @@ class PcocEvidence:
     def empty(cls, until: int = 0) -> Self:
         """Of no campaigns."""
         return cls(until, (), np.empty((ROWS, 0)))
+
+    def to_bytes(self) -> bytes:
+        """Little-endian: `until` u4, number of campaigns u4, their names
+        (`calibrators.bins.codecs`), values f8 (ROWS, c)."""
+        head = _HEAD.pack(self.until, len(self.campaigns))
+        return head + pack_names(self.campaigns) + self.values.astype("<f8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The inverse; ValueError on names or values that are cut short."""
+        until, count = _HEAD.unpack_from(data)
+        names, end = unpack_names(memoryview(data), _HEAD.size, count)
+        return cls(until, names, np.frombuffer(data, "<f8", ROWS * count, end).reshape(ROWS, count))
 
     def after(
         self, hour: int, campaigns: tuple[str, ...], predicted: Floats, positives: Floats
@@ -111,6 +125,8 @@ def _advanced(logs: Floats, predicted: Floats, positives: Floats) -> Floats:
 def _interval(predicted: Floats, positives: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Where PCOC lies, of single campaigns at one moment: the interval of a weighted sum of counts
     by Fay and Feuer (1997). The upper end is inf without positives."""
+    from scipy.special import gammaincinv  # as `calibrators.samples.expit` does
+
     chance = (1 - _CONFIDENCE) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(positives > 0, variance / positives, 1.0)

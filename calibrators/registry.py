@@ -8,9 +8,8 @@ from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity
 from calibrators.methods.isotonic import Histogram, Isotonic
 from calibrators.methods.logistic import Beta, Platt, Temperature
-from calibrators.methods.refit import Method, PerCampaign
+from calibrators.methods.refit import Method, PerCampaign, Sufficiency
 from calibrators.methods.smoothed_isotonic import PRIOR_STRENGTH, SmoothedIsotonic
-from calibrators.methods.sufficiency import Sufficiency
 from calibrators.pooled import Pooled
 
 CALIBRATORS: Mapping[str, type[Calibrator]] = MappingProxyType(

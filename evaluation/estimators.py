@@ -20,8 +20,8 @@ from calibrators.samples import (
     check_equal_lengths,
     check_not_negative,
     check_unit_interval,
+    expit,
 )
-from calibrators.scipy_functions import expit
 from evaluation.backtest.backtest import Refits, bins_by_hour
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
 

@@ -71,14 +71,13 @@ ROOMS = {
     "calibrators": {
         "samples": set(),
         "arms": set(),
-        "scipy_functions": {"samples"},
         "bins": {"samples"},
-        "fields": {"samples", "scipy_functions", "bins"},
+        "fields": {"samples", "bins"},
         "maps": {"samples", "bins", "fields"},
-        "methods": {"samples", "scipy_functions", "bins", "maps"},
-        "pooled": {"samples", "scipy_functions", "bins", "fields", "maps", "methods"},
+        "methods": {"samples", "bins", "maps"},
+        "pooled": {"samples", "bins", "fields", "maps", "methods"},
         "guard": {"samples", "bins", "fields", "maps"},
-        "evidence": {"samples", "scipy_functions", "bins"},
+        "evidence": {"samples", "bins"},
         "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
     },
@@ -92,8 +91,8 @@ LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
-MOST_FILES = 353
-MOST_LINES = 73_200
+MOST_FILES = 334
+MOST_LINES = 72_677
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

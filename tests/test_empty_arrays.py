@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.families import Deviations
 from calibrators.pooled.hierarchy import Variances
 from calibrators.pooled.levels import Amounts, LevelModel
+from calibrators.pooled.outliers import CampaignHours
 from pccem.model import Boosting, boosted, dataset, loaded
 
 NONE, ROWS, START = np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64)
@@ -112,24 +112,24 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.methods.equal_frequency.inner_cuts": {"bins": ROWS},
     "calibrators.methods.equal_frequency.reaching": {"campaigns": ROWS},
     "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
-    "calibrators.bins.fixed_point.sum_parts": PARTS,
+    "calibrators.bins.codecs.sum_parts": PARTS,
     "calibrators.pooled.families.find_families": {"seen": DEVIATIONS},
     "calibrators.pooled.outliers.raised_hours": {"everyone": np.ones(3)},
     "calibrators.pooled.levels.block_weights": BY_HOUR,
     "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,
-    "calibrators.maps.spreads.quantiles_of": {"levels": (0.2,)},
+    "calibrators.maps.calibration_map.quantiles_of": {"levels": (0.2,)},
     "calibrators.pooled.outliers.outlier_hours": BY_HOUR,
     "calibrators.pooled.change_points.negative_binomial": {"y": NONE},
-    "calibrators.pooled.uncertainty.mixture_variance": {**BY_HOUR, "variances": NONE},
-    "calibrators.pooled.uncertainty.missing_variance": {"variances": NONE},
+    "calibrators.pooled.serving.mixture_variance": {**BY_HOUR, "variances": NONE},
+    "calibrators.pooled.serving.missing_variance": {"variances": NONE},
     "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
     "calibrators.pooled.change_points.drift_rates": BY_HOUR,
     "calibrators.pooled.hierarchy.own_levels": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.hierarchy.trust_in": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.change_points.run_lengths": BY_HOUR,
-    "calibrators.pooled.campaign_hours.poisson_evidence": BY_HOUR,
-    "calibrators.pooled.campaign_hours.span_sums": {"values": TABLE, "span": 1},
+    "calibrators.pooled.outliers.poisson_evidence": BY_HOUR,
+    "calibrators.pooled.outliers.span_sums": {"values": TABLE, "span": 1},
     "calibrators.samples.all_obey": {"array": NONE, "obeys": np.empty(0, bool)},
     "calibrators.samples.sum_at": {"places": ROWS},
     "calibrators.pooled.change_points.likelihood_ratio_prefilter": BY_HOUR,

@@ -18,10 +18,10 @@ from app.api.hot_path import JSON, NDJSON, media_type, read_body, request_body
 from app.api.resources import Given, Resources
 from app.events.schema import check_campaign, check_fields
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.strict_json import ValidationError, decode
-from calibrators.bins.fixed_point import LIMIT
+from calibrators.bins.codecs import LIMIT
 from calibrators.fields.bin_rows import BinRows, encoded
 from calibrators.maps.atlas import Atlas
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ from app.api.authorization import ANYBODY, CALLER, Caller, scope_of
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
+from app.api.snapshot import Snapshot
 from app.log_lines import set_log_fields
 from app.strict_json import TakesLong, ValidationError, show
 from app.tracing import REQUEST_ID_HEADER, RequestAbout, log_fields_of, request_id_of
@@ -241,6 +242,15 @@ def _resolve(schema: Any, components: dict[str, Any]) -> Any:
 
 
 JSON_TYPE = (b"content-type", b"application/json")
+_AGE: Final = b"sirocco-map-age"
+
+
+def age_headers(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:
+    """The header that says the age in whole seconds of what serves; none before the first
+    version."""
+    if snapshot.published_at is None:
+        return []
+    return [(_AGE, b"%d" % max(0.0, time() - snapshot.published_at))]
 
 
 class PlainResponse(NamedTuple):

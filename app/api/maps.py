@@ -14,10 +14,10 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from app.api.authorization import By, Caller
-from app.api.hot_path import JSON
+from app.api.hot_path import JSON, age_headers
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
-from app.api.snapshot import Snapshot, age_headers
+from app.api.snapshot import Snapshot
 from app.events.schema import check_campaign
 from app.storage.bins import BinsStore
 from app.storage.errors import StorageUnavailable

@@ -33,7 +33,7 @@ from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import AsyncStore, open_async_redis, open_redis
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
 from app.tracing import RequestTraces, Tracer, open_tracer

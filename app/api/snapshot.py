@@ -418,13 +418,3 @@ class Refresher:
         self._told_up = up
         self.store_seen = self.store_seen or up
         self.store_up = up
-
-
-AGE_HEADER: Final = b"sirocco-map-age"
-
-
-def age_headers(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:
-    """The header that says the age in whole seconds; none before the first version."""
-    if snapshot.published_at is None:
-        return []
-    return [(AGE_HEADER, b"%d" % max(0.0, time.time() - snapshot.published_at))]

@@ -11,10 +11,10 @@ from app.errors import FAILED, CommandError
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import keys
 from app.storage.bins import hour_blocks
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.worker.fitting import Fitting, Methods
 from calibrators import Atlas, BinsTable
-from calibrators.bins.history import History, HourTables
+from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldTables
 
 

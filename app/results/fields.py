@@ -10,7 +10,7 @@ from app.results.formatting import records, shortened, shown
 from calibrators.samples import Floats
 from evaluation.fields import FieldSums, SegmentError
 from evaluation.fields.field_log import FieldMetrics
-from evaluation.metrics.sums import quotients, ratio
+from evaluation.metrics.predictions import quotients, ratio
 from evaluation.streaming.log_metrics import pcoc_interval
 
 FALSE_ALARMS: Final = 0.01

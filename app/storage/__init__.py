@@ -29,7 +29,7 @@ from app.storage.lease import Heartbeat, Lease, LeaseToken
 from app.storage.overrides import Overrides
 from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, RedisNotStarted
-from app.storage.statistics.unit_days import UnitDays
+from app.storage.statistics.breakdowns import UnitDays
 from app.storage.versions import Published, Versions
 
 __all__ = [

@@ -1,4 +1,5 @@
-"""Bins by target and hour in Redis, one table for each of 16 shards: reading and writing.
+"""Bins by target and hour in Redis, one table for each of 16 shards: reading and writing; and the
+evidence of whether their campaigns are off.
 
 A refit reads many hours of a shard and unpacks them a block of campaigns at a time. How events
 become bins stands in `statistics/folding.py`.
@@ -8,30 +9,32 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
 
 import numpy as np
 import redis
 from redis.exceptions import ResponseError
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
-from app.storage.integrity.damage import Damaged, is_wrong_type
+from app.storage.blocks import framed, opened
+from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import TargetHour
-from app.storage.redis.client import NO_REPLICAS, Replicas, reaching_the_store
-from app.storage.statistics.evidence import EvidenceStore
-from app.storage.statistics.field_sums import DeclaredFields, LookUp
+from app.storage.redis.client import NO_REPLICAS, Replicas, as_bytes, reaching_the_store
+from app.storage.statistics.breakdowns import DeclaredFields, LookUp, UnitDays
 from app.storage.statistics.folding import Folding
-from app.storage.statistics.unit_days import UnitDays
 from calibrators.bins.codecs import even_spans
-from calibrators.bins.history import HourTables, sums_of_block, sums_of_packed
 from calibrators.bins.packed_table import PackedTable
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed
+from calibrators.evidence import FORGOTTEN_HOURS, PcocEvidence
 from calibrators.fields.sums import FieldTables
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
 """Blocks that are folded together at most, but for a last page of each log."""
 
+_EVIDENCE: Final = b"SEVD"
 _log = logging.getLogger(__name__)
-
 
 CAMPAIGNS = 1024
 """Campaigns of a block at most: bounds the memory of a refit, however many there are."""
@@ -71,6 +74,53 @@ _REPLY_BYTES = 16 * 1024 * 1024
 times as long a byte, for memory that neither it nor the processor's cache has at hand."""
 _WRITE_BYTES = 1024 * 1024
 """Tables are written together up to so many bytes."""
+
+
+class EvidenceStore:
+    """What the evaluated hours said of each campaign, by target and shard, and of the target as a
+    whole: in the frame of a block with the magic "SEVD", whose checksum begins with the key's.
+
+    Lives as long as a campaign without traffic is remembered. What cannot be read is set aside,
+    and begins anew.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._damage = Damage(client)
+
+    def shards(self, target: str) -> Iterator[PcocEvidence]:
+        """Of all campaigns of the target, shard after shard."""
+        return (self.read(target, shard) for shard in range(keys.SHARDS))
+
+    @reaching_the_store()
+    def read(self, target: str, shard: int | None) -> PcocEvidence:
+        """Of the campaigns of one shard; without one, of the target, whose name is empty."""
+        key = keys.evidence(target, shard)
+        try:
+            data = self._client.get(key)
+            return PcocEvidence.empty() if data is None else unpack_evidence(as_bytes(data), key)
+        except (ValueError, ResponseError) as error:
+            if isinstance(error, ResponseError) and not is_wrong_type(error):
+                raise
+            _log.error("%s: %s", key, error)
+            self._damage.set_key_aside(Damaged.EVIDENCE, key)
+            return PcocEvidence.empty()
+
+    @reaching_the_store()
+    def write(self, target: str, shard: int | None, evidence: PcocEvidence) -> None:
+        """Replace it."""
+        key = keys.evidence(target, shard)
+        self._client.set(key, pack_evidence(evidence, key), ex=FORGOTTEN_HOURS * SECONDS_PER_HOUR)
+
+
+def pack_evidence(evidence: PcocEvidence, key: str) -> bytes:
+    """The bytes under the key."""
+    return framed(_EVIDENCE, evidence.to_bytes(), crc32(key.encode()))
+
+
+def unpack_evidence(data: bytes, key: str) -> PcocEvidence:
+    """The inverse; ValueError on bytes of another kind, version or key, and on any damage."""
+    return PcocEvidence.from_bytes(opened(_EVIDENCE, data, crc32(key.encode()))[0])
 
 
 class BinsStore:

@@ -38,7 +38,6 @@ from calibrators.fields.columns import (
     FieldColumns,
     PackedField,
     chosen,
-    code_type,
     end_to_end,
     split_fields,
     unpack_fields,
@@ -416,7 +415,7 @@ class NamedColumn:
         counts = np.array([len(each) for each in self.lengths])
         sizes = [len(each) // self.width for each in self.rows]
         of_block = np.repeat(np.arange(len(counts)), sizes)
-        rows = np.frombuffer(b"".join(self.rows), code_type(self.width))
+        rows = np.frombuffer(b"".join(self.rows), f"<u{self.width}")
         check_rows(rows, counts[of_block])
         names, numbers = numbered(self._lengths(counts), b"".join(self.texts))
         firsts = np.cumsum(counts) - counts

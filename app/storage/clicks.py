@@ -49,6 +49,7 @@ from zlib import crc32
 import msgspec
 import redis
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.blocks import StoredConversion, encode_conversions
 from app.storage.integrity.damage import Damage, Damaged
@@ -299,7 +300,6 @@ class OpenClicks:
 MOST_BEHAVIOURS: Final = 256
 """Behaviours that one click may gather."""
 
-_HOUR_SECONDS: Final = 3600
 _KNOWN_RULES: Final = 16
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
@@ -374,7 +374,7 @@ class ClickEvents:
     def add_click(self, place: int, click: OpenClick, opens: bool) -> int:
         """Add a click, which gathers behaviours if it `opens`; returns its number."""
         at = repr(click.clicked_at)
-        hour = int(click.clicked_at // _HOUR_SECONDS)
+        hour = int(click.clicked_at // SECONDS_PER_HOUR)
         fields = click_fields(click, at) if opens else []
         mark = ("d" if opens else "i") + click.campaign
         shard = shard_of(click.click_id)
@@ -385,7 +385,7 @@ class ClickEvents:
         self, place: int, click_id: str, name: str, occurred_at: float, value: float
     ) -> None:
         """Add what was done after a click."""
-        at, hour = repr(occurred_at), int(occurred_at // _HOUR_SECONDS)
+        at, hour = repr(occurred_at), int(occurred_at // SECONDS_PER_HOUR)
         field = behaviour_field(name, at)
         sealed = seal(repr(value), click_id + field)
         row = (place, shard_of(click_id), click_id, hour, at, field, sealed)
@@ -394,7 +394,7 @@ class ClickEvents:
     def add_conversion(self, place: int, conversion: StoredConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         at, shard = repr(conversion.occurred_at), shard_of(conversion.click_id)
-        hour = int(conversion.occurred_at // _HOUR_SECONDS)
+        hour = int(conversion.occurred_at // SECONDS_PER_HOUR)
         log = TargetHour(shard, conversion.target, hour)
         self._logs.setdefault(log, []).append((len(self._conversions), conversion))
         member = f"{at}:{conversion.click_id}"

@@ -26,7 +26,7 @@ from app.storage.blocks import (
     without_none,
 )
 from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
-from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen, code_type
+from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 
@@ -262,9 +262,9 @@ class FieldPacker:
                 listed = some.tolist()
                 places = dict(zip(dict.fromkeys(listed), count(), strict=False))
                 head = _head(name, [values[code] for code in places])
-                some = np.array([places[code] for code in listed], code_type(_width(len(places))))
+                some = np.array([places[code] for code in listed], f"<u{_width(len(places))}")
             else:
-                some = some.astype(code_type(_width(len(values))))
+                some = some.astype(f"<u{_width(len(values))}")
             parts += (head, some.tobytes())
         return b"".join(parts)
 

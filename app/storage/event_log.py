@@ -20,6 +20,7 @@ import redis.asyncio
 from redis.commands.core import AsyncScript
 from redis.exceptions import ResponseError
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.blocks import NUMBER_BYTES, encode_block
@@ -34,7 +35,6 @@ from app.storage.redis.cluster import AsyncClusterRedis
 LONGEST_IDEMPOTENCY_KEY = 255
 
 _STORED, _REPLAYED, _CONFLICT, _NAMES_NEEDED = range(4)
-_HOUR_SECONDS = 3600
 _DEFAULT_RULES = ClickRules()
 _KNOWN_LOGS: Final = 1024
 _PROBE_LIFE: Final = 60
@@ -233,7 +233,7 @@ class EventLog:
     def _packed_clicks(self, events: ClickEvents | None) -> bytes:
         if events is None:
             return b""
-        hours = self._ttl_seconds // _HOUR_SECONDS
+        hours = self._ttl_seconds // SECONDS_PER_HOUR
         return events.packed(self._click_rules, hours, alone=self._cluster is not None)
 
 

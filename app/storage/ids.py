@@ -21,12 +21,12 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.event_columns import ID_BYTES
 from app.storage.keys import SHARDS, TargetHour, logs_named
 from app.storage.redis.client import as_bytes, lua, reaching_the_store
 
-_HOUR_SECONDS: Final = 3600
 _SPARE_SECONDS: Final = 60
 _SPREAD_SECONDS: Final = 600
 
@@ -48,7 +48,7 @@ class IdLife:
         """Life of the ids of a log from `now` on, epoch seconds."""
         if self.window_hours is None:
             return self.seconds_after
-        closes = (log.hour + 1 + self.window_hours) * _HOUR_SECONDS
+        closes = (log.hour + 1 + self.window_hours) * SECONDS_PER_HOUR
         spread = log.shard * _SPREAD_SECONDS // SHARDS
         left = int(closes - now + self.clocks_differ)
         return max(left, 0) + _SPARE_SECONDS + spread

@@ -35,7 +35,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{07}:probe                    in a cluster, what {maps}:probe is elsewhere
     sirocco:{maps}:evidence:<target>      bytes: the same of the target as a whole
     sirocco:{maps}:loads:<hour>:<target>  hash: partition of loaded bins -> their digest
-    sirocco:{maps}:unit_days:<target>     hash: day -> bytes: what units did, `unit_days.py`
+    sirocco:{maps}:unit_days:<target>     hash: day -> bytes: what units did, `breakdowns.py`
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 the same counters, of before each shard had its own
     sirocco:{maps}:damage                 hash: kind of what was damaged -> how often; at -> last
@@ -78,12 +78,14 @@ request in the log of one shard, whichever: folding takes each to the shard of i
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from math import ceil, floor
 from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.settings import SECONDS_PER_HOUR
 from calibrators.arms import ARMS
 
 SHARDS = 16
@@ -177,6 +179,16 @@ def shards_of(names: Collection[str]) -> NDArray[np.int64]:
 
 
 _FORMER_MEMBER = re.compile(r"[0-9]{1,9}:[a-z][a-z0-9_]{0,63}")
+
+
+def closed_hours(as_of: float) -> int:
+    """The first hour that is not over at as_of: hours below it are closed."""
+    return floor(as_of / SECONDS_PER_HOUR)
+
+
+def begun_hours(as_of: float) -> int:
+    """The first hour that has not begun at as_of: hours below it may hold events."""
+    return ceil(as_of / SECONDS_PER_HOUR)
 
 
 class TargetHour(NamedTuple):

@@ -27,6 +27,7 @@ import redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.errors import (
     CorruptVersion,
@@ -111,7 +112,6 @@ CHUNK_BYTES = 1024 * 1024
 NEWEST_KEPT = 3
 """So many of the newest are always kept: what is in force, and the way back by hand."""
 
-_HOUR_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -138,7 +138,7 @@ def number_of(version: str | None) -> int:
 
 def _served_hour(entry: Mapping[str, Any]) -> float:
     """The first hour whose beginning is not before as_of."""
-    served: float = -(-entry["as_of"] // _HOUR_SECONDS)
+    served: float = -(-entry["as_of"] // SECONDS_PER_HOUR)
     return served
 
 

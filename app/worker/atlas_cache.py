@@ -3,14 +3,14 @@
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.experiments import CHALLENGER_OF, Experiment
 from app.storage.versions import Versions
-from app.worker.hours import SECONDS, version_as_of
 from calibrators import Atlas
 from calibrators.arms import CHALLENGER
 
@@ -95,6 +95,13 @@ class CachedVersion:
         return replace(self, atlases=atlases, targets=targets)
 
 
+def version_as_of(history: Iterable[Mapping[str, Any]], moment: float) -> str | None:
+    """The newest version fitted on nothing after the moment; `history` is newest first."""
+    fitted_before = (entry for entry in history if entry["as_of"] <= moment)
+    newest = max(fitted_before, key=lambda entry: entry["as_of"], default=None)
+    return None if newest is None else str(newest["version"])
+
+
 class AtlasCache:
     """Loads a version once; holds the last few."""
 
@@ -128,7 +135,7 @@ class AtlasCache:
         self, hour: int, history: Sequence[Mapping[str, Any]], kept: int
     ) -> CachedVersion | None:
         """What an hour is evaluated with: `before` its beginning."""
-        return self.before(hour * SECONDS, history, kept)
+        return self.before(hour * SECONDS_PER_HOUR, history, kept)
 
     def put(self, version: str, cached: CachedVersion) -> None:
         """Keep what was just loaded or published."""

@@ -19,13 +19,12 @@ from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
-from app.storage.keys import TargetHour
+from app.storage.keys import TargetHour, closed_hours
 from app.storage.lease import LeaseToken
 from app.storage.models import Models
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.fitting import Fitting, RefitTask, refit_target
-from app.worker.hours import closed_hours
 from app.worker.model_cache import CachedModel, ModelCache, signing_key
 from app.worker.products import evaluated_products
 from app.worker.relabelling import (

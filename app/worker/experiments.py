@@ -18,19 +18,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.experiments import ABORTED, CHALLENGER_OF, RUNNING, Experiment
+from app.storage.keys import begun_hours, closed_hours
 from app.storage.overrides import frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.fitting import Fitting, kept
-from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import PrequentialEvaluation, Row, scorecard_of
 from calibrators import Atlas, BinsTable
 from calibrators.arms import CHALLENGER, CHAMPION
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.canary import BOUND, MISSING, CanaryEvidence, log_ratios
 from calibrators.registry import METHODS
 
@@ -74,13 +74,13 @@ class Challengers:
         the maps that served, in the same hours."""
         closed = closed_hours(self.as_of)
         hours = range(max(before.get("first_hour", closed), closed - self._window), closed)
-        done = not self.again and before.get("judged_until") == closed * SECONDS
+        done = not self.again and before.get("judged_until") == closed * SECONDS_PER_HOUR
         if done or not hours or target not in self.in_force.steering.challengers:
             return before
         self.evaluation.run_challenger(target, hours, self.again)
         return {
             **before,
-            "judged_until": closed * SECONDS,
+            "judged_until": closed * SECONDS_PER_HOUR,
             **self._rows(CHALLENGER_OF(target), hours),
             "champion": self._rows(target, hours),
         }
@@ -171,14 +171,16 @@ class _Watch:
             return cls(begun_hours(experiment["since"]), CanaryEvidence.none())
         logs = np.array([-np.inf if found[name] is None else found[name] for name in _ALTERNATIVES])
         numbers = (found[name] for name in _NUMBERS)
-        return cls(found["until"] // SECONDS, CanaryEvidence(found["hours"], logs), *numbers)
+        return cls(
+            found["until"] // SECONDS_PER_HOUR, CanaryEvidence(found["hours"], logs), *numbers
+        )
 
     @property
     def report(self) -> dict[str, Any]:
         """As the version will have it; no evidence (-inf) becomes None."""
         logs = zip(_ALTERNATIVES, self.evidence.logs.tolist(), strict=True)
         return {
-            "until": self.until * SECONDS,
+            "until": self.until * SECONDS_PER_HOUR,
             "hours": self.evidence.hours,
             "evidence": _finite(float(self.evidence.total)),
             "bound": BOUND,
@@ -255,7 +257,7 @@ class Canary:
         if watch.reason is None:
             return found
         _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
-        ended = float((behind + _INCOMPLETE) * SECONDS)
+        ended = float((behind + _INCOMPLETE) * SECONDS_PER_HOUR)
         return {**found, "state": ABORTED, "reason": watch.reason, "aborted_at": ended}
 
     def _ahead(

@@ -22,7 +22,7 @@ from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
 from calibrators.samples import Floats, sum_at
 from evaluation.fields.field_errors import FieldSums
 from evaluation.fields.multicalibration import SegmentSums
-from evaluation.metrics.sums import ratio
+from evaluation.metrics.predictions import ratio
 
 HOURS: Final = 3
 """As many versions are held in memory; more would be read again with every refit."""

@@ -9,16 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.settings import Settings, groups_of
+from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
-from app.worker.hours import SECONDS
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.history import History, HourTables, TablesByField, sums_of_block
+from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
-from calibrators.methods.refit import Fitted, Method, PerCampaign, ScaleOfScores
-from calibrators.methods.sufficiency import Reason
+from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.registry import METHODS, make_method
 
 
@@ -121,7 +119,7 @@ class Candidate:
         """Maps fitted as of a moment, in epoch seconds, on the scale of the newest scores."""
         if self.scale is None or as_of is None:
             return atlas
-        return self.scale.on_scale(atlas, as_of / SECONDS)
+        return self.scale.on_scale(atlas, as_of / SECONDS_PER_HOUR)
 
 
 @dataclass(frozen=True, slots=True)

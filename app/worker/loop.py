@@ -14,7 +14,7 @@ from typing import Any, Self
 import redis
 
 from app.log_lines import set_log_fields
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.ids import IdPacker
@@ -24,12 +24,11 @@ from app.storage.jobs import Job, Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import Replicas, drop_connections, open_redis
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.hours import SECONDS
 from app.worker.progress import JobCancelled, Progress, Step
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
@@ -82,7 +81,7 @@ LEASE = "worker"
 TRAIN, APPROVE, REJECT = "train", "approve", "reject"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
-_HEARTBEAT_LIFE = 24 * SECONDS
+_HEARTBEAT_LIFE = 24 * SECONDS_PER_HOUR
 _PACK_SECONDS = 60.0
 _LOOK_SECONDS = 60.0
 
@@ -253,7 +252,7 @@ class Worker:
 
     def _run_scheduled(self, as_of: float, target: str | None = None) -> bool:
         try:
-            self._refit(Request(as_of, target, between_hours=as_of % SECONDS != 0))
+            self._refit(Request(as_of, target, between_hours=as_of % SECONDS_PER_HOUR != 0))
             self._schedule.done(as_of)
             return True
         except (StorageUnavailable, LeaseLost):
@@ -325,7 +324,7 @@ class Worker:
         hours = [hour for target in self._settings.targets for hour in self._bins.hours(target)]
         if not hours:
             raise ValueError("as_of: there are no events yet, so there is nothing to refit as of")
-        return float((max(hours) + 1) * SECONDS)
+        return float((max(hours) + 1) * SECONDS_PER_HOUR)
 
     def _refit(self, request: Request) -> dict[str, Any]:
         try:
@@ -371,7 +370,7 @@ class Worker:
         """When the newest hour was folded, it takes no more ids, or few."""
         now = self._now()
         if abs(now - self._packed_at) >= _PACK_SECONDS:
-            self._ids.pack(int((now - self._settings.refit_delay_seconds) // SECONDS))
+            self._ids.pack(int((now - self._settings.refit_delay_seconds) // SECONDS_PER_HOUR))
             self._packed_at = now
 
     def _look_for_lost_names(self) -> None:

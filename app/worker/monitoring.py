@@ -13,13 +13,12 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
 from app.storage.experiments import CHALLENGER_OF
 from app.worker.atlas_cache import AtlasCache, CachedVersion
-from app.worker.hours import SECONDS
 from calibrators import Atlas, Bins, BinsTable
-from calibrators.bins.fixed_point import from_fixed, grand_total
+from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
@@ -314,7 +313,7 @@ class TargetReport:
             tables = self.bins.window_blocks(target, first, closed)
             raw = RawScores.of(tables, self.settings.top_campaigns)
         return {
-            "judged_until": closed * SECONDS,
+            "judged_until": closed * SECONDS_PER_HOUR,
             "hour": {
                 "raw": scorecard_of(self.bins.window_blocks(target, closed - 1, closed)),
                 "calibrated": scorecard_of(
@@ -337,7 +336,7 @@ def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
 
 def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
     """The same as an earlier report has it, if that is of the same hours."""
-    if before.get("judged_until") != closed * SECONDS:
+    if before.get("judged_until") != closed * SECONDS_PER_HOUR:
         return None
     more = {name: before[name] for name in ("money", "fields") if name in before}
     # A report of before there were bounds has none.
@@ -387,7 +386,7 @@ class MoneyReport:
         hours = (before.get("money") or {}).get("hours", {})
         # A report of before there were all of these sums has shorter rows.
         known = {int(h): row for h, row in hours.items() if len(row) == len(_SUMS)}
-        until = int(before.get("judged_until") or 0) // SECONDS
+        until = int(before.get("judged_until") or 0) // SECONDS_PER_HOUR
         # The newest of them once more: its late clicks are in now.
         known |= {hour: self._sums(target, hour) for hour in range(max(first, until - 1), closed)}
         hours = {str(hour): row for hour, row in sorted(known.items()) if row and hour >= first}
@@ -490,6 +489,6 @@ def new_pushes(target: str, before: Mapping[str, Any], report: Mapping[str, Any]
     known = before.get("method", {}).get("pushes", ())
     found = sorted(set(report["method"].get("pushes", ())).difference(known))
     for hour in found:
-        begins = datetime.fromtimestamp(hour * SECONDS, UTC).isoformat()
+        begins = datetime.fromtimestamp(hour * SECONDS_PER_HOUR, UTC).isoformat()
         _log.warning("%s: another model scores since the hour of %s", target, begins)
     return found

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import keys
 from app.storage.bins import BinsStore
-from app.worker.hours import SECONDS
 from app.worker.relabelling import RelabelledClicks
 from calibrators.samples import Floats
 
@@ -48,14 +47,17 @@ def products_report(settings: Settings, targets: Mapping[str, Any]) -> dict[str,
 
 
 def _evaluated(bins: BinsStore, name: str, recent: RelabelledClicks) -> Report:
-    first, behind = ceil(recent.span[0] / SECONDS), floor(recent.span[1] / SECONDS)
+    first, behind = (
+        ceil(recent.span[0] / SECONDS_PER_HOUR),
+        floor(recent.span[1] / SECONDS_PER_HOUR),
+    )
     # Trials may have begun, or bins ended, within an hour: one behind another with trials is whole.
     trials = _trials(bins, name, first - 1, behind)
     whole = (trials[1:, 0] > 0) & (trials[:-1, 0] > 0)
     hours = np.hstack([trials[1:], _conversions(recent, first, behind)]) * whole[:, None]
     window = hours.sum(axis=0)
     return {
-        "evaluated_until": float(behind * SECONDS),
+        "evaluated_until": float(behind * SECONDS_PER_HOUR),
         "hour": _row(hours[-1]) if len(hours) else None,
         "window": _row(window),
         "off": _is_off(window) if window[0] else None,
@@ -74,7 +76,7 @@ def _trials(bins: BinsStore, name: str, first: int, behind: int) -> Floats:
 
 def _conversions(recent: RelabelledClicks, first: int, behind: int) -> Floats:
     """Number of clicks of each hour, and conversions that are expected of them, (hours, 2)."""
-    hours = np.floor(recent.clicks.clicks.clicked_at / SECONDS).astype(np.int64) - first
+    hours = np.floor(recent.clicks.clicks.clicked_at / SECONDS_PER_HOUR).astype(np.int64) - first
     chosen = (hours >= 0) & (hours < behind - first)
     counts = [
         np.bincount(hours[chosen], weights, minlength=behind - first)

@@ -12,9 +12,10 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, VersionChanged
+from app.storage.keys import begun_hours, closed_hours
 from app.storage.lease import LeaseToken
 from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
@@ -33,7 +34,6 @@ from app.worker.fitting import (
     kept,
     refit_target,
 )
-from app.worker.hours import SECONDS, begun_hours, closed_hours
 from app.worker.monitoring import (
     MoneyReport,
     PcocBounds,
@@ -47,7 +47,7 @@ from app.worker.monitoring import (
 from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard
 from calibrators import Atlas
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.registry import METHODS
 from calibrators.samples import Floats, Integers
 
@@ -270,7 +270,7 @@ class Refitter:
         """Nothing follows on what is not there any more, nor on what is long past."""
         if in_force is None and self._any_in_force:
             refitted.held = dict.fromkeys(refitted.atlases, STORE_EMPTIED)
-        window = self.settings.window_hours * SECONDS
+        window = self.settings.window_hours * SECONDS_PER_HOUR
         if in_force is not None and self.settings.guard and request.as_of < in_force.as_of - window:
             refitted.held = dict.fromkeys(refitted.atlases, OF_THE_PAST)
         self._any_in_force = self._any_in_force or in_force is not None
@@ -337,7 +337,7 @@ class Refitter:
 
     def due_to_push(self, now: float) -> Iterator[str]:
         """See `Fitting.pushed`; `now` is epoch seconds."""
-        return self._fitting.pushed(int(now // SECONDS), self.bins)
+        return self._fitting.pushed(int(now // SECONDS_PER_HOUR), self.bins)
 
     def _report_frozen(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
         """How the maps do that stay."""
@@ -365,7 +365,7 @@ class Refitter:
         behind = begun_hours(request.as_of)
         blocks = self.bins.history(target, behind - hours, behind, reached)
         fields = partial(self.bins.field_tables, target) if self.settings.fields else None
-        return StoredHistory(request.as_of / SECONDS, ReadBlocks(blocks, window), fields)
+        return StoredHistory(request.as_of / SECONDS_PER_HOUR, ReadBlocks(blocks, window), fields)
 
     def _probabilities(
         self, target: str, campaigns: Sequence[str], rows: Integers, scores: Floats
@@ -465,7 +465,7 @@ class Refitter:
         return next(filter(None, map(self.cache.take, found)), None)
 
     def _present(self, request: Request, in_force: CachedVersion) -> _Present:
-        began = (begun_hours(request.as_of) - 1) * SECONDS
+        began = (begun_hours(request.as_of) - 1) * SECONDS_PER_HOUR
         kept = self.settings.versions_kept
         compared = self.cache.before(began, self.versions.history(), kept)
         own = self._own_calibrators()

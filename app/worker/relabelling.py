@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.click_log import ClickLog, LoggedClicks
-from app.settings import SECONDS_PER_DAY, Settings
+from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
 from app.storage.blocks import Block
-from app.storage.statistics.field_sums import DeclaredFields
-from app.storage.statistics.unit_days import UnitDays
-from app.worker.hours import SECONDS
+from app.storage.statistics.breakdowns import DeclaredFields, UnitDays
 from app.worker.model_cache import CachedModel
 from app.worker.monitoring import quality, top_campaigns
 from calibrators import Atlas, BinsTable
 from calibrators.arms import BUCKETS
-from calibrators.bins.fixed_point import to_fixed
-from calibrators.bins.history import History, HourTables
+from calibrators.bins.codecs import to_fixed
+from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldTables
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.click_history import LabelSource, label_rule
@@ -201,13 +199,13 @@ class RelabelledClicks:
         }
 
     def _hours(self, newest: int) -> Integers:
-        since = (self.clicks.clicks.clicked_at - self.span[1]) / SECONDS
+        since = (self.clicks.clicks.clicked_at - self.span[1]) / SECONDS_PER_HOUR
         hours: Integers = newest + 1 + np.floor(since).astype(np.int64)
         return hours
 
     def report(self, settings: Settings) -> Report:
         """Quality of raw scores and of the probabilities that were in force, against the labels."""
-        newest = self.clicks.clicks.clicked_at >= self.span[1] - SECONDS
+        newest = self.clicks.clicks.clicked_at >= self.span[1] - SECONDS_PER_HOUR
         raw, calibrated = self.raw, self._calibrated(np.ones(len(newest), np.bool_))
         return {
             "hour": {
@@ -269,7 +267,7 @@ def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:
     starts = range(0, hours, settings.window_hours)
     ends = (min(start + settings.window_hours, hours) for start in starts)
     return [
-        (behind - end * SECONDS, behind - start * SECONDS)
+        (behind - end * SECONDS_PER_HOUR, behind - start * SECONDS_PER_HOUR)
         for start, end in zip(starts, ends, strict=True)
     ]
 
@@ -336,18 +334,18 @@ class UnitConversions:
             self._counted(oldest, behind, counted)
 
     def _is_final(self, day: int, counted: Mapping[int, int]) -> bool:
-        return counted.get(day, 0) * SECONDS >= (day + 1) * SECONDS_PER_DAY + self._window
+        return counted.get(day, 0) * SECONDS_PER_HOUR >= (day + 1) * SECONDS_PER_DAY + self._window
 
     def _order(self, day: int, counted: Mapping[int, int]) -> tuple[bool, int]:
         until = counted.get(day, 0)
         over = (day + 1) * SECONDS_PER_DAY + self.settings.post_click_seconds
-        return until * SECONDS >= over, until
+        return until * SECONDS_PER_HOUR >= over, until
 
     def _counted(self, day: int, behind: float, counted: Mapping[int, int]) -> bool:
         """Whether any of the day's clicks says its unit."""
         span = (day * SECONDS_PER_DAY, min((day + 1) * SECONDS_PER_DAY, behind))
         clicks, converted, labels = self._clicks(span)
-        said, until = clicks.buckets >= 0, floor(self.as_of / SECONDS)
+        said, until = clicks.buckets >= 0, floor(self.as_of / SECONDS_PER_HOUR)
         # Whoever looks back must not put what was known then in the place of what is known now.
         if (said.any() or counted) and until >= counted.get(day, 0):
             values = self.log.values(self.target, clicks, self.as_of, self._window)
@@ -404,7 +402,7 @@ class LabelHistory:
         Clicks older than a window have their own correction for drift.
         """
         newest, *older = spans(self.settings, self.as_of, max(hours, self.settings.window_hours))
-        last = ceil(newest[1] / SECONDS) - 1
+        last = ceil(newest[1] / SECONDS_PER_HOUR) - 1
         declared = DeclaredFields.of(self.settings)
         tables: dict[int, BinsTable] = {}
         fields: dict[int, FieldTables] = {}
@@ -412,7 +410,7 @@ class LabelHistory:
             found = self._relabelled(span)
             if found is None:
                 continue
-            behind = last - round((newest[1] - span[1]) / SECONDS)
+            behind = last - round((newest[1] - span[1]) / SECONDS_PER_HOUR)
             tables |= found.by_hour(behind)
             if declared.names:
                 fields |= found.fields_by_hour(behind, declared, self.in_force or Atlas.empty())

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from math import floor, inf
 from typing import NamedTuple
 
-from app.settings import SECONDS_PER_DAY, Settings
+from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
+from app.storage.keys import closed_hours
 from app.storage.models import Models
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache
-from app.worker.hours import SECONDS, closed_hours, due_between, due_refits
 from app.worker.model_cache import ModelCache
 
 _log = logging.getLogger(__name__)
@@ -31,6 +31,29 @@ class _Pause(NamedTuple):
 
 
 _NONE = _Pause()
+
+
+def due_refits(last_as_of: float | None, newest: int, window_hours: int) -> list[int]:
+    """The hours up to the newest whose refit is missing, oldest first, a window of them at most.
+
+    An hour h stands for the refit as of its start, h * 3600. Before the first refit only the
+    newest is due: there is nothing to catch up with.
+    """
+    if last_as_of is None:
+        return [newest]
+    first = max(closed_hours(last_as_of) + 1, newest - window_hours + 1)
+    return list(range(first, newest + 1))
+
+
+def due_between(newest_hour: int, now: float, minutes: int) -> float | None:
+    """The moment of the newest refit that is due between whole hours, every so many minutes.
+
+    None while the newest is that of a whole hour, or of an hour whose own refit is not due yet:
+    maps must not go back to what was known before.
+    """
+    step = minutes * 60
+    newest = floor(now / step) * step
+    return float(newest) if newest_hour < newest / SECONDS_PER_HOUR < newest_hour + 1 else None
 
 
 @dataclass(slots=True)
@@ -56,18 +79,22 @@ class Schedule:
         moments between them the newest only."""
         now = self.now()
         hour, between = self._newest(now)
-        newest = between or float(hour * SECONDS)
+        newest = between or float(hour * SECONDS_PER_HOUR)
         if self.settings.clock == "event" or self._pause.lasts(now) or newest == self._reached:
             return []
         last = self._last_as_of()
         if (held := self.versions.held()) is not None:
             # It is done, whatever becomes of it.
             last = max(held["as_of"], last or 0.0)
-        if last is not None and last > now and not self._was_published(float(hour * SECONDS)):
+        if (
+            last is not None
+            and last > now
+            and not self._was_published(float(hour * SECONDS_PER_HOUR))
+        ):
             # Maps are not to stay until the clock is there again.
             last = None
         hours = due_refits(last, hour, self.settings.window_hours)
-        due = [float(missed * SECONDS) for missed in hours]
+        due = [float(missed * SECONDS_PER_HOUR) for missed in hours]
         if between is not None and (last is None or last < between):
             due.append(between)
         if not due:

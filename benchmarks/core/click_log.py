@@ -46,7 +46,7 @@ from benchmarks.parts import Part
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
 from benchmarks.timing import Stages, stage_seconds
 from calibrators import Atlas
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from evaluation import ClickStream
 from pccem import Categorical, DelayDistribution, PostClickModel, TrainingRules, train
 

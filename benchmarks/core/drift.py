@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from benchmarks.figures import Cell, Table
 from benchmarks.parts import Part
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.levels import LevelHierarchy
+from calibrators.pooled.outliers import CampaignHours
 from calibrators.samples import Floats
 
 SLOTS = 12

@@ -21,8 +21,7 @@ from benchmarks.core.traffic import campaign_names, random_atlas, random_scores
 from benchmarks.figures import Cell, Table, shown
 from benchmarks.machine import release_free_memory, resident_bytes
 from benchmarks.timing import interleaved
-from calibrators.bins.history import History
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
 from calibrators.fields.fit import fit_effects

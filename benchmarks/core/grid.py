@@ -17,9 +17,8 @@ import numpy as np
 from benchmarks.figures import Table
 from benchmarks.parts import Part
 from calibrators import CalibrationMap, SmoothedIsotonic
-from calibrators.bins.codecs import pack_column
-from calibrators.bins.fixed_point import from_fixed, sum_by_key, to_fixed
-from calibrators.bins.grid import Grid
+from calibrators.bins.bins import Grid
+from calibrators.bins.codecs import from_fixed, pack_column, sum_by_key, to_fixed
 from calibrators.methods.equal_frequency import bins_of_cells
 from calibrators.samples import Floats, Integers
 from evaluation import gc_n

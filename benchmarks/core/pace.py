@@ -1,6 +1,6 @@
 """Late conversions that change: the default labels beside others where delays or rates move.
 
-A platform with each change (`evaluation.simulation.late_conversions`), 21 days of which the last 7
+A platform with each change (`evaluation.simulation.parts`), 21 days of which the last 7
 are evaluated by their final conversions: GC-3 (0 is right) and PCOC (1 is right) of maps fitted
 on long-term conversions, on Algorithm 2, on the default labels and on final conversions, which
 nobody has in time. What turns does so a day before the evaluated week. In `cancellations` clicks
@@ -16,7 +16,7 @@ from benchmarks.figures import Cell, Figure, Table
 from benchmarks.parts import Part
 from calibrators import SmoothedIsotonic
 from evaluation import ClickPlatform, ClickWindows, delayed_backtest
-from evaluation.simulation.late_conversions import LateConversions
+from evaluation.simulation.parts import LateConversions
 from pccem import TrainingRules
 
 DAY = 86_400.0

@@ -23,10 +23,10 @@ from time import perf_counter, process_time
 from typing import Any
 
 import app.worker.refit
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import load_settings
 from app.storage import BinsStore, EventLog, Versions, open_async_redis
 from app.storage.keys import SHARDS, TargetHour, shard_of
-from app.worker.hours import SECONDS
 from app.worker.monitoring import TargetReport
 from app.worker.refit import Refitter, Request
 from benchmarks.core.traffic import HOURS, LAST_HOUR, TARGET, WINDOW, Platform

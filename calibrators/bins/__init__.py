@@ -1,7 +1,6 @@
 """Bins: the additive sufficient statistics that every calibrator is fitted from.
 
-`grid.py` has the cells, `bins.py` the bins of one campaign, `table.py` those of many,
-`packed_table.py` those of many that stay packed, `history.py` those of many hours.
-`codecs.py` packs integers into bytes, `fixed_point.py` makes sums exact, and
-`weighted_samples.py` is how calibrators read bins.
+`bins.py` has the grid of scores, the bins of one campaign and the weighted samples that calibrators
+make of them; `table.py` the bins of many campaigns and of many hours, `packed_table.py` those that
+stay packed. `codecs.py` makes sums exact, and packs integers and names into bytes.
 """

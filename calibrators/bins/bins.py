@@ -1,17 +1,96 @@
-"""Bins: the sufficient statistics that calibrators are fitted from."""
+"""Bins: the sufficient statistics that calibrators are fitted from, on a fixed grid of scores.
+
+A cell is read from the bits of the float itself: exponent and leading mantissa bits, so cells are
+spaced evenly in log2 between powers of two and evenly in score inside an octave. No logarithm is
+taken: the cell of a score is the same on every machine and in every engine.
+"""
 
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from calibrators.bins.codecs import pack_column, unpack_column
-from calibrators.bins.fixed_point import from_fixed, grand_total, sum_by_key, sum_parts, to_fixed
-from calibrators.bins.grid import GRID
-from calibrators.samples import Floats, Integers, check_samples
+from calibrators.bins.codecs import (
+    from_fixed,
+    grand_total,
+    pack_column,
+    sum_by_key,
+    sum_parts,
+    to_fixed,
+    unpack_column,
+)
+from calibrators.samples import Floats, Integers, Samples, check_samples
+
+_MANTISSA_BITS = 52
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells over [0, 1]: one for [0, 2**-octaves), 2**bits in each octave, one for exactly 1.0.
+
+    >>> Grid(octaves=2, bits=1).cells_of(np.array([0.0, 0.25, 0.375, 0.5, 0.99, 1.0]))
+    array([0, 1, 2, 3, 4, 5])
+    """
+
+    octaves: int
+    bits: int
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return (self.octaves << self.bits) + 2
+
+    def cells_of(self, scores: Floats) -> Integers:
+        """The cell of each score in [0, 1], shape (n,), integers in [0, size)."""
+        # Adding 0.0 turns -0.0 into 0.0, whose bits are not negative.
+        bits = (scores + 0.0).view(np.int64) >> self._shift
+        cells: Integers = np.maximum(bits - self._before_first, 0)
+        return cells
+
+    def edges(self, cells: Integers) -> tuple[Floats, Floats]:
+        """Lower (inclusive) and upper (exclusive) score of each cell; the last cell is [1, 1]."""
+        borders = _borders(self)
+        return borders.take(cells), borders.take(cells + 1)
+
+    def moved_inside(self, cells: Integers, scores: Floats) -> Floats:
+        """The scores, each moved to the border of its cell where rounding put it outside."""
+        lower = _borders(self).take(cells)
+        # As np.clip does it, in half the time for the few cells of one campaign.
+        return np.minimum(np.maximum(scores, lower), _last_inside(self).take(cells))
+
+    @property
+    def _shift(self) -> int:
+        return _MANTISSA_BITS - self.bits
+
+    @property
+    def _before_first(self) -> int:
+        return (int(np.float64(2.0**-self.octaves).view(np.int64)) >> self._shift) - 1
+
+
+@lru_cache
+def _last_inside(grid: Grid) -> Floats:
+    """The largest score of each cell, shape (size,)."""
+    borders = _borders(grid)
+    largest = np.maximum(np.nextafter(borders[1:], 0.0), borders[:-1])
+    largest.setflags(write=False)
+    return largest
+
+
+@lru_cache
+def _borders(grid: Grid) -> Floats:
+    """Where each cell begins, and where the last one ends, shape (size + 1,)."""
+    bits = (np.arange(1, grid.size) + grid._before_first) << grid._shift
+    borders = np.concatenate(([0.0], bits.view(np.float64), [1.0]))
+    borders.setflags(write=False)
+    return borders
+
+
+GRID = Grid(octaves=24, bits=7)
+"""The grid of every bin; chosen by measurement, see docs/decisions/0001-grid.md."""
 
 SCHEMA_VERSION = 1
 _HEADER = struct.Struct("<4sHBBI")
@@ -49,7 +128,7 @@ class Bins(GridSums):
     """Counts, score sums and positives of one campaign on the fixed grid of scores.
 
     Sparse: only `cells` that hold something, ascending, shape (m,), and their three `sums`, shape
-    (3, m): fixed-point integers (`calibrators.bins.fixed_point`), so bins add to the same bits in
+    (3, m): fixed-point integers (`calibrators.bins.codecs`), so bins add to the same bits in
     any order or split.
     Immutable; `+` and `merge` make new ones.
 
@@ -198,3 +277,78 @@ def unpack_cells(data: memoryview, offset: int, length: int) -> tuple[Integers, 
     if columns[0].size and columns[0].max() >= GRID.size:
         raise ValueError(f"cell {columns[0].max()}: the grid has cells 0 to {GRID.size - 1}")
     return columns[0], np.stack(columns[1:]), offset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedSamples:
+    """Distinct scores ascending, their weights (> 0) and their positives (weight x outcome), (m,).
+
+    The order of samples and the ties among them cannot matter any more.
+    """
+
+    scores: Floats
+    weights: Floats
+    positives: Floats
+
+    @classmethod
+    def from_samples(
+        cls, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
+        samples = check_samples(scores, outcomes, sample_weight)
+        check_some(float(samples.weights.sum()))
+        if _are_plain(samples):
+            return cls._of_plain(samples.scores + 0.0, samples.outcomes > 0)
+        # Sorted by all three, so that float sums do not depend on the order of the samples.
+        order = np.lexsort((samples.outcomes, samples.weights, samples.scores))
+        held = order[samples.weights[order] > 0]
+        distinct, place = np.unique(samples.scores[held] + 0.0, return_inverse=True)
+        weighted = samples.weights[held] * samples.outcomes[held]
+        return cls(
+            distinct,
+            np.bincount(place, samples.weights[held]).astype(np.float64),
+            np.bincount(place, weighted).astype(np.float64),
+        )
+
+    @classmethod
+    def _of_plain(cls, scores: Floats, positive: NDArray[np.bool_]) -> Self:
+        """Of samples that are counted: sorting them costs a third of sorting their places."""
+        ordered = np.sort(scores)
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        distinct = ordered[starts]
+        # What is sought in order is found without a jump.
+        places = np.searchsorted(distinct, np.sort(scores[positive]))
+        return cls(
+            distinct,
+            np.diff(starts, append=len(ordered)).astype(np.float64),
+            np.bincount(places, minlength=len(distinct)).astype(np.float64),
+        )
+
+    @classmethod
+    def from_bins(cls, bins: Bins) -> Self:
+        """Of bins: each cell stands at its mean score."""
+        scores, outcomes, weights = bins.samples()
+        check_some(float(weights.sum()))
+        return cls(scores, weights, outcomes * weights)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.weights.sum())
+
+    @property
+    def total_positives(self) -> float:
+        """Sum of the positives."""
+        return float(self.positives.sum())
+
+
+def _are_plain(samples: Samples) -> bool:
+    """Whether all outcomes are 0 or 1 and all weights 1: then sums are counts, in any order."""
+    outcomes = samples.outcomes
+    return bool((samples.weights == 1.0).all() and ((outcomes == 0.0) | (outcomes == 1.0)).all())
+
+
+def check_some(weight: float) -> None:
+    """Raises ValueError when there is nothing to fit from."""
+    if not weight > 0:
+        raise ValueError("nothing to fit from: no samples with a weight above 0")

@@ -10,17 +10,18 @@ from zlib import crc32
 
 import numpy as np
 
-from calibrators.bins.bins import check_grid
+from calibrators.bins.bins import GRID, check_grid
 from calibrators.bins.codecs import (
+    LIMIT,
     PackedColumn,
+    Part,
     merged_rows,
     pack_column,
     pack_names,
+    sum_parts,
     unpack_column,
     unpack_names,
 )
-from calibrators.bins.fixed_point import LIMIT, Part, sum_parts
-from calibrators.bins.grid import GRID
 from calibrators.samples import Integers
 
 SCHEMA_VERSION = 2

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.bins import cell_means
-from calibrators.bins.fixed_point import LIMIT, from_fixed
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID, cell_means
+from calibrators.bins.codecs import LIMIT, from_fixed
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns, chosen
 from calibrators.fields.sums import SEPARATOR, FieldColumn, FieldTables

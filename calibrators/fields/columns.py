@@ -66,11 +66,6 @@ FIELD_HEAD: Final = struct.Struct("<BBII")
 NARROW, WIDE = 2, 4
 
 
-def code_type(width: int) -> str:
-    """Of codes of so many bytes."""
-    return f"<u{width}"
-
-
 class PackedField(NamedTuple):
     """One field of a block as its bytes stand there."""
 
@@ -90,7 +85,7 @@ class PackedField(NamedTuple):
         values, end = unpack_names(memoryview(self.values), 0, self.number)
         if end != len(self.values):
             raise ValueError(f"the values of {self.name} do not fill their place")
-        codes = np.frombuffer(self.codes, code_type(self.width))
+        codes = np.frombuffer(self.codes, f"<u{self.width}")
         if (codes >= self.number).any():
             raise ValueError(
                 f"a code of {self.name} points beyond the block's {self.number} values"

@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from calibrators.bins.history import History, TablesByField
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History, TablesByField
 from calibrators.fields.sums import OTHER, BoundedRows, row_ends, value_alone
 from calibrators.samples import Floats, Integers, Singles, sum_at
 

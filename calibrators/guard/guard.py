@@ -13,8 +13,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.history import TablesByField
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, TablesByField
 from calibrators.fields.effects import FieldEffects
 from calibrators.guard.bounds import (
     Bounds,

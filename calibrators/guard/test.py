@@ -14,8 +14,7 @@ from scipy.special import expit, logit
 
 from calibrators.bins.bins import Bins, cell_means
 from calibrators.bins.codecs import sorted_rows
-from calibrators.bins.history import TablesByField
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, TablesByField
 from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import row_ends
 from calibrators.maps.atlas import Atlas

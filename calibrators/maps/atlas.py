@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import FieldEffects
-from calibrators.maps.calibration_map import CalibrationMap, MapColumns
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
-from calibrators.maps.spreads import Spreads, quantiles_of
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 

@@ -6,12 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, borders_between, step_map
 from calibrators.methods.calibrator import Calibrator, Prior
 from calibrators.methods.equal_frequency import bin_starts
 from calibrators.samples import Floats, Integers
-from calibrators.scipy_functions import betaln
 
 _PRIOR_WEIGHT = 2.0
 """N' of the paper: pseudo-samples of the whole prior, shared by a model's bins."""
@@ -83,6 +82,8 @@ class _Model:
     @property
     def log_likelihood(self) -> float:
         """Log marginal likelihood of the outcomes."""
+        from scipy.special import betaln  # as `calibrators.samples.expit` does
+
         negatives = self.weights - self.positives
         joint = betaln(
             self.positives + self.prior_positives, negatives + self.prior_negatives

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from calibrators.bins.bins import Bins
+from calibrators.bins.bins import Bins, WeightedSamples
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 
 Prior = CalibrationMap | None

@@ -8,10 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.bins import cell_means
-from calibrators.bins.grid import GRID, Grid
+from calibrators.bins.bins import GRID, Grid, cell_means, check_some
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import check_some
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.samples import Floats, Integers
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from calibrators.maps.calibration_map import (
     CalibrationMap,
     borders_between,
@@ -15,7 +15,6 @@ from calibrators.maps.calibration_map import (
 from calibrators.methods.calibrator import Calibrator, Prior
 from calibrators.methods.equal_frequency import equal_frequency_starts
 from calibrators.samples import Floats, Integers
-from calibrators.scipy_functions import isotonic_regression
 
 
 class Isotonic(Calibrator):
@@ -40,6 +39,14 @@ class Isotonic(Calibrator):
         values = np.maximum.accumulate(np.clip(fitted, 0.0, 1.0))
         kept = _corners(values)
         return knots_with_tails(data.scores[kept], values[kept], "clip")
+
+
+def isotonic_regression(values: Floats, weights: Floats) -> tuple[Floats, Integers]:
+    """Weighted isotonic regression: the fitted values, and where each pool starts."""
+    from scipy import optimize  # as `calibrators.samples.expit` does
+
+    found = optimize.isotonic_regression(values, weights=weights)
+    return found.x, found.blocks[:-1].astype(np.int64)
 
 
 def _corners(values: Floats) -> Integers:

@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.weighted_samples import WeightedSamples, check_some
+from calibrators.bins.bins import WeightedSamples, check_some
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.methods.calibrator import Calibrator, Prior
-from calibrators.samples import Floats
-from calibrators.scipy_functions import expit
+from calibrators.samples import Floats, expit
 
 PULL = 1e-9
 """Strength of the pull towards the identity, per unit of weight: it decides only what the data

@@ -7,10 +7,8 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.bins import Bins
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID, Bins, WeightedSamples
 from calibrators.bins.table import BinsTable
-from calibrators.bins.weighted_samples import WeightedSamples
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Tails, knots_with_tails
 from calibrators.methods.calibrator import BegunFits, Calibrator, Prior
 from calibrators.methods.equal_frequency import (
@@ -20,8 +18,8 @@ from calibrators.methods.equal_frequency import (
     bins_of_cells,
     equal_frequency_starts,
 )
+from calibrators.methods.isotonic import isotonic_regression
 from calibrators.samples import Floats, Integers
-from calibrators.scipy_functions import isotonic_regression
 
 PRIOR_STRENGTH: Final = 5.0
 """Pseudo-samples of the prior in each bin; the published algorithm has none."""

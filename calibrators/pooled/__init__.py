@@ -1,10 +1,10 @@
 """The pooled method: a hierarchical penalised logistic spline over all campaigns, from bins.
 
-`method.py` is the method. `fit.py` fits the shape on the knots of `spline.py`, with priors and
-the parents of `hierarchy.py`, from the `cells.py` of a `window.py`; `steps.py`
-finds steps of the target's curve, `families.py` groups where none are named. `levels.py` follows
-levels: `state_space.py` filters them, `change_points.py` and `outliers.py` weigh the hours of
-`campaign_hours.py`. `serving.py` makes the maps, `uncertainty.py` says how sure they are.
+`method.py` is the method. `fit.py` fits the shape, and steps of the target's curve, on the knots of
+`spline.py`, with priors and the parents of `hierarchy.py`, from the `cells.py` of a `window.py`;
+`families.py` finds groups where none are named. `levels.py` follows levels: `state_space.py`
+filters them, `change_points.py` and `outliers.py` weigh hours. `serving.py` makes the maps and says
+how sure they are.
 docs/pooled.md has the formulas.
 """
 

@@ -12,13 +12,11 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.fixed_point import from_fixed
-from calibrators.bins.grid import GRID
-from calibrators.bins.history import HourTables
-from calibrators.bins.table import BinsTable
+from calibrators.bins.bins import GRID
+from calibrators.bins.codecs import from_fixed
+from calibrators.bins.table import BinsTable, HourTables
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.samples import Floats, Integers, sum_at
-from calibrators.scipy_functions import expit
+from calibrators.samples import Floats, Integers, expit, sum_at
 
 Number = TypeVar("Number", np.int64, np.float64)
 

@@ -10,14 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.pooled.campaign_hours import (
+from calibrators.pooled.outliers import (
     SPANS,
     CampaignHours,
+    PlatformHours,
     complete_hours,
+    outage_hours,
+    outlier_hours,
     poisson_evidence,
     span_sums,
 )
-from calibrators.pooled.outliers import PlatformHours, outage_hours, outlier_hours
 from calibrators.samples import Floats, Integers
 
 MOST = 12
@@ -126,7 +128,7 @@ def _wide(expected: Floats, observed: Floats) -> Floats:
 
 def _rising(y: Floats, size: Floats) -> Floats:
     """Logarithm of gamma(y + size) / gamma(size)."""
-    from scipy.special import gammaln  # An API process never gets here: see scipy_functions.
+    from scipy.special import gammaln  # An API process never gets here.
 
     found: Floats = gammaln(y + size) - gammaln(size)
     return found

@@ -1,13 +1,22 @@
-"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps."""
+"""The shape: a hierarchical penalised logistic spline over all campaigns, by joint Newton steps;
+and the steps of the target's curve, which a spline of knots .35 apart cannot hold.
+
+Where scores are tied, or the truth is a staircase, a curve jumps from one score to the next. A step
+is such a jump: log-odds that are added to every score behind it. It is believed when the evidence
+for it, against the spline as it is, exceeds what the choice of its place costs, and its place is a
+border of the grid of scores; without one, nothing is changed.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from math import log
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibrators.bins.grid import GRID
-from calibrators.pooled.cells import CampaignBlock
+from calibrators.bins.bins import GRID
+from calibrators.pooled.cells import CELLS, CampaignBlock, coarse_cells, log_odds
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import (
     Eliminated,
@@ -20,8 +29,180 @@ from calibrators.pooled.hierarchy import (
     trust_in,
 )
 from calibrators.pooled.spline import Coordinates
-from calibrators.pooled.steps import NO_STEPS, CellEvidence, CoarseSums, Steps, middles
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Integers, expit, sum_at
+
+_STEP_VARIANCE = 0.25
+"""Of a step's height before it is seen, in log-odds."""
+
+_STEP_PRIOR_ODDS = 3.0
+"""Nats by which no step is likelier than one, before its place is chosen."""
+
+MOST_STEPS = 12
+"""Steps of a curve: a map has 64 knots, and each step takes two."""
+
+_RAMP = 0.004
+"""Log-odds before a step's place from which a map rises: a part of the grid's narrowest cell."""
+
+
+class Steps(NamedTuple):
+    """The cells of the grid that steps begin with, ascending, and their heights in log-odds, (s,)
+    each."""
+
+    cells: Integers
+    heights: Floats
+
+    @property
+    def borders(self) -> Floats:
+        """The log-odds at which they begin, (s,)."""
+        return log_odds(GRID.edges(self.cells)[0])
+
+    def at(self, scores: Floats) -> Floats:
+        """Their sum at scores of these log-odds, (n,)."""
+        passed = (scores[:, None] - self.borders) / _RAMP + 1
+        return np.asarray(np.clip(passed, 0.0, 1.0) @ self.heights)
+
+    def knots(self) -> Floats:
+        """Log-odds between which they rise, (2 s,), ascending."""
+        return np.sort(np.concatenate((self.borders - _RAMP, self.borders)))
+
+    def in_coarse_cells(self, samples: Floats) -> Floats:
+        """Their mean in each coarse cell, (CELLS,), by the samples of the grid's cells."""
+        rise = np.zeros(GRID.size)
+        np.add.at(rise, self.cells, self.heights)
+        coarse, weights = coarse_cells(), samples + np.finfo(float).tiny
+        total = sum_at(coarse, weights * np.cumsum(rise), CELLS)
+        held = sum_at(coarse, weights, CELLS)
+        return np.divide(total, held, out=np.zeros(CELLS), where=held > 0)
+
+
+NO_STEPS = Steps(np.empty(0, np.int64), np.empty(0))
+"""Of a curve without steps."""
+
+
+@lru_cache
+def middles() -> Floats:
+    """The log-odds of the middle of each cell of the grid."""
+    lower, upper = GRID.edges(np.arange(GRID.size))
+    return log_odds((lower + upper) / 2)
+
+
+class CoarseSums(NamedTuple):
+    """Of all campaigns in each coarse cell: positives, those that the curves expect, and what these
+    tell about the log-odds, (CELLS,) each."""
+
+    observed: Floats
+    expected: Floats
+    information: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellEvidence:
+    """What neighbouring cells of scores say of a curve at its mode.
+
+    cells : their places in the grid, ascending, (m,).
+    residuals, information : of the likelihood about the log-odds in each, (m,).
+    directions : the spline's coordinates in each, (m, k).
+    precision : of the coordinates' prior, (k, k).
+    """
+
+    cells: Integers
+    residuals: Floats
+    information: Floats
+    directions: Floats
+    precision: Floats
+
+    @classmethod
+    def split(
+        cls, grid: Floats, coarse: CoarseSums, curve: Floats, directions: Floats, precision: Floats
+    ) -> Self:
+        """The sums of coarse cells, split among the cells of the grid that hold samples.
+
+        grid : samples and positives of the cells of the grid, (2, m); curve: the target's, steps
+        included, there, in log-odds, (m,), which says how probable positives are in the one
+        against the other; directions, (m, k), precision, (k, k).
+        """
+        samples, positives = grid
+        cells = np.flatnonzero(samples > 0)
+        rows = coarse_cells()[cells]
+        likely = samples[cells] * expit(curve[cells])
+        seen = positives[cells]
+
+        def shared(amounts: Floats, parts: Floats) -> Floats:
+            whole = sum_at(rows, parts, CELLS)
+            share = np.divide(amounts, whole, out=np.zeros(CELLS), where=whole > 0)
+            return np.asarray(share[rows] * parts)
+
+        residuals = shared(coarse.observed, seen) - shared(coarse.expected, likely)
+        information = shared(coarse.information, likely)
+        return cls(cells, residuals, information, directions[cells], precision)
+
+    def steps(self, known: Steps) -> Steps:
+        """The steps that the cells speak for, the known ones among them, at new heights.
+
+        One by one the step is added that raises the marginal likelihood most, all heights and the
+        curve being normal (Tipping and Faul, AISTATS 2003), by more than the cost of its place;
+        those whose evidence (Savage and Dickey's ratio) is below half of that go.
+        """
+        if not len(self.cells):
+            return NO_STEPS
+        cost = log(len(self.cells)) + _STEP_PRIOR_ODDS
+        fit = _StepFit(self, known)
+        while len(fit.steps.cells) < MOST_STEPS and (cell := fit.best(cost)) is not None:
+            fit = fit.with_cell(cell)
+        return fit.kept(cost / 2)
+
+
+class _StepFit:
+    """Coordinates of the curve and heights of steps, solved together."""
+
+    def __init__(self, evidence: CellEvidence, steps: Steps) -> None:
+        self._evidence, self.steps = evidence, steps
+        size = evidence.directions.shape[1]
+        behind = (evidence.cells[:, None] >= steps.cells).astype(np.float64)
+        columns: Floats = np.hstack((evidence.directions, behind))
+        self._weighted: Floats = evidence.information[:, None] * columns
+        precision = columns.T @ self._weighted
+        precision[:size, :size] += evidence.precision
+        precision[size:, size:] += np.eye(len(steps.cells)) / _STEP_VARIANCE
+        self._covariance = np.linalg.inv(precision)
+        gradient = np.zeros(len(precision))
+        gradient[size:] = behind.T @ evidence.residuals - steps.heights / _STEP_VARIANCE
+        moved = self._covariance @ gradient
+        self._left = evidence.residuals - self._weighted @ moved
+        self._heights: Floats = steps.heights + moved[size:]
+        self._variances: Floats = np.diag(self._covariance)[size:]
+
+    def best(self, cost: float) -> int | None:
+        """The cell of the step that explains most, if that is more than the cost in nats."""
+        information = self._evidence.information
+        sums = _behind(np.column_stack((self._left, information, self._weighted)))
+        gradients, crossed = sums[:, 0], sums[:, 2:]
+        free = sums[:, 1] - np.einsum("ij,ij->i", crossed @ self._covariance, crossed)
+        free = np.maximum(free, 0.0)
+        gains = gradients**2 / (free + 1 / _STEP_VARIANCE) - np.log1p(free * _STEP_VARIANCE)
+        gains[0] = 0.0
+        best = int(np.argmax(gains))
+        return int(self._evidence.cells[best]) if gains[best] > 2 * cost else None
+
+    def with_cell(self, cell: int) -> "_StepFit":
+        """With one more step, whose height was 0 so far."""
+        at = int(np.searchsorted(self.steps.cells, cell))
+        cells, heights = self.steps
+        return _StepFit(
+            self._evidence, Steps(np.insert(cells, at, cell), np.insert(heights, at, 0.0))
+        )
+
+    def kept(self, cost: float) -> Steps:
+        """The steps that are worth it."""
+        evidence = np.log(self._variances / _STEP_VARIANCE) + self._heights**2 / self._variances
+        worth = evidence > 2 * cost
+        return Steps(self.steps.cells[worth], self._heights[worth])
+
+
+def _behind(columns: Floats) -> Floats:
+    """Of each row, the sums of it and of all rows behind."""
+    return np.asarray(np.cumsum(columns[::-1], axis=0)[::-1])
+
 
 ROOM = 256 << 20
 """Bytes of solutions that are kept: all of 100,000 campaigns with 16 knots."""

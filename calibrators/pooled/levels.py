@@ -20,9 +20,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.pooled.campaign_hours import CampaignHours, complete_hours, starts
 from calibrators.pooled.change_points import HourWeights, hour_weights
-from calibrators.pooled.outliers import PlatformHours, burst_hours, outage_hours
+from calibrators.pooled.outliers import (
+    CampaignHours,
+    PlatformHours,
+    burst_hours,
+    complete_hours,
+    outage_hours,
+    starts,
+)
+from calibrators.pooled.serving import learnt_variance, mixture_variance
 from calibrators.pooled.state_space import (
     AHEAD,
     FOLLOWED,
@@ -31,7 +38,6 @@ from calibrators.pooled.state_space import (
     CampaignSeries,
     LevelForecast,
 )
-from calibrators.pooled.uncertainty import learnt_variance, mixture_variance
 from calibrators.samples import Floats
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))

@@ -6,29 +6,28 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.fit import FittedEffects, fit_effects
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas
+from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
-from calibrators.maps.spreads import PLACES, Spreads
 from calibrators.methods.refit import Fitted
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.families import family_names
-from calibrators.pooled.fit import Shape
+from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Tree, own_levels
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
+from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.pushes import ScoreScale
 from calibrators.pooled.serving import (
+    CurveUncertainty,
     ServedKnots,
     information_at_knots,
     served_curves,
     served_shared_curves,
 )
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.pooled.steps import NO_STEPS, Steps
-from calibrators.pooled.uncertainty import CurveUncertainty
 from calibrators.pooled.window import Window
 from calibrators.samples import Floats, Integers
 

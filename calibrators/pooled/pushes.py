@@ -13,14 +13,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.bins.history import History
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled.cells import FARTHEST, Cells, log_odds
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
-from calibrators.samples import Floats, Integers, sum_at
-from calibrators.scipy_functions import expit
+from calibrators.samples import Floats, Integers, expit, sum_at
 
 _SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
 """Of the impressions, below the knots of a transport."""

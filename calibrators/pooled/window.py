@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.codecs import even_spans
-from calibrators.bins.history import History, HourTables
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.groups import GroupOf
 from calibrators.pooled.cells import Cells, log_odds
 from calibrators.pooled.spline import Knots

@@ -17,8 +17,7 @@ from calibrators.samples import (
     check_unit_interval,
     sum_at,
 )
-from evaluation.metrics.predictions import Campaigns, encode_campaigns
-from evaluation.metrics.sums import ratio
+from evaluation.metrics.predictions import Campaigns, encode_campaigns, ratio
 
 
 @dataclass(frozen=True, slots=True)

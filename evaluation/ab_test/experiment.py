@@ -22,7 +22,7 @@ from evaluation.ab_test.analysis import (
     SampleRatio,
     UnitRatio,
 )
-from evaluation.metrics.sums import ratio
+from evaluation.metrics.predictions import ratio
 
 NARROWEST_AT: Final = 14.0
 """Looks of the size of the first after which the interval is tuned to be narrowest: two weeks."""

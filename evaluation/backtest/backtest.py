@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrators import Atlas, BinsTable, CalibrationMap, Calibrator, Sufficiency
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.columns import chosen
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.guard import guard

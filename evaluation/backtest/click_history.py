@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators import BinsTable
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
 from pccem import (

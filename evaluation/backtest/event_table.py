@@ -12,9 +12,8 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.bins.bins import cell_means, fixed_sums
-from calibrators.bins.fixed_point import Part, sum_by_key, sum_parts
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID, cell_means, fixed_sums
+from calibrators.bins.codecs import Part, sum_by_key, sum_parts
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns, end_to_end
 from calibrators.fields.columns import chosen as chosen_of
@@ -195,7 +194,7 @@ _FIRST_HOUR = -(1 << 29)
 class EventCells:
     """Counts, score sums and outcomes of every (hour, campaign, cell) of the tables added so far.
 
-    The cells are those of the grid that calibrators are fitted on (`calibrators.bins.grid`), so a
+    The cells are those of the grid that calibrators are fitted on (`calibrators.bins.bins`), so a
     backtest of the cells fits the very maps that one of the impressions does. A row is evaluated at
     the mean score of its cell, which is 0.8 % wide at most. Sums are whole numbers: the order of
     the tables and of their rows is of no effect.

@@ -9,11 +9,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.loss import sample_losses
-from evaluation.metrics.predictions import Campaigns, Mask, Predictions, encode_campaigns
-from evaluation.metrics.sums import GroupSums, quotients
+from evaluation.metrics.predictions import (
+    Campaigns,
+    GroupSums,
+    Mask,
+    Predictions,
+    encode_campaigns,
+    quotients,
+)
 
 LEAST_BLOCKS: Final = 10
 """With fewer blocks no interval can be trusted: the draws repeat the same few numbers."""

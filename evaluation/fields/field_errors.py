@@ -23,9 +23,7 @@ from calibrators.samples import (
 from evaluation.fields.segments import FieldValues, ValueColumn, check_fields
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
 from evaluation.metrics.gc_n import matched_binomials
-from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import quotients, ratio, weighted_mean
+from evaluation.metrics.predictions import Predictions, Runs, quotients, ratio, weighted_mean
 
 _MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 # Beyond, the mean distance of a binomial from its mean is that of a normal variable to 1e-5.

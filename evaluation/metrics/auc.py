@@ -14,8 +14,14 @@ from numpy.typing import ArrayLike
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
-from evaluation.metrics.predictions import Campaigns, Predictions, check_mask, encode_campaigns
-from evaluation.metrics.ranks import Runs, WeightAxis
+from evaluation.metrics.predictions import (
+    Campaigns,
+    Predictions,
+    Runs,
+    WeightAxis,
+    check_mask,
+    encode_campaigns,
+)
 
 
 def auc(

@@ -11,9 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, check_unit_interval, sum_at
-from evaluation.metrics.predictions import Predictions, check_weights
-from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import ratio_errors, sum_between
+from evaluation.metrics.predictions import (
+    Predictions,
+    Runs,
+    check_weights,
+    ratio_errors,
+    sum_between,
+)
 
 Empty = Literal["inf", "skip", "merge", "smooth"]
 

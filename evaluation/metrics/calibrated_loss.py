@@ -16,8 +16,13 @@ from scipy.special import log_expit
 
 from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths, sum_at
 from evaluation.metrics.calibration import bias_shift_of, both_outcomes, log_odds
-from evaluation.metrics.predictions import Mask, Predictions, check_mask, check_weights
-from evaluation.metrics.sums import weighted_mean
+from evaluation.metrics.predictions import (
+    Mask,
+    Predictions,
+    check_mask,
+    check_weights,
+    weighted_mean,
+)
 
 Loss = Literal["log", "quadratic"]
 

@@ -15,8 +15,7 @@ from scipy.special import expit, log_expit, logit, logsumexp
 
 from calibrators.samples import Floats, check_equal_lengths, check_not_negative
 from evaluation.metrics.loss import EPSILON
-from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import ratio
+from evaluation.metrics.predictions import Predictions, ratio
 
 
 def pcoc(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.cs_auc_pairs import RevenuePairs, Ties, check_ties
 from evaluation.metrics.gc_n import defined_by_name, mean_of_defined, share_of_undefined
-from evaluation.metrics.predictions import Campaigns, PricedPredictions, encode_campaigns
-from evaluation.metrics.ranks import ranking
+from evaluation.metrics.predictions import Campaigns, PricedPredictions, encode_campaigns, ranking
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.metrics.ranks import Groups, Runs, ranking
+from evaluation.metrics.predictions import Groups, Runs, ranking
 
 Ties = Literal["definition", "half", "worst"]
 

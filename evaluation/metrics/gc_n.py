@@ -19,9 +19,13 @@ from evaluation.metrics.cal_n import (
     cal_n_of_runs,
     check_bins,
 )
-from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns
-from evaluation.metrics.ranks import Runs
-from evaluation.metrics.sums import weighted_mean
+from evaluation.metrics.predictions import (
+    Campaigns,
+    Predictions,
+    Runs,
+    encode_campaigns,
+    weighted_mean,
+)
 
 POSITIVES_PER_BIN: Final = 5.0
 """A campaign with fewer positives for each of its bins is left out: its Cal-N is their noise."""

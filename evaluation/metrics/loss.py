@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from calibrators.samples import Floats
-from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.sums import weighted_mean
+from evaluation.metrics.predictions import Predictions, weighted_mean
 
 EPSILON = 1e-12
 """Probabilities are clipped to [EPSILON, 1 - EPSILON], so a click at probability 0 costs 27.6."""

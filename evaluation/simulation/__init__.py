@@ -1,3 +1,3 @@
-"""Synthetic platforms whose true probabilities are known: impressions (`ad_platform.py`), with
-fields (`field_platform.py`), and clicks with conversions that come days late (`click_platform.py`).
+"""Synthetic platforms whose true probabilities are known: impressions (`ad_platform.py`), and
+clicks with conversions that come days late (`click_platform.py`).
 """

@@ -12,20 +12,18 @@ from scipy.special import expit, logit, ndtr, ndtri
 from calibrators.samples import Floats, check_rules
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
-from evaluation.simulation.late_conversions import (
-    AS_PUBLISHED,
-    LateConversions,
-    lead_appeal,
-    until_stay,
-)
 from evaluation.simulation.parts import (
+    AS_PUBLISHED,
     SPREAD,
     START,
+    LateConversions,
     arrivals,
     campaign_names,
     day_cycle,
+    lead_appeal,
     swings,
     times_in,
+    until_stay,
     zipf_shares,
 )
 from pccem import Categorical, Clicks, Column, Features

@@ -18,8 +18,7 @@ from evaluation.metrics.gc_n import (
     share_of_undefined,
 )
 from evaluation.metrics.loss import click_entropy
-from evaluation.metrics.predictions import Mask
-from evaluation.metrics.ranks import Runs
+from evaluation.metrics.predictions import Mask, Runs, quotients
 from evaluation.metrics.reliability import (
     ReliabilityDiagram,
     ScoreQuantiles,
@@ -27,7 +26,6 @@ from evaluation.metrics.reliability import (
     score_quantiles,
     wilson_interval,
 )
-from evaluation.metrics.sums import quotients
 from evaluation.streaming.in_memory import RevenueRows
 from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
 from evaluation.streaming.rows import CellRows, Sums

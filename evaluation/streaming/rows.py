@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, sum_at
 from evaluation.metrics.loss import sample_losses
-from evaluation.metrics.sums import GroupSums
+from evaluation.metrics.predictions import GroupSums
 
 SliceCodes = NDArray[np.integer[Any]]
 LEFT_OUT = -1

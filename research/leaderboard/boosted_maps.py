@@ -11,7 +11,7 @@ import lightgbm
 import numpy as np
 from scipy.special import expit, logit
 
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.samples import Floats, Integers
 from evaluation.metrics.loss import sample_losses
 from research.leaderboard.method import Predictor

@@ -16,7 +16,7 @@ from weakref import finalize
 
 import numpy as np
 
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.samples import Floats, Integers
 from research.leaderboard.boosted_maps import CellRows
 from research.leaderboard.method import MethodUnavailable, Predictor

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from calibrators.bins.history import History
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.methods.refit import Method
 from calibrators.samples import Floats, Integers

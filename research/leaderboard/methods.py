@@ -10,13 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from calibrators.bins.fixed_point import SCALE
-from calibrators.bins.history import History
-from calibrators.bins.table import BinsTable
+from calibrators.bins.codecs import SCALE
+from calibrators.bins.table import BinsTable, History
 from calibrators.maps.calibration_map import Tails
-from calibrators.methods.refit import BegunRefit, Fitted, PerCampaign
+from calibrators.methods.refit import BegunRefit, Fitted, PerCampaign, Sufficiency
 from calibrators.methods.smoothed_isotonic import SmoothedIsotonic
-from calibrators.methods.sufficiency import Sufficiency
 from calibrators.pooled import Pooled
 from calibrators.registry import make_calibrator
 from calibrators.samples import Integers

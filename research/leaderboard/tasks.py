@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from app.cli.console import progress
 from app.errors import FAILED, Advance, CommandError
 from calibrators import PerCampaign, make_calibrator
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.samples import Floats, Integers
 from evaluation import EventTable
 from research.leaderboard import (

@@ -14,7 +14,7 @@ from app.storage import BinsStore, Versions
 from app.storage.experiments import CHALLENGER_OF
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import BUCKETS
-from calibrators.bins.fixed_point import to_fixed
+from calibrators.bins.codecs import to_fixed
 from tests.api.events import impression, outcome
 
 HOUR, DAY = 3600.0, 86_400.0

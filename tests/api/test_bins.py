@@ -10,7 +10,7 @@ from app.access.audit import AuditLog
 from app.datasets.bin_tables import TargetBins
 from app.settings import Settings
 from app.storage import BinsStore
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.fields.bin_rows import BinRows
 from tests.api.running_service import serving

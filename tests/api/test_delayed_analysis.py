@@ -12,7 +12,7 @@ from app.api.cockpit.analysis import analysis_answer
 from app.cli.measure.ab_test import show_experiment
 from app.settings import Settings
 from calibrators.arms import BUCKETS, Split
-from calibrators.bins.fixed_point import to_fixed
+from calibrators.bins.codecs import to_fixed
 
 DAY = 86_400.0
 EXPERIMENT = {"salt": "spring", "shares": {"challenger": 0.3}}

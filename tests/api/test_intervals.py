@@ -7,7 +7,7 @@ import pytest
 from sirocco_client import EdgeCalibrator, Sirocco
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.maps.spreads import PLACES, Spreads
+from calibrators.maps.calibration_map import PLACES, Spreads
 from tests.api.conftest import new_redis
 from tests.api.problems import broken_rule
 from tests.api.running_service import serving

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.trace import main
 
-MOST_FILES = {"calibrate": 10, "events": 14, "refit": 64}
+MOST_FILES = {"calibrate": 9, "events": 14, "refit": 50}
 MOST_CALLS_OF_A_SCORE = 20
 
 

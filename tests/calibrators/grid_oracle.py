@@ -3,7 +3,7 @@
 from fractions import Fraction
 from math import floor
 
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 
 OCTAVES = GRID.octaves
 CELLS_IN_OCTAVE = 2**GRID.bits

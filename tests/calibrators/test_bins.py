@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Bins
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from tests.calibrators import grid_oracle, strategies
 
 Sample = tuple[float, float, float]

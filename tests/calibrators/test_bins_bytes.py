@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Bins
+from calibrators.bins.bins import GRID
 from calibrators.bins.codecs import pack_column
-from calibrators.bins.grid import GRID
 from tests.calibrators import strategies
 from tests.calibrators.damage import assert_refused_or_sound
 from tests.calibrators.grid_oracle import cell_of

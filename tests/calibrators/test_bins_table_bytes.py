@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import BinsTable
+from calibrators.bins.bins import GRID
 from calibrators.bins.codecs import pack_column, pack_names
-from calibrators.bins.grid import GRID
 from calibrators.bins.packed_table import PackedTable
 from tests.calibrators.damage import assert_refused_or_sound
 from tests.calibrators.grid_oracle import cell_of

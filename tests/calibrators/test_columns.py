@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.bins.codecs import pack_column, unpack_column
-from calibrators.bins.fixed_point import SCALE
+from calibrators.bins.codecs import SCALE, pack_column, unpack_column
 
 entries = st.one_of(
     st.sampled_from([0, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**63 - 1, SCALE, 255 * SCALE]),

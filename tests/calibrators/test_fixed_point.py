@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calibrators.bins.fixed_point import SCALE, grand_total, group_totals, sum_by_key, to_fixed
+from calibrators.bins.codecs import SCALE, grand_total, group_totals, sum_by_key, to_fixed
 
 
 @given(st.floats(0, 9.19e9))

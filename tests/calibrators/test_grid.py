@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.bins.grid import GRID, Grid
+from calibrators.bins.bins import GRID, Grid
 from tests.calibrators import grid_oracle
 from tests.calibrators.strategies import SPECIAL_SCORES, scores
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.special import expit, logit
 
 from calibrators import Bins, SmoothedIsotonic
-from calibrators.bins.grid import GRID
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import GRID, WeightedSamples
 from calibrators.methods.equal_frequency import (
     ScoreBins,
     bins_of_cells,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from calibrators import Isotonic
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from tests.calibrators.samples_of_kind import Drawn, draw
 from tests.calibrators.strategies import Floats
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from calibrators import Beta, Platt, Temperature
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from calibrators.methods.logistic import (
     PULL,
     LogOddsCurve,

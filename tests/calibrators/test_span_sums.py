@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import BinsTable, History
-from calibrators.bins.grid import GRID
-from calibrators.bins.history import sums_of_block, sums_of_packed
+from calibrators.bins.bins import GRID
 from calibrators.bins.packed_table import sums_packed
+from calibrators.bins.table import sums_of_block, sums_of_packed
 from tests.calibrators.test_table_sum import EVENTS, held, sums_of, table_of
 
 SPANS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=3)

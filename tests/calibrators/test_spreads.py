@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.maps.spreads import PLACES, Spreads, quantiles_of
+from calibrators.maps.calibration_map import PLACES, Spreads, quantiles_of
 from calibrators.pooled import Pooled
 from research.coverage import ALL, NEW, Counts, coverage
 from research.leaderboard.platform import Distortions, DriftingPlatform

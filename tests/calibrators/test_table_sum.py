@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from calibrators import BinsTable
 from calibrators.bins import packed_table
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.bins.packed_table import PackedTable, sum_packed
 from tests.calibrators import strategies
 

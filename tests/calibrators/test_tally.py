@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Bins
-from calibrators.bins.weighted_samples import WeightedSamples
+from calibrators.bins.bins import WeightedSamples
 from tests.calibrators import strategies
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrators import SmoothedIsotonic
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import FieldGroups
@@ -14,7 +14,7 @@ from calibrators.pooled import Pooled
 from evaluation.backtest.backtest import backtest, bins_by_hour
 from evaluation.backtest.event_table import EventTable
 from evaluation.simulation.ad_platform import Platform
-from evaluation.simulation.field_platform import Field, FieldPlatform, FieldRegime
+from research.leaderboard.fields.platform import Field, FieldPlatform, FieldRegime
 
 HOURS = 12
 PLATFORM = FieldPlatform(

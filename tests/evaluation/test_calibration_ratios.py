@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import cal_n, copc, pcoc, prediction_error, ropr
-from evaluation.metrics.sums import GroupSums
+from evaluation.metrics.predictions import GroupSums
 from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 from tests.evaluation.tables_of_paper_001 import PE, TABLES, aggregated

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.metrics.cal_n import EqualFrequencyBins
-from evaluation.metrics.ranks import Runs
+from evaluation.metrics.predictions import Runs
 from tests.evaluation.bin_sums_oracle import bin_sums_oracle
 
 WHOLE = st.integers(1, 9).map(float)

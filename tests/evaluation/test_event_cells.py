@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Beta, BinsTable, SmoothedIsotonic
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from evaluation import EventTable, Platform, backtest, scorecard
 from evaluation.backtest.event_table import EventCells
 from tests.evaluation.logs_of_kind import tables

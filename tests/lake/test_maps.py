@@ -17,11 +17,11 @@ from app.lake.maps import fitted_maps
 from app.lake.tasks import partitions_of
 from app.settings import Settings
 from app.storage import BinsStore
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.worker.fitting import Methods
 from calibrators import Atlas
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from tests.lake.conftest import FIRST_HOUR, impressions
 
 

@@ -8,7 +8,7 @@ from app.storage import BinsStore
 from app.storage.bins import TABLES_AT_ONCE, hour_blocks
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from calibrators import BinsTable
-from calibrators.bins.history import HourTables
+from calibrators.bins.table import HourTables
 from tests.storage.conftest import HOUR, Append
 from tests.storage.test_bins_store import events
 

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from app.storage import BinsStore, EmbeddedRedis, Heartbeat, Jobs, Lease, Overrides, Versions
+from app.storage.bins import EvidenceStore
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
@@ -19,10 +20,8 @@ from app.storage.keys import BREAKDOWNS, TargetHour
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
-from app.storage.statistics.breakdowns import Breakdowns
-from app.storage.statistics.evidence import EvidenceStore
+from app.storage.statistics.breakdowns import Breakdowns, UnitDays
 from app.storage.statistics.folding import Folding
-from app.storage.statistics.unit_days import UnitDays
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic

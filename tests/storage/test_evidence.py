@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.storage import keys
-from app.storage.statistics.evidence import EvidenceStore, pack_evidence, unpack_evidence
+from app.storage.bins import EvidenceStore, pack_evidence, unpack_evidence
 from calibrators.evidence import FORGOTTEN_HOURS, PcocEvidence
 
 

@@ -15,7 +15,7 @@ from app.storage.clicks import OpenClick
 from app.storage.event_columns import EventColumns, FieldValues, columns_of, pack_fields
 from app.storage.integrity.damage import Damage
 from app.storage.keys import TargetHour, shard_of
-from app.storage.statistics.field_sums import DeclaredFields, named
+from app.storage.statistics.breakdowns import DeclaredFields, named
 from calibrators import BinsTable
 from calibrators.fields import sums
 from calibrators.fields.columns import unpack_fields

@@ -13,7 +13,7 @@ from app.storage import keys
 from app.storage.bins import BinsStore
 from app.storage.errors import BinsConflict, TooManyLoads
 from app.storage.keys import TargetHour
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import MOST_LOADS, HourLoad, LoadedBins, LoadName
 from calibrators import BinsTable
 from calibrators.fields.bin_rows import BinRows, encoded

@@ -5,8 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.versions import NEWEST_KEPT, beyond_retention
-from app.worker.hours import SECONDS, version_as_of
+from app.worker.atlas_cache import version_as_of
 
 Manifests = list[dict[str, Any]]
 

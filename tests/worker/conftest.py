@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage import EventBatch, EventLog, open_async_redis
-from app.worker.hours import SECONDS
 from evaluation import EventTable
 
 HOUR = 400_000

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, EventBatch, Lease, Versions
 from app.storage.blocks import NO_TERMS
 from app.storage.experiments import split_of
-from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS

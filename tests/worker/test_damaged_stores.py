@@ -4,6 +4,7 @@ from threading import Event, Thread
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import (
     BinsStore,
     Heartbeat,
@@ -17,7 +18,6 @@ from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES, Inspection
 from app.storage.keys import TargetHour, shard_of
 from app.storage.store_watch import StoreWatch
-from app.worker.hours import SECONDS
 from app.worker.loop import Worker
 from tests.storage.contents import contents
 from tests.worker.conftest import HOUR

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, Lease, Versions
 from app.worker.atlas_cache import CachedVersion, Steering
 from app.worker.experiments import Challengers
-from app.worker.hours import SECONDS
 from app.worker.monitoring import scorecard_of
 from app.worker.refit import Refitter, Request, _Present
 from calibrators import Atlas, CalibrationMap

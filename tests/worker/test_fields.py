@@ -10,13 +10,13 @@ import redis
 from app.click_log import ClickLog, ClosedClick
 from app.settings import Settings
 from app.storage import BinsStore, EventBatch, Lease, Versions
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import DeclaredFields
 from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import RelabelledClicks
 from calibrators import Atlas, CalibrationMap
-from calibrators.bins.fixed_point import SCALE
-from calibrators.bins.history import History
+from calibrators.bins.codecs import SCALE
+from calibrators.bins.table import History
 from calibrators.fields.sums import SEPARATOR
 from tests.click_log.rows import START, WINDOW, click
 from tests.worker.conftest import HOUR, Append

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, Jobs, Lease, Versions
-from app.worker.hours import SECONDS
 from app.worker.loop import Worker
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas

@@ -5,8 +5,8 @@ from threading import Event
 import numpy as np
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, Heartbeat, Jobs, Lease, Versions, keys
-from app.worker.hours import SECONDS
 from app.worker.loop import LeaseKeeper, Worker
 from evaluation import EventTable
 from tests.worker.conftest import HOUR

@@ -2,14 +2,10 @@
 
 import pytest
 
-from app.worker.hours import (
-    SECONDS,
-    begun_hours,
-    closed_hours,
-    due_between,
-    due_refits,
-    version_as_of,
-)
+from app.settings import SECONDS_PER_HOUR as SECONDS
+from app.storage.keys import begun_hours, closed_hours
+from app.worker.atlas_cache import version_as_of
+from app.worker.schedule import due_between, due_refits
 
 
 def test_an_hour_is_closed_only_when_it_is_over():

@@ -9,11 +9,11 @@ from time import monotonic, sleep
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage import BinsStore, EventBatch, Heartbeat, Jobs, Lease, Versions, open_redis
 from app.storage.keys import TargetHour, shard_of
 from app.worker import refit
-from app.worker.hours import SECONDS
 from app.worker.loop import LEASE, Worker
 from tests.worker.conftest import HOUR, Clock
 

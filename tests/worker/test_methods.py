@@ -5,7 +5,7 @@ import pytest
 from app.settings import Settings
 from app.worker.fitting import Methods
 from calibrators import Atlas, Sufficiency
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.methods.refit import Fitted
 
 NOTHING = History(1.0, [])

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, Lease, Overrides, Versions
 from app.storage.keys import OVERRIDES
-from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.pooled import Pooled
 from tests.worker.conftest import HOUR
 

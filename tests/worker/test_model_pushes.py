@@ -3,10 +3,10 @@
 import pytest
 import redis
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage import BinsStore, Lease, Versions
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
-from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import BinsTable
 from calibrators.fields.bin_rows import BinRows

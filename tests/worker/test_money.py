@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, EventBatch, Lease, Versions, keys
 from app.storage.blocks import TERMS, Terms
 from app.storage.event_columns import EventColumns
 from app.storage.integrity.damage import Damage
-from app.storage.statistics.unit_days import COLUMNS, DAYS_KEPT
-from app.worker.hours import SECONDS
+from app.storage.statistics.breakdowns import COLUMNS, DAYS_KEPT
 from app.worker.monitoring import MoneyReport
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable
-from calibrators.bins.fixed_point import from_fixed
+from calibrators.bins.codecs import from_fixed
 from tests.worker.conftest import HOUR
 
 

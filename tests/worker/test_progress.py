@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, Heartbeat, Jobs, Versions
 from app.storage.errors import StorageUnavailable
-from app.worker.hours import SECONDS
 from app.worker.loop import Worker
 from app.worker.progress import PUBLISHING, JobCancelled, Progress, Step
 from tests.worker.conftest import HOUR

@@ -2,8 +2,8 @@
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import Versions
-from app.worker.hours import SECONDS
 from app.worker.loop import Worker
 from app.worker.monitoring import PrequentialEvaluation, TargetReport, carried_over
 from tests.worker.conftest import HOUR

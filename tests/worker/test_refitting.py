@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import BinsStore, EventBatch, Lease, LeaseLost, Versions
 from app.worker.fitting import Methods
-from app.worker.hours import SECONDS
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
 from evaluation.estimators import fit

@@ -8,7 +8,7 @@ from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.worker.monitoring import BinnedScorecard, RawScores, RawWindow, TopCampaigns
 from app.worker.refit import ReadBlocks, StoredHistory
 from calibrators import BinsTable
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 
 FIRST, BEHIND = 1000, 1006
 NAMES = [f"campaign-{number:02}" for number in range(40)]

@@ -29,11 +29,11 @@ from app.api.snapshot import Pace, seconds_of_others
 from app.settings import SECONDS_PER_HOUR
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.experiments import CHALLENGER_OF, Experiment, experiments_of
-from app.storage.statistics.unit_days import DAYS_KEPT
+from app.storage.statistics.breakdowns import DAYS_KEPT
 from app.strict_json import show
 from calibrators import Atlas
 from calibrators.arms import ARMS, BUCKETS, CHALLENGER, CHAMPION, RAW, Split
-from calibrators.bins.fixed_point import from_fixed
+from calibrators.bins.codecs import from_fixed
 from calibrators.samples import Floats, Integers
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from app.api.hot_path import (
     SLOW,
     PlainResponse,
     PromptEndpoint,
+    age_headers,
     declare,
     read_body,
     request_body,
@@ -76,7 +77,7 @@ from app.api.scoring.requests import (
     read_head,
     read_prompt,
 )
-from app.api.snapshot import Snapshot, age_headers
+from app.api.snapshot import Snapshot
 from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import ScoresRequest, pack_probabilities, read_scores

@@ -27,8 +27,14 @@ from redis.retry import Retry
 from app.storage import keys
 from app.storage.errors import NotReplicated, StorageUnavailable
 from app.storage.redis.addresses import CLUSTER, address_of
-from app.storage.redis.cluster import AsyncClusterRedis, ClusterRedis, SlotMap
-from app.storage.redis.sentinel import MasterFinder, following, following_async
+from app.storage.redis.cluster import (
+    AsyncClusterRedis,
+    ClusterRedis,
+    MasterFinder,
+    SlotMap,
+    following,
+    following_async,
+)
 
 TIMEOUT_SECONDS = 1.0
 HEALTH_CHECK_SECONDS = 30

@@ -20,8 +20,7 @@ from app.storage.errors import BinsConflict, StorageUnavailable, TooManyLoads
 from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import TargetHour
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
-from app.storage.statistics.breakdowns import Breakdowns
-from app.storage.statistics.field_sums import DeclaredFields
+from app.storage.statistics.breakdowns import Breakdowns, DeclaredFields
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
 from calibrators.samples import Floats

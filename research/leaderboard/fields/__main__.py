@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.cli.console import progress
-from evaluation.simulation.field_platform import FIELD_REGIMES, FIRST_SCORED, SCORED_HOURS
 from research.leaderboard.fields.methods import METHODS
+from research.leaderboard.fields.platform import FIELD_REGIMES, FIRST_SCORED, SCORED_HOURS
 from research.leaderboard.fields.scores import Run, world
 from research.leaderboard.fields.tables import Result, as_markdown
 

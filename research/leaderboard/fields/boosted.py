@@ -9,9 +9,9 @@ from scipy.special import expit
 
 from calibrators.samples import Floats
 from evaluation.metrics.loss import sample_losses
-from evaluation.simulation.field_platform import FieldHour
 from research.leaderboard.boosted_maps import HOURS, PARAMETERS, ROUNDS
 from research.leaderboard.fields.method import Rows, Window
+from research.leaderboard.fields.platform import FieldHour
 from research.leaderboard.mcgrad_maps import COMMAND, ROOT, Child
 
 REFIT_HOURS: Final = 6

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import expit
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.simulation.field_platform import FieldHour
 from research.leaderboard.fields.method import Rows, Shape, Window
+from research.leaderboard.fields.platform import FieldHour
 
 HOURS: Final = 48
 """Hours that it is fitted on: of 24, 36 and 48 the best on the tuning seeds."""

@@ -14,9 +14,9 @@ from calibrators.maps.groups import FieldGroups
 from calibrators.pooled import Pooled
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
-from evaluation.simulation.field_platform import FieldHour
 from evaluation.simulation.parts import START
 from research.leaderboard.boosted_maps import log_odds
+from research.leaderboard.fields.platform import FieldHour
 from research.leaderboard.method import LeaderboardMethod, Past, Predictor, ServiceMethod
 
 FIRST_HOUR = int(START // SECONDS_PER_HOUR)

@@ -10,9 +10,9 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.simulation.field_platform import FieldHour
 from research.leaderboard.boosted_maps import log_odds
 from research.leaderboard.fields.method import Rows, Shape, Window
+from research.leaderboard.fields.platform import FieldHour
 
 HOURS: Final = 24
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from calibrators.samples import Floats, sum_at
 from evaluation.metrics.loss import sample_losses
-from evaluation.simulation.field_platform import (
+from research.leaderboard import REGIMES
+from research.leaderboard.fields.method import FieldMethod, Shape
+from research.leaderboard.fields.methods import METHODS
+from research.leaderboard.fields.platform import (
     FIELD_REGIMES,
     FIRST_SCORED,
     SCORED_HOURS,
     FieldHour,
     FieldPlatform,
 )
-from research.leaderboard import REGIMES
-from research.leaderboard.fields.method import FieldMethod, Shape
-from research.leaderboard.fields.methods import METHODS
 from research.leaderboard.method import MethodUnavailable
 from research.leaderboard.tasks import cpu_seconds
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from calibrators import Atlas, BinsTable
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import FieldColumn, FieldTables

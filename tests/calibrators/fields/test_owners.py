@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrators import Atlas, BinsTable, CalibrationMap
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.levels import USUAL, LevelHierarchy, LevelRules, Levels
+from calibrators.pooled.outliers import CampaignHours
 from calibrators.samples import Floats
 
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.levels import block_weights, levels_of_blocks
-from calibrators.pooled.outliers import burst_hours
+from calibrators.pooled.outliers import CampaignHours, burst_hours
 from calibrators.samples import Floats
 
 HOURS, CAMPAIGNS = 48, 60

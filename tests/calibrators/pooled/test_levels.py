@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.levels import LevelHierarchy
+from calibrators.pooled.outliers import CampaignHours
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
 

@@ -5,9 +5,8 @@ from math import log
 import numpy as np
 import pytest
 
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.outliers import PlatformHours, outage_hours
+from calibrators.pooled.outliers import CampaignHours, PlatformHours, outage_hours
 from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48

@@ -9,15 +9,14 @@ import pytest
 
 from calibrators import BinsTable, History, HourTables
 from calibrators.pooled import Pooled
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.fit import Shape, Solutions
+from calibrators.pooled.fit import NO_STEPS, Shape, Solutions
 from calibrators.pooled.hierarchy import Priors
 from calibrators.pooled.levels import block_weights, levels_of_blocks
+from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.serving import ServedKnots
 from calibrators.pooled.spline import Knots
-from calibrators.pooled.steps import NO_STEPS
 from calibrators.pooled.window import MOST, Window, campaign_spans
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.pooled_traffic import NEWEST, drawn_hours, history, shape_of, table

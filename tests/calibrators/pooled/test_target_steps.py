@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from calibrators import BinsTable
-from calibrators.bins.grid import GRID
+from calibrators.bins.bins import GRID
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled import Pooled
 from calibrators.pooled.cells import CELLS, coarse_cells
+from calibrators.pooled.fit import MOST_STEPS, NO_STEPS, CellEvidence, CoarseSums, Steps
 from calibrators.pooled.method import Memory
 from calibrators.pooled.serving import ServedKnots
 from calibrators.pooled.spline import Knots
-from calibrators.pooled.steps import MOST, NO_STEPS, CellEvidence, CoarseSums, Steps
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import NEWEST, history, table
 
@@ -115,10 +115,10 @@ def test_the_step_that_is_added_first_is_the_likeliest_of_all(seed: int, count: 
         assert cells.cells[1 + int(np.argmax(gains))] in found.cells
     if max(gains) < 2 * (np.log(count) + 3) - 0.1:
         assert len(found.cells) == 0
-    assert len(found.cells) <= MOST
+    assert len(found.cells) <= MOST_STEPS
 
 
-@given(st.lists(st.floats(-1.5, 1.5), min_size=1, max_size=MOST), st.integers(0, 99))
+@given(st.lists(st.floats(-1.5, 1.5), min_size=1, max_size=MOST_STEPS), st.integers(0, 99))
 def test_maps_with_steps_never_fall_and_keep_their_size(heights: list[float], seed: int) -> None:
     rng = np.random.default_rng(seed)
     cells = np.sort(rng.choice(np.arange(2_200, 2_900), len(heights), replace=False))

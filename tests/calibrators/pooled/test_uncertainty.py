@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibrators.pooled.campaign_hours import CampaignHours
 from calibrators.pooled.levels import jump_rate
-from calibrators.pooled.uncertainty import learnt_variance, mixture_variance
+from calibrators.pooled.outliers import CampaignHours
+from calibrators.pooled.serving import learnt_variance, mixture_variance
 
 HOURS = 48
 RATE, JUMP = 0.01, 0.5

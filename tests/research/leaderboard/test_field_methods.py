@@ -10,11 +10,11 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit
 
 from evaluation.simulation.ad_platform import Platform
-from evaluation.simulation.field_platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.fields import __main__ as command
 from research.leaderboard.fields.boosted import BoostedFields, McGradFields
 from research.leaderboard.fields.hierarchical_logistic import HierarchicalLogistic, Term
 from research.leaderboard.fields.method import PooledMaps, Rows, Shape
+from research.leaderboard.fields.platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.fields.published import ConfCalib, OnlinePlatt, VennAbers
 from research.leaderboard.fields.scores import Run, field_rce
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from research.leaderboard import MethodUnavailable, prequential
 from research.leaderboard.mcgrad_maps import Child, McGradMaps
 from tests.research.leaderboard.tiny import TINY

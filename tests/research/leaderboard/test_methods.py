@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from research.leaderboard import METHODS, PER_CAMPAIGN, prequential
 from research.leaderboard.methods import PublishedSir, RefitInterval, whole_bins
 from tests.research.leaderboard.tiny import TINY, Fixed

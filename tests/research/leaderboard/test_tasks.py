@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.errors import CommandError
-from calibrators.bins.history import History
+from calibrators.bins.table import History
 from calibrators.samples import Floats, Integers
 from evaluation import Platform
 from research.leaderboard import METHODS, MethodUnavailable, Predictor, prequential

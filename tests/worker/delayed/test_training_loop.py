@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
+from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import EventBatch, Heartbeat, Jobs, Versions
 from app.storage.clicks import OpenClick
-from app.worker.hours import SECONDS
 from app.worker.loop import Worker
 from app.worker.schedule import TrainingSchedule
 from app.worker.training import Trainer

@@ -8,9 +8,9 @@ import pytest
 from app.click_log import ClosedClick
 from app.storage import BinsStore
 from app.storage.blocks import StoredConversion
-from app.storage.statistics.unit_days import OF_CLICKS
+from app.storage.statistics.breakdowns import OF_CLICKS
 from app.worker.relabelling import UnitConversions, relabelled
-from calibrators.bins.fixed_point import from_fixed
+from calibrators.bins.codecs import from_fixed
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, LoggedStream
 from tests.worker.delayed.test_refits import World
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logit
 
 from evaluation.simulation.ad_platform import Platform
-from evaluation.simulation.field_platform import FIELD_REGIMES, FIRST_SCORED, FieldPlatform
+from research.leaderboard.fields.platform import FIELD_REGIMES, FIRST_SCORED, FieldPlatform
 
 BASE = Platform(campaigns=30, impressions_per_hour=4_000, seed=2)
 
