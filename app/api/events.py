@@ -124,8 +124,7 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     caller = caller_of(scope)
     key = _idempotency_key(headers)
     if key is not None and caller.campaigns:
-        # Whoever sees other campaigns must neither meet nor guess it.
-        key = f"{caller.campaigns[0]} {key}"
+        key = _own_key(key, caller)
     body = await read_body(headers, receive, resources, _TYPES)
     kind = media_type(headers.get(b"content-type", b""))
     resources.shedder.in_flight += 1
@@ -169,6 +168,13 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
             KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key
         )
     return key
+
+
+def _own_key(key: str, caller: Caller) -> str:
+    """Whoever sees other campaigns must neither meet nor guess it."""
+    own = f"{caller.campaigns[0]} {key}"
+    is_long = len(own) > LONGEST_IDEMPOTENCY_KEY
+    return blake2b(own.encode(), digest_size=32).hexdigest() if is_long else own
 
 
 async def _admitted(body: bytes, kind: str, resources: Resources, caller: Caller) -> Admission:

@@ -239,7 +239,13 @@ class EventAdmission:
         ids = None
         if request.ids is not None:
             ids = [request.ids[place] for place in np.flatnonzero(chosen).tolist()]
-        fields = chosen_of(request.fields or {}, chosen)
+        # Of a field that is not declared these say nothing: so it is not said.
+        declared = {
+            name: column
+            for name, column in (request.fields or {}).items()
+            if name in self._settings.fields
+        }
+        fields = chosen_of(declared, chosen)
         terms = self._terms(chosen)
         columns = EventColumns(
             self._names, places, hours, scores, positives, ids, terms, fields or None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -163,7 +163,12 @@ def _url_of(where: Where, path: str) -> str:
     url = urlsplit(str(where))
     user, at, _ = url.netloc.rpartition("@")
     query = f"?{url.query}" if url.query else ""
-    return f"{url.scheme}://{user}{at}{path}{query}"
+    return f"{url.scheme}://{user}{at}{quoted(path)}{query}"
+
+
+def quoted(path: str) -> str:
+    """A path as it stands in a URL: folders may be called as in `hour=2026-01-01 00%3A00`."""
+    return quote(path, safe="/=:,@+")
 
 
 def _files(filesystem: Any, path: str, name: str) -> list[Any]:

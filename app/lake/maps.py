@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import groupby
 from typing import Any
 
 from app.datasets.bin_tables import TargetBins
@@ -81,14 +80,16 @@ class FittedMaps:
 def fitted_maps(bins: Iterable[TargetBins], settings: Settings) -> Iterator[FittedMaps]:
     """The maps of each target in turn, by its method, from nothing that a refit before has left.
 
-    Bins come target by target, and within each in any order of hours. Sums by field are by score.
+    Bins come in any order. Sums by field are by score.
     """
     methods, declared = Methods(settings), DeclaredFields.of(settings)
     fitting = Fitting(settings, methods)
-    for target, hours in groupby(bins, key=lambda found: found.target):
-        held, most = TargetHours(target), fitting.hours(target, {})
-        for found in hours:
-            held.add(found, most, declared)
+    targets: dict[str, TargetHours] = {}
+    for found in bins:
+        # A table may be sorted by hour, and a folder may have a file for each day.
+        hours = targets.setdefault(found.target, TargetHours(found.target))
+        hours.add(found, fitting.hours(found.target, {}), declared)
+    for target, held in targets.items():
         calibrator = fitting.calibrator_of(target)
         fitted = methods.refit(calibrator, target, held.history(declared), False)
         if not len(fitted.atlas) and fitted.atlas.target_map is None:

@@ -18,7 +18,7 @@ import orjson
 
 from app.click_log.errors import ClickLogUnavailable
 from app.click_log.folder import Folder
-from app.datasets.parts import first_line, parts_of, shown
+from app.datasets.parts import first_line, parts_of, quoted, shown
 from app.errors import FAILED, CommandError
 
 ICEBERG: Final = "iceberg:"
@@ -84,7 +84,8 @@ def _of_iceberg(source: str) -> Iterator[LakePartition]:
                 " table first, so that its files are what they say"
             )
         path, size = str(task.file.file_path), int(task.file.file_size_in_bytes)
-        yield LakePartition(path, path, size, 0)
+        scheme, mark, rest = path.rpartition("://")
+        yield LakePartition(scheme + mark + (quoted(rest) if mark else rest), path, size, 0)
 
 
 def _table(named: str) -> Any:

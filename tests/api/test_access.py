@@ -277,6 +277,14 @@ def test_tenants_do_not_share_idempotency_keys(closed, keys):
         assert answer.json()["accepted"] == 1
 
 
+def test_the_longest_idempotency_key_may_be_of_a_bound_key(closed, keys):
+    headers = {**keys("ingest", campaigns=("shop/",)), "Idempotency-Key": "k" * 255}
+    sent = events("shop/a", "shop/1")[:1]
+    send = lambda: closed.http.post("/v1/events", json=sent, headers=headers)  # noqa: E731
+    eventually(lambda: send().status_code == 200)
+    assert send().json()["duplicates"] == 1
+
+
 def test_a_limited_key_is_told_and_held_to_it(closed, keys):
     headers = keys("calibrate", "read", rate_limit=1)
     ask = lambda: closed.http.post("/v1/calibrate", json=QUESTION, headers=headers)  # noqa: E731

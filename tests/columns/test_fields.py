@@ -67,6 +67,19 @@ def test_both_bodies_store_and_refuse_the_same(kind: int) -> None:
     assert len(expected.rejections.shown) == 2
 
 
+def test_an_undeclared_field_that_says_nothing_is_not_stored() -> None:
+    """Of any name, and however many: none of them fits into a block."""
+    names = ["n" * 300, *map(str, range(300))]
+    body = event_body(bodies.IMPRESSIONS, {name: [""] * 5 for name in names})
+    binary = EventAdmission(read_events(body, 100), ["a"], np.zeros(5, np.intp), SETTINGS, TIMES)
+    for _ in binary.admit_all():
+        pass
+
+    batch = binary.admission.batch
+    assert len(batch) == 5
+    assert not any(entry.block.fields for entry in batch.entries())
+
+
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [

@@ -66,6 +66,17 @@ def test_old_hours_are_let_go(table):
     assert whole.atlas.to_bytes() == of_newest.atlas.to_bytes()
 
 
+def test_hours_of_several_targets_may_stand_in_any_order(table):
+    """A table may be sorted by hour, and a folder may have a file for each day."""
+    settings = Settings(targets="click,install", calibrator="sir", guard=False)
+    hours = [*read_bins(table)]
+    both = [found._replace(target=name) for found in hours for name in settings.targets]
+    (alone,) = fitted_maps(hours, settings)
+
+    for found in fitted_maps(both, settings):
+        assert found.atlas.to_bytes() == alone.atlas.to_bytes()
+
+
 def test_too_few_impressions_are_an_error(tmp_path):
     pyarrow.parquet.write_table(impressions(5, 0), tmp_path / "log.parquet")
     task = BinsSettings("click", LogColumns(), Reading()).task(

@@ -5,6 +5,7 @@ import os
 import pyarrow.parquet
 import pytest
 
+from app.datasets.parts import parts_of
 from app.errors import CommandError
 from app.lake.tasks import extra, partitions_of
 from tests.lake.conftest import impressions
@@ -24,6 +25,16 @@ def test_a_url_keeps_its_query_and_hides_its_password(log):
     (found,) = partitions_of(f"file://{log}/part-0.parquet")
 
     assert found.url == found.name == f"file://{log}/part-0.parquet"
+
+
+@pytest.mark.parametrize("name", ["hour=2026-01-01 00%3A00", "a#b?c", "100%", "[w]"])
+def test_a_folder_of_a_url_may_have_any_name(log, name):
+    folder = log.rename(log.parent / name)
+    found = partitions_of(folder.as_uri())
+
+    assert [part.path for one in found for part in parts_of(one.url)] == [
+        f"{folder}/part-{number}.parquet" for number in range(4)
+    ]
 
 
 def test_tables_of_iceberg_are_their_files(log, tmp_path):

@@ -16,6 +16,7 @@ from app.storage.keys import TargetHour
 from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import MOST_LOADS, HourLoad, LoadedBins, LoadName
 from calibrators import BinsTable
+from calibrators.bins.codecs import LIMIT
 from calibrators.fields.bin_rows import BinRows, encoded
 from calibrators.fields.sums import FieldTables
 from tests.storage.conftest import HOUR, TTL_SECONDS
@@ -63,9 +64,22 @@ def test_an_hour_that_lost_its_claim_refuses_other_bins(loaded, store, redis_cli
     redis_client.delete(keys.loads(HOUR, "click"))
     with pytest.raises(BinsConflict):
         loaded.add(NAME, load(1))
-    redis_client.delete(keys.loads(HOUR, "click"))
     assert not loaded.add(NAME, load())
     assert store.hour("click", HOUR) == load().rows.table()
+
+
+def test_bins_leave_room_for_events_and_for_other_hours(redis_client):
+    """Who folds and who fits would end by a sum of 9.2e9."""
+    loaded = LoadedBins(redis_client, 10 * 3600)
+    rows = load(rows=1).rows
+    huge = lambda most: HourLoad("click", HOUR, replace(rows, sums=rows.sums * 0 + most))  # noqa: E731
+    most = int(LIMIT) // 20
+    assert loaded.add(NAME, huge(most))
+    with pytest.raises(OverflowError, match="at most 460,000,000, where 10 hours are kept"):
+        loaded.add(LoadName("warehouse", "part-2"), huge(1))
+    with pytest.raises(OverflowError):
+        loaded.add(LoadName("warehouse", "part-3"), huge(most + 1))
+    assert len(redis_client.hkeys(keys.loads(HOUR, "click"))) == 2
 
 
 def test_events_and_bins_add_up(loaded, store, append, impressions):

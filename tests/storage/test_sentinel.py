@@ -1,6 +1,8 @@
 """Addresses of several hosts, and a master that Sentinel replaces."""
 
 import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,6 +12,7 @@ from app.settings import Settings
 from app.storage import BinsStore, EventBatch, EventLog, StorageUnavailable, open_async_redis
 from app.storage.redis.addresses import address_of
 from app.storage.redis.client import drop_connections, open_redis, store_of
+from app.storage.redis.cluster import MasterFinder
 from app.storage.store_watch import store_dangers
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.several_servers import until, watched
@@ -39,6 +42,25 @@ def test_stores_are_told_apart_without_their_passwords() -> None:
     assert names == ["cluster:a:1,b:2", "sentinel:m/2"]
 
 
+def test_sentinels_are_asked_by_many_threads_at_once() -> None:
+    address = address_of("redis+sentinel://a,b,c/m")
+    assert address is not None
+    finder, seen = MasterFinder(address, 1.0), set()
+
+    def found(number: int) -> None:
+        seen.add(len(finder._order))
+        finder._found(address.hosts[number % 3], (b"a", 1))
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(found, range(3000)))
+    finally:
+        sys.setswitchinterval(usual)
+    assert seen == {3}
+
+
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -47,6 +69,9 @@ def test_stores_are_told_apart_without_their_passwords() -> None:
         ("redis+cluster://a:1,:2", "':2' is no host:port"),
         ("redis+cluster://a:99999", "'a:99999' is no host:port"),
         ("redis+cluster://:secret@a:1/3", "a cluster has the database 0 alone"),
+        ("redis+cluster://me:secret@a:1,me:secret@b:2", "user and password stand once"),
+        ("redis+cluster://:secret/more@a:1", "/, ? and # in them are %40, %2F"),
+        ("redis+sentinel://:secret#more@a:1/m", "user and password stand once"),
     ],
 )
 def test_a_list_of_hosts_that_is_none_is_refused_in_words(url: str, reason: str) -> None:

@@ -17,6 +17,10 @@ SENTINEL, CLUSTER = "sentinel", "cluster"
 _PORTS: Final = {SENTINEL: 26379, CLUSTER: 6379}
 _OF_SENTINELS: Final = "sentinel_"
 _LARGEST_PORT: Final = 65535
+_ONE_LOGIN: Final = (
+    "user and password stand once, before the first host; @, /, ? and # in them are %40, %2F, %3F"
+    " and %23"
+)
 
 Host = tuple[str, int]
 
@@ -78,6 +82,8 @@ def address_of(url: str) -> StoreAddress | None:
     # The schemes of redis-py have no list of hosts.
     parts = urlsplit(f"redis://{rest}")
     credentials, _, netloc = parts.netloc.rpartition("@")
+    if "@" in credentials + parts.path + parts.fragment:
+        raise ValueError(_ONE_LOGIN)
     hosts = tuple(_host(text, _PORTS[kind]) for text in netloc.split(","))
     path = [unquote(name) for name in parts.path.split("/")[1:] if name]
     query = parse_qsl(parts.query)

@@ -430,7 +430,8 @@ class MasterFinder:
         return self._address.sentinel_url(*host)
 
     def _found(self, sentinel: Host, master: Any) -> Host:
-        self._order.sort(key=lambda one: one != sentinel)
+        # Not sorted in place: a list is empty meanwhile, and other threads read it.
+        self._order = sorted(self._order, key=lambda one: one != sentinel)
         host, port = master
         return host if isinstance(host, str) else host.decode(), int(port)
 

@@ -7,7 +7,7 @@ makes begin again. Who dies between two shards leaves a part; the repeat adds th
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -15,12 +15,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import redis
 
+from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.errors import BinsConflict, StorageUnavailable, TooManyLoads
 from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import TargetHour
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 from app.storage.statistics.breakdowns import Breakdowns, DeclaredFields
+from calibrators.bins.codecs import LIMIT, SCALE
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
 from calibrators.samples import Floats
@@ -83,10 +85,12 @@ class LoadedBins:
         """Add the bins of an hour; False where they are there already.
 
         Raises BinsConflict where the name stands for other bins of this hour, TooManyLoads, and
-        OverflowError where a sum is 9.2e9 or more: the shards before it keep their part.
+        OverflowError where so large a sum in each hour that is kept, and events beside it, would
+        reach 9.2e9: the shards before it keep their part.
         """
         digest = load.rows.digest(f"{load.target} {load.hour}")
         parts = list(load.by_shard())
+        self._check_room(load.rows.table())
         self._claim(name, load, digest)
         added = [self._add(place, name, part, digest) for place, part in parts]
         return any(added)
@@ -97,35 +101,58 @@ class LoadedBins:
         known, number = self._client.hget(key, name.field), self._client.hlen(key)
         if known is None and number >= MOST_LOADS:
             raise TooManyLoads(load.target, load.hour, MOST_LOADS)
+        # Bins may outlive the claim, because folds renew their life: a new one must be of these.
+        self._check(name, load, digest, [known, *self._digests(name, load)])
         with self._client.pipeline(transaction=True) as pipeline:
             pipeline.hsetnx(key, name.field, digest)
             pipeline.expire(key, self._ttl_seconds)
             pipeline.hget(key, name.field)
             *_, known = pipeline.execute()
+        self._check(name, load, digest, [known])
+
+    def _digests(self, name: LoadName, load: HourLoad) -> list[bytes | str | None]:
+        """Of each shard the digest that its bins of the name have."""
         held = [TargetHour(shard, load.target, load.hour) for shard in range(keys.SHARDS)]
         with self._client.pipeline(transaction=False) as pipeline:
             for place in held:
                 pipeline.hget(place.bins, name.field)
-            found = {known, *pipeline.execute()} - {None}
-        # Bins may outlive the claim, because folds renew their life.
-        if {as_text(each) for each in found} != {digest}:
+            found: list[bytes | str | None] = pipeline.execute()
+        return found
+
+    def _check(
+        self, name: LoadName, load: HourLoad, digest: str, found: Sequence[bytes | str | None]
+    ) -> None:
+        if {as_text(each) for each in found if each is not None} - {digest}:
             raise BinsConflict(*name, load.target, load.hour)
 
     def _add(self, place: TargetHour, name: LoadName, load: HourLoad, digest: str) -> bool:
         names = [place.bins, keys.hours(place.shard)]
         for _ in range(_MOST_TRIES):
-            folds, data, known = self._client.hmget(place.bins, "folds", "table", name.field)
+            folds, held, known = self._client.hmget(place.bins, "folds", "table", name.field)
             if known is not None:
                 return False
-            if (stored := self._stored(place, folds, data)) is None:
+            if (stored := self._stored(place, folds, held)) is None:
                 continue
-            table = BinsTable.merge((stored, load.rows.table())).to_bytes(place.checksum)
-            written = {"table": table, name.field: digest.encode(), **self._by_field(place, load)}
+            table = BinsTable.merge((stored, load.rows.table()))
+            self._check_room(table)
+            data = table.to_bytes(place.checksum)
+            written = {"table": data, name.field: digest.encode(), **self._by_field(place, load)}
             fields = [part for field in written.items() for part in field]
             seen = (place.member, self._ttl_seconds, folds or b"0")
             if self._commit_fold(keys=names, args=[*seen, *fields]):
                 return True
         raise StorageUnavailable(f"{place.bins} changes all the time")
+
+    def _check_room(self, table: BinsTable) -> None:
+        """No event that is folded afterwards, nor the sum of all hours that are kept, may be too
+        much: that would stop whoever folds or fits."""
+        hours = max(1, self._ttl_seconds // SECONDS_PER_HOUR)
+        most = int(LIMIT / (2 * hours))
+        if table.sums.max(initial=0) > most:
+            raise OverflowError(
+                f"the sums of an hour, campaign and cell must be at most {most / SCALE:,.0f}, where"
+                f" {hours} hours are kept"
+            )
 
     def _stored(
         self, place: TargetHour, folds: bytes | str | None, data: bytes | str | None
