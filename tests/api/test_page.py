@@ -8,14 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+import numpy as np
+import orjson
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from app.access.key_store import KeyStore
 from app.access.keys import Scope
+from app.api.cockpit.analysis import analysed
 from app.api.cockpit.page import page_files
 from calibrators import Atlas, Bins
+from evaluation.ab_test.experiment import BucketDays
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.predictions import Predictions
 from tests.api.conftest import new_redis
@@ -279,6 +283,27 @@ def test_a_product_that_is_off_is_told_and_shown(browser, settings):
             expected = ["pay off", r"click . conversion", "0.803", "0.080", ".", "90,000", "80.5"]
             expect(cells).to_have_text([*map(re.compile, expected), "100.3", "conversion"])
             assert Axe().run(seen.page).response["violations"] == []
+
+
+def test_the_analysis_of_an_experiment_is_a_table_of_its_arms(browser, furnished):
+    rng, arms = np.random.default_rng(3), np.arange(4096) % 2
+    sums = rng.poisson((300.0, 9.0, 12.0, 20.0), (6, 4096, 4)).astype(float)
+    days = BucketDays(np.arange(20_000, 20_004), sums[2:])
+    analysis = analysed(arms, days, sums[:2].sum(axis=0), {"champion": (120.0, 100.0)})
+    found = {"first_day": "2024-10-04", "days": 4, "days_before": 2, "analysis": analysis}
+    body = orjson.dumps({**found, "delayed": {"conversion": analysis}})
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        page.route("**/analysis", lambda route: route.fulfill(body=body))
+        show(page, "experiments")
+        page.get_by_role("button", name="A/B analysis of click").click()
+        rows = page.get_by_role("region", name="Arms of click").locator("tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("1.200")
+        expect(rows.last).to_contain_text("lift:")
+        expect(page.get_by_role("region", name="Conversions: conversion")).to_be_visible()
+        assert Axe().run(page).response["violations"] == []
+        assert seen.page.evaluate(OVERFLOW) <= 0
 
 
 def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browser, settings):
