@@ -166,6 +166,8 @@ SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 # Folding and refitting the last hour still need its events after window and grace have passed.
 _SPARE_HOURS = 2
+OUTCOMES = "outcomes"
+"""What tells of a product, where it is no delayed target."""
 _ATTRIBUTION_HOURS = 168
 # The day that is being closed, and the one whose training may be late.
 _SPARE_DAYS = 2
@@ -511,13 +513,17 @@ class Settings(BaseSettings):
         """Immediate targets, then delayed ones."""
         return self.targets + self.delayed_targets
 
-    def evaluated_by(self, product: str) -> str | None:
-        """The delayed target that tells what came of a product's trials: that of `click` times one
-        delayed target. None of any other product, whose outcomes come apart."""
-        others = set(self.products[product]) - {"click"}
-        is_joined = "click" in self.targets and "click" in self.products[product]
-        delayed = others & set(self.delayed_targets)
-        return delayed.pop() if is_joined and len(others) == len(delayed) == 1 else None
+    def delayed_factors(self, product: str) -> tuple[str, ...]:
+        """The factors whose clicks tell what came of a product's trials, in its order: all that are
+        not `click`, where these are delayed targets. None of any other product, whose outcomes
+        come apart."""
+        immediate = ("click",) if "click" in self.targets else ()
+        others = tuple(name for name in self.products[product] if name not in immediate)
+        return others if {*others} <= {*self.delayed_targets} else ()
+
+    def evaluated_by(self, product: str) -> str:
+        """The delayed target whose refit evaluates the product; `outcomes`, where they are sent."""
+        return (OUTCOMES, *self.delayed_factors(product))[-1]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, which are not checked."""

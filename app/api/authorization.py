@@ -60,7 +60,7 @@ every change below the admin path."""
 # They tell of the campaigns of all.
 _WHOLE: Final = (
     *("/v1/atlas", "/v1/products", "/v1/experiments", "/v1/fields"),
-    *("/metrics", "/v1/status", f"{ADMIN_PATH}/versions", f"{ADMIN_PATH}/jobs"),
+    *("/metrics", f"{ADMIN_PATH}/versions", f"{ADMIN_PATH}/jobs"),
 )
 _READS: Final = {"GET", "HEAD"}
 

@@ -99,9 +99,14 @@ _EVALUATED: Final = ("evaluated_until", "hour", "window", "off")
 @router.get("/products")
 async def list_products(given: Given) -> dict[str, Any]:
     """The factors of each product of targets, and how well it predicts as one."""
-    snapshot, settings = given.refresher.current, given.settings
-    reports: Mapping[str, Mapping[str, Any]] = snapshot.report.get("products", {})
-    products = {
+    return {"version": given.refresher.current.version, "products": products_of(given)}
+
+
+def products_of(given: Resources) -> dict[str, dict[str, Any]]:
+    """What the version in force reports of each product that is declared."""
+    settings, report = given.settings, given.refresher.current.report
+    reports: Mapping[str, Mapping[str, Any]] = report.get("products", {})
+    return {
         name: {
             "factors": factors,
             "evaluated_by": settings.evaluated_by(name),
@@ -109,7 +114,6 @@ async def list_products(given: Given) -> dict[str, Any]:
         }
         for name, factors in settings.products.items()
     }
-    return {"version": snapshot.version, "products": products}
 
 
 ATLAS_TYPE = "application/vnd.sirocco.atlas"

@@ -108,6 +108,11 @@ class LoggedClicks:
     def __len__(self) -> int:
         return len(self.clicks)
 
+    def rows_in(self, other: "LoggedClicks") -> Rows:
+        """The place of each in other clicks, (n,); -1 of those that are not there."""
+        found = pc.fill_null(pc.index_in(self.click_ids, value_set=other.click_ids), -1)
+        return np.asarray(found.to_numpy(), np.int32)
+
     @classmethod
     def of(
         cls,

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Final, Self
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from app.events.products import ProductTrials
@@ -130,6 +131,7 @@ def _hour_of(seconds: float) -> int:
 
 
 CLICK: Final = "click"
+_FOR_PRODUCTS: Final = "is for products only"
 LONGEST_ID: Final = 256
 FEW: Final = 64
 """Up to about so many events are admitted sooner one by one."""
@@ -272,7 +274,7 @@ class Admission:
     def __init__(
         self, settings: Settings, times: OpenTimes, trials: ProductTrials | None = None
     ) -> None:
-        """`trials` get the impressions that count, where there are products of targets."""
+        """`trials` get impressions that count and outcomes of products, if there are products."""
         self.batch = EventBatch()
         self._trials = trials
         self.rejections = Rejections()
@@ -358,10 +360,17 @@ class Admission:
     def _admit_outcome(self, event: TargetOutcome) -> None:
         if event.campaign not in self._campaigns:
             self._check_campaign(event.campaign)
+        if self._trials is not None and event.target in self._settings.products:
+            self._times.hour("occurred_at", event.occurred_at)
+            self._trials.hold_outcome(event)
+            return
         if event.target not in self._settings.targets:
             immediate = ", ".join(self._settings.targets)
             rule = f"outcomes are taken for the immediate targets: {immediate}"
             raise ValidationError("target", rule, event.target)
+        if event.score is UNSET or event.scores is not UNSET:
+            wrong = ("score", "is required") if event.score is UNSET else ("scores", _FOR_PRODUCTS)
+            raise ValidationError(*wrong)
         hour = self._times.hour("occurred_at", event.occurred_at)
         if event.fields:
             check_fields(event.fields, self._settings.fields)

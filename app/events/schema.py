@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from app.storage.blocks import LARGEST_WEIGHT
 from app.strict_json import ValidationError
@@ -87,13 +87,15 @@ class Conversion(_Event, tag="conversion", frozen=True):
 
 
 class TargetOutcome(_WithTerms, tag="outcome", frozen=True):
-    """A score and what came of it, for platforms that join the two upstream."""
+    """A score and what came of it, for platforms that join the two upstream; of a product the
+    scores of its factors, and whether all of them came."""
 
     campaign: str
     target: str
     occurred_at: Time
-    score: Score
     outcome: Outcome
+    score: Score | UnsetType = UNSET
+    scores: Annotated[dict[str, Score], Meta(description="Of a product.")] | UnsetType = UNSET
 
 
 Event = Impression | Click | Behaviour | Conversion | TargetOutcome

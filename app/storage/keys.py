@@ -67,7 +67,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:audit:head             "<number> <digest>" of the last of them
     sirocco:{maps}:training:<target>:<as_of>  how often that training has been begun
 
-The target of a log, ids and bins is `product:<name>` for the trials of a product of targets.
+The target of a log, ids and bins is `product:<name>` for the impressions that are trials of a
+product of targets, `outcomes:<name>` for outcomes that are sent of it.
 
 Sealed text has its checksum before it (`seal`). An hour is the whole number
 floor(epoch seconds / 3600). Bins are kept in the shard of their campaign, and so are the logs and
@@ -152,6 +153,8 @@ models = "sirocco:{{maps}}:models:{}".format
 
 # Of a product of targets: what its trials are counted under, as if it were a target.
 product = "product:{}".format
+# The same of outcomes that are sent of a product, which are events.
+product_outcomes = "outcomes:{}".format
 # Of a target.
 unit_days = "sirocco:{{maps}}:unit_days:{}".format
 

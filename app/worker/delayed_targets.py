@@ -26,7 +26,7 @@ from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from app.worker.fitting import Fitting, RefitTask, refit_target
 from app.worker.model_cache import CachedModel, ModelCache, signing_key
-from app.worker.products import evaluated_products
+from app.worker.products import ProductEvaluation
 from app.worker.relabelling import (
     DAYS_SHOWN,
     DayRecord,
@@ -196,8 +196,13 @@ class DelayedTargets:
             self._log, newest, target, as_of, self._settings, self._bins.unit_days
         )
         counting.count(found and found[0].clicks)
+        evaluation = ProductEvaluation(self._bins, self._log, self._settings, target, as_of)
+        known: Mapping[str, Report] = before.get("products", {})
+        products = evaluation.of(found and found[0], known)
         if found is None:
-            return DelayedRefit(order.in_force, {**before, "source": "none"})
+            # Those that labels evaluate stay as they are, as the maps do.
+            kept = {"products": {**known, **products}} if products else {}
+            return DelayedRefit(order.in_force, {**before, "source": "none", **kept})
         recent, history = found
         outcome = refit_target(fitting, order, history)
         quality = recent.report(self._settings)
@@ -212,7 +217,6 @@ class DelayedTargets:
             "matured": recent.cached.trained.report["matured"],
             "days": self._days(recent, before, as_of, window),
         }
-        products = evaluated_products(self._bins, self._settings, target, recent)
         report |= {"products": products} if products else {}
         return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
 

@@ -261,8 +261,12 @@ class Refitter:
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
             **steering.report,
-            **(products_report(self.settings, reports) if self.settings.products else {}),
+            **self._products(request.as_of, reports),
         }
+
+    def _products(self, as_of: float, reports: Mapping[str, Any]) -> dict[str, Any]:
+        found = self.settings.products
+        return products_report(self.bins, self.settings, as_of, reports) if found else {}
 
     def _hold_all_where(
         self, request: Request, in_force: CachedVersion | None, refitted: RefittedTargets

@@ -8,14 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+import numpy as np
+import orjson
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from app.access.key_store import KeyStore
 from app.access.keys import Scope
+from app.api.cockpit.analysis import analysed
 from app.api.cockpit.page import page_files
-from calibrators import Bins
+from calibrators import Atlas, Bins
+from evaluation.ab_test.experiment import BucketDays
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.predictions import Predictions
 from tests.api.conftest import new_redis
@@ -232,6 +236,76 @@ def test_a_rollback_through_the_page_changes_what_serves(browser, furnished):
     assert [entry["what"] for entry in entries] == ["unfreeze", "rollback"]
 
 
+def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser, settings):
+    changes = {"clock": "event", "calibrator": "sir", "min_samples": 50, "min_positives": 5}
+    with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:
+        furnish(service)
+        keys = KeyStore(service.store)
+        keys.make(frozenset({Scope.ADMIN}))
+        _, token = keys.make(frozenset({Scope.READ}), campaigns=("books/", "shoe"))
+        eventually(lambda: service.http.get("/v1/status").status_code == 401)
+        with opened(browser, service) as seen:
+            page = seen.page
+            page.get_by_label("API key").fill(token)
+            page.keyboard.press("Enter")
+            expect(page.locator(".limits")).to_contain_text("begin with books/ or shoe. Totals of")
+            links = page.get_by_role("navigation").get_by_role("link")
+            expect(links).to_have_text(["Overview", "Campaigns"])
+            assert Axe().run(page).response["violations"] == []
+            page.get_by_role("listitem").get_by_role("link", name="click").click()
+            expect(page.locator("tbody tr td:first-child")).to_have_text(["shoes", "books/paper"])
+            page.get_by_role("link", name="books/paper").click()
+            expect(page.get_by_role("img")).to_have_count(4)
+            page.evaluate("location.hash = '#/campaign/click/hats'")
+            expect(page.get_by_role("alert").first).to_contain_text("unknown campaign")
+            page.evaluate("location.hash = '#/versions'")
+            expect(page.locator("h1")).to_have_text("Overview")
+        told = service.http.get("/v1/status", headers={"Authorization": f"Bearer {token}"}).json()
+        assert told["targets"] == {"click": {"delayed": False}, "conversion": {"delayed": True}}
+        assert (told["campaigns"], told["worker"], told["products"]) == (
+            ["books/", "shoe"],
+            None,
+            {},
+        )
+
+
+def test_a_product_that_is_off_is_told_and_shown(browser, settings):
+    declared = settings.model_copy(update={"products": {"pay": ("click", "conversion")}})
+    row = {"trials": 9e4, "predicted": 80.5, "positives": 100.25, "pcoc": 0.803, "pcoc_floor": 0.08}
+    report = {"products": {"pay": {"hour": None, "window": row, "off": True}}}
+    with new_redis() as redis, serving(declared, redis.url) as service:
+        service.publish({"click": Atlas.empty()}, report)
+        with opened(browser, service) as seen:
+            expect(seen.page.get_by_role("listitem").last).to_contain_text(
+                "pay: the product predicts 80.5 where 100.3 came"
+            )
+            cells = seen.page.get_by_role("region", name="How products do").locator("td")
+            expected = ["pay off", r"click . conversion", "0.803", "0.080", ".", "90,000", "80.5"]
+            expect(cells).to_have_text([*map(re.compile, expected), "100.3", "conversion"])
+            assert Axe().run(seen.page).response["violations"] == []
+
+
+def test_the_analysis_of_an_experiment_is_a_table_of_its_arms(browser, furnished):
+    rng, arms = np.random.default_rng(3), np.arange(4096) % 2
+    sums = rng.poisson((300.0, 9.0, 12.0, 20.0), (6, 4096, 4)).astype(float)
+    days = BucketDays(np.arange(20_000, 20_004), sums[2:])
+    analysis = analysed(arms, days, sums[:2].sum(axis=0), {"champion": (120.0, 100.0)})
+    found = {"first_day": "2024-10-04", "days": 4, "days_before": 2, "analysis": analysis}
+    body = orjson.dumps({**found, "delayed": {"conversion": analysis}})
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        page.route("**/analysis", lambda route: route.fulfill(body=body))
+        show(page, "experiments")
+        page.get_by_role("button", name="A/B analysis of click").click()
+        rows = page.get_by_role("region", name="Arms of click").locator("tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("1.200")
+        expect(rows.last).to_contain_text("lift:")
+        expect(page.get_by_role("region", name="Conversions: conversion")).to_be_visible()
+        assert Axe().run(page).response["violations"] == []
+        assert seen.page.evaluate(OVERFLOW) <= 0
+
+
 def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browser, settings):
     def status():
         return service.http.get("/v1/status").json()
@@ -276,6 +350,7 @@ def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
         expect(page.get_by_role("region", name="Jobs")).to_contain_text("None of the last day")
         expect(page.get_by_role("button", name="Refit now")).to_have_count(0)
         expect(page.get_by_role("button", name="Compare")).to_have_count(0)
+        expect(page.locator(".limits")).to_have_text("It may look, and change nothing.")
         assert page.context.cookies() == []
         page.get_by_role("button", name="Forget the key").click()
         expect(given).to_be_visible()

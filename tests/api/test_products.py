@@ -256,18 +256,76 @@ def test_the_report_and_its_gauges(service):
     assert answer["version"] == service.serving
     assert answer["products"] == {
         "pay": {"factors": ["click", "conversion"], "evaluated_by": "conversion", **found},
-        "all": {"factors": ["conversion", "install", "click"], "evaluated_by": None, **nothing},
+        "all": {
+            "factors": ["conversion", "install", "click"],
+            "evaluated_by": "outcomes",
+            **nothing,
+        },
     }
     assert service.metrics("sirocco_product_pcoc") == {(("product", "pay"), ("span", "window")): 2}
     assert service.metric("sirocco_product_pcoc_floor", product="pay", span="window") == 0.5
     assert service.metric("sirocco_product_off", product="pay") == 1
 
 
-def test_of_which_products_it_is_known_what_came():
-    settings = Settings(products=f"{DECLARED},apart=click*install", targets="click,install")
+def test_what_tells_of_each_product_what_came():
+    declared = f"{DECLARED},apart=click*install,buy=click*order*conversion,both=conversion*order"
+    delayed = {"targets": "click,install", "delayed_targets": "conversion,order"}
+    settings = Settings(products=declared, **delayed)
 
     assert {name: settings.evaluated_by(name) for name in settings.products} == {
         "pay": "conversion",
-        "all": None,
-        "apart": None,
+        "all": "outcomes",
+        "apart": "outcomes",
+        "buy": "conversion",
+        "both": "order",
     }
+
+
+ALL = {"type": "outcome", "campaign": "shoes", "target": "all", "outcome": 1}
+OF_EACH = "must be those of each factor of all: conversion, install, click"
+
+
+def test_an_outcome_of_a_product_is_a_trial_by_the_maps_in_force(service):
+    now = time.time()
+    scores = {"conversion": 0.5, "install": 0.4, "click": 0.2}
+    events = [{**ALL, "scores": scores, "occurred_at": now, "outcome": i % 2} for i in range(6)]
+
+    answers = [
+        service.http.post("/v1/events", json=events, headers={"Idempotency-Key": "twice"}).json()
+        for _ in range(2)
+    ]
+
+    assert [(one["accepted"], one["duplicates"]) for one in answers] == [(6, 0), (0, 6)]
+    asked = {"target": "all", "campaign": "shoes", "scores": {k: [v] for k, v in scores.items()}}
+    product = ask(service, asked).json()["probabilities"][0]
+    found = service.bins("outcomes:all", int(now // 3600)).total()
+    assert (found.total_count, found.total_positives) == (6, 3)
+    assert found.total_score == pytest.approx(6 * product, rel=1e-6)
+
+
+EACH = {"scores": {"conversion": 0.5, "install": 0.4, "click": 0.2}}
+NOT_KEPT = "is not kept of outcomes of products"
+BY_CLICKS = "is evaluated by clicks and conversions of conversion; send these"
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"scores": {"click": 0.1}}, f'scores = {{"click": 0.1}}: {OF_EACH}'),
+        ({"score": 0.1}, f"scores = {{}}: {OF_EACH}"),
+        ({**EACH, "score": 0.1}, f"score: {NOT_KEPT}"),
+        ({**EACH, "unit": "u"}, f"unit: {NOT_KEPT}"),
+        ({**EACH, "target": "pay"}, f'target = "pay": {BY_CLICKS}'),
+        ({**EACH, "occurred_at": 1e9}, "occurred_at = 1000000000.0: late"),
+        ({"target": "install"}, "score: is required"),
+        ({"target": "install", "score": 0.1, "scores": {}}, "scores: is for products only"),
+    ],
+)
+def test_an_outcome_that_cannot_be_one_of_a_product_is_rejected(service, said, error):
+    now = {**ALL, "occurred_at": time.time()}
+    events = [{**now, "target": "click", "score": 0.1}, {**now, **said}]
+
+    answer = service.http.post("/v1/events", json=events).json()
+
+    assert (answer["accepted"], answer["rejected"][0]["index"]) == (1, 1)
+    assert answer["rejected"][0]["error"].startswith(error)

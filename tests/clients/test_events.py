@@ -88,7 +88,16 @@ def test_outcomes(campaign: str, target: str, score: float, outcome: float, at: 
     kept = Kept()
     kept.outcome(campaign, target, score, outcome, occurred_at=at)
 
-    assert kept.only == TargetOutcome(campaign, target, seconds(at), score, outcome)
+    assert kept.only == TargetOutcome(campaign, target, seconds(at), outcome, score)
+
+
+def test_an_outcome_of_a_product_has_a_score_of_each_factor() -> None:
+    kept, scores = Kept(), {"click": 0.5, "view": 0.25}
+    kept.outcome("a", "seen", scores, 1.0, occurred_at=3.0)
+
+    assert kept.only == TargetOutcome("a", "seen", 3.0, 1.0, scores=scores)
+    with pytest.raises(BadInput, match=r"scores.view = 2: must be"):
+        kept.outcome("a", "seen", {"view": 2}, 1.0)
 
 
 def test_unit_arm_and_money_travel_with_what_counts() -> None:
@@ -121,7 +130,7 @@ def test_times_of_other_zones_and_numbers_of_numpy_are_welcome() -> None:
     kept = Kept()
     kept.outcome("a", "click", np.float32(0.5), np.int64(1), occurred_at=at)
 
-    assert kept.only == TargetOutcome("a", "click", 1772366400.0, 0.5, 1.0)
+    assert kept.only == TargetOutcome("a", "click", 1772366400.0, 1.0, 0.5)
 
 
 @pytest.mark.parametrize(

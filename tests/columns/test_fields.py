@@ -49,7 +49,7 @@ def json_events(kind: int) -> list[Any]:
         return [Impression("a", at, score, i, fields=f) for i, f in zip(IDS, said, strict=True)]
     if kind == bodies.CLICKS:
         return [Click(i, "a", at, at, score, fields=f) for i, f in zip(IDS, said, strict=True)]
-    return [TargetOutcome("a", "click", at, 0.5, 1.0, fields=fields) for fields in said]
+    return [TargetOutcome("a", "click", at, 1.0, 0.5, fields=fields) for fields in said]
 
 
 @pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])

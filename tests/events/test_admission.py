@@ -87,7 +87,7 @@ def test_a_unit_that_is_empty_or_too_long_is_refused(unit, rule):
 def test_an_outcome_counts_a_trial_and_what_came_of_it():
     admission = admission_of(targets=("click", "view"))
 
-    admission.admit(TargetOutcome("shoes", "view", NOW, 0.25, 0.75))
+    admission.admit(TargetOutcome("shoes", "view", NOW, 0.75, 0.25))
 
     assert entries(admission) == [("view", HOUR, "shoes", 0.25, 1.0, 0.75, False)]
 
@@ -109,7 +109,7 @@ def test_all_events_are_admitted_or_refused_in_order():
         Impression("shoes", NOW, SCORES),
         Impression("", NOW, SCORES),
         Click("1", "shoes", NOW, NOW - 1e7, SCORES),
-        TargetOutcome("shoes", "click", NOW + 1e4, 0.5, 1),
+        TargetOutcome("shoes", "click", NOW + 1e4, 1, 0.5),
     ]
     admission.rejections.add(EventRejection(2, "broken"))
 
@@ -135,7 +135,7 @@ def test_all_events_are_admitted_or_refused_in_order():
         Impression("shoes", NOW, SCORES, id="x" * 257),
         Click("", "shoes", NOW, NOW, SCORES),
         Click("x" * 257, "shoes", NOW, NOW, SCORES),
-        TargetOutcome("shoes", "conversion", NOW, 0.5, 1),
+        TargetOutcome("shoes", "conversion", NOW, 1, 0.5),
     ],
 )
 def test_what_breaks_a_rule_leaves_the_batch_alone(event):

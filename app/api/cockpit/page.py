@@ -21,6 +21,7 @@ from msgspec import Struct
 from app.access.keys import Scope
 from app.api.authorization import By
 from app.api.health import status_of
+from app.api.maps import products_of
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import Snapshot
@@ -125,10 +126,12 @@ class ServiceStatus(Struct):
     published_at: float | None
     refit_seconds: float | None
     scopes: list[Scope]
+    campaigns: list[str]
     worker: dict[str, Any] | None
     store: StoreStatus
     calibrators: list[str]
     targets: dict[str, dict[str, Any]]
+    products: dict[str, dict[str, Any]]
 
 
 status_router = APIRouter(prefix="/v1", tags=["operation"])
@@ -141,9 +144,11 @@ _REPORTED: Final = (
 
 @status_router.get("/status")
 def show_status(given: Given, by: By) -> dict[str, Any]:
-    """How the service is: what is amiss, the worker and the store, and of each target what the
-    refit of the version in force reported. `scopes` are those of the key that asks; `before` is
-    the version that served before, null where it is not known."""
+    """How the service is: what is amiss, the worker and the store, and of each target and product
+    what the refit of the version in force reported. `scopes` are those of the key that asks, and
+    `campaigns` the prefixes of those that it sees, empty where it sees all; one that does not is
+    told nothing of the worker, nor what was reported of all campaigns. `before` is the version that
+    served before, null where it is not known."""
     snapshot, refresher = given.refresher.current, given.refresher
     status, reasons = status_of(given)
     watch = refresher.watch
@@ -158,14 +163,20 @@ def show_status(given: Given, by: By) -> dict[str, Any]:
         "published_at": snapshot.published_at,
         "refit_seconds": snapshot.report.get("refit_seconds"),
         "scopes": sorted(scope.value for scope in by.caller.scopes),
-        "worker": dict(refresher.worker) or None,
+        "campaigns": list(by.caller.campaigns),
+        "worker": None if by.caller.campaigns else dict(refresher.worker) or None,
         "store": {
             "up": refresher.store_up,
             "takes_writes": refresher.store_takes_writes,
             "oldest_unfolded_seconds": None if watch is None else watch.unfolded.age(now),
         },
         "calibrators": list(METHODS),
-        "targets": {name: _target(given, snapshot, name) for name in snapshot.atlases},
+        "targets": {
+            name: {"delayed": name in given.settings.delayed_targets}
+            | ({} if by.caller.campaigns else _target(snapshot, name))
+            for name in snapshot.atlases
+        },
+        "products": {} if by.caller.campaigns else products_of(given),
     }
 
 
@@ -180,10 +191,9 @@ def _before(given: Resources, version: str) -> str | None:
     return older[0] if older else None
 
 
-def _target(given: Resources, snapshot: Snapshot, name: str) -> Mapping[str, Any]:
+def _target(snapshot: Snapshot, name: str) -> dict[str, Any]:
     report = snapshot.report_of(name)
     return {
-        "delayed": name in given.settings.delayed_targets,
         "campaigns": len(snapshot.atlases[name]),
         **{field: report.get(field) for field in _REPORTED},
     }

@@ -124,19 +124,21 @@ class EventMethods(ABC):
         self,
         campaign: str,
         target: str,
-        score: float,
+        score: float | Mapping[str, float],
         outcome: float,
         *,
         occurred_at: Time | None = None,
         **terms: Unpack[EventTerms],
     ) -> bool:
-        """A score and what came of it: 0, 1 or an expectation in between."""
+        """A score and what came of it: 0, 1 or an expectation in between; of a product of targets
+        the score of each factor, and no terms."""
         return self._put(
             type="outcome",
             campaign=_text("campaign", campaign),
             target=_text("target", target),
             occurred_at=_moment("occurred_at", occurred_at),
-            score=_probability("score", score),
+            score=None if isinstance(score, Mapping) else _probability("score", score),
+            scores=_scores(score) if isinstance(score, Mapping) else None,
             outcome=_probability("outcome", outcome),
             **_terms(terms),
         )

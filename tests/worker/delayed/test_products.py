@@ -11,7 +11,7 @@ from app.click_log import ClickLog, ClosedClick
 from app.events.admission import Admission, OpenTimes
 from app.events.products import ProductTrials
 from app.events.reading import Parsed
-from app.events.schema import Impression
+from app.events.schema import Impression, TargetOutcome
 from app.storage.blocks import StoredConversion
 from calibrators import Atlas
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, delayed_settings
@@ -113,11 +113,75 @@ def test_an_hour_in_which_trials_began_is_left_out(settings, redis_client, lease
     assert products["pay"]["off"] is False
 
 
-def test_outcomes_that_come_apart_are_not_evaluated(settings, redis_client, lease):
-    world = World(settings, redis_client, lease)
+def test_outcomes_of_a_product_have_both_sides(settings, redis_client, lease, append):
+    """Of targets that are neither clicks nor delayed: half of the trials are alike in both."""
+    rng, atlases = np.random.default_rng(6), dict.fromkeys(("click", "view"), Atlas.empty())
+    for hour in range(7):
+        admission = Admission(settings, ALWAYS, ProductTrials.of(settings, atlases))
+        at = AS_OF - (hour + 0.5) * HOUR
+        outcomes = (rng.random(PER_HOUR) < 0.1).astype(float).tolist()
+        scores = {"click": 0.2, "view": 0.4}
+        events = [TargetOutcome("a", "apart", at, one, scores=scores) for one in outcomes]
+        deque(admission.admit_all(Parsed(list(range(PER_HOUR)), events)), 0)
+        assert (len(admission.batch), len(admission.rejections)) == (PER_HOUR, 0)
+        append(admission.batch)
+    products = World(settings, redis_client, lease).refit(AS_OF)["products"]
 
-    products = world.refit(AS_OF)["products"]
-
+    apart, window = products["apart"], products["apart"]["window"]
+    assert (apart["evaluated_by"], apart["evaluated_until"]) == ("outcomes", AS_OF)
+    assert (apart["hour"]["trials"], window["trials"]) == (PER_HOUR, 6 * PER_HOUR)
+    assert window["predicted"] == pytest.approx(6 * PER_HOUR * 0.08)
+    assert (window["clicks"], apart["off"]) == (None, True)
+    assert window["pcoc"] == pytest.approx(0.8, abs=0.05)
+    assert window["pcoc_floor"] == pytest.approx(0.8 * np.sqrt(0.92 / 960), rel=0.01)
     none = {"evaluated_until": None, "hour": None, "window": None, "off": None}
-    assert products["apart"] == {"factors": ["click", "view"], "evaluated_by": None, **none}
     assert products["pay"] == {"factors": ["click", TARGET], "evaluated_by": TARGET, **none}
+
+
+def play_both(settings, append, hour, correlated, rng, per_hour=4000):
+    """Impressions whose clicks convert for two targets: each in 4 of 10 clicks, both in 2 where the
+    targets are correlated, else in 1.6."""
+    log, scores = ClickLog.open(settings.click_log), {TARGET: 0.4, "order": 0.4}
+    trials = ProductTrials.of(settings, dict.fromkeys(("click", *scores), Atlas.empty()))
+    admission = Admission(settings, ALWAYS, trials)
+    times = (MIDNIGHT + (hour + rng.random(per_hour)) * HOUR).tolist()
+    events = [Impression("a", at, {"click": CLICK, **scores}, f"{at}") for at in times]
+    deque(admission.admit_all(Parsed(list(range(per_hour)), events)), 0)
+    append(admission.batch)
+    clicked = [at for at in times if rng.random() < CLICK]
+    log.write_clicks([ClosedClick(f"{at}", "a", at, scores, {}, {}, scores) for at in clicked])
+    chances = rng.choice((0.2, 0.6), len(clicked)) if correlated else np.full(len(clicked), 0.4)
+    log.write_conversions(
+        StoredConversion(f"{at}", target, at + 60)
+        for target in scores
+        for at, chance in zip(clicked, chances, strict=True)
+        if rng.random() < chance
+    )
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_several_delayed_targets_are_evaluated_once_nothing_can_change(
+    tmp_path, redis_client, lease, append, correlated
+):
+    """By then the bins of impressions are no longer read: the report has kept their sums."""
+    products = f"all=click*{TARGET}*order,both={TARGET}*order"
+    changes = {"delayed_targets": f"{TARGET},order", "attribution_hours": {TARGET: 3, "order": 9}}
+    settings = delayed_settings(data_dir=tmp_path, products=products, **changes)
+    world, rng = World(settings, redis_client, lease), np.random.default_rng(7)
+    for hour in range(8):
+        play_both(settings, append, hour, correlated, rng)
+    young = [world.refit(MIDNIGHT + hour * HOUR)["products"] for hour in (7, 8)][-1]
+    redis_client.delete(*redis_client.keys("sirocco:*:bins:*"))
+
+    found = world.refit(MIDNIGHT + 16 * HOUR)["products"]
+
+    assert (young["all"]["window"], young["both"]["off"]) == (None, None)
+    for name, trials, predicted in (("all", 4000, 0.032), ("both", 800, 0.16)):
+        report, window = found[name], found[name]["window"]
+        assert report["evaluated_by"] == "order"
+        assert report["evaluated_until"] == MIDNIGHT + 7 * HOUR
+        assert window["trials"] == pytest.approx(6 * trials, rel=0.05)
+        assert window["predicted"] == pytest.approx(window["trials"] * predicted)
+        assert window["clicks"] == pytest.approx(6 * 800, rel=0.05)
+        assert window["pcoc"] == pytest.approx(0.8 if correlated else 1.0, abs=0.09)
+        assert report["off"] is correlated

@@ -1,25 +1,46 @@
 // Experiments: shadow, canary and holdout of each target.
 import { html, useState } from "./htm-preact.js";
-import { Badge, Confirm, Fact, Loading, Table, moment, number, percent } from "./parts.js";
+import { Badge, Confirm, Fact, Loading, Table, count, moment, number, percent, plural } from "./parts.js";
 import { post, request, usePolled } from "./service.js";
 
 const WHY = {
   pcoc: "PCOC of the challenger left its bound", "log-loss": "log loss of the challenger left its bound",
   "missing-metric": "no numbers of the challenger came",
 };
-const COLUMNS = [["PCOC", "pcoc"], ["GC-3", "gc_3"], ["log loss", "log_loss"], ["impressions", "n"]];
+const COLUMNS = [["PCOC", "pcoc"], ["GC-3", "gc_3"], ["its floor", "gc_3_floor"], ["log loss", "log_loss"], ["impressions", "n"]];
 
 const shares = (one) => {
   const { challenger = 0, raw = 0 } = one.shares || {};
   return { champion: 1 - challenger - raw, challenger, raw };
 };
 
-// A link does not carry the key, so the answer is shown here.
+const NAMES = { rpm: "RPM", ctr: "CTR", roi: "ROI", cvr: "CVR", value_per_click: "value of a click" };
+const interval = ({ lower, upper }, text) => html`<small>${text(lower)} to ${text(upper)}</small>`;
+const metric = (value, lift) => html`${number(value, 4)}${lift && html`<small>${percent(lift.value)} lift:</small>${interval(lift, percent)}`}`;
+
+// Metrics of each arm, and below each its lift over the champion with an interval.
+function Arms({ label, found, ratios }) {
+  const metrics = Object.keys(Object.values(found.arms)[0].metrics);
+  const rows = Object.entries(found.arms).map(([arm, one]) => [arm, count(one.impressions ?? one.clicks),
+    ...metrics.map((name) => metric(one.metrics[name]?.value, found.lifts[arm]?.[name])),
+    ...(ratios ? [ratios[arm] ? html`${number(ratios[arm].value)}${interval(ratios[arm], number)}` : "–"] : [])]);
+  const heads = ["arm", "trials", ...metrics.map((name) => NAMES[name] || name), ...(ratios ? ["predicted / actual"] : [])];
+  return html`<h3>${label}</h3><${Table} label=${label} heads=${heads} rows=${rows} />`;
+}
+
+// Asked for when it is wanted: it takes the service a second.
 function Analysis({ target }) {
   const [shown, setShown] = useState(null);
   const at = `/v1/experiments/${encodeURIComponent(target)}/analysis`;
-  const show = (event) => { event.preventDefault(); request(at).then((found) => setShown(JSON.stringify(found, null, 2)), (error) => setShown(error.message)); };
-  return html`<a href=${at} onClick=${show}>A/B analysis as JSON<span class="unseen"> of ${target}</span></a>${shown && html`<pre tabindex="0">${shown}</pre>`}`;
+  const show = () => request(at).then((found) => setShown({ found }), (error) => setShown({ error }));
+  const { found, error } = shown || {}, analysis = found?.analysis;
+  return html`<p><button type="button" onClick=${show}>A/B analysis<span class="unseen"> of ${target}</span></button></p><div aria-live="polite">
+    ${error && html`<p class="failed">${error.message}</p>`}
+    ${found && !analysis && html`<p>It begins with the first whole day, ${found.first_day} (UTC).</p>`}
+    ${analysis && html`<p>${plural(found.days, "day")} since ${found.first_day}, ${plural(found.days_before, "day")} before it. The intervals hold the true lift on all days together, 95 times in 100.</p>
+      ${analysis.sample_ratio.mismatch && html`<p class="failed">The arms have not got the impressions that their shares call for: the split is wrong, or an arm changes who sees ads.</p>`}
+      <${Arms} label=${`Arms of ${target}`} found=${analysis} ratios=${analysis.predicted_over_actual} />
+      ${Object.entries(found.delayed).map(([name, one]) => html`<${Arms} label=${`Conversions: ${name}`} found=${one} />`)}`}</div>`;
 }
 
 // What a dry run says, in lines; the keys are those of the answer.
@@ -47,6 +68,8 @@ function Experiment({ target, one, admin, ask }) {
   return html`<section class="card ${aborted ? "warns" : ""}" aria-labelledby="experiment-${target}">
     <header><h2 id="experiment-${target}">${target}</h2><${Badge} tone=${aborted ? "bad" : "fine"}>${aborted ? "aborted" : live ? "running" : "shadow"}<//></header>
     ${aborted && html`<p>The canary was aborted: ${WHY[one.reason] || one.reason}. All units get the champion's maps.</p>`}
+    ${one.failed && html`<p class="failed">The last fit of its maps failed: ${one.failed}. Those before stay on trial.</p>`}
+    ${one.ready === false && !one.failed && html`<p>Nothing is split yet: its maps come with the next refit.</p>`}
     <dl class="facts">
       <${Fact} name="challenger" value=${one.challenger.method || one.challenger.version || "none"} note=${one.challenger.method ? "fitted at every refit" : one.challenger.version ? "a version that is kept" : "a holdout"} />
       ${Object.entries(split).map(([arm, share]) => html`<${Fact} name=${`share: ${arm}`} value=${percent(share)} />`)}

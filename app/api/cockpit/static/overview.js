@@ -25,6 +25,7 @@ const STALE = 2 * 3600 + 900, SILENT = 120;
 export function amiss(status) {
   const said = status.reasons.map((reason) => REASONS[reason] || reason);
   const worker = status.worker;
+  if (status.campaigns.length) return said;
   if (!worker) said.push("No worker gives a sign of life: nothing is refitted. Start one with: sirocco worker.");
   else if (status.now - worker.at > SILENT) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
   if (worker?.consecutive_failures === 1) said.push("The last refit failed; the next try comes by itself.");
@@ -37,6 +38,8 @@ export function amiss(status) {
     if (target.method?.frozen) said.push(`${name}: the last refit froze its levels, because positives have collapsed. Is the tracker broken?`);
     if (target.model?.refused || target.model?.training?.refused) said.push(`${name}: the last training brought no new post-click model.`);
   }
+  for (const [name, { off, window }] of Object.entries(status.products))
+    if (off) said.push(`${name}: the product predicts ${number(window.predicted, 1)} where ${number(window.positives, 1)} came, though each of its factors may be calibrated.`);
   return said;
 }
 
@@ -73,6 +76,23 @@ function Target({ name, target }) {
   </section>`;
 }
 
+function Products({ products }) {
+  const rows = Object.entries(products).map(([name, { factors, evaluated_by, window, hour, off }]) => [
+    html`${name} ${off && html`<${Badge} tone="bad">off<//>`}`, factors.join(" × "), number(window?.pcoc), number(window?.pcoc_floor), number(hour?.pcoc),
+    count(window?.trials), number(window?.predicted, 1), number(window?.positives, 1), evaluated_by === "outcomes" ? "outcomes sent of it" : evaluated_by]);
+  return html`<section class="card" aria-labelledby="products"><h2 id="products">Products of targets</h2>
+    <${Table} label="How products do" heads=${["product", "factors", "PCOC", "floor", "last hour", "trials", "predicted", "positives", "evaluated by"]} rows=${rows} /></section>`;
+}
+
+// What is of all campaigns stays away from a key that sees some.
+const Bound = ({ status, said }) => html`<h1 tabindex="-1">Overview</h1>
+  <section class="card ${said.length ? "warns" : "fine"}" aria-labelledby="state"><h2 id="state">${said.length ? `${plural(said.length, "thing")} to look at` : "The service is well"}</h2>
+    ${said.length > 0 && html`<ul>${said.map((text) => html`<li>${text}</li>`)}</ul>`}
+    <dl class="facts"><${Fact} name="maps" value=${status.published_at ? `${duration(status.now - status.published_at)} old` : "none"} note=${status.version} />
+      <${Fact} name="Redis" value=${status.store.up ? "up" : "away"} tone=${status.store.up ? "" : "bad"} /></dl></section>
+  <section class="card" aria-labelledby="targets"><h2 id="targets">Your campaigns</h2><ul>
+    ${Object.entries(status.targets).map(([name, { delayed }]) => html`<li><a href="#/campaigns/${name}">${name}</a>${delayed && ", delayed"}</li>`)}</ul></section>`;
+
 const step = (name, text, code) => html`<li><b>${name}.</b> ${text}<pre tabindex="0">${code}</pre></li>`;
 
 export function FirstSteps() {
@@ -87,6 +107,7 @@ export function FirstSteps() {
 
 export function Overview({ status }) {
   const said = amiss(status), worker = status.worker || {}, store = status.store;
+  if (status.campaigns.length) return html`<${Bound} status=${status} said=${said} />`;
   const busy = worker.phase && worker.phase !== "idle";
   const shares = Object.values(worker.progress || {});
   const share = shares.length ? shares.reduce((a, b) => a + b) / shares.length : undefined;
@@ -104,7 +125,8 @@ export function Overview({ status }) {
         <${Fact} name="refits" value=${count(worker.refits)} note=${`${count(worker.failures ?? 0)} failed since the worker began`} />
       </dl></section>
     ${status.version === "none" && html`<${FirstSteps} />`}
-    ${Object.entries(status.targets).map(([name, target]) => html`<${Target} key=${name} name=${name} target=${target} />`)}`;
+    ${Object.entries(status.targets).map(([name, target]) => html`<${Target} key=${name} name=${name} target=${target} />`)}
+    ${Object.keys(status.products).length > 0 && html`<${Products} products=${status.products} />`}`;
 }
 
 const SOURCES = { model: "the post-click model", delays: "the delays alone", none: "nothing yet" };

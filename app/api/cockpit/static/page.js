@@ -9,6 +9,9 @@ import { key, usePolled } from "./service.js";
 
 const VIEWS = { "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], fields: ["Fields", Fields], delayed: ["Delayed", Delayed] };
 
+// Who sees some campaigns only has the views that are of single ones.
+const viewsOf = (status) => (status?.campaigns.length ? { "": VIEWS[""], campaigns: VIEWS.campaigns } : VIEWS);
+
 function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
@@ -32,7 +35,7 @@ function AskForKey({ error, onGiven }) {
       ${key.get() && html`<p class="failed" role="alert">${error.status === 403 ? `This key may not read: ${error.message}.` : "This key is not valid: it is wrong, has ended or was revoked."}</p>`}
       <label>API key <input type="password" name="key" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} required placeholder="sir_…" /></label>
       <button class="main">Open</button>
-      <p>The scope <code>read</code> shows everything, <code>admin</code> changes it. The key stays in this tab until that is closed; <code>sirocco keys create</code> makes one.</p>
+      <p>The scope <code>read</code> shows everything, or the campaigns that the key is bound to; <code>admin</code> changes it, too. The key stays in this tab until that is closed; <code>sirocco keys create</code> makes one.</p>
     </form>`;
 }
 
@@ -41,8 +44,15 @@ function Shown({ asked, route, tell }) {
   if ([401, 403].includes(asked.error?.status)) return html`<${AskForKey} error=${asked.error} onGiven=${asked.reload} />`;
   if (!status) return html`<h1 tabindex="-1">sirocco</h1><p class="waits">${asked.error ? asked.error.message : "Loading."}</p>`;
   if (view === "campaign") return html`<div key=${route.join("/")}><${Campaign} status=${status} target=${rest[0]} campaign=${rest[1]} tell=${tell} /></div>`;
-  const [, View] = VIEWS[view] || VIEWS[""];
+  const [, View] = viewsOf(status)[view] || VIEWS[""];
   return html`<div key=${view}><${View} status=${status} target=${rest[0]} tell=${tell} reload=${asked.reload} /></div>`;
+}
+
+// What the key cannot do, said on every view.
+function Limits({ status }) {
+  const bound = status.campaigns.length > 0;
+  if (status.scopes.includes("admin")) return null;
+  return html`<p class="limits">${bound && html`This key sees only campaigns that begin with ${status.campaigns.map((prefix, i) => html`${i > 0 && " or "}<code>${prefix}</code>`)}. Totals of targets, the worker, versions, jobs, experiments, fields and delayed targets are of all campaigns, and are not shown. `}It may look, and change nothing.</p>`;
 }
 
 function Page() {
@@ -65,13 +75,13 @@ function Page() {
   const skip = (event) => { event.preventDefault(); main.current.focus(); };
   return html`<a class="skip" href="#main" onClick=${skip}>To the content</a>
     <header class="top"><a class="brand" href="#/">sirocco</a>
-      <nav aria-label="Views">${Object.entries(VIEWS).map(([view, [name]]) => html`<a href="#/${view}" aria-current=${current(view)}>${name}${view === "" && things > 0 && html`<b class="dot">${things}<span class="unseen"> things to look at</span></b>`}</a>`)}</nav>
+      <nav aria-label="Views">${Object.entries(viewsOf(status)).map(([view, [name]]) => html`<a href="#/${view}" aria-current=${current(view)}>${name}${view === "" && things > 0 && html`<b class="dot">${things}<span class="unseen"> things to look at</span></b>`}</a>`)}</nav>
       ${key.get() && html`<button type="button" onClick=${forget}>Forget the key</button>`}</header>
     <div class="tells" aria-live="polite">
       ${away && html`<p class="failed">${asked.error.message}: what is shown is of ${new Date(asked.at).toLocaleTimeString()}.</p>`}
       ${status && !status.store.up && html`<p class="failed">Redis is away: maps and reports are the last that were read.</p>`}
       ${done && html`<p class="did">${done}</p>`}</div>
-    <main id="main" ref=${main} tabindex="-1"><${Shown} asked=${asked} route=${route} tell=${setDone} /></main>
+    <main id="main" ref=${main} tabindex="-1">${status && html`<${Limits} status=${status} />`}<${Shown} asked=${asked} route=${route} tell=${setDone} /></main>
     <footer>Version ${status?.version || "–"} · ${!key.get() && html`<a href="/docs">HTTP reference</a> · `} <a href="/page/licences.html">Licences</a></footer>`;
 }
 

@@ -60,7 +60,8 @@ const TONES = { running: "main", queued: "plain", done: "fine", failed: "bad", c
 
 function jobRow(job, now, ask) {
   const open = job.status === "queued" || job.status === "running";
-  const asks = Object.values(job.request).join(" ") || "everything";
+  const { as_of, ...request } = job.request;
+  const asks = (Object.values(request).join(" ") || "everything") + (as_of ? ` as of ${moment(as_of)}` : "");
   return [job.id, `${job.kind}: ${asks}`, html`<${Badge} tone=${TONES[job.status]}>${job.status}<//>`,
     open ? html`${job.progress || "waits"} ${job.fraction !== null && html`<${Progress} value=${job.fraction} label=${`Progress of job ${job.id}`} />`}` : job.error || (job.finished_at ? `${duration(now - job.finished_at)} ago` : "–"),
     open && ask && html`<button type="button" onClick=${() => ask(sent(`Cancel job ${job.id}?`, ["It ends at its next step, before it publishes: the maps in force stay."], `jobs/${job.id}/cancel`))}>Cancel<span class="unseen"> job ${job.id}</span></button>`];
