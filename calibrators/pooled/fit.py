@@ -66,7 +66,8 @@ class Shape:
     the variances by empirical Bayes with Laplace covariances in between. A step goes through the
     blocks twice: to sum up what they tell the tree, and to move them. What is solved in the first
     pass is kept for the second up to `room` bytes. The target's curve may have `steps` besides, as
-    the samples and positives of all campaigns in the cells of the `grid`, (2, GRID.size), ask.
+    the samples and positives of all campaigns in the cells of the `grid`, (4, GRID.size), ask: as
+    `Cells` has it.
     """
 
     coordinates: Coordinates
@@ -75,7 +76,7 @@ class Shape:
     priors: Priors
     room: int = ROOM
     rounds: int = 0
-    grid: Floats = field(default_factory=lambda: np.zeros((2, GRID.size)))
+    grid: Floats = field(default_factory=lambda: np.zeros((4, GRID.size)))
     steps: Steps = NO_STEPS
     families: Families | None = None
 
@@ -87,7 +88,10 @@ class Shape:
         known = self.steps
         if self.coordinates.knots.scores:
             return False
-        sums = np.sum([block.by_coarse_cell(self.curves(block)) for block in self.blocks], axis=0)
+        target = self.coordinates.basis @ self.tree.target
+        sums = np.sum(
+            [block.by_coarse_cell(self.curves(block), target) for block in self.blocks], axis=0
+        )
         directions = self.coordinates.directions(middles())
         curve = middles() + directions @ self.tree.target + known.at(middles())
         precision = self.tree.prior_precision(self.priors.target)
