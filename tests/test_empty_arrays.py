@@ -130,6 +130,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.change_points.run_lengths": BY_HOUR,
     "calibrators.pooled.outliers.poisson_evidence": BY_HOUR,
     "calibrators.pooled.outliers.span_sums": {"values": TABLE, "span": 1},
+    "calibrators.pooled.cells.mix_sums": {"samples": np.empty((0, GRID.size))},
     "calibrators.samples.all_obey": {"array": NONE, "obeys": np.empty(0, bool)},
     "calibrators.samples.sum_at": {"places": ROWS},
     "calibrators.pooled.change_points.likelihood_ratio_prefilter": BY_HOUR,
@@ -159,6 +160,7 @@ INSTANCES: Mapping[type, Any] = {
 }
 
 FILLED = {
+    "calibrators.pooled.cells.mix_sums": "every cell of the grid",
     "calibrators.canary.log_ratios": "what no events say for each alternative: nothing",
     "calibrators.bins.packed_table.sum_packed": "where the first campaign begins",
     "calibrators.bins.packed_table.sums_packed": "where the first campaign begins",

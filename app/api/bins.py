@@ -67,6 +67,7 @@ _RULES: Final = {
     "fields{}": "must be a string",
     **dict.fromkeys(("cell", "count", "score_sum", "positives"), f"{_WHOLE} from 0 up"),
 }
+_WHOLE_BODY: Final = "body"
 _EXAMPLE: Final = {
     "hour": 490896,
     "target": "click",
@@ -159,7 +160,8 @@ def _named(where: str, read: Callable[[], Rows]) -> Rows:
     try:
         return read()
     except ValidationError as error:
-        named = ValidationError(f"{where}{error.field}", error.rule)
+        field = error.field if error.field != _WHOLE_BODY else ""
+        named = ValidationError(f"{where}{field}".rstrip("."), error.rule)
         named.value = error.value
         raise named from None
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import GRID
-from calibrators.bins.codecs import from_fixed
+from calibrators.bins.codecs import SCALE, from_fixed
 from calibrators.bins.table import BinsTable, HourTables
 from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.samples import Floats, Integers, expit, sum_at
@@ -179,7 +179,8 @@ class Cells:
     hours : what their cells hold hour by hour.
     samples, scores, log_odds : of each cell that holds samples of the window, how many these are,
         their mean score and its log-odds, (m,).
-    grid : samples and positives of all campaigns in each cell of the grid, (2, GRID.size).
+    grid : samples and positives of all campaigns in each cell of the grid, and `mix_sums`,
+        (4, GRID.size).
     """
 
     campaigns: tuple[str, ...]
@@ -209,6 +210,7 @@ class Cells:
         grid = np.zeros((2, GRID.size))
         for _, table in inside:
             grid += [sum_at(table.cells, from_fixed(table.sums[row]), GRID.size) for row in (0, 2)]
+        grid = np.vstack((grid, _mix_of_tables([table for _, table in inside], numbers)))
         return cls._grouped(
             names, keys, np.concatenate([np.empty(0, np.int64), *hours]), sums, length, grid
         )
@@ -245,6 +247,8 @@ class Cells:
         sums = np.stack((held.counts, held.counts * scores, held.positives))
         fine = GRID.cells_of(scores)
         grid = np.stack([sum_at(fine, sums[row], GRID.size) for row in (0, 2)])
+        owned = sum_at(rows[held.places] * GRID.size + fine, held.counts, len(self) * GRID.size)
+        grid = np.vstack((grid, mix_sums(owned.reshape(len(self), GRID.size))))
         return Cells._grouped(self.campaigns, keys, held.hours, sums, self.hours.shape[1], grid)
 
     def __len__(self) -> int:
@@ -259,6 +263,35 @@ class Cells:
     def predicted(self) -> Floats:
         """The positives that the scores of each cell predict, (m,)."""
         return self.samples * self.scores
+
+
+def mix_sums(samples: Floats) -> Floats:
+    """From the samples of each campaign in each cell of the grid, (c, GRID.size), the sums over
+    campaigns of the squares of those in the cell, and in its coarse cell, (2, GRID.size)."""
+    coarse = coarse_cells()
+    starts = np.flatnonzero(np.diff(coarse, prepend=-1))
+    whole = np.add.reduceat(samples, starts, axis=1)
+    squares = np.einsum("ci,ci->i", whole, whole)
+    sizes = np.diff(starts, append=len(coarse))
+    return np.stack((np.einsum("ci,ci->i", samples, samples), np.repeat(squares, sizes)))
+
+
+_AT_ONCE = 1024
+"""Campaigns whose samples in all cells of the grid are held, 25 MB."""
+
+
+def _mix_of_tables(tables: Sequence[BinsTable], numbers: dict[str, int]) -> Floats:
+    found = np.zeros((2, GRID.size))
+    for first in range(0, len(numbers), _AT_ONCE):
+        samples = np.zeros((min(_AT_ONCE, len(numbers) - first), GRID.size))
+        for table in tables:
+            own = np.array([numbers[name] for name in table.campaigns], np.int64) - first
+            inside = (own >= 0) & (own < len(samples))
+            some = table if inside.all() else table.chosen(inside)
+            places = np.repeat(own[inside] * GRID.size, np.diff(some.offsets)) + some.cells
+            samples.reshape(-1)[places] += some.sums[0]
+        found += mix_sums(samples / SCALE)
+    return found
 
 
 def _entries(table: BinsTable, numbers: dict[str, int]) -> tuple[Integers, Floats]:
@@ -314,6 +347,8 @@ class CampaignBlock:
         self._key = (rows * self._knots.count + before).astype(np.int32)
         self.offsets = self._centres(rows, cells.predicted) - coordinates.centre
         self._stepped = self.log_odds
+        # As the grid's cells are grouped: by a cell's middle, which may lie in another than a mean.
+        self._coarse = coarse_cells()[GRID.cells_of(cells.scores)].astype(np.int16)
         self.trust: Floats = np.ones(len(cells))
         self.weigh(weights)
 
@@ -340,10 +375,6 @@ class CampaignBlock:
         steps."""
         self._stepped = self.log_odds if steps is None else self.log_odds + steps[self._coarse]
 
-    @property
-    def _coarse(self) -> Integers:
-        return ((self.log_odds + FARTHEST) / CELL_WIDTH).astype(np.int64)
-
     def at_cells(self, curves: Floats) -> Floats:
         """The curves, (c, k), at each cell, (m,)."""
         flat = curves.reshape(-1)
@@ -361,12 +392,14 @@ class CampaignBlock:
         diagonal, beside = self._tridiagonal(weights)
         return gradients, self._coordinates.matrices(diagonal, beside)
 
-    def by_coarse_cell(self, curves: Floats) -> Floats:
-        """Positives, those that the curves expect, and the information about the log-odds in each
-        coarse cell, of all campaigns together, (3, CELLS)."""
+    def by_coarse_cell(self, curves: Floats, target: Floats) -> Floats:
+        """Positives, those that the curves expect, the information about the log-odds, and what
+        is expected times the squared distance of the campaign's curve from the target's, (k,), in
+        each coarse cell, of all campaigns together, (4, CELLS)."""
         p = self.probabilities(curves)
         expected = self._counts * p
-        amounts = self._positives, expected, expected * (1 - p)
+        distances = self.at_cells(curves - target) ** 2
+        amounts = self._positives, expected, expected * (1 - p), expected * distances
         return np.stack([sum_at(self._coarse, each, CELLS) for each in amounts])
 
     def misses(self, curves: Floats, variances: Floats) -> Floats:

@@ -87,12 +87,20 @@ def middles() -> Floats:
 
 
 class CoarseSums(NamedTuple):
-    """Of all campaigns in each coarse cell: positives, those that the curves expect, and what these
-    tell about the log-odds, (CELLS,) each."""
+    """Of all campaigns in each coarse cell: positives, those that the curves expect, what these
+    tell about the log-odds, and the expected ones times the squared distance of the campaign's
+    curve from the target's, (CELLS,) each."""
 
     observed: Floats
     expected: Floats
     information: Floats
+    distances: Floats
+
+    @property
+    def spread(self) -> Floats:
+        """Mean square distance of campaigns' curves from the target's, (CELLS,)."""
+        known = self.expected > 0
+        return np.divide(self.distances, self.expected, np.zeros(CELLS), where=known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +111,8 @@ class CellEvidence:
     residuals, information : of the likelihood about the log-odds in each, (m,).
     directions : the spline's coordinates in each, (m, k).
     precision : of the coordinates' prior, (k, k).
+    mixed : variance of the residuals, beside chance, because a cell holds other campaigns than
+        those around it, (m,).
     """
 
     cells: Integers
@@ -110,6 +120,7 @@ class CellEvidence:
     information: Floats
     directions: Floats
     precision: Floats
+    mixed: Floats
 
     @classmethod
     def split(
@@ -117,11 +128,13 @@ class CellEvidence:
     ) -> Self:
         """The sums of coarse cells, split among the cells of the grid that hold samples.
 
-        grid : samples and positives of the cells of the grid, (2, m); curve: the target's, steps
-        included, there, in log-odds, (m,), which says how probable positives are in the one
-        against the other; directions, (m, k), precision, (k, k).
+        grid : samples, positives and `mix_sums` of the cells of the grid, (4, m); curve: the
+        target's, steps included, there, in log-odds, (m,), which says how probable positives are
+        in the one against the other; directions, (m, k), precision, (k, k).
+
+        A cell that holds other campaigns than its neighbours has their levels: that is no step.
         """
-        samples, positives = grid
+        samples, positives, squares, coarse_squares = grid
         cells = np.flatnonzero(samples > 0)
         rows = coarse_cells()[cells]
         likely = samples[cells] * expit(curve[cells])
@@ -134,7 +147,11 @@ class CellEvidence:
 
         residuals = shared(coarse.observed, seen) - shared(coarse.expected, likely)
         information = shared(coarse.information, likely)
-        return cls(cells, residuals, information, directions[cells], precision)
+        whole = sum_at(rows, samples[cells], CELLS)[rows]
+        # Sum of the squares of what each campaign's share of the cell has more than of all around.
+        other = squares[cells] / samples[cells] ** 2 - coarse_squares[cells] / whole**2
+        mixed = information**2 * coarse.spread[rows] * np.maximum(other, 0.0)
+        return cls(cells, residuals, information, directions[cells], precision, mixed)
 
     def steps(self, known: Steps) -> Steps:
         """The steps that the cells speak for, the known ones among them, at new heights.
@@ -160,6 +177,7 @@ class _StepFit:
         size = evidence.directions.shape[1]
         behind = (evidence.cells[:, None] >= steps.cells).astype(np.float64)
         columns: Floats = np.hstack((evidence.directions, behind))
+        self._columns = columns
         self._weighted: Floats = evidence.information[:, None] * columns
         precision = columns.T @ self._weighted
         precision[:size, :size] += evidence.precision
@@ -179,10 +197,22 @@ class _StepFit:
         gradients, crossed = sums[:, 0], sums[:, 2:]
         free = sums[:, 1] - np.einsum("ij,ij->i", crossed @ self._covariance, crossed)
         free = np.maximum(free, 0.0)
-        gains = gradients**2 / (free + 1 / _STEP_VARIANCE) - np.log1p(free * _STEP_VARIANCE)
-        gains[0] = 0.0
+        squares = gradients**2 / (free + 1 / _STEP_VARIANCE)
+        losses = np.log1p(free * _STEP_VARIANCE)
+        gains = squares - losses
+        # Rounding must not have a step a second time.
+        gains[np.isin(self._evidence.cells, self.steps.cells)] = gains[0] = 0.0
+        likely = np.flatnonzero(gains > 2 * cost)
+        own: Floats = np.float64(np.arange(len(gains)) >= likely[:, None])
+        own -= crossed[likely] @ self._covariance @ self._columns.T
+        chance = np.maximum(free[likely], np.finfo(float).tiny)
+        gains[likely] = squares[likely] / self._noise(own, chance) - losses[likely]
         best = int(np.argmax(gains))
         return int(self._evidence.cells[best]) if gains[best] > 2 * cost else None
+
+    def _noise(self, sums: Floats, chance: Floats) -> Floats:
+        """By how much the variance of sums of residuals, (n, m), is more than that of chance."""
+        return np.asarray(1 + sums**2 @ self._evidence.mixed / chance)
 
     def with_cell(self, cell: int) -> "_StepFit":
         """With one more step, whose height was 0 so far."""
@@ -194,7 +224,10 @@ class _StepFit:
 
     def kept(self, cost: float) -> Steps:
         """The steps that are worth it."""
-        evidence = np.log(self._variances / _STEP_VARIANCE) + self._heights**2 / self._variances
+        variances = self._variances
+        own = self._covariance[self._evidence.directions.shape[1] :] @ self._columns.T
+        evidence = np.log(variances / _STEP_VARIANCE)
+        evidence += self._heights**2 / variances / self._noise(own, variances)
         worth = evidence > 2 * cost
         return Steps(self.steps.cells[worth], self._heights[worth])
 
@@ -247,7 +280,8 @@ class Shape:
     the variances by empirical Bayes with Laplace covariances in between. A step goes through the
     blocks twice: to sum up what they tell the tree, and to move them. What is solved in the first
     pass is kept for the second up to `room` bytes. The target's curve may have `steps` besides, as
-    the samples and positives of all campaigns in the cells of the `grid`, (2, GRID.size), ask.
+    the samples and positives of all campaigns in the cells of the `grid`, (4, GRID.size), ask: as
+    `Cells` has it.
     """
 
     coordinates: Coordinates
@@ -256,7 +290,7 @@ class Shape:
     priors: Priors
     room: int = ROOM
     rounds: int = 0
-    grid: Floats = field(default_factory=lambda: np.zeros((2, GRID.size)))
+    grid: Floats = field(default_factory=lambda: np.zeros((4, GRID.size)))
     steps: Steps = NO_STEPS
     families: Families | None = None
 
@@ -268,7 +302,10 @@ class Shape:
         known = self.steps
         if self.coordinates.knots.scores:
             return False
-        sums = np.sum([block.by_coarse_cell(self.curves(block)) for block in self.blocks], axis=0)
+        target = self.coordinates.basis @ self.tree.target
+        sums = np.sum(
+            [block.by_coarse_cell(self.curves(block), target) for block in self.blocks], axis=0
+        )
         directions = self.coordinates.directions(middles())
         curve = middles() + directions @ self.tree.target + known.at(middles())
         precision = self.tree.prior_precision(self.priors.target)

@@ -111,6 +111,16 @@ def test_a_bad_row_is_named_with_field_and_rule(service, change, field, rule, ki
     assert service.stored_keys == []
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "field"),
+    [(b"{}", "application/json", "rows"), (b"[]", "application/x-ndjson", "rows[0]")],
+)
+def test_what_are_no_rows_is_called_so(service, body, kind, field):
+    answer = posted(service, body, kind=kind)
+
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
 def test_a_body_may_be_no_larger_than_any(service):
     answer = posted(service, lines(*(hour_of(NOW - back) for back in range(1, 20))))
 

@@ -10,15 +10,16 @@ from calibrators import BinsTable
 from calibrators.bins.bins import GRID
 from calibrators.maps.atlas import Atlas
 from calibrators.pooled import Pooled
-from calibrators.pooled.cells import CELLS, coarse_cells
+from calibrators.pooled.cells import CELLS, CampaignBlock, Cells, coarse_cells, mix_sums
 from calibrators.pooled.fit import MOST_STEPS, NO_STEPS, CellEvidence, CoarseSums, Steps
 from calibrators.pooled.method import Memory
 from calibrators.pooled.serving import ServedKnots
-from calibrators.pooled.spline import Knots
+from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import NEWEST, history, table
 
 CENTRE = -2.5
+ONE = np.ones(1)
 
 
 def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[int, BinsTable]:
@@ -87,7 +88,9 @@ def evidence(seed: int, cells: int) -> CellEvidence:
     )
     residuals = information * (seen - columns @ mode)
     # The prior pulls on what is left, so a second mode is taken around this one.
-    return CellEvidence(np.arange(cells) + 500, residuals, information, columns, precision)
+    return CellEvidence(
+        np.arange(cells) + 500, residuals, information, columns, precision, np.zeros(cells)
+    )
 
 
 def marginal(cells: CellEvidence, places: list[int]) -> float:
@@ -165,12 +168,67 @@ def test_sums_of_coarse_cells_are_split_without_loss() -> None:
     positives = np.minimum(samples, rng.integers(0, 2, GRID.size))
     held = np.zeros(CELLS)
     np.maximum.at(held, coarse_cells(), positives)
-    sums = CoarseSums(*(held * rng.random(CELLS) for _ in range(3)))
+    sums = CoarseSums(*(held * rng.random(CELLS) for _ in range(4)))
     curve, directions = np.linspace(-9, 9, GRID.size), np.ones((GRID.size, 1))
-    cells = CellEvidence.split(np.stack((samples, positives)), sums, curve, directions, np.eye(1))
+    grid = np.vstack((samples, positives, mix_sums(samples[None])))
+    cells = CellEvidence.split(grid, sums, curve, directions, np.eye(1))
 
     assert cells.residuals.sum() == pytest.approx(sums.observed.sum() - sums.expected.sum())
     assert cells.information.sum() == pytest.approx(sums.information.sum())
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_what_the_mix_of_campaigns_does_is_noise(alike: bool) -> None:
+    """Of each cell: the square of what every campaign's share has more than of all around."""
+    rng = np.random.default_rng(7)
+    samples = np.zeros((5, GRID.size))
+    samples[:, 2_000:2_600] = 2.0 if alike else rng.integers(0, 4, (5, 600))
+    total = samples.sum(axis=0)
+    sums = CoarseSums(*np.ones((4, CELLS)))
+    grid = np.vstack((total, total, mix_sums(samples)))
+    cells = CellEvidence.split(grid, sums, np.zeros(GRID.size), np.ones((GRID.size, 1)), np.eye(1))
+
+    for cell, information, mixed in zip(cells.cells, cells.information, cells.mixed, strict=True):
+        around = samples[:, coarse_cells() == coarse_cells()[cell]].sum(axis=1)
+        squares = np.sum((samples[:, cell] / total[cell]) ** 2)
+        other = max(squares - np.sum((around / around.sum()) ** 2), 0.0)
+        assert mixed == pytest.approx(information**2 * other, abs=1e-12)
+    assert bool(cells.mixed.max() > 1e-9) is not alike
+
+
+def own_scores(scores: int, curve: float) -> dict[int, BinsTable]:
+    """Each campaign has scores of its own, and a level; `curve` more from -2 on."""
+    rng = np.random.default_rng(1)
+    names = [f"a{number:02d}" for number in range(40)]
+    z = rng.normal(CENTRE, 0.8, (40, scores))
+    truth = expit(z + rng.normal(0, 0.3, (40, 1)) + curve * (z >= -2.0)).reshape(-1)
+    rows, counts = np.repeat(np.arange(40), scores), np.full(truth.shape, 300.0)
+    found = {}
+    for hour in range(NEWEST - 23, NEWEST + 1):
+        seen = rng.binomial(300, truth).astype(np.float64)
+        found[hour] = table(names, rows, expit(z).reshape(-1), counts, seen)
+    return found
+
+
+def test_levels_of_campaigns_with_scores_of_their_own_are_no_steps() -> None:
+    """Each cell of the grid holds one campaign, or a few: how far they lie apart is no step."""
+    smooth = Pooled().refit(history(own_scores(10, 0.0)))
+    stepped = Pooled().refit(history(own_scores(60, 0.8)))
+
+    assert len(steps_of(smooth.memory).cells) == 0
+    assert steps_of(stepped.memory).borders == pytest.approx([-2.0], abs=0.05)
+
+
+def test_a_campaigns_cell_is_that_of_the_grid() -> None:
+    """A score may lie beyond the border that is nearest to the middle of its cell."""
+    knots = Knots.between(-3.0, -2.0)
+    coordinates, nothing = Coordinates.of(knots, np.ones(knots.count)), np.zeros(knots.count)
+    campaign = np.zeros(1, np.int64)
+    for score in GRID.edges(np.arange(2_000, 2_600))[0] * 1.0001:
+        cells = Cells.of({0: table(["a"], campaign, np.array([score]), ONE, ONE)}, 0, 1)
+        block = CampaignBlock(cells, coordinates, campaign, nothing[None], ONE[None])
+        held = block.by_coarse_cell(nothing[None], nothing)[0]
+        assert (held == np.bincount(coarse_cells(), cells.grid[0], CELLS)).all()
 
 
 SCORES = np.array([0.01, 0.02, 0.05, 0.08, 0.2])
