@@ -203,7 +203,7 @@ class _StepFit:
         # Rounding must not have a step a second time.
         gains[np.isin(self._evidence.cells, self.steps.cells)] = gains[0] = 0.0
         likely = np.flatnonzero(gains > 2 * cost)
-        own: Floats = np.float64(np.arange(len(gains)) >= likely[:, None])
+        own: Floats = (np.arange(len(gains)) >= likely[:, None]).astype(np.float64)
         own -= crossed[likely] @ self._covariance @ self._columns.T
         chance = np.maximum(free[likely], np.finfo(float).tiny)
         gains[likely] = squares[likely] / self._noise(own, chance) - losses[likely]
