@@ -9,7 +9,7 @@ Source: "hash and partition", Kohavi, Longbotham, Sommerfield and Henne, "Contro
 the web: survey and practical guide", Data Mining and Knowledge Discovery 18, 2009, section 4.1.2.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
@@ -84,11 +84,6 @@ class Split:
     def arm(self, unit: str) -> str:
         """The arm of one unit."""
         return ARMS[self.arms[bucket_of(unit)]]
-
-    def arms_of(self, units: Sequence[str]) -> list[str]:
-        """The arm of each unit."""
-        arms = self.arms[buckets_of(unit_numbers(units))]
-        return [ARMS[arm] for arm in arms.tolist()]
 
     def buckets(self, arm: str) -> int:
         """How many of the 4,096 buckets an arm has."""

@@ -1,20 +1,19 @@
 """`sirocco keys` and `sirocco audit`: who may do what in a running service, and who did."""
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.cli import options
-from app.cli.console import note, print_json, print_line
-from app.cli.operate import service_at
+from app.cli.console import note, print_json, print_line, utc
+from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
+from app.settings import SECONDS_PER_HOUR
 
 keys = typer.Typer(no_args_is_help=True)
 
-_SECONDS_PER_HOUR = 3600
 _MOST_ENTRIES = 1000
 _KeyId = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the key, as `list` has it.", show_default=False)
@@ -110,85 +109,77 @@ def _about() -> None:
 
 
 @keys.command("create")
+@options.grouped
 def _create(
     scope: _Scopes,
     name: _Name = "",
     campaigns: _Prefixes = None,
     rate_limit: _RateLimit = None,
     expires_in: _ExpiresIn = None,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """Make a key, and print it: it is shown this once."""
     request: dict[str, Any] = {"scopes": scope, "name": name, "campaigns": campaigns or []}
     if rate_limit is not None:
         request["rate_limit"] = rate_limit
     if expires_in is not None:
-        request["expires_at"] = time.time() + expires_in * _SECONDS_PER_HOUR
-    with service_at(url, api_key) as client:
-        made = client.make_key(request)
-    _show_token(made, as_json=json)
+        request["expires_at"] = time.time() + expires_in * SECONDS_PER_HOUR
+    service.show(lambda client: client.make_key(request), _show_token)
 
 
 @keys.command("list")
+@options.grouped
 def _list(
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """List all keys: what they may do, and until when."""
-    with service_at(url, api_key) as client:
-        found = client.keys()
-    if json:
-        print_json({"keys": found})
-        return
-    for key in found:
-        print_line(_line(key))
-    if not found:
+    service.show(lambda client: {"keys": client.keys()}, _show_keys)
+
+
+def _show_keys(found: dict[str, Any]) -> None:
+    for key in found["keys"]:
+        _show(key)
+    if not found["keys"]:
         note("there are no keys: everybody on this machine may do everything")
 
 
 @keys.command("rotate")
+@options.grouped
 def _rotate(
     key: _KeyId,
     grace: _Grace = None,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """Make a key in the place of this one, and print it; the old one ends a while later."""
-    request = {} if grace is None else {"grace_seconds": grace * _SECONDS_PER_HOUR}
-    with service_at(url, api_key) as client:
-        made = client.change_key(key, "rotate", request)
-    _show_token(made, as_json=json)
+    request = {} if grace is None else {"grace_seconds": grace * SECONDS_PER_HOUR}
+    service.show(lambda client: client.change_key(key, "rotate", request), _show_token)
 
 
 @keys.command("expire")
+@options.grouped
 def _expire(
     key: _KeyId,
     at: _At,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """Have a key end at a moment."""
-    with service_at(url, api_key) as client:
-        found = client.change_key(key, "expire", {"at": options.moment(at, "--at")})
-    _show(found, as_json=json)
+    request = {"at": options.moment(at, "--at")}
+    service.show(lambda client: client.change_key(key, "expire", request), _show)
 
 
 @keys.command("revoke")
+@options.grouped
 def _revoke(
     key: _KeyId,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """Have a key end now: within five seconds nobody takes it any more."""
-    with service_at(url, api_key) as client:
-        found = client.change_key(key, "revoke")
-    _show(found, as_json=json)
+    service.show(lambda client: client.change_key(key, "revoke"), _show)
 
 
 def audit(
@@ -226,7 +217,7 @@ def audit(
     for entry in reversed(entries):
         before, after = _short(entry["before"]), _short(entry["after"])
         print_line(
-            f"{entry['seq']:>6}  {_time(entry['at'])}  {entry['who']:<12}  {entry['what']}"
+            f"{entry['seq']:>6}  {utc(entry['at'])}  {entry['who']:<12}  {entry['what']}"
             f"  {entry['target']}  {before} -> {after}  ({entry['request_id']})"
         )
 
@@ -258,19 +249,13 @@ def _show_verified(found: dict[str, Any], *, as_json: bool) -> None:
         raise CommandError(f"the audit log was tampered with: {found['wrong']}", FAILED)
 
 
-def _show_token(made: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(made)
-        return
+def _show_token(made: dict[str, Any]) -> None:
     print_line(made["token"])
     note(f"{_line(made['key'])}\nkeep the key safe: it is shown this once")
 
 
-def _show(key: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(key)
-    else:
-        print_line(_line(key))
+def _show(key: dict[str, Any]) -> None:
+    print_line(_line(key))
 
 
 def _line(key: dict[str, Any]) -> str:
@@ -280,7 +265,7 @@ def _line(key: dict[str, Any]) -> str:
     if key["rate_limit"] is not None:
         parts.append(f"{key['rate_limit']:,}/s")
     if key["expires_at"] is not None:
-        parts.append(f"ends {_time(key['expires_at'])}")
+        parts.append(f"ends {utc(key['expires_at'])}")
     if key["replaces"] is not None:
         parts.append(f"replaces {key['replaces']}")
     return "  ".join(parts)
@@ -291,7 +276,3 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={_short(item)}" for name, item in value.items()) or "-"
     return "-" if value is None else str(value)
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

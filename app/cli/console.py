@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def note(text: str) -> None:
 def print_line(text: str, style: str = "") -> None:
     """Print a line of a result as it is, without markup."""
     results().print(Text(text, style=style), soft_wrap=True)
+
+
+def utc(seconds: float) -> str:
+    """A moment, in seconds since 1970, as it is printed."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def print_json(document: Any) -> None:

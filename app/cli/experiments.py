@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import options
-from app.cli.console import print_json, print_line
-from app.cli.operate import service_at
-from app.cli.versions import RunningService
+from app.cli.console import print_line
+from app.cli.operate import RunningService
 from app.errors import CommandError
 
 experiment = typer.Typer(no_args_is_help=True)
@@ -102,25 +101,19 @@ def _analyse(
     service: RunningService,
 ) -> None:
     """Say what each arm has earned so far, and whether that is more than luck."""
-    with service_at(service.url, service.api_key) as client:
-        found = client.analysis(target, days)
-    if service.json:
-        print_json(found)
-        return
     from app.cli.measure.ab_test import show_experiment
 
-    show_experiment(found)
+    service.show(lambda client: client.analysis(target, days), show_experiment)
 
 
 @experiment.command("show")
 @options.grouped
 def _show(*, service: RunningService) -> None:
     """Show the experiments, and how their maps do beside those that serve."""
-    with service_at(service.url, service.api_key) as client:
-        found = client.experiments()
-    if service.json:
-        print_json(found)
-        return
+    service.show(lambda client: client.experiments(), _show_all)
+
+
+def _show_all(found: dict[str, Any]) -> None:
     for target, one in found["experiments"].items():
         print_line(f"{target}: {_named(one)}")
         for maps, spans in one["shadow"].items():
@@ -131,15 +124,13 @@ def _change(
     what: str, target: str, request: dict[str, Any], dry_run: bool, service: RunningService
 ) -> None:
     content = {"target": target, "dry_run": dry_run, **request}
-    with service_at(service.url, service.api_key) as client:
-        found = client.change_experiment(what, content)
-    if service.json:
-        print_json(found)
-    elif not found["changed"]:
-        print_line(f"{target}: nothing to {what}")
-    else:
+
+    def show(found: dict[str, Any]) -> None:
         state = _named(found["experiment"]) if found["experiment"] else "no experiment"
-        print_line(f"{target}: {'would be: ' if dry_run else ''}{state}")
+        done = f"{'would be: ' if dry_run else ''}{state}"
+        print_line(f"{target}: {done if found['changed'] else f'nothing to {what}'}")
+
+    service.show(lambda client: client.change_experiment(what, content), show)
 
 
 def _named(one: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """`sirocco overrides` and `sirocco retrain`: requests to a running service."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +26,28 @@ _OneTarget = Annotated[
     str | None, typer.Option("--target", help="Only this target.", show_default="every target")
 ]
 _Retrain = Annotated[bool, typer.Option("--retrain", help="Refit the campaign at once.")]
+
+
+def service_at(url: str, api_key: str | None) -> "ServiceClient":
+    """A client of the running service."""
+    from app.cli.serving.client import ServiceClient
+
+    return ServiceClient(url, api_key)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """Which service is asked, and how its answer is shown."""
+
+    url: options.RunningUrl = options.LOCAL_URL
+    api_key: options.ApiKeyOption = None
+    json: options.Json = False
+
+    def show(self, ask: Callable[["ServiceClient"], Any], in_lines: Callable[[Any], None]) -> None:
+        """Print what the service answers, as JSON or by `in_lines`."""
+        with service_at(self.url, self.api_key) as client:
+            found = ask(client)
+        (print_json if self.json else in_lines)(found)
 
 
 @overrides.callback()
@@ -63,34 +85,32 @@ def _list(
 
 
 @overrides.command("set")
+@options.grouped
 def _set(
     target: _Target,
     campaign: _Campaign,
     calibrator: _Calibrator,
     retrain: _Retrain = False,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """Give a campaign a calibrator of its own."""
-    with service_at(url, api_key) as client:
-        answer = client.set_override(target, campaign, calibrator, retrain=retrain)
-    _show(answer, as_json=json)
+    service.show(
+        lambda client: client.set_override(target, campaign, calibrator, retrain=retrain), _show
+    )
 
 
 @overrides.command("delete")
+@options.grouped
 def _delete(
     target: _Target,
     campaign: _Campaign,
     retrain: _Retrain = False,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    service: RunningService,
 ) -> None:
     """Leave a campaign to the calibrator of its target again."""
-    with service_at(url, api_key) as client:
-        answer = client.delete_override(target, campaign, retrain=retrain)
-    _show(answer, as_json=json)
+    service.show(lambda client: client.delete_override(target, campaign, retrain=retrain), _show)
 
 
 def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str, str]]:
@@ -104,10 +124,7 @@ def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str
             after = page["next"]
 
 
-def _show(answer: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-        return
+def _show(answer: dict[str, Any]) -> None:
     fitted_by = answer["calibrator"] or "nothing: the service has no such target any more"
     print_line(f"{answer['target']}  {answer['campaign']}  {fitted_by}")
     if "job" in answer:
@@ -287,10 +304,3 @@ def _show_models(targets: dict[str, dict[str, Any]]) -> None:
         print_line(f"{target}: {trained['version']} is out, labels from {trained['source']}")
         if trained["refused"]:
             note(f"{target}: no new model: {trained['refused']}")
-
-
-def service_at(url: str, api_key: str | None) -> "ServiceClient":
-    """A client of the running service."""
-    from app.cli.serving.client import ServiceClient
-
-    return ServiceClient(url, api_key)

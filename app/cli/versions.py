@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
 from app.cli import options
-from app.cli.console import note, print_json, print_line
-from app.cli.operate import service_at
+from app.cli.console import note, print_line, utc
+from app.cli.operate import RunningService
 
 _MOST_LISTED: Final = 20
 
@@ -18,15 +18,6 @@ versions = typer.Typer(no_args_is_help=True)
 _Version = Annotated[
     str, typer.Argument(help="A version, as `sirocco versions list` has it.", show_default=False)
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class RunningService:
-    """Which service is asked, and how its answer is shown."""
-
-    url: options.RunningUrl = options.LOCAL_URL
-    api_key: options.ApiKeyOption = None
-    json: options.Json = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +48,15 @@ def _about() -> None:
 @options.grouped
 def _list(*, service: RunningService) -> None:
     """List the versions that are kept, newest first."""
-    with service_at(service.url, service.api_key) as client:
-        found = client.versions()
-    if service.json:
-        print_json(found)
-        return
+    service.show(lambda client: client.versions(), _show_versions)
+
+
+def _show_versions(found: dict[str, Any]) -> None:
     for entry in found["versions"]:
         mark = "serves" if entry["version"] == found["serving"] else ""
         # Maps on trial have a colon in their name.
         targets = ", ".join(sorted(name for name in entry["atlases"] if ":" not in name))
-        as_of, published = _time(entry["as_of"]), _time(entry["published_at"])
+        as_of, published = utc(entry["as_of"]), utc(entry["published_at"])
         line = f"{entry['version']}  {published}  as of {as_of}  {targets}  {mark}"
         print_line(line.rstrip())
     if back := found["rolled_back"]:
@@ -90,11 +80,10 @@ def _diff(
 ) -> None:
     """Show what would move if this version served: campaigns whose odds change most."""
     wanted = {"limit": limit, **({"against": against} if against else {})}
-    with service_at(service.url, service.api_key) as client:
-        found = client.diff(version, **wanted)
-    if service.json:
-        print_json(found)
-        return
+    service.show(lambda client: client.diff(version, **wanted), _show_moved)
+
+
+def _show_moved(found: dict[str, Any]) -> None:
     for target, moved in found["targets"].items():
         print_line(f"{target}: {moved['moved']:,} of {moved['campaigns']:,} campaigns move")
         everybody = {"campaign": "everybody else", **moved["everybody_else"]}
@@ -145,30 +134,31 @@ def rollback(
       sirocco rollback identity --target click --campaign shoes --campaign hats
     """
     request = {"version": version, "freeze": not refit, **_of(change)}
-    with service_at(service.url, service.api_key) as client:
-        found = client.change_versions("rollback", request)
-    if service.json:
-        print_json(found)
-        return
+    service.show(
+        lambda client: client.change_versions("rollback", request),
+        partial(_show_rollback, dry_run=change.dry_run),
+    )
+
+
+def _show_rollback(found: dict[str, Any], *, dry_run: bool) -> None:
     version, targets = found["rolled_back_to"], _listed(_names(found))
     if not found["changed"]:
         print_line(f"the maps of {version} serve already: {targets}")
-    elif change.dry_run:
+    elif dry_run:
         print_line(f"the maps of {version} would serve: {targets}")
     else:
         print_line(f"{found['version']} serves, with the maps of {version}: {targets}")
-    _note_frozen(_names(found) if found["frozen"] and not change.dry_run else [])
+    _note_frozen(_names(found) if found["frozen"] and not dry_run else [])
 
 
 def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
-    with service_at(service.url, service.api_key) as client:
-        found = client.change_versions(what, _of(change))
-    if service.json:
-        print_json(found)
-        return
     done = f"would {what}" if change.dry_run else f"{what}: done"
-    print_line(f"{done}: {_listed(found['changed']) or 'nothing'}")
-    _note_frozen(found["frozen"])
+
+    def show(found: dict[str, Any]) -> None:
+        print_line(f"{done}: {_listed(found['changed']) or 'nothing'}")
+        _note_frozen(found["frozen"])
+
+    service.show(lambda client: client.change_versions(what, _of(change)), show)
 
 
 def _of(change: ChangeOptions) -> dict[str, Any]:
@@ -192,7 +182,3 @@ def _listed(names: Sequence[str]) -> str:
 def _note_frozen(names: Sequence[str]) -> None:
     if names:
         note(f"frozen, until `sirocco versions unfreeze`: {_listed(names)}")
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

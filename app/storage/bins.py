@@ -194,25 +194,31 @@ class BinsStore:
         """The folded bins of one hour."""
         return self.window(target, hour, hour + 1)
 
-    def window(self, target: str, first_hour: int, last_hour_exclusive: int) -> BinsTable:
-        """The sum of the folded bins of first_hour <= hour < last_hour_exclusive."""
-        return BinsTable.merge(self.window_blocks(target, first_hour, last_hour_exclusive))
+    def window(
+        self, target: str, first_hour: int, last_hour_exclusive: int, *, calibrated: bool = False
+    ) -> BinsTable:
+        """The sum of the folded bins of first_hour <= hour < last_hour_exclusive, or of those of
+        calibrated probabilities, as for all that takes `calibrated`."""
+        blocks = self.window_blocks(target, first_hour, last_hour_exclusive, calibrated=calibrated)
+        return BinsTable.merge(blocks)
 
     def window_blocks(
-        self, target: str, first_hour: int, last_hour_exclusive: int
+        self, target: str, first_hour: int, last_hour_exclusive: int, *, calibrated: bool = False
     ) -> Iterator[BinsTable]:
         """The same in tables of which none has a campaign of another's; a shard is read when its
         first is asked for."""
         hours = range(first_hour, last_hour_exclusive)
         for shard in range(keys.SHARDS):
-            tables = self._tables(shard, target, hours, calibrated=False)
-            yield from BinsTable.merge_in_blocks(tables)
+            yield from BinsTable.merge_in_blocks(self._tables(shard, target, hours, calibrated))
 
-    def shards_of_hour(self, target: str, hour: int) -> Iterator[BinsTable]:
-        """The folded bins of one hour, shard after shard."""
+    def shards_of_hour(
+        self, target: str, hour: int, *, calibrated: bool = False
+    ) -> Iterator[BinsTable]:
+        """The bins of one hour, shard after shard."""
         for shard in range(keys.SHARDS):
-            hours = range(hour, hour + 1)
-            yield BinsTable.merge_packed(self._tables(shard, target, hours, calibrated=False))
+            yield BinsTable.merge_packed(
+                self._tables(shard, target, range(hour, hour + 1), calibrated)
+            )
 
     def history(
         self,
@@ -285,27 +291,6 @@ class BinsStore:
             # The shards of an hour are written one after the other: the last speaks for all.
             pipeline.exists(TargetHour(keys.SHARDS - 1, target, hour).calibrated)
         return {hour for hour, held in zip(hours, pipeline.execute(), strict=True) if held}
-
-    def calibrated_window(
-        self, target: str, first_hour: int, last_hour_exclusive: int
-    ) -> BinsTable:
-        """The same of the bins of calibrated probabilities."""
-        return BinsTable.merge(self.calibrated_blocks(target, first_hour, last_hour_exclusive))
-
-    def calibrated_shards(self, target: str, hour: int) -> Iterator[BinsTable]:
-        """The same of one hour, shard after shard."""
-        for shard in range(keys.SHARDS):
-            hours = range(hour, hour + 1)
-            yield BinsTable.merge_packed(self._tables(shard, target, hours, calibrated=True))
-
-    def calibrated_blocks(
-        self, target: str, first_hour: int, last_hour_exclusive: int
-    ) -> Iterator[BinsTable]:
-        """The same in tables, as `window_blocks` has them."""
-        hours = range(first_hour, last_hour_exclusive)
-        for shard in range(keys.SHARDS):
-            tables = self._tables(shard, target, hours, calibrated=True)
-            yield from BinsTable.merge_in_blocks(tables)
 
     @reaching_the_store()
     def _tables(self, shard: int, target: str, hours: range, calibrated: bool) -> list[PackedTable]:

@@ -17,7 +17,7 @@ maps, versions, leases and jobs, which scripts move together.
                                           and of each breakdown that there is the same by its name;
                                           loaded:<partition>: the digest of bins that were loaded
     sirocco:{07}:judged:<hour>:<target>   bytes of a BinsTable of calibrated probabilities
-    sirocco:{07}:evidence:<target>        bytes: which campaigns are off, `evidence.py`
+    sirocco:{07}:evidence:<target>        bytes: which campaigns are off, `bins.py`
     sirocco:{07}:damaged                  list of what nobody could read: blocks, names
     sirocco:{07}:damaged:<rest of a key>  what was found under the key, and nobody could read
     sirocco:{07}:click:<click id>         hash: an open click, or behaviours that wait for one

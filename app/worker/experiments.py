@@ -88,9 +88,11 @@ class Challengers:
     def _rows(self, name: str, hours: range) -> dict[str, Row]:
         bins, newest = self._bins, hours.stop - 1
         return {
-            "hour": scorecard_of(bins.calibrated_blocks(name, newest, hours.stop), floors=True),
+            "hour": scorecard_of(
+                bins.window_blocks(name, newest, hours.stop, calibrated=True), floors=True
+            ),
             "window": scorecard_of(
-                bins.calibrated_blocks(name, hours.start, hours.stop), floors=True
+                bins.window_blocks(name, hours.start, hours.stop, calibrated=True), floors=True
             ),
         }
 

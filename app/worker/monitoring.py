@@ -202,7 +202,7 @@ class PcocBounds:
 
     def _add(self, target: str, hour: int) -> None:
         whole = np.zeros((2, 1))
-        for shard, table in enumerate(self.bins.calibrated_shards(target, hour)):
+        for shard, table in enumerate(self.bins.shards_of_hour(target, hour, calibrated=True)):
             outcomes = table.outcomes()
             whole += np.array(outcomes).sum(axis=1, keepdims=True)
             if len(table):
@@ -317,10 +317,11 @@ class TargetReport:
             "hour": {
                 "raw": scorecard_of(self.bins.window_blocks(target, closed - 1, closed)),
                 "calibrated": scorecard_of(
-                    self.bins.calibrated_blocks(target, closed - 1, closed), floors=True
+                    self.bins.window_blocks(target, closed - 1, closed, calibrated=True),
+                    floors=True,
                 ),
             },
-            **_window(raw, self.bins.calibrated_blocks(target, first, closed)),
+            **_window(raw, self.bins.window_blocks(target, first, closed, calibrated=True)),
         }
 
 

@@ -314,20 +314,6 @@ class FieldEffects:
         np.divide(raised, below, below)
         return below
 
-    def applied_few(
-        self,
-        probabilities: Sequence[float],
-        campaigns: Sequence[str],
-        values: Sequence[Sequence[str]],
-    ) -> list[float]:
-        """`applied` to the last bit, cheaper for a handful; `values` are those of each score, in
-        the order of `fields`."""
-        found = []
-        for p, campaign, own in zip(probabilities, campaigns, values, strict=True):
-            raised = p * self.odds_ratio(campaign, tuple(own))
-            found.append(raised / ((1.0 - p) + raised))
-        return found
-
     def odds_ratio(self, campaign: str, values: tuple[str, ...]) -> float:
         """Of one score, its values in the order of `fields`."""
         found = self._remembered[values]

@@ -65,7 +65,9 @@ class Difference:
         tail = expanded_tail(confidence, blocks)
         lower, upper = np.quantile(held, [tail, 1.0 - tail], method="inverted_cdf")
         below = np.mean(held < 0.0) + 0.5 * np.mean(held == 0.0)
-        return cls(value, float(lower), float(upper), _spread(held), float(below), undefined)
+        return cls(
+            value, float(lower), float(upper), sample_deviation(held), float(below), undefined
+        )
 
     @property
     def sign(self) -> int:
@@ -109,7 +111,8 @@ def expanded_tail(confidence: float, blocks: float) -> float:
     return float(ndtr(-reach))
 
 
-def _spread(drawn: Floats) -> float:
+def sample_deviation(drawn: Floats) -> float:
+    """Standard deviation of draws, (n,); nan of fewer than two, and where any is not finite."""
     if len(drawn) < 2 or not np.isfinite(drawn).all():
         return float("nan")
     return float(drawn.std(ddof=1))

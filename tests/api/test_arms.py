@@ -30,7 +30,7 @@ LEVEL_OF = {"champion": "campaign", "challenger": "campaign", "raw": "raw"}
 
 def expected(units=UNIT_NAMES):
     """The arms, and the probabilities by the maps of each."""
-    arms = SPLIT.arms_of(units)
+    arms = [SPLIT.arm(unit) for unit in units]
     factors = [
         FACTORS.get(arm, {}).get(name, 1.0) for arm, name in zip(arms, CAMPAIGNS, strict=True)
     ]

@@ -87,13 +87,15 @@ def test_the_split_is_the_services_bit_for_bit() -> None:
         shares = {"challenger": challenger, "raw": draws.uniform() * (1.0 - challenger)}
         ours, theirs = EdgeSplit(f"salt {number}", shares), Split(f"salt {number}", shares)
         assert ours.arms.tobytes() == theirs.arms.tobytes()
-        assert [ARMS[arm] for arm in ours.numbers(units, len(units))] == theirs.arms_of(units)
+        assert [ARMS[arm] for arm in ours.numbers(units, len(units))] == [
+            theirs.arm(unit) for unit in units
+        ]
 
 
 def test_each_unit_gets_the_maps_of_its_arm(edge: EdgeCalibrator) -> None:
     found = edge.calibrate("shoes", [0.4] * 200, units=UNITS)
 
-    assert found.arms == tuple(Split("spring", SHARES).arms_of(UNITS))
+    assert found.arms == tuple(map(Split("spring", SHARES).arm, UNITS))
     assert set(found.arms) == set(ARMS)
     assert found.probabilities.tolist() == [0.4 * FACTORS[arm] for arm in found.arms]
     assert (found.version, found.label) == ("1", "champion")
@@ -125,7 +127,7 @@ def test_maps_and_split_are_of_one_version_or_the_former_stay(
 
     assert edge.refresh()
     found = edge.calibrate("shoes", [0.4] * 200, units=UNITS)
-    assert (found.version, found.arms) == ("2", tuple(Split("summer", SHARES).arms_of(UNITS)))
+    assert (found.version, found.arms) == ("2", tuple(map(Split("summer", SHARES).arm, UNITS)))
 
 
 @pytest.mark.parametrize("gone", ["/v1/atlas/click?label=challenger", "/v1/experiments", "aborted"])

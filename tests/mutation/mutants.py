@@ -755,8 +755,8 @@ _WORKER = (
     ),
     Mutant(
         "schedule-goes-back-to-the-hour",
-        "if newest_hour < newest / SECONDS < newest_hour + 1 else None",
-        "if newest_hour < newest / SECONDS else None",
+        "if newest_hour < newest / SECONDS_PER_HOUR < newest_hour + 1 else None",
+        "if newest_hour < newest / SECONDS_PER_HOUR else None",
         "worker/**/test_hours.py",
     ),
     Mutant(

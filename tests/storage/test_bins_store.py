@@ -34,7 +34,7 @@ def events(hour: int, target: str = "click", campaigns: int = 20) -> EventBatch:
 def test_an_empty_store_has_empty_bins(store: BinsStore) -> None:
     assert store.hour("click", HOUR) == BinsTable.empty()
     assert store.window("click", HOUR, HOUR) == BinsTable.empty()
-    assert store.calibrated_window("click", HOUR, HOUR + 5) == BinsTable.empty()
+    assert store.window("click", HOUR, HOUR + 5, calibrated=True) == BinsTable.empty()
     assert (store.hours("click"), store.fold(), store.damaged_blocks()) == ([], 0, 0)
 
 
@@ -118,7 +118,7 @@ def test_damaged_judged_bins_are_set_aside_and_their_hour_is_evaluated_anew(
     store.write_calibrated("click", HOUR, by_shard(table()))
     redis_client.set(PLACE.calibrated, b"damaged")
 
-    store.calibrated_window("click", HOUR, HOUR + 1)
+    store.window("click", HOUR, HOUR + 1, calibrated=True)
 
     assert store.damage.emptied()[0]["kind"] == "calibrated-bins"
     assert redis_client.get(set_aside(PLACE.calibrated)) == b"damaged"
@@ -136,22 +136,21 @@ def test_bins_under_another_key_are_damaged(
     name = "calibrated" if calibrated else "bins"
     redis_client.rename(getattr(PLACE, name), getattr(other, name))
 
-    window = store.calibrated_window if calibrated else store.window
-    window("click", HOUR + 1, HOUR + 2)
+    store.window("click", HOUR + 1, HOUR + 2, calibrated=calibrated)
 
     assert [found["hour"] for found in store.damage.emptied()] == [HOUR + 1]
 
 
 def test_judged_bins_are_read_as_they_were_written(store: BinsStore) -> None:
     store.write_calibrated("click", HOUR, by_shard(table()))
-    assert store.calibrated_window("click", HOUR, HOUR + 1) == table()
+    assert store.window("click", HOUR, HOUR + 1, calibrated=True) == table()
 
 
 def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
     for seed in range(3):
         store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
 
-    window = store.calibrated_window("click", HOUR + 1, HOUR + 3)
+    window = store.window("click", HOUR + 1, HOUR + 3, calibrated=True)
 
     assert window == BinsTable.merge([table(1), table(2)])
 
@@ -162,7 +161,7 @@ def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(
     store.write_calibrated("click", HOUR, by_shard(table(campaigns=40)))
     store.write_calibrated("click", HOUR, by_shard(table(campaigns=2)))
 
-    assert store.calibrated_window("click", HOUR, HOUR + 1) == table(campaigns=2)
+    assert store.window("click", HOUR, HOUR + 1, calibrated=True) == table(campaigns=2)
 
 
 def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
@@ -188,7 +187,7 @@ def test_an_hour_whose_judging_was_cut_short_is_not_judged(
     with pytest.raises(KeyboardInterrupt):
         store.write_calibrated("click", HOUR, until_the_worker_dies())
 
-    assert len(store.calibrated_window("click", HOUR, HOUR + 1)) > 0
+    assert len(store.window("click", HOUR, HOUR + 1, calibrated=True)) > 0
     assert store.calibrated_hours("click", HOUR, HOUR + 1) == set()
 
 
@@ -200,7 +199,7 @@ def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
     for seed in range(9):
         store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
 
-    window = store.calibrated_window("click", HOUR - 1, HOUR + 9)
+    window = store.window("click", HOUR - 1, HOUR + 9, calibrated=True)
 
     assert window == BinsTable.merge(map(table, range(9)))
 

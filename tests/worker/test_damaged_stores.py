@@ -81,13 +81,13 @@ def test_a_damaged_evaluation_is_made_again(worker, redis_client, clock):
     refitted(worker, redis_client, clock)
     refitted(worker, redis_client, clock)
     store = BinsStore(redis_client, 3600)
-    before = store.calibrated_window("click", HOUR, HOUR + 2)
+    before = store.window("click", HOUR, HOUR + 2, calibrated=True)
     redis_client.setrange(PLACE.calibrated, 20, b"junk")
 
-    assert store.calibrated_window("click", HOUR, HOUR + 2) != before
+    assert store.window("click", HOUR, HOUR + 2, calibrated=True) != before
     refitted(worker, redis_client, clock)
 
-    assert store.calibrated_window("click", HOUR, HOUR + 2) == before
+    assert store.window("click", HOUR, HOUR + 2, calibrated=True) == before
     assert Damage(redis_client).counts()["calibrated-bins"] == 1
 
 

@@ -85,7 +85,7 @@ def test_a_method_is_fitted_and_evaluated_beside_the_maps_that_serve(refit, star
     assert row["hour"]["gc_3_floor"] > 0.0
     assert row["champion"]["hour"] == second["targets"]["click"]["hour"]["calibrated"]
     row = third["targets"]["click"]["challenger"]
-    both = bins.calibrated_blocks("click", HOUR + 3, HOUR + 5)
+    both = bins.window_blocks("click", HOUR + 3, HOUR + 5, calibrated=True)
     assert row["champion"]["window"] == scorecard_of(both, floors=True)
     assert row["window"]["log_loss"] not in (None, row["champion"]["window"]["log_loss"])
     assert third["experiments"]["click"]["challenger"] == {"method": "beta"}

@@ -101,7 +101,7 @@ def test_hours_are_judged_by_the_version_in_force_before_them(
 
     in_force = Atlas.from_bytes(refitter.versions.load(first["version"]).atlases["click"])
     expected = in_force.calibrated(table_of(log, [HOUR + 4]))
-    assert refitter.bins.calibrated_window("click", HOUR + 4, HOUR + 5) == expected
+    assert refitter.bins.window("click", HOUR + 4, HOUR + 5, calibrated=True) == expected
     hour = second["targets"]["click"]["hour"]
     assert hour["raw"]["pcoc"] == pytest.approx(0.5, abs=0.1)
     assert hour["calibrated"]["pcoc"] == pytest.approx(1.0, abs=0.2)
@@ -123,7 +123,7 @@ def test_late_clicks_reach_the_judged_hour(refitter, lease, append, append_log, 
     """An hour is judged once more an hour later, when its late clicks are in."""
     append_log(outcomes(hours=2))
     refitter.run(Request((HOUR + 1) * SECONDS), lease.token, clock)
-    before = refitter.bins.calibrated_window("click", HOUR, HOUR + 1).total().total_positives
+    before = refitter.bins.window("click", HOUR, HOUR + 1, calibrated=True).total().total_positives
     late = EventBatch()
     for number in range(7):
         late.add("click", HOUR, "big", 0.05, 1.0, 1.0, f"late-{number}")
@@ -131,7 +131,7 @@ def test_late_clicks_reach_the_judged_hour(refitter, lease, append, append_log, 
 
     refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
 
-    after = refitter.bins.calibrated_window("click", HOUR, HOUR + 1).total().total_positives
+    after = refitter.bins.window("click", HOUR, HOUR + 1, calibrated=True).total().total_positives
     assert after == before + 7
 
 
@@ -220,12 +220,12 @@ def test_an_hour_whose_version_is_gone_keeps_its_judgement(
     refitter = Refitter(few, store, Versions(redis_client, 2))
     refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
     refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
-    before = store.calibrated_window("click", HOUR + 2, HOUR + 3)
+    before = store.window("click", HOUR + 2, HOUR + 3, calibrated=True)
 
     for _ in range(3):
         refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
 
-    assert store.calibrated_window("click", HOUR + 2, HOUR + 3) == before
+    assert store.window("click", HOUR + 2, HOUR + 3, calibrated=True) == before
 
 
 LOADS = st.tuples(*[st.sampled_from((0, 0, 30, 1500))] * 3)

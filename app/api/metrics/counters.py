@@ -302,10 +302,6 @@ class Metrics(Collector):
         """So many accepted events were stored already."""
         self.row[self.layout.duplicates] += number
 
-    def describe(self) -> list[Metric]:
-        """Nothing: registering must not read anything."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         """The families of what was counted, over all processes."""
         layout, total = self.layout, self._counters.total()

@@ -122,10 +122,6 @@ class ReportCollector(Collector):
         # A worker that never came is silent since we began.
         self._last_sign = time.time()
 
-    def describe(self) -> list[Metric]:
-        """Nothing: registering must not read anything."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         """All families, of one and the same snapshot."""
         snapshot, now = self._refresher.current, time.time()
@@ -451,10 +447,6 @@ class ProgressCollector(Collector):
     def __init__(self, refresher: Refresher, targets: tuple[str, ...]) -> None:
         self._refresher = refresher
         self._targets = targets
-
-    def describe(self) -> list[Metric]:
-        """Nothing: registering must not read anything."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         """Of each target that the settings name; of none while there is no worker."""

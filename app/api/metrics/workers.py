@@ -207,10 +207,6 @@ class WorkerStatus(Collector):
         for at, before, now in zip(self._carried, self._before, counted, strict=True):
             self._row[at] = before + now
 
-    def describe(self) -> list[Metric]:
-        """Nothing: registering must not read anything."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         """All gauges; whichever process is scraped gives the same."""
         self.update()

@@ -35,6 +35,7 @@ from calibrators import Sufficiency
 from calibrators.samples import Floats
 from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, EventTable, delayed_backtest
 from evaluation.backtest.delayed import NONE, ORACLE
+from evaluation.bootstrap.paired import sample_deviation
 from evaluation.comparison.significance import significance
 from pccem import LabelRules, TrainingRules
 
@@ -77,7 +78,7 @@ def mean_of(logs: Sequence[Rows]) -> dict[str, Card]:
 
 def spread_of(logs: Sequence[Rows]) -> dict[str, Card]:
     """The standard deviation of each number over the logs; nan of a single one."""
-    return _over(logs, _deviation)
+    return _over(logs, sample_deviation)
 
 
 def _over(logs: Sequence[Rows], of: Callable[[Floats], float]) -> dict[str, Card]:
@@ -85,12 +86,6 @@ def _over(logs: Sequence[Rows], of: Callable[[Floats], float]) -> dict[str, Card
         row: {column: of(np.array([log[row][column] for log in logs])) for column in card}
         for row, card in logs[0].items()
     }
-
-
-def _deviation(values: Floats) -> float:
-    if len(values) < 2 or not np.isfinite(values).all():
-        return float("nan")
-    return float(values.std(ddof=1))
 
 
 def _show(title: str, rows: Rows, cell: Callable[[str, str], str]) -> None:

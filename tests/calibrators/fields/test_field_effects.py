@@ -51,7 +51,8 @@ def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     odds = P[1:-1] / (1 - P[1:-1]) * np.exp(LOG_ODDS[1:-1])
     assert expected[1:-1] == pytest.approx(odds / (1 + odds))
     assert bits(EFFECTS.applied(P, CAMPAIGNS, codes)) == bits(expected)
-    assert EFFECTS.applied_few(P.tolist(), CAMPAIGNS, rows) == expected.tolist()
+    alone = [EFFECTS.odds_ratio(name, row) for name, row in zip(CAMPAIGNS, rows, strict=True)]
+    assert bits(EFFECTS.odds_ratios(CAMPAIGNS, FIELDS, len(P))) == bits(np.array(alone))
     monkeypatch.setattr("calibrators.fields.effects._FEW", 0)
     assert bits(EFFECTS.applied(P, CAMPAIGNS, FIELDS)) == bits(expected)
 
