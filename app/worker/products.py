@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.click_log import ClickLog
-from app.settings import OUTCOMES, Settings
+from app.settings import Settings
 from app.storage import keys
 from app.storage.bins import BinsStore
 from app.worker.hours import SECONDS, closed_hours
@@ -117,16 +117,16 @@ class ProductEvaluation:
 def products_report(
     bins: BinsStore, settings: Settings, as_of: float, targets: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a version's report says of products, given what it says of targets."""
+    """What a version's report says of products, given what it says of targets; nothing without."""
     products: dict[str, Report] = {}
     for name, factors in settings.products.items():
         source = settings.evaluated_by(name)
         found = targets.get(source, {}).get("products", {}).get(name, {})
-        if source == OUTCOMES:
+        if not settings.delayed_factors(name):
             found = _of_outcomes(bins, settings, name, as_of)
         evaluated = {field: found.get(field) for field in _EVALUATED}
         products[name] = {"factors": list(factors), "evaluated_by": source, **evaluated}
-    return {"products": products}
+    return {"products": products} if products else {}
 
 
 def _of_outcomes(bins: BinsStore, settings: Settings, name: str, as_of: float) -> Report:

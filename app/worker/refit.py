@@ -261,12 +261,8 @@ class Refitter:
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
             **steering.report,
-            **self._products(request.as_of, reports),
+            **products_report(self.bins, self.settings, request.as_of, reports),
         }
-
-    def _products(self, as_of: float, reports: Mapping[str, Any]) -> dict[str, Any]:
-        found = self.settings.products
-        return products_report(self.bins, self.settings, as_of, reports) if found else {}
 
     def _hold_all_where(
         self, request: Request, in_force: CachedVersion | None, refitted: RefittedTargets
