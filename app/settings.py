@@ -166,8 +166,6 @@ SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 # Folding and refitting the last hour still need its events after window and grace have passed.
 _SPARE_HOURS = 2
-OUTCOMES = "outcomes"
-"""What tells of a product, where it is no delayed target."""
 _ATTRIBUTION_HOURS = 168
 # The day that is being closed, and the one whose training may be late.
 _SPARE_DAYS = 2
@@ -523,7 +521,7 @@ class Settings(BaseSettings):
 
     def evaluated_by(self, product: str) -> str:
         """The delayed target whose refit evaluates the product; `outcomes`, where they are sent."""
-        return (OUTCOMES, *self.delayed_factors(product))[-1]
+        return ("outcomes", *self.delayed_factors(product))[-1]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, which are not checked."""

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from app.events.schema import Impression, TargetOutcome
-from app.settings import OUTCOMES, SECONDS_PER_HOUR, Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.event_columns import EventColumns
@@ -51,9 +51,9 @@ class ProductTrials:
         """Take in an outcome of a product whose campaign and time are right; ValidationError where
         something else is not."""
         product, scores = outcome.target, _scores(outcome)
-        factors, source = self._settings.products[product], self._settings.evaluated_by(product)
-        if source != OUTCOMES:
-            rule = f"is evaluated by clicks and conversions of {source}; send these"
+        factors, delayed = self._settings.products[product], self._settings.delayed_factors(product)
+        if delayed:
+            rule = f"is evaluated by clicks and conversions of {delayed[-1]}; send these"
             raise ValidationError("target", rule, product)
         if scores.keys() != {*factors}:
             rule = f"must be those of each factor of {product}: {', '.join(factors)}"

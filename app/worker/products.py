@@ -120,13 +120,12 @@ class ProductEvaluation:
 def products_report(
     bins: BinsStore, settings: Settings, as_of: float, targets: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a version's report says of products, given what it says of targets; nothing where there
-    are none."""
+    """What a version's report says of products, given what it says of targets; nothing without."""
     products: dict[str, Report] = {}
     for name, factors in settings.products.items():
         source = settings.evaluated_by(name)
         found = targets.get(source, {}).get("products", {}).get(name, {})
-        if source == OUTCOMES:
+        if not settings.delayed_factors(name):
             found = _of_outcomes(bins, settings, name, as_of)
         evaluated = {field: found.get(field) for field in _EVALUATED}
         products[name] = {"factors": list(factors), "evaluated_by": source, **evaluated}

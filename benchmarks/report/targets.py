@@ -259,6 +259,13 @@ TARGETS = (
         for size, limit in (("1,000,000", 1), ("10,000,000", 15))
         for rate in ("1%", "10%", "50%")
     ),
+    *(
+        Target(f"the page, {what} of the overview", limit, unit, _cell("page", "overview", column))
+        for what, limit, unit, column in (
+            ("bytes", 100, "kB", "kB"),
+            ("first picture", 300, "ms", "first picture, ms"),
+        )
+    ),
     Target(
         "soak: p99.9 over p50 at half the saturating load, refits going on, worst kind of request",
         10,

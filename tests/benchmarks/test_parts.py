@@ -4,10 +4,12 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from shutil import which
 
 import numpy as np
 import pytest
 
+from app.api.cockpit.page import page_files
 from benchmarks.__main__ import part_of
 from benchmarks.core import (
     click_log,
@@ -23,7 +25,7 @@ from benchmarks.core import (
     refit,
 )
 from benchmarks.figures import Figure, middle
-from benchmarks.http import encodings, ingest, refresh
+from benchmarks.http import encodings, ingest, page, refresh
 from benchmarks.parts import PARTS, Part, run
 from benchmarks.peers.environments import NotInstalled
 from benchmarks.report.printing import print_json, print_tables
@@ -74,6 +76,19 @@ def test_refresh_has_a_row_for_each_size_of_a_version() -> None:
     check(rows)
     assert list(rows) == ["5 maps"]
     assert {"by notice, p50 ms", "by polling, p99 ms", "cold start, s", "worst pause, ms"} <= {*row}
+
+
+@pytest.mark.skipif(
+    not (which("chromium") or which("chromium-browser")), reason="no browser: install chromium"
+)
+def test_the_page_has_a_row_for_each_view_within_its_budget_of_bytes() -> None:
+    """Times are for the benchmark alone. The status is a request more than there are files."""
+    rows = page.measure(page.Sizes(campaigns=50, rounds=1))
+    check(rows)
+    assert list(rows) == ["overview", "campaigns"]
+    files = len(page_files()) - 1
+    assert [row["requests"] for row in rows.values()] == [files + 1, files + 2]
+    assert all(0.0 < middle(row["kB"]) < 100.0 for row in rows.values())
 
 
 def test_encodings_have_a_row_for_each_batch() -> None:

@@ -52,7 +52,7 @@ function Shown({ asked, route, tell }) {
 function Limits({ status }) {
   const bound = status.campaigns.length > 0;
   if (status.scopes.includes("admin")) return null;
-  return html`<p class="limits">${bound && html`This key sees only campaigns that begin with ${status.campaigns.map((prefix, i) => html`${i > 0 && " or "}<code>${prefix}</code>`)}. Totals of targets, the worker, versions, jobs, experiments, fields and delayed targets are of all campaigns, and are not shown. `}It may look, and change nothing.</p>`;
+  return html`<p class="limits">${bound && html`This key sees only campaigns that begin with ${status.campaigns.map((prefix, i) => html`${i > 0 && " or "}<code>${prefix}</code>`)}. Totals of targets, the worker, versions, jobs, experiments, fields and delayed targets are of all campaigns, and are not shown. `}This key may look, and change nothing: that takes the scope <code>admin</code>.</p>`;
 }
 
 function Page() {
