@@ -27,6 +27,9 @@ _PRIOR_ODDS = 3.0
 MOST = 12
 """Steps of a curve: a map has 64 knots, and each step takes two."""
 
+_LEAST = 1e-12
+"""No variance by chance is less: rounding may leave none."""
+
 _RAMP = 0.004
 """Log-odds before a step's place from which a map rises: a part of the grid's narrowest cell."""
 
@@ -189,16 +192,15 @@ class _StepFit:
         # Rounding must not have a step a second time.
         gains[np.isin(self._evidence.cells, self.steps.cells)] = gains[0] = 0.0
         likely = np.flatnonzero(gains > 2 * cost)
-        own = (np.arange(len(gains)) >= likely[:, None]) * 1.0
+        own = (np.arange(len(gains)) >= likely[:, None]).astype(np.float64)
         own -= crossed[likely] @ self._covariance @ self._columns.T
-        chance = np.maximum(free[likely], np.finfo(float).tiny)
-        gains[likely] = squares[likely] / self._noise(own, chance) - losses[likely]
+        gains[likely] = squares[likely] / self._noise(own, free[likely]) - losses[likely]
         best = int(np.argmax(gains))
         return int(self._evidence.cells[best]) if gains[best] > 2 * cost else None
 
     def _noise(self, sums: Floats, chance: Floats) -> Floats:
-        """By how much the variance of sums of residuals, (n, m), is more than that of chance."""
-        return np.asarray(1 + sums**2 @ self._evidence.mixed / chance)
+        """How many times that of chance, (n,), the variance of sums of residuals is, (n, m)."""
+        return np.asarray(1 + sums**2 @ self._evidence.mixed / np.maximum(chance, _LEAST))
 
     def with_cell(self, cell: int) -> "_StepFit":
         """With one more step, whose height was 0 so far."""
