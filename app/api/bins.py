@@ -68,6 +68,8 @@ _RULES: Final = {
     **dict.fromkeys(("cell", "count", "score_sum", "positives"), f"{_WHOLE} from 0 up"),
 }
 _WHOLE_BODY: Final = "body"
+_LAST_HOUR: Final = 1_139_543
+"""Of 2099: no event is younger, and what is told by events must not wait for later ones."""
 _EXAMPLE: Final = {
     "hour": 490896,
     "target": "click",
@@ -169,7 +171,7 @@ def _named(where: str, read: Callable[[], Rows]) -> Rows:
 def _check_names(rows: Sequence[BinRow], settings: Settings, caller: Caller) -> None:
     """Of each distinct name the first row that has it is told."""
     targets = settings.targets
-    latest = _this_hour() if settings.clock == "wall" else np.inf
+    latest = _this_hour() if settings.clock == "wall" else _LAST_HOUR
     for target, place in _first([row.target for row in rows]):
         if target not in targets:
             rule = f"must be a target that is not delayed: {', '.join(targets)}"

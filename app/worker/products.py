@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.click_log import ClickLog
-from app.settings import OUTCOMES, SECONDS_PER_HOUR, Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import keys
 from app.storage.bins import BinsStore
 from app.storage.keys import closed_hours

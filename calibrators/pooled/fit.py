@@ -31,6 +31,9 @@ from calibrators.pooled.hierarchy import (
 from calibrators.pooled.spline import Coordinates
 from calibrators.samples import Floats, Integers, expit, sum_at
 
+_LEAST = 1e-12
+"""No variance by chance is less: rounding may leave none."""
+
 _STEP_VARIANCE = 0.25
 """Of a step's height before it is seen, in log-odds."""
 
@@ -205,14 +208,13 @@ class _StepFit:
         likely = np.flatnonzero(gains > 2 * cost)
         own: Floats = (np.arange(len(gains)) >= likely[:, None]).astype(np.float64)
         own -= crossed[likely] @ self._covariance @ self._columns.T
-        chance = np.maximum(free[likely], np.finfo(float).tiny)
-        gains[likely] = squares[likely] / self._noise(own, chance) - losses[likely]
+        gains[likely] = squares[likely] / self._noise(own, free[likely]) - losses[likely]
         best = int(np.argmax(gains))
         return int(self._evidence.cells[best]) if gains[best] > 2 * cost else None
 
     def _noise(self, sums: Floats, chance: Floats) -> Floats:
-        """By how much the variance of sums of residuals, (n, m), is more than that of chance."""
-        return np.asarray(1 + sums**2 @ self._evidence.mixed / chance)
+        """How many times that of chance, (n,), the variance of sums of residuals is, (n, m)."""
+        return np.asarray(1 + sums**2 @ self._evidence.mixed / np.maximum(chance, _LEAST))
 
     def with_cell(self, cell: int) -> "_StepFit":
         """With one more step, whose height was 0 so far."""

@@ -121,6 +121,13 @@ def test_what_are_no_rows_is_called_so(service, body, kind, field):
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
+def test_by_the_clock_of_events_an_hour_may_not_be_seconds(event_clock_service):
+    """The newest hour says what time it is."""
+    answer = posted(event_clock_service, orjson.dumps({**ROW, "hour": NOW * 3600}))
+    assert (answer.status_code, answer.json()["field"]) == (422, "rows[0].hour")
+    assert posted(event_clock_service, orjson.dumps({**ROW, "hour": NOW + 24})).is_success
+
+
 def test_a_body_may_be_no_larger_than_any(service):
     answer = posted(service, lines(*(hour_of(NOW - back) for back in range(1, 20))))
 
