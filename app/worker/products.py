@@ -120,7 +120,7 @@ class ProductEvaluation:
 def products_report(
     bins: BinsStore, settings: Settings, as_of: float, targets: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a version's report says of products, given what it says of targets; nothing without."""
+    """What a version's report says of products, given what it says of targets."""
     products: dict[str, Report] = {}
     for name, factors in settings.products.items():
         source = settings.evaluated_by(name)
@@ -129,7 +129,7 @@ def products_report(
             found = _of_outcomes(bins, settings, name, as_of)
         evaluated = {field: found.get(field) for field in _EVALUATED}
         products[name] = {"factors": list(factors), "evaluated_by": source, **evaluated}
-    return {"products": products} if products else {}
+    return {"products": products}
 
 
 def _of_outcomes(bins: BinsStore, settings: Settings, name: str, as_of: float) -> Report:

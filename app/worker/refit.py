@@ -254,6 +254,7 @@ class Refitter:
         reports = steering.beside({**carried.targets, **ready.reports})
         moments = self._moments_of(atlases, reports) + steering.moments
         damaged = self.bins.damage.emptied()
+        known = (self.bins, self.settings, request.as_of, reports)
         return {
             "as_of": max(request.as_of, carried.as_of, *moments),
             "calibrator": self.settings.calibrator,
@@ -261,7 +262,7 @@ class Refitter:
             **({"damaged": damaged} if damaged else {}),
             "targets": reports,
             **steering.report,
-            **products_report(self.bins, self.settings, request.as_of, reports),
+            **(products_report(*known) if self.settings.products else {}),
         }
 
     def _hold_all_where(
