@@ -3,6 +3,7 @@ bins; and `sirocco bins`, which puts bins into a running service.
 """
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,10 +114,15 @@ class LakeRun:
         options.refuse(afterwards, "goes with the command that adds up what pods have made")
         from app.lake.executors import PodOptions, indexed_job
 
-        pods = self._pods
+        pods, arguments = self._pods, _arguments_of_pods()
+        if any(_PASSWORD(each) for each in arguments):
+            raise CommandError(
+                "a Job must not hold a password: leave it out of the URL; --secret names a Secret"
+                " with the credentials of the store"
+            )
         print_json(
             indexed_job(
-                _arguments_of_pods(),
+                arguments,
                 PodOptions(
                     pods.name, pods.image, pods.secret, pods.cpu, pods.memory, pods.pods,
                     pods.parallelism,
@@ -166,6 +172,9 @@ class LakeRun:
         if given.processes == 1:
             return run_here(tasks)
         return run_in_processes(tasks, given.processes, partial(end_with, os.getpid()))
+
+
+_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@").search
 
 
 def _arguments_of_pods() -> list[str]:
