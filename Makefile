@@ -56,6 +56,7 @@ lock: $(READY)  ## pin every dependency again, with hashes, for every platform
 	$(LOCK) pyproject.toml --extra tracing --group build -c requirements.lock \
 	    -o requirements-runtime.lock
 	$(LOCK) --group pyproject.toml:deploy -c requirements.lock -o requirements-deploy.lock
+	$(LOCK) --group pyproject.toml:s3 -o requirements-s3.lock
 
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

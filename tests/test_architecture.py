@@ -35,6 +35,7 @@ ROOMS = {
     "app": {
         "errors": set(),
         "log_lines": {"settings"},
+        "object_stores": set(),
         "tracing": {"settings"},
         "settings": set(),
         "strict_json": set(),
@@ -42,12 +43,12 @@ ROOMS = {
         "storage": BASE,
         "events": {*BASE, "storage"},
         "columns": {*BASE, "events", "storage"},
-        "click_log": {*BASE, "storage"},
+        "click_log": {*BASE, "object_stores", "storage"},
         "access": {*BASE, "storage"},
         "api": {*BASE, "access", "columns", "events", "storage"},
         "worker": {*BASE, "click_log", "storage"},
-        "datasets": {*BASE, "click_log"},
-        "lake": {*BASE, "click_log", "datasets", "storage", "worker"},
+        "datasets": {*BASE, "click_log", "object_stores"},
+        "lake": {*BASE, "click_log", "datasets", "object_stores", "storage", "worker"},
         "results": BASE,
         "reports": {*BASE, "results"},
         "cli": {

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from app.object_stores import meaning
+
 
 class ClickLogError(Exception):
     """Any failure of the click log."""
@@ -29,4 +31,4 @@ def reaching_the_click_log() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ClickLogUnavailable(f"the click log failed: {error}") from error
+        raise ClickLogUnavailable(f"the click log failed: {meaning(error)}") from error

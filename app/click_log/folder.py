@@ -1,19 +1,16 @@
 """A folder of files on this machine or in an object store, through pyarrow.fs: whole files only."""
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 
 from app.click_log.errors import ClickLogUnavailable, reaching_the_click_log
+from app.object_stores import is_url, located, without_secrets
 from app.whole_files import write_durably
-
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +36,12 @@ class Folder:
     @classmethod
     def open(cls, url: str) -> Self:
         """A path of this machine, relative or absolute, or a URL such as s3://bucket/folder."""
-        if not _SCHEME.match(url):
+        if not is_url(url):
             return cls(pafs.LocalFileSystem(), str(Path(url).expanduser().absolute()))
         try:
-            return cls(*pafs.FileSystem.from_uri(url))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ClickLogUnavailable(f"click log {url!r}: {error}") from error
+            return cls(*located(url))
+        except OSError as error:
+            raise ClickLogUnavailable(f"click log {without_secrets(url)!r}: {error}") from error
 
     def entries(self, path: str) -> Iterator[FileEntry]:
         """Everything below a folder, by path; nothing where there is no such folder."""

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
 
 from app.errors import CommandError
+from app.object_stores import info_of, is_url, located, meaning, url_of, without_secrets
 
 Where = str | Path
 """A file, a folder, a pattern or a URL."""
@@ -33,7 +34,6 @@ _RULE = (
     "a log's name ends in .parquet, .csv or .tsv, or .jsonl"
     " (.gz, .bz2 or .zst may follow a text); --delimiter reads any other name as text"
 )
-_URL = re.compile(r"[a-z][a-z0-9+.-]+://")
 _TOKEN = re.compile(r"\[[^\]]+\]|.", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")
 _HIDDEN = (".", "_")
@@ -94,10 +94,7 @@ class LogPart:
 
 def shown(where: Where) -> str:
     """The place without the keys and passwords that a URL may hold."""
-    if not _URL.match(str(where)):
-        return str(where)
-    url = urlsplit(str(where))
-    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+    return without_secrets(str(where)) if is_url(where) else str(where)
 
 
 def name_of(where: Where) -> str:
@@ -111,7 +108,7 @@ def errors_named(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or first_line(error)}") from error
+        raise CommandError(f"{name}: {meaning(error)}") from error
     except pa.ArrowInvalid as error:
         raise CommandError(f"{name}: {first_line(error)}") from error
 
@@ -137,7 +134,8 @@ def parts_of(where: Where, delimiter: str | None = None) -> list[LogPart]:
     for info in sorted(found, key=lambda info: str(info.path)):
         called = info.path.removeprefix(above)
         form = Format.of(called, delimiter)
-        keys, url = _keys(info.path), _url_of(where, info.path)
+        keys = _keys(info.path)
+        url = url_of(str(where), info.path) if is_url(where) else info.path
         part = LogPart(
             filesystem, info.path, called, info.size, form, keys, url, info.mtime_ns or 0
         )
@@ -147,32 +145,13 @@ def parts_of(where: Where, delimiter: str | None = None) -> list[LogPart]:
 
 
 def _located(where: Where) -> tuple[Any, str]:
-    if not _URL.match(str(where)):
-        return pyarrow.fs.LocalFileSystem(), os.path.abspath(where)
-    try:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(str(where))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CommandError(f"{shown(where)}: {first_line(error)}") from error
-    return filesystem, path.rstrip("/")
-
-
-def _url_of(where: Where, path: str) -> str:
-    """The place of one of its files, with what the log's own URL says besides."""
-    if not _URL.match(str(where)):
-        return path
-    url = urlsplit(str(where))
-    user, at, _ = url.netloc.rpartition("@")
-    query = f"?{url.query}" if url.query else ""
-    return f"{url.scheme}://{user}{at}{quoted(path)}{query}"
-
-
-def quoted(path: str) -> str:
-    """A path as it stands in a URL: folders may be called as in `hour=2026-01-01 00%3A00`."""
-    return quote(path, safe="/=:,@+")
+    if is_url(where):
+        return located(str(where))
+    return pyarrow.fs.LocalFileSystem(), os.path.abspath(where)
 
 
 def _files(filesystem: Any, path: str, name: str) -> list[Any]:
-    info = filesystem.get_file_info(path)
+    info = info_of(filesystem, path)
     if info.type == pyarrow.fs.FileType.File:
         return [info]
     if info.type == pyarrow.fs.FileType.Directory:

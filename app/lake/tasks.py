@@ -18,8 +18,9 @@ import orjson
 
 from app.click_log.errors import ClickLogUnavailable
 from app.click_log.folder import Folder
-from app.datasets.parts import first_line, parts_of, quoted, shown
+from app.datasets.parts import first_line, parts_of, shown
 from app.errors import FAILED, CommandError
+from app.object_stores import meaning, quoted
 
 ICEBERG: Final = "iceberg:"
 _METADATA: Final = ".metadata.json"
@@ -164,9 +165,9 @@ def reaching_output(output: str) -> Iterator[Folder]:
     try:
         yield Folder.open(output)
     except ClickLogUnavailable as error:
-        raise CommandError(
-            f"--output {shown(output)}: {error.__cause__ or error}", FAILED
-        ) from None
+        cause = error.__cause__
+        said = meaning(cause) if isinstance(cause, OSError) else error
+        raise CommandError(f"--output {shown(output)}: {said}", FAILED) from None
 
 
 def not_done(tasks: Sequence[PartitionTask], output: str) -> list[PartitionTask]:

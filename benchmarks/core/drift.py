@@ -8,6 +8,9 @@ positives, is that of the first hours after a jump by a factor of 2.5 up or down
 an hour, of half of the campaigns, over the truth; with a stand-in for the shape, the level of each
 campaign over 48 hours.
 
+The last row is of alerts by sequential bounds where nothing is wrong but the error of `pooled`'s
+own estimate: see `false_alerts`.
+
     python -m benchmarks drift [--json]
 """
 
@@ -17,12 +20,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.core.guard import _table
 from benchmarks.figures import Cell, Table
 from benchmarks.parts import Part
+from calibrators import History
+from calibrators.evidence import ESTIMATE_ROOM, HOURLY_SD, PcocEvidence, bound_of
+from calibrators.guard import guard
+from calibrators.pooled import Pooled
 from calibrators.pooled.change_points import hour_weights
 from calibrators.pooled.levels import LevelHierarchy
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.samples import Floats
+from evaluation.simulation.ad_platform import Platform
 
 SLOTS = 12
 """In an hour."""
@@ -126,9 +135,13 @@ PERIODS = {"hours 1-2": (0, 2), "hours 3-4": (2, 4), "hours 5-6": (4, 6)}
 DAY = 24
 COUNT = 200
 SIZE = float(np.log(2.5))
+REFITS = 240
+DRAWN, DRAWS = 10_000, 6
 
 
-def measure(count: int = COUNT, traffic: tuple[int, ...] = POSITIVES) -> Table:
+def measure(
+    count: int = COUNT, traffic: tuple[int, ...] = POSITIVES, refits: int = REFITS
+) -> Table:
     """All rows."""
     columns = {f"{positives:,} an hour": positives for positives in traffic}
     rows: dict[str, Mapping[str, Cell]] = {}
@@ -141,7 +154,57 @@ def measure(count: int = COUNT, traffic: tuple[int, ...] = POSITIVES) -> Table:
     found = {at: _losses(count, each) for at, each in columns.items()}
     for title in found[next(iter(columns))]:
         rows[title] = {at: losses[title] for at, losses in found.items()}
+    rows[f"alerts of {DRAWN:,} fitted campaigns in {refits} h, {DRAWS} times"] = false_alerts(
+        refits
+    )
     return rows
+
+
+def false_alerts(refits: int) -> dict[str, Cell]:
+    """How many campaigns have evidence above the bound, with room for the estimate and without, and
+    the most evidence: 120 campaigns that never change are refitted hourly, guarded; each of 10,000
+    draws clicks with the predicted and true means of one of them and the noise of an hour."""
+    predicted, true = _served_and_true(refits)
+    most = [_most_evidence(predicted, true, np.random.default_rng(draw)) for draw in range(DRAWS)]
+    bound = bound_of(DRAWN)
+    return {
+        "above the bound": float(np.sum(np.hstack(most) >= bound)),
+        "above it less its room": float(np.sum(np.hstack(most) >= bound - ESTIMATE_ROOM)),
+        "most evidence": float(np.max(most)),
+    }
+
+
+def _served_and_true(refits: int) -> tuple[Floats, Floats]:
+    """Expected positives an hour by what is served, and in truth, (c, h) each."""
+    platform = Platform(120, 36_000, seed=5, drift=0.0)
+    seen = {hour: _table(platform.hour(hour)) for hour in range(WINDOW + 1)}
+    method, memory, in_force, sums = Pooled(), None, None, []
+    for now in range(WINDOW + 1, WINDOW + 1 + refits):
+        window = {hour: table for hour, table in seen.items() if hour >= now - WINDOW}
+        fitted = method.refit(History(float(now), (window,)), memory=memory, trial=True)
+        memory, trial = fitted.memory, fitted.trial or fitted.atlas
+        in_force = guard(fitted.atlas, trial, in_force, (seen[now - 1],)).atlas
+        happened = platform.hour(now)
+        events, rows = happened.events, in_force.rows(happened.events.campaigns)
+        served = in_force.look_up(rows[events.rows], events.scores)
+        places = np.searchsorted(platform.names, events.campaigns)[events.rows]
+        sums.append([np.bincount(places, each, 120) for each in (served, happened.truth)])
+        seen[now] = _table(happened)
+    predicted, true = np.array(sums).transpose(1, 2, 0)
+    often = (true > 0).mean(axis=1) > 0.5
+    return predicted[often], true[often]
+
+
+def _most_evidence(predicted: Floats, true: Floats, rng: np.random.Generator) -> Floats:
+    """Of each campaign, (DRAWN,)."""
+    found, names = PcocEvidence.empty(), tuple(f"{number:05}" for number in range(DRAWN))
+    like, most = rng.integers(0, len(true), DRAWN), np.full(DRAWN, -np.inf)
+    for hour in range(true.shape[1]):
+        noise = rng.gamma(HOURLY_SD**-2, HOURLY_SD**2, DRAWN)
+        came = rng.poisson(true[like, hour] * noise).astype(np.float64)
+        found = found.after(hour, names, predicted[like, hour], came)
+        most = np.maximum(most, found.strongest)
+    return most
 
 
 def _courses(count: int) -> dict[str, Callable[[np.random.Generator], Floats]]:
