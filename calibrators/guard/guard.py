@@ -23,7 +23,7 @@ from calibrators.guard.bounds import (
     campaigns_changed,
     materially_changed,
 )
-from calibrators.guard.test import (
+from calibrators.guard.rules import (
     Decision,
     Evidence,
     GuardRules,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrators import Bins, BinsTable, CalibrationMap
-from calibrators.guard.test import Evidence, NewestHour, log_odds_of
+from calibrators.guard.rules import Evidence, NewestHour, log_odds_of
 
 NAMES = ("a", "b", "c", "d")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators.guard.bounds import simplified
-from calibrators.guard.test import log_odds_of
+from calibrators.guard.rules import log_odds_of
 from calibrators.samples import Floats
 
 Columns = tuple[Floats, Floats, Floats, Floats]

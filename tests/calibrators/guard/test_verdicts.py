@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from calibrators import Atlas, BinsTable
 from calibrators.guard import GuardRules, guard
-from calibrators.guard.test import Evidence, log_odds_of
+from calibrators.guard.rules import Evidence, log_odds_of
 from tests.calibrators import strategies
 from tests.calibrators.guard import oracle
 from tests.calibrators.guard.hours import SCORES, atlas, exactly, hour, shifted
