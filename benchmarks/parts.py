@@ -24,6 +24,7 @@ PARTS: Final = {
     "ingest": "http.ingest",
     "refit": "core.refit",
     "refresh": "http.refresh",
+    "memory": "http.memory",
     "fit": "core.fit",
     "pooled": "core.pooled",
     "pccem": "core.pccem",
