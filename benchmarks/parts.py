@@ -25,6 +25,7 @@ PARTS: Final = {
     "refit": "core.refit",
     "refresh": "http.refresh",
     "page": "http.page",
+    "memory": "http.memory",
     "fit": "core.fit",
     "pooled": "core.pooled",
     "pccem": "core.pccem",

@@ -92,8 +92,8 @@ LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
-MOST_FILES = 334
-MOST_LINES = 72_602
+MOST_FILES = 335
+MOST_LINES = 73_020
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

@@ -73,7 +73,8 @@ BINS_BYTES: Final = Cost(
 )
 """Of a campaign's hour with so many impressions."""
 _FEW_BYTES, _CELL_BYTES = 60, 7.3
-"""Of a campaign's hour with few impressions, each in a cell of its own."""
+"""Of a campaign's hour with few impressions, each in a cell of its own: the line through those of
+`python -m benchmarks memory`, which lies above them where there are fewer than twenty."""
 OPEN_CLICK_BYTES: Final = Cost(
     "click_log", "Redis bytes per open click", "{} clicks", {100_000: 664, 1_000_000: 706}
 )
@@ -92,13 +93,13 @@ LABELS_SECONDS: Final = Cost(
     "click_log", "refit CPU s", "{} clicks", {100_000: 0.291, 1_000_000: 2.39}, grows=True
 )
 
-# As docs/operations.md#memory has them; the slow test of this module measures them on a service.
-EVENT_BYTES: Final = 30
+EVENT_BYTES: Final = Cost("memory", "event", "bytes", {1: 30})
 """Of an event that no worker has folded yet."""
-ID_BYTES: Final = 11
-IDEMPOTENCY_KEY_BYTES: Final = 213
+ID_BYTES: Final = Cost("memory", "id", "bytes", {1: 11})
+IDEMPOTENCY_KEY_BYTES: Final = Cost("memory", "key", "bytes", {1: 213})
+CONVERSION_DISK_BYTES: Final = Cost("memory", "conversion", "bytes", {1: 32})
 REDIS_BYTES: Final = 2_000_000
-"""An empty server."""
+"""A server without data, which takes a megabyte when it is empty, and its scripts."""
 
 BUSY: Final = 0.5
 """How busy a core may be: the other half is for peaks, and for latency."""
@@ -108,7 +109,6 @@ DISK_ROOM: Final = 3.0
 """Redis' disk over its data: the file doubles before it is rewritten, the new one beside it."""
 OUTAGE_HOURS: Final = 2
 """Without a worker, its events wait in Redis."""
-_CONVERSION_DISK_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +200,9 @@ def _redis_bytes(traffic: Traffic, settings: Settings, maps: int) -> float:
         REDIS_BYTES
         + places * hours * bins
         + settings.ttl_seconds / 3600 * _field_bytes(traffic, settings)
-        + hourly * (settings.window_hours + 1) * ID_BYTES
-        + hourly * OUTAGE_HOURS * EVENT_BYTES
-        + hourly / traffic.batch * settings.idempotency_hours * IDEMPOTENCY_KEY_BYTES
+        + hourly * (settings.window_hours + 1) * ID_BYTES.by_size[1]
+        + hourly * OUTAGE_HOURS * EVENT_BYTES.by_size[1]
+        + hourly / traffic.batch * settings.idempotency_hours * IDEMPOTENCY_KEY_BYTES.by_size[1]
         + maps * settings.versions_kept * VERSION_BYTES.at(maps)
         + open_clicks * OPEN_CLICK_BYTES.at(open_clicks)
         + clicks * settings.event_ttl_seconds / 3600 * CLICK_ID_BYTES.at(clicks)
@@ -228,7 +228,7 @@ def _field_bytes(traffic: Traffic, settings: Settings) -> float:
 def _click_log_bytes(traffic: Traffic, settings: Settings) -> float:
     """As if every click converted."""
     kept = traffic.delayed_clicks * 86_400 * settings.click_log_days
-    return kept * (CLICK_DISK_BYTES.at(kept) + _CONVERSION_DISK_BYTES)
+    return kept * (CLICK_DISK_BYTES.at(kept) + CONVERSION_DISK_BYTES.by_size[1])
 
 
 def _warnings(settings: Settings, redis_load: float, refit: float) -> list[str]:

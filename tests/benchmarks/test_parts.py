@@ -25,7 +25,7 @@ from benchmarks.core import (
     refit,
 )
 from benchmarks.figures import Figure, middle
-from benchmarks.http import encodings, ingest, page, refresh
+from benchmarks.http import encodings, ingest, memory, page, refresh
 from benchmarks.parts import PARTS, Part, run
 from benchmarks.peers.environments import NotInstalled
 from benchmarks.report.printing import print_json, print_tables
@@ -311,3 +311,10 @@ def test_the_ways_of_a_measurement_are_all_called() -> None:
     figures = interleaved({name: way(name) for name in calls}, budget_seconds=0.01)
     assert list(figures) == ["a", "b"]
     assert min(calls.values()) > 3
+
+
+def test_memory_has_a_row_for_each_kind() -> None:
+    rows = memory.measure(30_000)
+
+    assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, its hour goes on"]["bytes"]
+    assert rows["event"]["bytes"] > 20

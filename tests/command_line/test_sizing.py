@@ -36,7 +36,16 @@ def test_costs_are_those_that_benchmarks_measured() -> None:
             row, column = cost.row.format(spelled), cost.column.format(spelled)
             measured = middle(results[cost.part].rows[row][column])
             assert value == pytest.approx(measured, rel=0.25), (name, size, measured)
-    assert len(COSTS) == 14
+    assert len(COSTS) == 18
+
+
+def test_few_impressions_take_no_more_than_is_reckoned() -> None:
+    rows = saved()["memory"].rows
+    measured = [middle(rows[f"campaign-hour, {n} impressions"]["bytes"]) for n in (1, 5, 20)]
+
+    assert all(most <= costs._row_bytes(n) for n, most in zip((1, 5, 20), measured, strict=True))
+    assert costs._row_bytes(20) == pytest.approx(measured[-1], rel=0.25)
+    assert middle(rows["empty server"]["bytes"]) <= costs.REDIS_BYTES
 
 
 def sized(line: str, folder: Path) -> dict[str, Any]:
