@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.core.guard import _table
+from benchmarks.core.guard import table_of
 from benchmarks.figures import Cell, Table
 from benchmarks.parts import Part
 from calibrators import History
@@ -177,7 +177,7 @@ def false_alerts(refits: int) -> dict[str, Cell]:
 def _served_and_true(refits: int) -> tuple[Floats, Floats]:
     """Expected positives an hour by what is served, and in truth, (c, h) each."""
     platform = Platform(120, 36_000, seed=5, drift=0.0)
-    seen = {hour: _table(platform.hour(hour)) for hour in range(WINDOW + 1)}
+    seen = {hour: table_of(platform.hour(hour)) for hour in range(WINDOW + 1)}
     method, memory, in_force, sums = Pooled(), None, None, []
     for now in range(WINDOW + 1, WINDOW + 1 + refits):
         window = {hour: table for hour, table in seen.items() if hour >= now - WINDOW}
@@ -189,7 +189,7 @@ def _served_and_true(refits: int) -> tuple[Floats, Floats]:
         served = in_force.look_up(rows[events.rows], events.scores)
         places = np.searchsorted(platform.names, events.campaigns)[events.rows]
         sums.append([np.bincount(places, each, 120) for each in (served, happened.truth)])
-        seen[now] = _table(happened)
+        seen[now] = table_of(happened)
     predicted, true = np.array(sums).transpose(1, 2, 0)
     often = (true > 0).mean(axis=1) > 0.5
     return predicted[often], true[often]

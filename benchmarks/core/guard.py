@@ -125,7 +125,7 @@ class _Evaluated:
 
 
 def _evaluated(method: Method, platform: Platform, hours: int) -> Iterator[_Evaluated]:
-    seen = {hour: _table(platform.hour(hour)) for hour in range(FIRST)}
+    seen = {hour: table_of(platform.hour(hour)) for hour in range(FIRST)}
     in_force: Atlas | None = None
     memories: list[object] = [None, None]
     for hour in range(FIRST, FIRST + hours):
@@ -145,7 +145,7 @@ def _evaluated(method: Method, platform: Platform, hours: int) -> Iterator[_Eval
             decided.counts,
             decided.target_decision,
         )
-        seen[hour] = _table(happened)
+        seen[hour] = table_of(happened)
 
 
 def _loss(atlas: Atlas, hour: PlatformHour) -> float:
@@ -155,7 +155,7 @@ def _loss(atlas: Atlas, hour: PlatformHour) -> float:
     )
 
 
-def _table(hour: PlatformHour) -> BinsTable:
+def table_of(hour: PlatformHour) -> BinsTable:
     events = hour.events
     rows, ones = events.rows.astype(np.int64), np.ones(len(events))
     return BinsTable.from_columns(events.campaigns, rows, events.scores, ones, events.outcomes)
