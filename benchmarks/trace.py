@@ -38,7 +38,7 @@ PRODUCT = tuple(f"{ROOT}/{name}/" for name in ("app", "calibrators", "pccem", "e
 CLIENTS = f"{ROOT}/clients/"
 TARGETS = ("click", "install")
 HOUR_SECONDS = 3600
-REQUESTS, HOURS, FIRST_REFITS = 5, 6, 3
+REQUESTS, HOURS, FIRST_REFITS = 60, 6, 3
 
 Calls = Mapping[str, int]
 """Calls by file, in the order of the first call of each."""
