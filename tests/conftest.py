@@ -198,8 +198,10 @@ def browser() -> Iterator["Browser"]:
     binary = shutil.which("chromium") or shutil.which("chromium-browser")
     if binary is None:
         pytest.skip("no browser on PATH; install chromium")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    # On a busy machine an answer may take longer than the five seconds that are usual.
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=binary, args=list(ARGUMENTS))
         yield chromium
