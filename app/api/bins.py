@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from app.api.authorization import ADMIN_PATH, By, Caller
 from app.api.hot_path import JSON, NDJSON, media_type, read_body, request_body
 from app.api.resources import Given, Resources
+from app.events.admission import END_SECOND
 from app.events.schema import check_campaign, check_fields
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.statistics.breakdowns import DeclaredFields
@@ -68,8 +69,8 @@ _RULES: Final = {
     **dict.fromkeys(("cell", "count", "score_sum", "positives"), f"{_WHOLE} from 0 up"),
 }
 _WHOLE_BODY: Final = "body"
-_LAST_HOUR: Final = 1_139_543
-"""Of 2099: no event is younger, and what is told by events must not wait for later ones."""
+_LAST_HOUR: Final = int(END_SECOND // SECONDS_PER_HOUR) - 1
+"""No event is younger: by the clock of events, a later hour would stop all refits."""
 _EXAMPLE: Final = {
     "hour": 490896,
     "target": "click",

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.datasets.options import Reading
+from app.datasets.options import EARLIEST, LATEST, Reading
 from app.datasets.parts import Where
 from app.datasets.reading import LogReader
 from app.datasets.tables import LogRows, in_one, require_columns
@@ -23,7 +23,7 @@ from calibrators.fields.bin_rows import CELL_RULE, SUM_RULE, SUMS, BinRows
 from calibrators.fields.sums import FieldColumn
 from calibrators.samples import Integers
 
-FIRST_HOUR, HOURS_END = 262_968, 1_139_544
+FIRST_HOUR, HOURS_END = int(EARLIEST // 3600), int(LATEST // 3600)
 """The years 2000 to 2099, in hours since 1970."""
 
 _HOURS: Final = b"sirocco.hours"

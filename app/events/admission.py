@@ -58,7 +58,7 @@ from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 
 _FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-_END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 
 
 class Untimely(ValueError):
@@ -85,13 +85,13 @@ class OpenTimes:
     def since(cls, as_of: float | None, settings: Settings) -> Self:
         """Open by the time of events: the window before the last refit, and all after it."""
         if as_of is None:
-            return cls(_hour_of(_FIRST_SECOND), _END_SECOND)
-        return cls(_hour_of(as_of) - settings.window_hours, _END_SECOND)
+            return cls(_hour_of(_FIRST_SECOND), END_SECOND)
+        return cls(_hour_of(as_of) - settings.window_hours, END_SECOND)
 
     def check(self, field: str, time: Time) -> float:
         """Epoch seconds of a time that is not in the future; raises ValidationError or Untimely."""
         seconds = time if isinstance(time, float) else time.timestamp()
-        if not _FIRST_SECOND <= seconds < _END_SECOND:
+        if not _FIRST_SECOND <= seconds < END_SECOND:
             raise ValidationError(field, "must be in the years 2000 to 2099", shown(time))
         if seconds > self.latest:
             raise Untimely("future", f"{field} = {shown(time)}: future, after {iso(self.latest)}")
@@ -106,7 +106,7 @@ class OpenTimes:
 
     def hours(self, seconds: NDArray[np.float64]) -> NDArray[np.int64] | None:
         """The hours of times (n,) in epoch seconds; None unless `hour` takes each of them."""
-        latest = min(self.latest, float(np.nextafter(_END_SECOND, 0)))
+        latest = min(self.latest, float(np.nextafter(END_SECOND, 0)))
         # A comparison with NaN is false: it must not be what lets a time pass.
         in_time = seconds.min(initial=latest) >= _FIRST_SECOND
         if not (in_time and seconds.max(initial=_FIRST_SECOND) <= latest):

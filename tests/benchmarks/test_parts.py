@@ -140,9 +140,7 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     signed = {"server MB grown, %", "worker MB grown, %", "refits move p99, %"}
     check({name: {k: v for k, v in row.items() if k not in signed} for name, row in rows.items()})
     whole = rows["whole run"]
-    # What is refused as too much, where the machine is busy with other work, is an error.
-    assert middle(whole["errors"]) < 0.01 * middle(whole["requests"])
-    assert whole["wrong answers"] == 0
+    assert (whole["errors"], whole["wrong answers"]) == (0, 0)
     assert middle(whole["versions"]) >= 1
     assert middle(rows["calibrate 1"]["p50 ms"]) <= middle(rows["calibrate 1"]["p99.9 ms"])
     assert {"p50 ms", "p99 ms", "p99.9 ms", "server MB"} < set(rows["minute 1"])
