@@ -133,6 +133,7 @@ def test_a_revoked_key_is_refused_though_it_was_remembered(closed, keys, admin):
     assert ask() == 401
 
 
+@pytest.mark.slow
 def test_another_process_hears_of_it(closed, keys):
     headers = keys("calibrate")
     ask = lambda: closed.http.post("/v1/calibrate", json=QUESTION, headers=headers).status_code  # noqa: E731
@@ -285,6 +286,7 @@ def test_the_longest_idempotency_key_may_be_of_a_bound_key(closed, keys):
     assert send().json()["duplicates"] == 1
 
 
+@pytest.mark.slow
 def test_a_limited_key_is_told_and_held_to_it(closed, keys):
     headers = keys("calibrate", "read", rate_limit=1)
     ask = lambda: closed.http.post("/v1/calibrate", json=QUESTION, headers=headers)  # noqa: E731

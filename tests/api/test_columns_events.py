@@ -134,6 +134,7 @@ def impressions_of(rows, ids=None):
     ]
 
 
+@pytest.mark.slow
 @MANY
 @given(rows=events((NAMES, BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES)))
 @example(rows=[("shoes", 0.5, AS_OF)] * 50 + [("shoes", 0.5, 4102444800.0)])
@@ -147,6 +148,7 @@ def test_impressions_are_counted_as_in_json(counting, rows):
     check_same(counting, body, impressions_of(rows))
 
 
+@pytest.mark.slow
 @MANY
 @given(rows=events((NAMES, BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES), (IDS, BAD_IDS)))
 @example(rows=each_wrong(("shoes", 0.5, AS_OF, "1"), {3: ["1", "2", "", "i" * 257, "ö" * 64]}))
@@ -159,6 +161,7 @@ def test_impressions_with_ids_are_counted_as_in_json(counting, rows):
     check_same(counting, body, impressions_of([row[:3] for row in rows], ids))
 
 
+@pytest.mark.slow
 @MANY
 @given(
     rows=events(
@@ -244,6 +247,7 @@ def check_terms(service, kind, rows, with_units, with_money):
     check_same(service, body, sent)
 
 
+@pytest.mark.slow
 @MANY
 @given(
     kind=st.sampled_from(["impression", "click", "outcome"]),
@@ -292,6 +296,7 @@ def test_outcomes_are_counted_as_in_json(counting, rows, target):
     check_same(counting, body, sent)
 
 
+@pytest.mark.slow
 @MANY
 @given(rows=events((st.just("one"), BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES)))
 def test_one_campaign_of_all_events(counting, rows):
@@ -453,6 +458,7 @@ def test_a_large_request_is_stored_whole(counting):
     )
 
 
+@pytest.mark.slow
 def test_one_campaign_may_be_any_of_the_names(counting):
     """The second here."""
     sections = texts(["hats", "shoes"]) + numbers("I", [1])

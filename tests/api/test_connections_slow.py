@@ -131,6 +131,7 @@ def test_a_request_that_waits_for_the_answer_before_its_own_is_not_cut(hurried, 
         connection.answer().problem(408, "request-timeout")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ["Connection: keep-alive", "Connection: close"])
 def test_a_caller_that_does_not_read_its_answer_is_dropped(hurried, wish):
     """Also when the connection is being closed and only waits for its last bytes to go."""
@@ -143,6 +144,7 @@ def test_a_caller_that_does_not_read_its_answer_is_dropped(hurried, wish):
         assert len(connection.rest()) < len(MANY_SCORES)
 
 
+@pytest.mark.slow
 def test_a_caller_that_reads_slowly_gets_its_whole_answer(hurried):
     """As long as it reads on, however long that takes."""
     with raw(hurried, receive_buffer=65536) as connection:

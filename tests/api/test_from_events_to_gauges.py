@@ -9,6 +9,8 @@ from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.plain_look_up import probability
 from tests.api.running_service import eventually, serving
 
+pytestmark = pytest.mark.slow
+
 FIRST = 470_000 * HOUR_SECONDS
 SPANS = [(stage, span) for stage in ("raw", "calibrated") for span in ("hour", "window")]
 

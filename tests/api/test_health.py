@@ -106,6 +106,7 @@ def refitted(service: RunningService) -> Callable[[], dict[str, Any]]:
     return run
 
 
+@pytest.mark.slow
 def test_two_failed_refits_in_a_row_degrade_until_one_works(service, refitted, monkeypatch):
     in_a_row = "sirocco_worker_consecutive_failures"
     good = refitted()

@@ -103,6 +103,7 @@ def test_foreign_sites_ask_in_vain_while_there_are_no_keys(settings, redis_url):
         assert status("GET", "/healthz", Host="evil.example") == 200
 
 
+@pytest.mark.slow
 def test_the_status_and_a_campaign_are_those_of_the_bins(furnished):
     status = furnished.http.get("/v1/status").json()
     older = status["before"]

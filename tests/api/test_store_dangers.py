@@ -74,6 +74,7 @@ def test_a_full_store_is_not_up(own_service: tuple[redis.Redis, RunningService])
     assert (post(service).json()["accepted"], service.metric("sirocco_store_up")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_demoted_master_is_left_for_its_successor(tmp_path: Path) -> None:
     """Its name leads elsewhere; connections that are open do not."""
     with ExitStack() as stack:

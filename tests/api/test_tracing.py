@@ -105,6 +105,7 @@ def test_of_others_a_share_is_traced(settings, redis_url, collector):
     assert not span.parent_span_id
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_away_harms_nothing(settings, redis_url):
     away = f"http://127.0.0.1:{reserved_port()}"
     with traced(settings, redis_url, away, ratio=1.0) as service:
@@ -128,6 +129,7 @@ def test_a_refit_is_a_span_and_one_below_it_for_each_phase(redis_client, collect
     assert {span.trace_id for span in collector.spans} == {refit.trace_id}
 
 
+@pytest.mark.slow
 def test_off_no_exporter_is_imported():
     """The framework imports the API of OpenTelemetry by itself, and the client of Redis the SDK."""
     parts = ("opentelemetry.exporter",)
@@ -144,6 +146,7 @@ def test_a_collector_is_named_by_a_url():
         Settings(otlp_endpoint="localhost:4318")
 
 
+@pytest.mark.slow
 def test_many_spans_are_dropped_and_not_kept():
     """The queue is bounded: what does not go out is gone."""
     tracer = OtlpTracer("http://127.0.0.1:9", 1.0, "api")

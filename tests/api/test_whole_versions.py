@@ -6,10 +6,13 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from app.storage import Lease, Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, eventually
+
+pytestmark = pytest.mark.slow
 
 VERSIONS = 20
 READERS = 4

@@ -44,6 +44,7 @@ def test_an_atlas_comes_back_to_the_last_bit(
     assert all(again.map_of(name) == calibration_map for name, calibration_map in own.items())
 
 
+@pytest.mark.slow
 def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas() -> None:
     assert assert_refused_or_sound(Atlas.from_bytes, WRITTEN.to_bytes(), assert_sound) > 300
 
@@ -129,6 +130,7 @@ def test_an_atlas_read_like_another_is_the_one_that_was_written(
     assert again.rows(sorted(own)).tolist() == list(range(1, len(own) + 1))
 
 
+@pytest.mark.slow
 def test_damage_of_the_names_is_refused_or_read_as_sound_beside_another_too() -> None:
     """What is shared is shared only where every byte of the names is the same."""
     written = Atlas.build({name: CalibrationMap.identity() for name in ("aa", "ab", "b")})

@@ -103,6 +103,7 @@ def test_any_bins_give_a_sound_map(name: str, drawn: Drawn) -> None:
     assert_sound(name, with_small_bins(name).fit_bins(bins), drawn.scores)
 
 
+@pytest.mark.slow
 @every_name
 def test_hard_scores_and_weights_give_a_sound_map(name: str) -> None:
     """Scores 0, 1 and denormal, weights over 24 orders of magnitude, one class, separable."""
@@ -150,6 +151,7 @@ def test_samples_of_weight_0_do_not_exist(name: str) -> None:
     assert with_ghosts == without
 
 
+@pytest.mark.slow
 @every_name
 @given(random_samples)
 @settings(max_examples=30)
@@ -161,6 +163,7 @@ def test_neither_a_second_fit_nor_the_order_of_rows_changes_a_bit(name: str, dra
     assert fitted(name, drawn) == fitted(name, shuffled)
 
 
+@pytest.mark.slow
 @every_name
 @given(st.integers(0, 2**32))
 @settings(max_examples=30)

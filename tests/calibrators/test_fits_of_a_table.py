@@ -41,6 +41,7 @@ def one_by_one(
     return MapColumns.of_maps([calibrator.fit_bins(bins, prior) for _, bins in table])
 
 
+@pytest.mark.slow
 @given(tables(), BIN_SIZES, st.sampled_from(["mean", "midpoint"]), PRIORS)
 def test_smoothed_isotonic_of_a_table_is_that_of_each_campaign(table, bin_size, anchor, prior):
     calibrator = SmoothedIsotonic(bin_size, anchor=anchor)
@@ -48,6 +49,7 @@ def test_smoothed_isotonic_of_a_table_is_that_of_each_campaign(table, bin_size, 
     assert_same(calibrator.begin_table(table)(prior), one_by_one(calibrator, table, prior))
 
 
+@pytest.mark.slow
 @given(tables(), st.sampled_from(["clip", "unit", "extend"]), PRIORS)
 def test_other_tails_too(table, tails, prior):
     calibrator = SmoothedIsotonic(2.0, tails=tails)

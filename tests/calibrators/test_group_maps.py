@@ -77,6 +77,7 @@ def test_without_groups_the_bytes_are_those_of_the_version_before() -> None:
     assert not plain.has_groups
 
 
+@pytest.mark.slow
 def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas() -> None:
     def assert_sound(atlas: Atlas) -> None:
         for campaign in (*atlas.campaigns, "a/new", "unknown"):

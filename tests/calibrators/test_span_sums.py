@@ -58,6 +58,7 @@ def test_choices_of_packed_tables_are_those_of_a_dictionary(hours: list, data: s
         assert held(BinsTable(tuple(names), *columns)) == expected
 
 
+@pytest.mark.slow
 def test_sums_of_dense_tables_come_in_blocks_and_are_those_of_each_span() -> None:
     tables = dense_hours(4, 300)
     spans = [range(1, 4), range(3), range(7, 9)]

@@ -73,6 +73,7 @@ def counted(distortions: Distortions, seeds: int, hours: int) -> dict[str, dict[
     return total.found()
 
 
+@pytest.mark.slow
 def test_most_true_probabilities_are_inside() -> None:
     """Of campaigns known and new, on platforms that drift a little: eight of ten, not nine."""
     found = counted(Distortions(level=0.3, slope=0.1, drift=0.05, walk=0.01), seeds=3, hours=6)

@@ -127,6 +127,7 @@ def test_a_reader_that_meets_the_expiry_reads_nothing(
     assert known_delays(log) == {}
 
 
+@pytest.mark.slow
 def test_kill_9_of_a_writer(root: Path) -> None:
     """What was acknowledged is there, nothing is damaged, and a repeat counts once."""
     root.mkdir()

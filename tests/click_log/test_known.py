@@ -49,6 +49,7 @@ def oracle(
     return delays
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     batches=st.lists(st.lists(st.sampled_from(CLICKS), max_size=6), min_size=1, max_size=4),

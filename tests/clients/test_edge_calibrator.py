@@ -265,6 +265,7 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+@pytest.mark.slow
 def test_readers_never_see_half_of_a_version(service: RunningService) -> None:
     """While versions come, every batch belongs wholly to one of them."""
     names = [f"c{n}" for n in range(200)]

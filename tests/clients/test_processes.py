@@ -7,9 +7,13 @@ import time
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.api.running_service import RunningService
 from tests.clients.faulty_proxy import FaultyProxy, answers
 from tests.clients.sent_events import stored
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 CLIENT = HERE.parents[1] / "clients/python"

@@ -39,6 +39,7 @@ def answer(called: Sirocco, *arguments: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_calibrator_against_raw_and_against_sir(
     tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:
@@ -87,6 +88,7 @@ def test_raw_samples_leave_out_what_learns_from_bins(
     assert "--raw-samples: pooled learns from bins of all campaigns" in run.stderr
 
 
+@pytest.mark.slow
 def test_the_verdict_is_a_sentence(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
     log = write_log(tmp_path / "log.parquet", days)
 
@@ -98,6 +100,7 @@ def test_the_verdict_is_a_sentence(tmp_path: Path, called: Sirocco, days: EventT
     assert found["differences"]["against"]["raw"]["sir"]["log_loss"]["verdict"] == "better"
 
 
+@pytest.mark.slow
 def test_another_reference(called: Sirocco, short: Path) -> None:
     backtest = (short, *QUICK, "--calibrators", "isotonic,beta")
 
@@ -118,6 +121,7 @@ def test_an_unknown_reference_lists_those_that_are_compared(
     assert "--against 'platt': give one of raw, sir, beta" in run.stderr
 
 
+@pytest.mark.slow
 def test_without_draws_there_are_no_differences(
     tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:
@@ -130,6 +134,7 @@ def test_without_draws_there_are_no_differences(
     assert "Beyond chance?" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_tables_fit_a_terminal_and_say_how_to_read_them(
     tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:
@@ -156,6 +161,7 @@ def test_a_short_log_is_drawn_by_the_hour(tmp_path: Path, called: Sirocco) -> No
     assert "fewer than 10 campaign-days" in found["differences"]["warnings"][0]
 
 
+@pytest.mark.slow
 def test_effects_of_fields_are_served(tmp_path: Path, called: Sirocco) -> None:
     """Half of the impressions have odds that are three times those of the others."""
     table = Platform(
@@ -180,6 +186,7 @@ def test_identity_is_raw(called: Sirocco, short: Path) -> None:
     assert found["differences"]["verdict"] == "identity and raw give the same probabilities."
 
 
+@pytest.mark.slow
 def test_a_seed_is_an_answer(called: Sirocco, short: Path) -> None:
     """Whatever else is compared."""
 
@@ -191,6 +198,7 @@ def test_a_seed_is_an_answer(called: Sirocco, short: Path) -> None:
     assert interval("temperature", 4) != interval("temperature", 5)
 
 
+@pytest.mark.slow
 def test_the_page_shows_before_and_after(tmp_path: Path, called: Sirocco, days: EventTable) -> None:
     log = write_log(tmp_path / "log.parquet", days)
 
@@ -242,6 +250,7 @@ def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
     assert together.positives.sum() == pytest.approx(days.outcomes.sum())
 
 
+@pytest.mark.slow
 def test_a_long_log_says_so(
     tmp_path: Path, called: Sirocco, days: EventTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def test_without_research_a_command_says_where_it_runs(
     assert "reproduce" not in called("--help").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["research.reproduction", "research.leaderboard"])
 def test_each_has_a_module_that_runs_it(module: str) -> None:
     run = subprocess.run(
@@ -34,6 +35,7 @@ def test_each_has_a_module_that_runs_it(module: str) -> None:
     assert "Usage: " in run.stdout
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_product_and_nothing_else(tmp_path: Path) -> None:
     """Built from a copy, so that nothing of the build stays in the checkout."""
     tracked = subprocess.run(

@@ -351,6 +351,7 @@ def test_without_draws_there_is_no_interval(tmp_path: Path, called: Sirocco) -> 
     assert " to " not in run.stdout
 
 
+@pytest.mark.slow
 def test_a_seed_is_an_answer(tmp_path: Path, called: Sirocco) -> None:
     logs = two_logs(tmp_path, noise=0.3)
 
@@ -372,6 +373,7 @@ def test_a_table_fits_a_terminal_of_80_columns(tmp_path: Path, called: Sirocco) 
     assert "Report: page.html" in run.stderr
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_verdict_and_the_charts(tmp_path: Path, called: Sirocco) -> None:
     columns = impressions(4_000)
     bids = np.random.default_rng(1).lognormal(0, 1, 4_000)

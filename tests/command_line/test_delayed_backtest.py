@@ -21,6 +21,7 @@ FIT = ("--window", "6h", "--bin-size", "100")
 HOUR, DAY = 3600.0, 86_400.0
 
 
+@pytest.mark.slow
 def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) -> None:
     log = write_short(tmp_path / "clicks.parquet")
 
@@ -34,6 +35,7 @@ def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) ->
     assert run.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_pooled_method_fits_the_same_rows(tmp_path: Path, called: Sirocco) -> None:
     """What serves a delayed target can be judged as it serves it."""
     log = write_short(tmp_path / "clicks.parquet")
@@ -49,6 +51,7 @@ def test_the_pooled_method_fits_the_same_rows(tmp_path: Path, called: Sirocco) -
     assert pooled["oracle"]["log_loss"] != sir["oracle"]["log_loss"]
 
 
+@pytest.mark.slow
 def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
     logs = [write_short(tmp_path / f"{seed}.parquet", seed) for seed in (1, 2)]
 
@@ -62,6 +65,7 @@ def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
     assert answer["spread"]["pccem"]["pcoc"] == pytest.approx(np.std(each, ddof=1))
 
 
+@pytest.mark.slow
 def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called: Sirocco) -> None:
     log = write_short(tmp_path / "clicks.parquet")
     options = ("--delayed", "--judged", "2h", *FIT, "--picture", "delayed.png")
@@ -78,6 +82,7 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called:
     assert (tmp_path / "delayed.png").exists()
 
 
+@pytest.mark.slow
 def test_intervals_a_page_and_columns_by_name(tmp_path: Path, called: Sirocco) -> None:
     """A log whose columns are called otherwise, one of them a feature."""
     table = pq.read_table(write_short(tmp_path / "clicks.parquet"))
@@ -104,6 +109,7 @@ def test_intervals_a_page_and_columns_by_name(tmp_path: Path, called: Sirocco) -
     assert "--feature 'nope': other.parquet has no column 'nope'" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None:
     """No silent fallback: without a model, the source and the reason are notes."""
     log = write_short(tmp_path / "clicks.parquet")
@@ -185,6 +191,7 @@ def test_without_a_delayed_target_there_is_nothing_to_do() -> None:
         _ = run_of(1, delayed_targets="").windows
 
 
+@pytest.mark.slow
 def test_seeds_are_the_logs_of_simulate() -> None:
     """As it writes them unless told otherwise: 21 days."""
     drawn = simulated(2)["seed 1"]().stream

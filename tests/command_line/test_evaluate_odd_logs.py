@@ -165,6 +165,7 @@ def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
     assert expected in refused(path)
 
 
+@pytest.mark.slow
 def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
     tmp_path: Path, sirocco: Sirocco
 ) -> None:

@@ -46,6 +46,7 @@ def log(tmp_path):
     return tmp_path / "log"
 
 
+@pytest.mark.slow
 def test_a_history_is_summed_and_loaded(called, log, tmp_path, service):
     """Hours older than the service keeps are left out; a second time adds nothing."""
     command = ("lake", "bins", log, "--output", "lake", "--load", "--url", service.url, "--json")

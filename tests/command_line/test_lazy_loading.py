@@ -34,6 +34,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 
 
+@pytest.mark.slow
 def test_serving_imports_nothing_that_only_fits_and_evaluations_need() -> None:
     """Imports are most of a start: what `serve` would not need costs it as much again."""
     done = subprocess.run([sys.executable, "-c", SERVING], capture_output=True, check=True)

@@ -32,6 +32,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
+@pytest.mark.slow
 def test_the_log_loss_follows_from_the_file(
     tmp_path: Path, log: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +61,7 @@ def test_the_log_loss_follows_from_the_file(
     assert pq.ParquetFile(tmp_path / "predictions.parquet").num_row_groups > 3
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten_unasked(tmp_path: Path, log: Path, called: Sirocco) -> None:
     (tmp_path / "there.parquet").write_bytes(b"mine")
 

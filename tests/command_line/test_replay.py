@@ -32,6 +32,7 @@ def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: st
         assert card == pytest.approx(offline[row], rel=1e-9, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("calibrator", [(), ("--calibrator", "sir")])
 def test_the_service_and_the_backtest_are_one_code(

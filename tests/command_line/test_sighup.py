@@ -108,6 +108,7 @@ def in_terminal(environment: dict[str, str], first: str, folder: Path) -> Iterat
     yield process
 
 
+@pytest.mark.slow
 def test_who_had_a_terminal_ends_in_order_when_it_is_gone(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -119,6 +120,7 @@ def test_who_had_a_terminal_ends_in_order_when_it_is_gone(
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_nohup_lets_the_terminal_go(tmp_path: Path, environment: dict[str, str]) -> None:
     """Whoever says so wants it to stay."""
     with in_terminal(environment, "nohup", tmp_path) as process:

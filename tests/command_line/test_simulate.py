@@ -14,6 +14,7 @@ from tests.command_line.conftest import Sirocco
 SMALL = ("--days", 2, "--clicks", 40, "--campaigns", 3)
 
 
+@pytest.mark.slow
 def test_the_log_is_the_platform(tmp_path: Path, called: Sirocco) -> None:
     run = called("simulate", "clicks.parquet", *SMALL, "--seed", 5, "--drift", 0.5)
 
@@ -29,6 +30,7 @@ def test_the_log_is_the_platform(tmp_path: Path, called: Sirocco) -> None:
     assert run.stdout == ""
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, called: Sirocco) -> None:
     for name in ("a.parquet", "b.parquet"):
         called("simulate", name, *SMALL)

@@ -80,6 +80,7 @@ def test_a_process_that_is_killed_at_the_start_is_started_again() -> None:
     assert process.events == [*["start test"] * 3, "stop test"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "expected"), [(1, FAILED), (BAD_INPUT, BAD_INPUT)])
 def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) -> None:
     with Supervision() as supervision:

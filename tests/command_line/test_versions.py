@@ -23,9 +23,16 @@ def service() -> Iterator[RunningService]:
         yield running
 
 
-def test_there_and_back(called, service):
+@pytest.fixture(scope="module")
+def published(service: RunningService) -> list[str]:
+    """The older version and the newer one."""
     maps = [{"shoes": CalibrationMap.proportional(factor)} for factor in (0.5, 0.25)]
-    old, new = (service.publish({"click": Atlas.build(each)}) for each in maps)
+    return [service.publish({"click": Atlas.build(each)}) for each in maps]
+
+
+@pytest.mark.slow
+def test_there_and_back(called, service, published):
+    old, new = published
     at = ("--url", service.url)
 
     def lines(*arguments):
@@ -61,6 +68,7 @@ def test_there_and_back(called, service):
     assert (list(found["frozen"]), found["rolled_back"]["to"]) == (["click"], old)
 
 
+@pytest.mark.usefixtures("published")
 def test_a_version_that_is_not_kept_is_an_error(called, service):
     run = called("rollback", "000099-ab", "--url", service.url)
 

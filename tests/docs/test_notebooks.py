@@ -29,6 +29,7 @@ def run(notebook):
     return cells, printed(["".join(cell["source"]) for cell in cells])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_every_cell_prints_what_it_shows(path):
     cells, found = run(json.loads(path.read_text(encoding="utf-8")))

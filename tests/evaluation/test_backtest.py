@@ -45,6 +45,7 @@ def bins_of(table):
     )
 
 
+@pytest.mark.slow
 @given(tables(), st.integers(1, 6), st.sampled_from([ANYTHING, SOME]))
 def test_raw_samples_is_the_literal_protocol(table, window_hours, sufficiency):
     """Fit on [t - window, t), score hour t, campaign by campaign: each probability is that of a
@@ -103,6 +104,7 @@ def test_bins_and_raw_samples_agree():
             assert bins.scorecards[name][number] == pytest.approx(expected, **tolerance)
 
 
+@pytest.mark.slow
 @PATHS
 @given(table=tables(min_size=20), window_hours=st.integers(1, 4), data=st.data())
 def test_an_outcome_changes_no_probability_of_its_hour_or_before(
@@ -263,6 +265,7 @@ def test_silent_hours_are_not_judged_and_age_the_window(raw_samples):
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.slow
 @given(tables(), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_the_order_of_rows_is_of_no_effect(table, window_hours, random):
     """A log need not be sorted; on bins each probability keeps its bits."""
@@ -282,6 +285,7 @@ def test_the_order_of_rows_is_of_no_effect(table, window_hours, random):
         assert actual == pytest.approx(expected, rel=tolerance, abs=tolerance, nan_ok=True)
 
 
+@pytest.mark.slow
 @given(tables())
 def test_the_order_of_campaigns_is_of_no_effect(table):
     """Nor does a name in the list that no impression bears."""
@@ -350,6 +354,7 @@ def test_probabilities_are_probabilities(table):
         assert np.all((probabilities >= 0) & (probabilities <= 1))
 
 
+@pytest.mark.slow
 def test_calibration_helps_on_the_platform():
     """Sliding SIR takes away more than half of GC-N, and some of the log loss: the rule of the
     study, wherever the tests run."""

@@ -42,6 +42,7 @@ def missed(found, truth):
     return np.mean(np.log(p / (1 - p) * (1 - q) / q) ** 2)
 
 
+@pytest.mark.slow
 def test_effects_of_fields_are_served(log):
     events, truth = log
     methods = {"pooled": Pooled()}
@@ -52,6 +53,7 @@ def test_effects_of_fields_are_served(log):
     assert missed(guarded, truth) < 0.5 * missed(without, truth)
 
 
+@pytest.mark.slow
 def test_they_are_those_of_refits_one_by_one(log):
     """What an hour's maps predict without effects is what later refits read of it."""
     events, _ = log
@@ -79,6 +81,7 @@ def test_they_are_those_of_refits_one_by_one(log):
     np.testing.assert_array_equal(found.probabilities["pooled"], expected)
 
 
+@pytest.mark.slow
 def test_a_new_campaign_gets_the_map_of_the_group_that_its_field_names(log):
     events, _ = log
     kept = (events.rows != 2) | (events.hours == events.hours.max())

@@ -132,6 +132,7 @@ def test_delayed_rows_are_the_same_by_a_calibrator_and_its_method(stream_and_opt
         assert method.probabilities[row].tolist() == probabilities.tolist()
 
 
+@pytest.mark.slow
 def test_the_pooled_method_plays_on_delayed_clicks(stream_and_options) -> None:
     stream, options = stream_and_options
     cards = delayed_backtest(stream, Pooled(), **options).scorecards

@@ -80,6 +80,7 @@ def test_ties_share_their_outcome(samples, n):
     assert same(cal_n(p, y, n), cal_n(p, means[run], n))
 
 
+@pytest.mark.slow
 @given(predictions(), st.sampled_from(["inf", "merge"]))
 def test_cal_1_is_the_error_of_pcoc(samples, empty):
     """Cal-1 = max(PCOC, 1 / PCOC) - 1, infinite without positives unless such bins are merged."""

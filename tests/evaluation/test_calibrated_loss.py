@@ -106,6 +106,7 @@ def test_a_shift_of_all_predictions_changes_no_quadratic_loss(move):
     assert value == pytest.approx(calibrated_quadratic_loss(p, y), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_few_bias_rows_cost_one_over_twice_their_number():
     """Of true probabilities, the expected log loss after the shift is 1 / (2 |V|) too high."""
     rng = np.random.default_rng(3)

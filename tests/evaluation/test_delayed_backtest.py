@@ -332,6 +332,7 @@ def test_no_clicks_are_refused(stream):
         run(stream.select(slice(0, 0)))
 
 
+@pytest.mark.slow
 def test_the_order_of_the_paper():
     """Worst to best by GC-3: stc, none, ltc, then pccem in both modes; here on one seed and a
     single day, in `benchmarks.core.delayed` on several and a week."""

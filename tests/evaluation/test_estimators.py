@@ -150,6 +150,7 @@ def test_bad_columns_are_named(given, message):
         fit(*given, weights=weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pooled", "sir", "platt"])
 def test_the_estimator_keeps_the_rules_of_scikit_learn(name):
     found = check_estimator(CampaignCalibrator(method=name), on_fail=None, on_skip=None)
@@ -209,6 +210,7 @@ def test_decision_functions_are_log_odds_and_bad_settings_are_named():
         CampaignCalibrator("ctr").fit(pd.DataFrame({"score": [0.1, 0.2]}), [0, 1])
 
 
+@pytest.mark.slow
 def test_without_scikit_learn_only_the_estimator_is_missing():
     program = (
         "import sys; sys.modules['sklearn'] = None\n"

@@ -82,6 +82,7 @@ def test_a_lift_is_found_and_a_sum_of_nothing_is_left_out(sums):
     assert not found.latest.sample_ratio.mismatch
 
 
+@pytest.mark.slow
 def test_what_buckets_were_like_before_takes_away_a_third_of_the_variance(sums):
     """Both what the analysis says of itself, and how lifts over equal arms really scatter."""
     last = np.concatenate((sums[:14], sums[14:].sum(axis=0, keepdims=True)))
@@ -152,6 +153,7 @@ def misses(tests, platforms, days):
     return missed, np.mean([each.latest.sample_ratio.mismatch for each in found])
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_on_all_days_together():
     missed, alarms = misses(80, 2, 10)
 

@@ -159,6 +159,7 @@ def test_every_difference_is_a_less_b():
         assert found.leads(name) == A
 
 
+@pytest.mark.slow
 def test_what_a_shift_alone_changes():
     """A model that is only too high: PCOC and log loss tell; calibrated losses and AUC do not."""
     found = compared(*a_log(n=20_000, shift=0.5))
@@ -168,6 +169,7 @@ def test_what_a_shift_alone_changes():
     assert found.better("auc") is None
 
 
+@pytest.mark.slow
 def test_turned_round_the_other_is_better():
     """No side is favoured."""
     events, b = a_log(noise=0.8)

@@ -30,6 +30,7 @@ def found(seed, **options):
     return paired_bootstrap(a, b, rate, owner, draws=DRAWS, seed=seed)
 
 
+@pytest.mark.slow
 def test_equal_models_are_told_apart_one_time_in_twenty():
     """300 pairs that differ by chance alone: 5 % within three standard deviations."""
     alarms = np.mean([found(seed).sign != 0 for seed in range(300)])
@@ -37,6 +38,7 @@ def test_equal_models_are_told_apart_one_time_in_twenty():
     assert 0.01 < alarms < 0.09
 
 
+@pytest.mark.slow
 def test_few_blocks_do_not_raise_more_false_alarms():
     """Twelve blocks: the tails are widened for it."""
     alarms = np.mean([found(seed, blocks=12).sign != 0 for seed in range(300)])

@@ -37,6 +37,7 @@ def test_a_folder_of_a_url_may_have_any_name(log, name):
     ]
 
 
+@pytest.mark.slow
 def test_tables_of_iceberg_are_their_files(log, tmp_path):
     """By the metadata file, without a catalog."""
     catalogs = pytest.importorskip(

@@ -26,8 +26,7 @@ PORTABLE = re.compile(
 )
 GROUPS = [
     "library",
-    "service",
-    *(pytest.param(group, marks=pytest.mark.slow) for group in ("commands", *SLOW)),
+    *(pytest.param(group, marks=pytest.mark.slow) for group in ("service", "commands", *SLOW)),
 ]
 
 

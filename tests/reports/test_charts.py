@@ -344,6 +344,7 @@ ODD = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(values=ODD)
 def test_any_numbers_are_drawn(values: list[float]) -> None:
@@ -364,6 +365,7 @@ def test_any_numbers_are_drawn(values: list[float]) -> None:
             parsed(chart)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     pairs=st.lists(

@@ -43,10 +43,12 @@ def written(folder: Path, page: Page) -> str:
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_page_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert written(tmp_path, drawn_page()) == written(tmp_path, drawn_page())
 
 
+@pytest.mark.slow
 def test_a_page_names_nothing_outside_itself(tmp_path: Path) -> None:
     tags = Tags(written(tmp_path, sample_page())).found
     references = {found.get(name) or "#" for _, found in tags for name in ("href", "src")}

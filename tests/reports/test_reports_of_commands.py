@@ -96,6 +96,7 @@ def test_it_is_whole_and_readable(seen: Seen, report: Path) -> None:
     assert seen.page.locator("script, img, iframe").count() == 0
 
 
+@pytest.mark.slow
 def test_it_is_small(report: Path) -> None:
     assert report.stat().st_size < LARGEST
 

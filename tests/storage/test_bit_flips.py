@@ -262,6 +262,7 @@ def world(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory)
         logging.getLogger().removeHandler(handler)
 
 
+@pytest.mark.slow
 def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
     stored = {place.kind for key in world.held for place in _parts(key, b"1")}
 

@@ -143,6 +143,7 @@ def test_whoever_opens_a_served_directory_joins_its_server(
         assert get(first.url) == b"shared", "who joined does not end it"
 
 
+@pytest.mark.slow
 def test_another_process_joins_too(redis_binary: Path, tmp_path: Path) -> None:
     with owner(tmp_path, redis_binary) as (process, url):
         put(url, "theirs")
@@ -152,6 +153,7 @@ def test_another_process_joins_too(redis_binary: Path, tmp_path: Path) -> None:
         assert process.poll() is None
 
 
+@pytest.mark.slow
 def test_the_server_dies_with_its_owner_and_the_next_one_has_the_data(
     redis_binary: Path, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ class Dies(Exception):
     """What stands for kill -9: nothing after it happens."""
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(st.integers(0, 40), max_size=4))
 def test_who_dies_at_any_command_leaves_a_part_that_the_repeat_completes(calls, redis_client):

@@ -62,6 +62,7 @@ def start(versions):
     return begin
 
 
+@pytest.mark.slow
 def test_a_method_is_fitted_and_evaluated_beside_the_maps_that_serve(refit, start, redis_client):
     refit(2)
     start({"method": "beta"})
@@ -91,6 +92,7 @@ def test_a_method_is_fitted_and_evaluated_beside_the_maps_that_serve(refit, star
     assert third["experiments"]["click"]["challenger"] == {"method": "beta"}
 
 
+@pytest.mark.slow
 def test_maps_that_serve_are_the_same_to_the_last_bit(refit, start, versions):
     refit(2)
     plain, without = refit(4)
@@ -107,6 +109,7 @@ def test_maps_that_serve_are_the_same_to_the_last_bit(refit, start, versions):
     assert report["targets"] == plain["targets"]
 
 
+@pytest.mark.slow
 def test_maps_of_a_version_stay_whatever_is_refitted(refit, start):
     refit(2)
     start({"version": "000001-ab"}, HALF)
@@ -120,6 +123,7 @@ def test_maps_of_a_version_stay_whatever_is_refitted(refit, start):
     assert last["targets"]["click"]["challenger"]["window"]["pcoc"] == pytest.approx(0.3, abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_fit_that_fails_fails_no_refit(refit, start, monkeypatch):
     refit(2)
     start({"method": "beta"})
@@ -146,6 +150,7 @@ def test_a_method_that_there_is_not_any_more_is_told_in_the_report(refit, start)
     assert set(version.atlases) == {"click"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "used"), [("beta", "beta"), ("splines", "sir")])
 def test_a_promoted_method_stands_in_the_place_of_the_settings(refit, versions, method, used):
     refit(2)

@@ -28,6 +28,7 @@ def atlas_of(versions, report):
     return Atlas.from_bytes(versions.load(report["version"]).atlases["click"])
 
 
+@pytest.mark.slow
 def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
     versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
     first = versions.load(refit(worker, 2)["version"])

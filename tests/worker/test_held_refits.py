@@ -84,6 +84,7 @@ def test_a_refit_as_of_long_ago_is_held(refit, append_log, outcomes):
     assert (within["held"], before["held"]["reasons"]) == (None, {"click": "of-the-past"})
 
 
+@pytest.mark.slow
 def test_a_refit_that_moves_far_is_held_until_one_is_usual_again(
     refit, append_log, outcomes, redis_client
 ):

@@ -42,6 +42,7 @@ def test_a_refit_is_due_its_delay_after_the_hour(worker, settings, clock, redis_
     assert (before, as_of_hours(redis_client)) == ([-1], [-1, 0])
 
 
+@pytest.mark.slow
 def test_missed_hours_are_caught_up_in_order(worker, clock, redis_client):
     clock.seconds = (HOUR + 0.5) * SECONDS
     worker.step()
@@ -166,6 +167,7 @@ def test_a_store_that_is_away_is_waited_for(redis_client, settings, clock):
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_second_worker_takes_over_when_the_first_is_killed(redis_url, redis_client):
     """kill -9 releases nothing: the lease runs out, and the waiting worker goes on."""
     first = start_worker(redis_url, "Settings(lease_seconds=1)")
@@ -182,6 +184,7 @@ def test_a_second_worker_takes_over_when_the_first_is_killed(redis_url, redis_cl
     assert refused is False
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_worker_and_gives_the_lease_back(redis_url, redis_client):
     process = start_worker(redis_url, "Settings()")
     try:

@@ -157,6 +157,7 @@ def test_an_override_of_another_target_counts_for_nothing(published, overrides):
     assert published()[0]["overridden"] == {}
 
 
+@pytest.mark.slow
 def test_named_campaigns_are_refitted_together_with_all_and_alone_replaced(published):
     """The pooled method learns from all campaigns; those that were not named stay in force."""
     _, first = published(as_of=END - 2, calibrator="pooled")

@@ -30,6 +30,7 @@ def refitter(redis_client: redis.Redis, settings: Settings) -> Refitter:
     return Refitter(settings, BinsStore(redis_client, 3600), Versions(redis_client, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moved", "due"), [(0.8, ["click"]), (0.0, [])])
 def test_a_running_hour_is_refitted_when_another_model_scores_it(
     redis_client: redis.Redis, refitter: Refitter, clock, moved: float, due: list[str]

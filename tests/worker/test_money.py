@@ -133,6 +133,7 @@ def test_without_terms_there_is_no_money_and_no_day(
     assert not redis_client.exists(keys.unit_days("click"))
 
 
+@pytest.mark.slow
 def test_each_hour_is_in_the_days_of_units_once(refitter, lease, append, outcomes, clock):
     log = outcomes(hours=3)
     terms = terms_of(log)

@@ -210,6 +210,7 @@ def test_a_damaged_version_in_force_is_replaced_by_a_whole_refit(
     assert fresh.versions.load(report["version"]).as_of == (HOUR + 3) * SECONDS
 
 
+@pytest.mark.slow
 def test_an_hour_whose_version_is_gone_keeps_its_judgement(
     redis_client, settings, lease, append_log, outcomes, clock
 ):
@@ -239,6 +240,7 @@ def add_hour(batch, hour, loads, ratio):
             batch.add("click", hour, campaign, score, 1.0, float(luck < ratio * score))
 
 
+@pytest.mark.slow
 @given(
     loads=st.lists(LOADS, min_size=2, max_size=4),
     ratios=st.tuples(*[st.sampled_from((0.1, 1.0, 8.0))] * 4),

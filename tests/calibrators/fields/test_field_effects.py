@@ -83,6 +83,7 @@ def test_what_breaks_a_rule_is_refused(tables: list[dict[str, EffectTable]], rul
         FieldEffects(*tables)
 
 
+@pytest.mark.slow
 def test_bytes_come_back_and_damaged_ones_are_refused_or_sound() -> None:
     def assert_sound(effects: FieldEffects) -> None:
         assert FieldEffects.from_bytes(effects.to_bytes()).to_bytes() == effects.to_bytes()
@@ -118,6 +119,7 @@ def test_an_atlas_carries_its_effects(campaign: str) -> None:
     assert atlas.with_effects(None).to_bytes() == bare.to_bytes()
 
 
+@pytest.mark.slow
 def test_damaged_bytes_of_an_atlas_with_effects_are_refused_or_sound() -> None:
     def assert_sound(atlas: Atlas) -> None:
         assert Atlas.from_bytes(atlas.to_bytes()).to_bytes() == atlas.to_bytes()

@@ -52,6 +52,7 @@ def _served(positives, observed):
     return level * np.exp(levels.shifts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("factor", [0.0, 20.0, 100.0])
 @pytest.mark.parametrize("positives", [20.0, 200.0])
@@ -62,6 +63,7 @@ def test_an_implausible_attack_has_no_say(positives, factor, length):
     assert 0.5 < ratios.min() < ratios.max() < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("factor", [3.0, 6.0])
 @pytest.mark.parametrize("positives", [20.0, 200.0])

@@ -97,6 +97,7 @@ def test_a_campaign_without_a_group_leans_on_the_target():
     assert none.group_shifts.shape == (0,)
 
 
+@pytest.mark.slow
 @given(order=st.permutations(range(30)))
 @settings(max_examples=10)
 def test_the_order_of_campaigns_does_not_matter(order):
@@ -107,6 +108,7 @@ def test_the_order_of_campaigns_does_not_matter(order):
     assert other.shifts == pytest.approx(usual.shifts[order], abs=1e-9)
 
 
+@pytest.mark.slow
 @given(cuts=st.sets(st.integers(0, 30), max_size=5))
 @settings(max_examples=10)
 def test_blocks_of_campaigns_give_what_all_at_once_give(cuts):

@@ -121,6 +121,7 @@ def test_a_jump_that_is_half_sure_is_followed_half_at_least():
     assert 0.5 * log(2) < found < log(2)
 
 
+@pytest.mark.slow
 @given(own=st.floats(-0.5, 0.5), seed=st.integers(0, 5))
 @settings(max_examples=20)
 def test_what_the_shape_has_of_a_level_changes_nothing(own, seed):

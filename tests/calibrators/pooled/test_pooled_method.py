@@ -102,6 +102,7 @@ def test_a_generator_of_blocks_is_enough() -> None:
     assert blocks.passes == 1
 
 
+@pytest.mark.slow
 def test_a_warm_start_ends_where_a_cold_one_does() -> None:
     """From the hour before, and from the very same hour, in fewer rounds."""
     rng = np.random.default_rng(1)

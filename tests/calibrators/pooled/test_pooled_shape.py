@@ -57,6 +57,7 @@ def optimum(shape: Shape) -> list[Floats]:
     return list(curves(found.x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [GROUPS, {}], ids=["groups", "no groups"])
 def test_the_mode_is_that_of_a_general_optimiser(groups: dict[str, str]) -> None:
     """Joint Newton steps and L-BFGS on the full penalised likelihood meet."""

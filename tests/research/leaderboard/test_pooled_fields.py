@@ -5,6 +5,8 @@ import pytest
 
 from research.leaderboard.fields.scores import Run, world
 
+pytestmark = pytest.mark.slow
+
 BOTH = ("pooled", "pooled_fields")
 
 
@@ -16,14 +18,12 @@ def excesses(name: str) -> tuple[float, float]:
     return first, second
 
 
-@pytest.mark.slow
 def test_fields_halve_the_excess_where_they_matter() -> None:
     without, with_fields = excesses("interacting")
 
     assert with_fields < 0.6 * without
 
 
-@pytest.mark.slow
 def test_fields_that_do_nothing_cost_nothing() -> None:
     without, with_fields = excesses("none")
 

@@ -52,6 +52,7 @@ def test_spans_are_windows_backwards_until_there_are_enough_hours():
     assert found == [(7, 1), (13, 7), (15, 13)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minutes", [60, 45])
 def test_each_click_is_in_its_hour_before_the_newest_closed_click(world, logged, stream, minutes):
     """Counted back from the end of the post-click window, so that no hour is cut."""
@@ -70,6 +71,7 @@ def test_each_click_is_in_its_hour_before_the_newest_closed_click(world, logged,
     assert window == recent.raw
 
 
+@pytest.mark.slow
 def test_older_clicks_count_what_they_are_known_to_have_become(world, logged, stream):
     """Those whose attribution window is over are labelled with what came of them."""
     refitter = world()
@@ -87,6 +89,7 @@ def test_a_history_that_is_shorter_than_the_window_is_the_window(world, logged):
     assert total(history, 0, history.newest + 1) == recent.raw.total()
 
 
+@pytest.mark.slow
 def test_hours_without_clicks_are_left_out(world, logged, stream):
     refitter = world()
 
@@ -97,6 +100,7 @@ def test_hours_without_clicks_are_left_out(world, logged, stream):
     assert len(block) == first
 
 
+@pytest.mark.slow
 def test_the_pooled_maps_of_a_delayed_target_are_those_of_its_label_history(
     world, logged, lease, stream
 ):
@@ -115,6 +119,7 @@ def test_the_pooled_maps_of_a_delayed_target_are_those_of_its_label_history(
     assert {entry["calibrator"] for entry in target["top"]} == {"pooled"}
 
 
+@pytest.mark.slow
 def test_the_guard_looks_at_delayed_targets_too(world, lease):
     """By what the newest hour's clicks are expected to become."""
     refitter = world(guard=True)

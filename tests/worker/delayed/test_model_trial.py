@@ -19,10 +19,12 @@ def packed():
     return PostClickModel.fit(features, pages > 5, num_threads=1).to_bytes()
 
 
+@pytest.mark.slow
 def test_a_good_model_passes(packed):
     try_model(packed)
 
 
+@pytest.mark.slow
 def test_damaged_bytes_fail_with_the_reason(packed):
     damaged = bytearray(packed)
     damaged[len(damaged) // 2] ^= 1
@@ -31,6 +33,7 @@ def test_damaged_bytes_fail_with_the_reason(packed):
         try_model(bytes(damaged))
 
 
+@pytest.mark.slow
 def test_it_works_from_any_folder(packed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -52,6 +55,7 @@ def test_trees_that_send_lightgbm_in_a_circle_do_no_harm_here(packed):
         try_model(content + hashlib.sha256(content).digest(), seconds=5.0)
 
 
+@pytest.mark.slow
 def test_a_loader_without_enough_memory_fails(packed):
     with pytest.raises(TrialFailed):
         try_model(packed, memory_bytes=1)

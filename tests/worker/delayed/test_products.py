@@ -84,6 +84,7 @@ def evaluated(settings, redis_client, lease, platform, hours):
     return world.versions.load(version).report["products"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlated", [False, True])
 def test_factors_that_are_calibrated_need_not_have_a_calibrated_product(
     settings, redis_client, lease, append, correlated
@@ -103,6 +104,7 @@ def test_factors_that_are_calibrated_need_not_have_a_calibrated_product(
     assert pay["off"] is correlated
 
 
+@pytest.mark.slow
 def test_an_hour_in_which_trials_began_is_left_out(settings, redis_client, lease, append):
     """Clicks of impressions from before would count against the product."""
     platform = Platform(settings, append, correlated=False)
@@ -159,6 +161,7 @@ def play_both(settings, append, hour, correlated, rng, per_hour=4000):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlated", [False, True])
 def test_several_delayed_targets_are_evaluated_once_nothing_can_change(
     tmp_path, redis_client, lease, append, correlated

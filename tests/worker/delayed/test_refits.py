@@ -185,6 +185,7 @@ def test_a_model_of_another_window_is_no_source(world, logged, redis_client, lea
     assert report["targets"][TARGET]["source"] == "none"
 
 
+@pytest.mark.slow
 def test_a_refit_of_one_target_leaves_the_others(world, logged):
     world.train(AS_OF)
     first = world.refit(AS_OF)
@@ -246,6 +247,7 @@ def test_a_model_without_delays_labels_as_the_paper_does(world, logged, stream):
     assert (source.source, source.rules) == ("model", LabelRules("paper", False, 3600.0))
 
 
+@pytest.mark.slow
 def test_days_are_kept_until_their_outcomes_are_known(world, logged, stream):
     """Expected conversions are those of the refit that saw most of the day."""
     world.train(AS_OF)

@@ -56,6 +56,7 @@ def test_the_model_is_that_of_the_offline_training(run, logged, stream, shelf):
     assert (report["version"], report["source"]) == (shelved.version, "model")
 
 
+@pytest.mark.slow
 def test_what_comes_after_the_moment_is_not_known(run, log, stream, models):
     logged = LoggedStream(log, stream)
     logged.write(MIDNIGHT, MIDNIGHT + 4 * DAY)
@@ -108,6 +109,7 @@ def test_the_report_of_a_missed_day_covers_all_that_matured_since(run, logged, s
     assert matured["model"]["n"] == len(both) - (both.delay < 3600.0).sum()
 
 
+@pytest.mark.slow
 def test_a_second_training_as_of_one_moment_is_judged_by_the_day_before(run, logged):
     """The first model of the moment has learnt from the day."""
     run(4)
@@ -170,6 +172,7 @@ def test_without_clicks_nothing_is_published(run, models, redis_client):
     assert models.history(TARGET) == []
 
 
+@pytest.mark.slow
 def test_a_refused_training_leaves_the_model_in_force(run, logged, trainer, lease, models):
     """And its delay distribution is new all the same."""
     run(4)
@@ -201,6 +204,7 @@ def test_when_the_clicks_are_gone_all_stays_in_force(run, logged, trainer, tmp_p
     assert (after.model, after.delays) == (before.model, before.delays)
 
 
+@pytest.mark.slow
 def test_strays_are_counted_once_over_all_trainings(run, logged, stream):
     """Each a day after it came, so that its click is closed by then."""
     click = float(stream.clicks.clicked_at[0])

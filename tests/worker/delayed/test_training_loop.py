@@ -42,6 +42,7 @@ def report(client):
     return versions.load(versions.current()).report["targets"][TARGET]
 
 
+@pytest.mark.slow
 def test_a_training_is_due_at_midnight_and_the_refit_learns_from_it(
     worker, logged, clock, models, redis_client
 ):
@@ -58,6 +59,7 @@ def test_a_training_is_due_at_midnight_and_the_refit_learns_from_it(
     assert state(redis_client)["trainings"] == 2
 
 
+@pytest.mark.slow
 def test_missed_midnights_are_made_up_for_by_the_newest(worker, logged, clock, models):
     clock.seconds = AS_OF - 1.5 * DAY
     worker.step()
@@ -68,6 +70,7 @@ def test_missed_midnights_are_made_up_for_by_the_newest(worker, logged, clock, m
     assert trained(models) == [-2, 0]
 
 
+@pytest.mark.slow
 def test_nothing_is_trained_twice(worker, logged, redis_client, settings, clock, models):
     worker.step()
     worker._lease.release()
@@ -97,6 +100,7 @@ def test_without_delayed_targets_nothing_is_told_of_them(redis_client, settings,
     assert "clicks" not in state(redis_client)
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_is_tried_again_and_stops_no_refit(
     worker, logged, clock, models, redis_client, monkeypatch
 ):
@@ -167,6 +171,7 @@ def test_in_event_time_nothing_is_trained(redis_client, settings, clock, models,
     assert trained(models) == []
 
 
+@pytest.mark.slow
 def test_a_job_trains_and_tells_what_came_of_it(redis_client, settings, clock, models, logged):
     two = settings.model_copy(update={"clock": "event", "delayed_targets": ("install", TARGET)})
     worker = started(redis_client, two, clock)
@@ -185,6 +190,7 @@ def test_a_job_trains_and_tells_what_came_of_it(redis_client, settings, clock, m
     assert conversion["clicks"] > conversion["conversions"] > 100
 
 
+@pytest.mark.slow
 def test_a_job_trains_one_target(redis_client, settings, clock, logged):
     worker = started(redis_client, settings.model_copy(update={"clock": "event"}), clock)
     jobs = Jobs(redis_client)
@@ -195,6 +201,7 @@ def test_a_job_trains_one_target(redis_client, settings, clock, logged):
     assert list(jobs.get(job.id).result["targets"]) == [TARGET]
 
 
+@pytest.mark.slow
 def test_a_job_refits_a_delayed_target(redis_client, settings, clock, logged):
     worker = started(redis_client, settings.model_copy(update={"clock": "event"}), clock)
     jobs = Jobs(redis_client)
@@ -256,6 +263,7 @@ def test_a_click_log_that_is_away_ends_no_worker(redis_client, settings, clock, 
     assert Versions(redis_client, 8).history()[0]["as_of"] == AS_OF
 
 
+@pytest.mark.slow
 def test_old_clicks_are_settled_and_then_expire(worker, logged, clock, settings):
     clock.seconds = AS_OF + DELAY
     worker.step()

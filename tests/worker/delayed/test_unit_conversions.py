@@ -91,6 +91,7 @@ def test_no_click_with_a_unit_stores_nothing(log, days, settings):
     assert count(log, days, settings, MIDNIGHT + 8 * HOUR) == {}
 
 
+@pytest.mark.slow
 def test_every_open_day_gets_its_turn_until_it_is_final(log, days, settings):
     settings = settings.model_copy(update={"attribution_hours": {TARGET: 72}})
     log.write_clicks([click(f"{day}", MIDNIGHT + day * DAY + HOUR, 7) for day in range(8)])
@@ -115,6 +116,7 @@ class WithUnits(LoggedStream):
         return replace(super()._conversion(place), value=2.0)
 
 
+@pytest.mark.slow
 def test_expected_conversions_count_beside_those_that_came(
     redis_client, lease, log, stream, settings, days
 ):
