@@ -10,6 +10,7 @@ completed when it is sent again, and is acknowledged once all of it is stored.
 import time
 from asyncio import gather, sleep, to_thread
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, cycle
@@ -187,7 +188,8 @@ class EventLog:
         self, probe: str, names: list[str], arguments: _Arguments, client: redis.asyncio.Redis
     ) -> _Outcome:
         """The same, once enough replicas have all that this connection has written."""
-        async with client.client() as connection:
+        is_one = client.single_connection_client
+        async with nullcontext(client) if is_one else client.client() as connection:
             outcome = await self._run(probe, names, arguments, connection)
             if outcome.status == _REPLAYED:
                 # Nothing was written now: what was written then comes before this.

@@ -1,5 +1,6 @@
-"""Which of two maps predicts the outcomes of the newest hour worse, beyond noise: campaign by
-campaign, and for the target so that no single campaign decides.
+"""How far maps may move from one refit to the next, and which of two maps predicts the outcomes of
+the newest hour worse, beyond noise: campaign by campaign, and for the target so that no single
+campaign decides.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -26,7 +26,10 @@ _LEAST_SHARE, _FEWEST = 0.1, 8.0
 """Of the campaigns in a family, and campaigns: less are outliers, not a family."""
 
 _ROUNDS, _PRIOR_ODDS = 12, 6.0
-_SMALLEST = 1e-4
+_SMALLEST, _LARGEST = 1e-4, 1e3
+"""Variances of deviations. Where some campaigns have no positives and all others nothing else, the
+likeliest is without bound."""
+
 _SURE = 0.9
 """Probability with which a campaign is another family's than it was before it changes."""
 
@@ -113,9 +116,8 @@ class Families:
         means = np.einsum("nf,nfi->fi", memberships, modes) / held[:, None]
         squares = np.einsum("nf,nfi->i", memberships, (modes - means) ** 2)
         own = squares + np.einsum("nii->i", spreads)
-        return Families(
-            held / held.sum(), means, np.maximum(own / max(len(memberships), 1), _SMALLEST)
-        )
+        variances = np.clip(own / max(len(memberships), 1), _SMALLEST, _LARGEST)
+        return Families(held / held.sum(), means, variances)
 
     def split(self, seen: Deviations) -> "Families":
         """One family more: the largest is cut in two, along the direction in which the deviations

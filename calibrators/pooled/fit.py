@@ -40,6 +40,9 @@ _STEP_VARIANCE = 0.25
 _STEP_PRIOR_ODDS = 3.0
 """Nats by which no step is likelier than one, before its place is chosen."""
 
+_HIGHEST = 5.0
+"""Log-odds that no step of a score reaches: ten standard deviations."""
+
 MOST_STEPS = 12
 """Steps of a curve: a map has 64 knots, and each step takes two."""
 
@@ -161,7 +164,9 @@ class CellEvidence:
 
         One by one the step is added that raises the marginal likelihood most, all heights and the
         curve being normal (Tipping and Faul, AISTATS 2003), by more than the cost of its place;
-        those whose evidence (Savage and Dickey's ratio) is below half of that go.
+        those whose evidence (Savage and Dickey's ratio) is below half of that go. Where one comes
+        out higher than any can be, the curve is not near enough to a straight line for heights to
+        be solved for: the known ones stay.
         """
         if not len(self.cells):
             return NO_STEPS
@@ -169,7 +174,8 @@ class CellEvidence:
         fit = _StepFit(self, known)
         while len(fit.steps.cells) < MOST_STEPS and (cell := fit.best(cost)) is not None:
             fit = fit.with_cell(cell)
-        return fit.kept(cost / 2)
+        found = fit.kept(cost / 2)
+        return found if np.abs(found.heights).max(initial=0.0) < _HIGHEST else known
 
 
 class _StepFit:

@@ -32,6 +32,7 @@ from calibrators.pooled.outliers import (
 from calibrators.pooled.serving import learnt_variance, mixture_variance
 from calibrators.pooled.state_space import (
     AHEAD,
+    FARTHEST,
     FOLLOWED,
     JUMP,
     AveragedFilter,
@@ -384,7 +385,7 @@ def _own_series(
     factors = target.then * groups.then[block.groups]
     in_run = block._replace(weights=block.weights / block.begun)
     amounts = Amounts.of(in_run, factors, rules.bound)
-    before = amounts.expected * np.exp(-block.fitted)[:, None]
+    before = amounts.expected * np.exp(-np.clip(block.fitted, -FARTHEST, FARTHEST))[:, None]
     earlier = np.concatenate((block.begun[:, :1], block.begun[:, :-1]), axis=1)
     return CampaignSeries(amounts.observed, before, 1 - earlier / block.begun, block.variances)
 

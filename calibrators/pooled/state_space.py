@@ -69,8 +69,11 @@ LEVEL_MODELS = LevelModels.of(
 go their way for ten or twenty hours; last those that have a daily cycle besides."""
 
 
-_FARTHEST = 30.0
+FARTHEST = 30.0
 """Log ratios beyond which none is looked for: they would overflow, and mean nothing."""
+
+_KNOWN = 1e-15
+"""Variance of a log ratio from which on there is nothing to learn: less is rounding."""
 
 _ROUNDS = 4
 """Newton's steps to a level: from above they come down to it, the last by less than noise."""
@@ -122,7 +125,7 @@ class LevelFilter:
         steps, _, persistence, _ = self.models
         left, ordinary = persistence**hours, self.models.ordinary
         level, trend = self.means[_LEVEL], self.means[_TREND]
-        self.means[_LEVEL] = np.clip(level + hours * trend, -_FARTHEST, _FARTHEST)
+        self.means[_LEVEL] = np.clip(level + hours * trend, -FARTHEST, FARTHEST)
         self.means[_TREND] = left * trend
         of = self.covariances
         of[_LEVEL] += hours * of[_TREND]
@@ -160,14 +163,14 @@ class LevelFilter:
         spreads, rates = np.tensordot(wave, ties, 1), self.at(age)
         found = _modes(rates, spreads, np.where(expected > 0, observed, 0.0), expected)
         information = expected * np.exp(found)
-        moved = (found - rates) / np.maximum(spreads, np.finfo(float).tiny)
-        self.means += ties * np.where(spreads > 0, moved, 0.0)
+        moved = np.divide(found - rates, spreads, np.zeros_like(rates), where=spreads > _KNOWN)
+        self.means += ties * moved
         gain = ties * (information / (1 + information * spreads))
         self.covariances -= gain[:, None] * ties[None]
 
     def at(self, age: float) -> Floats:
         """Log ratios at a moment's time of day, (n, c)."""
-        return np.asarray(np.tensordot(self._wave(age), self.means, 1))
+        return np.clip(np.tensordot(self._wave(age), self.means, 1), -FARTHEST, FARTHEST)
 
     def spreads_at(self, age: float) -> Floats:
         """Their variances, (n, c)."""
@@ -191,11 +194,11 @@ def _modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> 
     tiny = np.finfo(float).tiny
     seen = np.log(np.maximum(observed, tiny)) - np.log(np.maximum(expected, tiny))
     found: Floats = np.minimum(low + spreads * observed, np.maximum(low, seen))
-    found = np.clip(found, -_FARTHEST, _FARTHEST)
+    found = np.clip(found, -FARTHEST, FARTHEST)
     for _ in range(_ROUNDS):
         rates = expected * np.exp(found)
         gradients = spreads * (observed - rates) - (found - low)
-        found = np.maximum(found + gradients / (spreads * rates + 1), -_FARTHEST)
+        found = np.maximum(found + gradients / (spreads * rates + 1), -FARTHEST)
     return found
 
 

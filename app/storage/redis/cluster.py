@@ -64,7 +64,7 @@ class SlotMap:
 
     def master_of(self, key: str) -> Host:
         """Where a key is; raises redis-py's ConnectionError where nobody says."""
-        tag = key[len(_OURS) : key.find("}")]
+        tag = _tag_of(key)
         found = self._by_tag.get(tag)
         if found is None:
             if not self._spans:
@@ -92,6 +92,12 @@ class SlotMap:
     def is_whole(self) -> bool:
         """Whether each slot is served, as far as is known."""
         return sum(last - first + 1 for first, last, _ in self._spans) == _SLOTS
+
+    def move(self, key: str, host: Host) -> None:
+        """Take it from the master that had a key's slot who has it now: the node that is asked for
+        the map may not have heard of it."""
+        if host[0]:
+            self._by_tag[_tag_of(key)] = host
 
     def forget(self) -> None:
         """Have the next caller read the map anew."""
@@ -205,6 +211,7 @@ class ClusterRedis(redis.Redis):
     def _redirected(self, key: str, server: redis.Redis, error: Exception) -> redis.Redis:
         if isinstance(error, MovedError):
             self._reread()
+            self.slots.move(key, (error.host, error.port))
             return self.server_of(key)
         if isinstance(error, AskError):
             return _asking(self._server((error.host, error.port)))
@@ -298,6 +305,10 @@ def _asking(server: redis.Redis) -> redis.Redis:
     return client
 
 
+def _tag_of(key: str) -> str:
+    return key[len(_OURS) : key.find("}")]
+
+
 def _key_of(args: Sequence[Any]) -> str:
     for word in args[1:_KEYS_BEFORE]:
         text = word.decode(errors="replace") if isinstance(word, bytes) else word
@@ -344,13 +355,15 @@ class AsyncClusterRedis:
             except _FAILED:
                 await self._reread()
                 raise
-            except MovedError:
+            except MovedError as error:
                 await self._reread()
+                self._slots.move(key, (error.host, error.port))
                 if time.monotonic() > deadline:
                     raise
             except AskError as error:
                 server = self._server((error.host, error.port))
-                with suppress(TryAgainError):
+                # A script that this master does not know yet is asked for once more.
+                with suppress(AskError, TryAgainError):
                     return await _ask(server, command)
                 await self._pause(deadline, error)
             except TryAgainError as error:
@@ -381,6 +394,7 @@ class AsyncClusterRedis:
 async def _ask(
     server: redis.asyncio.Redis, command: Callable[[redis.asyncio.Redis], Awaitable[Result]]
 ) -> Result:
+    """The command is given a client of one connection, whose next request is taken."""
     async with server.client() as connection:
         await connection.execute_command("ASKING")  # type: ignore[no-untyped-call]
         return await command(connection)

@@ -67,6 +67,29 @@ def test_any_bins_give_rising_maps_between_0_and_1(
     assert fitted.atlas.campaigns == tuple(sorted(held))
 
 
+@pytest.mark.parametrize("count", [1.0, 1e3, 1e7])
+@pytest.mark.parametrize("distinct", [8, 20])
+def test_campaigns_of_nothing_but_positives_and_of_none_are_both_believed(
+    distinct: int, count: float
+) -> None:
+    """However much they are sure of, nothing overflows, and no refit of the others fails."""
+    rng = np.random.default_rng(0)
+    scores = np.sort(rng.uniform(0.001, 0.05, distinct))
+    of_rows, rows = np.repeat(np.arange(5), 60), rng.integers(0, distinct, (24, 300))
+    tables = {
+        NEWEST - age: table(
+            NAMES, of_rows, scores[each], np.full(300, count), count * (of_rows % 2)
+        )
+        for age, each in enumerate(rows)
+    }
+
+    atlas = Pooled().refit(history(tables)).atlas
+
+    for place, name in enumerate(NAMES):
+        found = atlas.map_of(name)(scores)
+        assert (found > 0.5 if place % 2 else found < 0.001).all()
+
+
 def test_without_traffic_scores_stay_as_they_are() -> None:
     """An empty history gives the identity for every campaign, within the maps' interpolation."""
     atlas = Pooled().refit(history()).atlas
