@@ -264,7 +264,7 @@ def private_service(settings: Mapping[str, Any], port: int | None = None) -> Ite
             "click_log_url": str(Path(folder) / "click-log"),
             "refresh_seconds": _REFRESH_SECONDS,
         }
-        # Who plays a log waits for each refit: a worker with a tenth of our share of a busy machine
-        # needed minutes for what costs a second.
+        # Who plays a log waits for each refit: a nice worker got a third of our share of two cores
+        # with a load of 19.
         with whole_service(options, Path(folder), nice_worker=False) as service:
             yield service
