@@ -1,11 +1,13 @@
 """Files at URLs, such as s3://bucket/log: how long a store is waited for, and what its errors mean.
 
 Credentials, region and address are those of the URL, or of the usual variables of the store:
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL.
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL; for gs://
+GOOGLE_APPLICATION_CREDENTIALS.
 """
 
 import re
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -15,11 +17,12 @@ import pyarrow.fs
 TRIES: Final = 4
 """Of a request: with three seconds of silence each, a store that hangs costs a quarter minute."""
 
+_GOOGLE_SECONDS: Final = 12
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _SECRETS: Final = re.compile(r"(?<=://)(?:[^/?@:]*:[^?]*|[^/?@]*)@")
 _PLAIN: Final = "/=:+,@"
-_CODE: Final = re.compile(r"AWS Error (\w+(?: \(HTTP status 301\))?)")
-_NOISE: Final = re.compile(r" \(Request ID: [^)]*\)|\. Detail: .*")
+_CODE: Final = re.compile(r"(?:AWS Error |cloud::Status\()(\w+(?: \(HTTP status 301\))?)")
+_NOISE: Final = re.compile(r" \(Request ID: [^)]*\)|\. Detail: .*| error_info=.*")
 _UNREACHED: Final = "NETWORK_CONNECTION"
 _MEANINGS: Final = {
     "NO_SUCH_BUCKET": "there is no such bucket",
@@ -30,6 +33,14 @@ _MEANINGS: Final = {
     " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     "UNKNOWN (HTTP status 301)": "the bucket is in another region; see AWS_REGION",
     _UNREACHED: "the store cannot be reached; see AWS_ENDPOINT_URL and AWS_REGION",
+    "NOT_FOUND": "there is no such bucket",
+    "UNAVAILABLE": "the store cannot be reached, or has nobody's credentials; see"
+    " GOOGLE_APPLICATION_CREDENTIALS",
+    **dict.fromkeys(
+        ("UNAUTHENTICATED", "PERMISSION_DENIED"),
+        "the credentials may not list or read this, or there are none; see"
+        " GOOGLE_APPLICATION_CREDENTIALS",
+    ),
 }
 
 
@@ -60,7 +71,13 @@ def located(url: str) -> tuple[Any, str]:
 
 
 def _impatient(filesystem: Any) -> Any:
-    """The same with few tries: of a URL pyarrow makes one with thirty, 100 seconds of silence."""
+    """The same with few tries: of a URL pyarrow makes one with thirty, 100 seconds of silence, and
+    for Google's store one that tries for a quarter of an hour."""
+    if isinstance(filesystem, pyarrow.fs.GcsFileSystem):
+        rebuilt, (options,) = filesystem.__reduce__()[:2]
+        if options["retry_time_limit"] is None:
+            options["retry_time_limit"] = timedelta(seconds=_GOOGLE_SECONDS)
+        return rebuilt(options)
     if not isinstance(filesystem, pyarrow.fs.S3FileSystem):
         return filesystem
     options = filesystem.__reduce__()[1][0]

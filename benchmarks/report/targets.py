@@ -142,6 +142,14 @@ TARGETS = (
         for name in FRAMEWORKS
     ),
     *(
+        Target(f"three times the peak, {mix}: {what}", limit, unit, found, at_least)
+        for mix in ("calibrations and events", "calibrations")
+        for what, limit, unit, found, at_least in (
+            ("goodput", 90, "% of the peak", _cell("overload", mix, "goodput, %"), True),
+            ("p99 of what is answered", 250, "ms", _cell("overload", mix, "p99, ms"), False),
+        )
+    ),
+    *(
         Target(
             f"SIR from the bins of {size} impressions",
             200,

@@ -3,9 +3,12 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 
 import httpx
 import orjson
+import pytest
 
 from app.log_lines import FIELDS
 from tests.command_line.conftest import SECONDS
@@ -58,3 +61,23 @@ def kill_the_worker(process) -> None:
     worker = children(process)["worker"]
     os.kill(worker, signal.SIGKILL)
     wait_until(lambda: children(process).get("worker") not in (None, worker), "it stays away")
+
+
+LOGGED = """
+import logging, sys
+from app.log_lines import log_to_stderr
+from app.settings import Settings
+log_to_stderr(Settings(log_level=sys.argv[1]))
+for name in ("app.worker", "a library"):
+    for level in ("debug", "info", "warning", "error"):
+        logging.getLogger(name).log(getattr(logging, level.upper()), f"{name}: {level}")
+"""
+
+
+@pytest.mark.parametrize(("level", "ours", "of_libraries"), [("debug", 4, 2), ("error", 1, 1)])
+def test_what_is_below_the_level_is_not_logged(level, ours, of_libraries) -> None:
+    """Of libraries never what is below a warning: it may show more than is for a log."""
+    command = [sys.executable, "-c", LOGGED, level]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+    assert (said.count("app.worker: "), said.count("a library: ")) == (2 * ours, 2 * of_libraries)

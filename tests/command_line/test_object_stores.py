@@ -21,6 +21,7 @@ from app.click_log.folder import Folder
 from app.datasets.parts import parts_of, shown
 from app.errors import CommandError
 from app.lake.tasks import reaching_output
+from app.object_stores import located
 from tests.command_line.logs import columns, events
 from tests.command_line.test_up import wait_until
 from tests.recorded.commands import sirocco
@@ -163,17 +164,22 @@ def filesystem(url: str) -> Any:
 
 @pytest.fixture
 def both(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same log in the store and in `log/`, in two parts whose folders have odd names."""
+    """A folder with a log `log/`, which is in the store, too."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", store)
     monkeypatch.chdir(tmp_path)
+    write_parts(tmp_path, filesystem(store))
+    return tmp_path
+
+
+def write_parts(here: Path, there: Any) -> None:
+    """The same log in the store and in `log/`, in two parts whose folders have odd names."""
     found = columns(events(3, 400))
     for place, (first, behind) in {"from=10%3A00": (0, 500), "from=11 00": (500, None)}.items():
         part = pa.table({name: values[first:behind] for name, values in found.items()})
-        folder = tmp_path / "log" / place
+        folder = here / "log" / place
         folder.mkdir(parents=True)
         pq.write_table(part, folder / "p.parquet")
-        pq.write_table(part, f"bucket/log/{place}/p.parquet", filesystem=filesystem(store))
-    return tmp_path
+        pq.write_table(part, f"bucket/log/{place}/p.parquet", filesystem=there)
 
 
 @pytest.mark.slow
@@ -210,8 +216,13 @@ def test_a_lake_may_be_in_a_store(both: Path, store: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_click_log_may_be_in_a_store(both: Path, store: str) -> None:
-    folder = Folder.open("s3://bucket/clicks")
+def test_the_click_log_may_be_in_a_store(both: Path) -> None:
+    check_a_folder("s3://bucket/clicks")
+
+
+def check_a_folder(url: str) -> None:
+    """What a click log does in it."""
+    folder = Folder.open(url)
     folder.write_pieces("a/b", [b"x" * 100, b"y"])
     assert folder.read("a/b") == b"x" * 100 + b"y"
     folder.move("a/b", "c/d")
@@ -219,3 +230,52 @@ def test_the_click_log_may_be_in_a_store(both: Path, store: str) -> None:
     assert folder.read("a/b") is None
     folder.delete("c/d")
     assert folder.read("c/d") is None
+
+
+@pytest.fixture(scope="module")
+def options() -> Iterator[str]:
+    """Of a URL gs://anonymous@bucket/: where a server is that speaks to Google's clients."""
+    program = Path(sys.prefix) / "s3/bin/gcp-storage-emulator"
+    if not program.exists():
+        pytest.skip("no gcp-storage-emulator: pip install -r requirements-s3.lock in .venv/s3")
+    port = reserved_port()
+    place = ("--host=127.0.0.1", f"--port={port}", "--in-memory", "--default-bucket=bucket")
+    server = subprocess.Popen([program, "start", *place], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: _answers(f"http://127.0.0.1:{port}"), "the store answers")
+        yield f"?scheme=http&endpoint_override=127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_google_s_store_is_read_and_written_like_a_disk(tmp_path: Path, options: str) -> None:
+    """Logs, a lake and the click log."""
+    store = "gs://anonymous@bucket/"
+    write_parts(tmp_path, located(f"{store}log{options}")[0])
+
+    for where in ("log", "log/from=*/*.parquet"):
+        here = sirocco(f"evaluate {where} --json", tmp_path)
+        there = sirocco(f"evaluate {store}{where}{options} --json", tmp_path)
+        assert "exit code 0" in here
+        assert there.replace("gs://bucket/", "") == here
+    here = sirocco("lake bins log --output lake --json", tmp_path)
+    there = sirocco(f"lake bins {store}log{options} --output {store}lake{options} --json", tmp_path)
+    digest = here.partition('"digest":')[2].split(",")[0]
+    assert digest
+    assert digest in there
+    check_a_folder(f"{store}clicks{options}")
+
+
+def test_google_s_store_is_given_up_soon_too() -> None:
+    """By itself pyarrow tries for a quarter of an hour."""
+    away = f"127.0.0.1:{reserved_port()}"
+    url = f"gs://anonymous@bucket/log?scheme=http&endpoint_override={away}"
+
+    waits = [located(one)[0].__reduce__()[1][0]["retry_time_limit"].total_seconds()
+             for one in (url, f"{url}&retry_limit_seconds=1")]  # fmt: skip
+    assert waits == [12, 1]
+    with pytest.raises(CommandError, match=r"^gs://bucket/log: .*cannot be reached"):
+        parts_of(f"{url}&retry_limit_seconds=1")

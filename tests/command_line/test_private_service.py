@@ -18,7 +18,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     options: list[dict[str, Any]] = []
 
     @contextmanager
-    def start(given: Mapping[str, Any], logs: Path) -> Iterator[None]:
+    def start(given: Mapping[str, Any], logs: Path, *, nice_worker: bool) -> Iterator[None]:
+        assert not nice_worker, "who plays a log waits for the worker"
         options.append({**given, "logs": logs})
         yield
 

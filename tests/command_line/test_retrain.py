@@ -8,6 +8,7 @@ from time import monotonic, sleep, time
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -210,6 +211,27 @@ def test_an_overloaded_service_is_asked_again_when_it_says(service, monkeypatch)
         assert asking.held() is None
 
     assert pauses == [1.0]
+
+
+def test_what_is_only_read_is_asked_for_again_while_the_store_does_not_answer(service, monkeypatch):
+    """A change may have been made."""
+    silent = {"type": "urn:sirocco:problem:store-unavailable", "detail": "silent"}
+    sent, asked = ServiceClient._sent, []
+
+    def seldom(self, method, path, *rest):
+        asked.append(method)
+        if len(asked) != 2:
+            request = httpx.Request(method, f"{service.url}{path}")
+            return httpx.Response(503, headers={"Retry-After": "0"}, json=silent, request=request)
+        return sent(self, method, path, *rest)
+
+    monkeypatch.setattr(ServiceClient, "_sent", seldom)
+    with ServiceClient(service.url) as asking:
+        assert asking.held() is None
+        with pytest.raises(CommandError, match="503: silent"):
+            asking.retrain({})
+
+    assert asked == ["GET", "GET", "POST"]
 
 
 def test_a_busy_worker_is_not_asked_for(service):

@@ -134,6 +134,39 @@ def test_each_alert_says_how_bad_it_is_and_where_to_read_on():
         assert link == f"{{{{ $externalLabels.sirocco_docs }}}}docs/runbooks/{name}.md"
 
 
+FAST, SLOW = [("1h", "5m", 14.4), ("6h", "30m", 6)], [("3d", "6h", 1)]
+
+
+@pytest.mark.parametrize(
+    ("alert", "ratio", "budget", "rates"),
+    [
+        ("SiroccoErrorsBurnFast", "errors", 0.001, FAST),
+        ("SiroccoErrorsBurnSlowly", "errors", 0.001, SLOW),
+        ("SiroccoLatencyBurnsFast", "slow", 0.01, FAST),
+        ("SiroccoLatencyBurnsSlowly", "slow", 0.01, SLOW),
+    ],
+)
+def test_burn_rates_are_those_of_the_sre_workbook(alert, ratio, budget, rates):
+    """Table 5-8: 2 % of a month's budget in an hour, 5 % in six, 10 % in three days; and still so
+    in a twelfth of that time."""
+    burns = [
+        f"(sirocco:{ratio}:ratio_rate{long} > {rate} * {budget}"
+        f" and sirocco:{ratio}:ratio_rate{short} > {rate} * {budget})"
+        for long, short, rate in rates
+    ]
+
+    assert " ".join(alerts()[alert]["expr"].split()) == " or ".join(burns)
+
+
+def test_a_recorded_ratio_is_over_the_time_that_its_name_says():
+    recorded = {rule["record"]: rule["expr"] for rule in rules(RECORDING)}
+    over = {name: {*re.findall(r"\[(\w+)\]", expr)} for name, expr in recorded.items()}
+
+    burns = {name: spans for name, spans in over.items() if spans}
+    assert len(burns) == 10
+    assert burns == {name: {name.partition("_rate")[2]} for name in burns}
+
+
 def test_each_alert_has_a_runbook_and_each_runbook_an_alert():
     pages = {path.stem: path.read_text() for path in RUNBOOKS.glob("Sirocco*.md")}
     listed = (RUNBOOKS / "README.md").read_text()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Browser
@@ -70,6 +71,20 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     assert refused.returncode != 0
     assert "'gone.md'" in refused.stderr
     assert "'#gone'" in refused.stderr
+
+
+def test_every_file_that_a_page_links_to_is_on_the_site(site: Path) -> None:
+    """mkdocs says nothing of a link to a file that `exclude_docs` leaves out."""
+    local = re.compile(r"(?:href|src)=\"?(?![a-z]+:|//|#)([^\"#?\s>]+)")
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
+    linked = {
+        (page.name, found[1], page.parent / unquote(found[1]))
+        for page in pages
+        for found in local.finditer(page.read_text())
+    }
+
+    assert len(linked) > 500
+    assert [(page, link) for page, link, path in linked if not path.exists()] == []
 
 
 def test_lists_tables_and_code_are_shown_as_such(site: Path) -> None:

@@ -143,6 +143,19 @@ def test_values_are_shown_where_a_drawing_is_pointed_at(browser: Browser, report
         assert plot.locator("span").nth(3).is_visible()
 
 
+def test_a_value_hides_nothing_of_the_caption(browser: Browser, report: Path) -> None:
+    """Where it takes two lines, as in a window of a desktop."""
+    with looked_at(browser, report) as seen:
+        figure = seen.page.locator("figure", has=plot_of(seen.page, "Predicted and observed")).first
+        lines = [span.bounding_box() for span in figure.locator(".plot span").all()]
+        lowest = max(box["y"] + box["height"] for box in lines if box)
+        caption = figure.locator("figcaption").bounding_box()
+
+        assert caption is not None
+        assert max(box["height"] for box in lines if box) > 30
+        assert lowest <= caption["y"]
+
+
 def test_values_are_reached_by_keyboard_with_one_stop_for_a_drawing(
     browser: Browser, report: Path
 ) -> None:

@@ -1,13 +1,11 @@
 """Refits that wait for approval: what is published meanwhile, and what becomes of them."""
 
-from threading import Event
-
 import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, Heartbeat, Jobs, Lease, Versions, keys
-from app.worker.loop import LeaseKeeper, Worker
+from app.storage import Heartbeat, Jobs, Lease, Versions, keys
+from app.worker.loop import Worker
 from evaluation import EventTable
 from tests.worker.conftest import HOUR
 
@@ -153,25 +151,3 @@ def test_after_a_damaged_version_the_newest_whole_one_is_compared_with(
     worker._refitter.cache._held.clear()
 
     assert refit(HOUR + 6)["held"]["reasons"] == {"click": "no-maps"}
-
-
-def test_the_worker_gives_signs_of_life_while_it_refits(
-    worker, refit, append_log, outcomes, redis_client, monkeypatch
-):
-    append_log(outcomes(hours=4))
-    heartbeat, seen = Heartbeat(redis_client, 60), []
-    fold, beaten = BinsStore.fold, Event()
-
-    def slow(bins):
-        with LeaseKeeper(worker._lease, 0.03, lambda: worker._beat_again() or beaten.set()):
-            assert beaten.wait(60)
-        seen.append(heartbeat.read()["phase"])
-        return fold(bins)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(BinsStore, "fold", slow)
-        refit(HOUR + 4)
-
-    assert seen[0] == "folding events"
-    worker._beat()
-    assert heartbeat.read()["phase"] == "idle"

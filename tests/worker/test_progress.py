@@ -1,15 +1,18 @@
 """Progress of refits: seldom told, never in their way; cancelled ones publish nothing."""
 
 import logging
+from threading import Event
 
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, Heartbeat, Jobs, Versions
+from app.settings import Settings
+from app.storage import BinsStore, Heartbeat, Jobs, Versions, keys
 from app.storage.errors import StorageUnavailable
 from app.worker.loop import Worker
 from app.worker.progress import PUBLISHING, JobCancelled, Progress, Step
 from tests.worker.conftest import HOUR
+from tests.worker.test_loop import wait_for
 
 
 class Listener:
@@ -127,3 +130,26 @@ def test_a_refit_tells_how_far_it_is(
     assert phases[-1] == PUBLISHING
     assert {0.0, 15 / 16} <= {step.of_target for step in fits}
     assert all(0.0 <= step.done <= 1.0 for step in told)
+
+
+def test_the_worker_gives_signs_of_life_while_a_step_takes_its_time(
+    redis_client, clock, monkeypatch
+):
+    """From a thread of its own: here the refit says nothing until one more sign has come."""
+    worker = Worker(Settings(clock="event", lease_seconds=1), redis_client, clock, "test")
+    Jobs(redis_client).submit("retrain", {"as_of": HOUR * SECONDS}, clock())
+    heartbeat, fold, stop, seen = Heartbeat(redis_client, 60), BinsStore.fold, Event(), []
+
+    def slow(bins):
+        redis_client.delete(keys.HEARTBEAT)
+        try:
+            wait_for(heartbeat.read)
+            seen.append(heartbeat.read()["phase"])
+        finally:
+            stop.set()
+        return fold(bins)
+
+    monkeypatch.setattr(BinsStore, "fold", slow)
+    worker.run(stop)
+
+    assert (seen[0], heartbeat.read()["phase"]) == ("folding events", "idle")

@@ -207,7 +207,8 @@ class ServiceClient:
             return False
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        return self._answered(method, path, None if body is None else orjson.dumps(body), _JSON)
+        content = None if body is None else orjson.dumps(body)
+        return self._answered(method, path, content, _JSON, harmless=method == "GET")
 
     def _answered(
         self,

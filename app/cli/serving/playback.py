@@ -264,5 +264,7 @@ def private_service(settings: Mapping[str, Any], port: int | None = None) -> Ite
             "click_log_url": str(Path(folder) / "click-log"),
             "refresh_seconds": _REFRESH_SECONDS,
         }
-        with whole_service(options, Path(folder)) as service:
+        # Who plays a log waits for each refit: a nice worker got a third of our share of two cores
+        # with a load of 19.
+        with whole_service(options, Path(folder), nice_worker=False) as service:
             yield service

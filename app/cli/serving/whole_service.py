@@ -45,10 +45,13 @@ class WholeService:
 
 
 @contextmanager
-def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Iterator[WholeService]:
+def whole_service(
+    options: Mapping[str, Any], logs: Path | None = None, *, nice_worker: bool = True
+) -> Iterator[WholeService]:
     """Run everything inside the block; `options` are fields of `Settings`, None for not given.
 
-    The children write into files in the folder `logs`, or where this process writes.
+    The children write into files in the folder `logs`, or where this process writes. Without
+    `nice_worker` the worker has our priority: for who waits for refits.
     """
     settings = settings_with(options)
     port = settings.port or free_port(settings.host)
@@ -60,7 +63,7 @@ def whole_service(options: Mapping[str, Any], logs: Path | None = None) -> Itera
         store_url = store.url if store else str(external)
         environment = environment_of({**options, "port": port, "redis_url": store_url})
         # A refit has minutes, and a caller milliseconds: on the core they may share, the API first.
-        worker = Child("worker", ("worker",), environment, _log(logs, "worker"), nice=True)
+        worker = Child("worker", ("worker",), environment, _log(logs, "worker"), nice=nice_worker)
         seconds = seconds_to_end(settings)
         api = Child("API", ("serve",), environment, _log(logs, "serve"), stop_seconds=seconds)
         for child in (worker, api):
