@@ -38,13 +38,13 @@ def parted(name: str) -> tuple[str, str | None]:
     >>> parted(named("shoes", "v2")), parted("shoes")
     (('shoes', 'v2'), ('shoes', None))
     """
-    campaign, separator, version = name.rpartition(SEPARATOR)
-    return (campaign, version) if separator else (version, None)
+    campaign, separator, version = name.partition(SEPARATOR)
+    return campaign, version if separator else None
 
 
 def campaign_of(name: str) -> str:
-    """The campaign alone."""
-    return parted(name)[0]
+    """The campaign alone; of a version without a campaign its name."""
+    return parted(name)[0] or name
 
 
 def has_versions(table: BinsTable) -> bool:
@@ -53,16 +53,16 @@ def has_versions(table: BinsTable) -> bool:
 
 
 def by_version(table: BinsTable) -> Mapping[str | None, BinsTable]:
-    """The parts of a table by version, with the campaigns' own names."""
+    """The parts of a table by version, with the campaigns' own names; what has a version and no
+    campaign is left out."""
     if not has_versions(table):
         return {None: table}
     found = [parted(name) for name in table.campaigns]
-    versions = [version for _, version in found]
     tables = {}
-    for version in dict.fromkeys(versions):
-        held = np.array([each == version for each in versions], dtype=bool)
-        names = [campaign for campaign, each in found if each == version]
-        tables[version] = table.chosen(held).renamed(names)
+    for version in dict.fromkeys(each for campaign, each in found if campaign or each is None):
+        held = [each == version and bool(campaign or each is None) for campaign, each in found]
+        chosen = table.chosen(np.array(held, dtype=bool))
+        tables[version] = chosen.renamed([*map(campaign_of, chosen.campaigns)])
     return tables
 
 

@@ -1,7 +1,7 @@
 """The atlas: the calibration maps of all campaigns of one target, looked up in one pass."""
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Self
@@ -228,7 +228,10 @@ class Atlas:
         """`rows` of a handful of campaigns, as a list."""
         if self._groups is not None:
             return [self._row(campaign) for campaign in campaigns]
-        return list(map(self._row_of.get, campaigns, repeat(0)))
+        rows = list(map(self._row_of.get, campaigns, repeat(0)))
+        if all(rows) or SEPARATOR not in "".join(campaigns):
+            return rows
+        return [row or self._row_above(name) for row, name in zip(rows, campaigns, strict=True)]
 
     def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
         """`look_up` to the last bit, cheaper for up to `FEW` scores, which are already checked."""
@@ -258,9 +261,21 @@ class Atlas:
         return [self._level(row) for row in rows.tolist()]
 
     def _level(self, row: int) -> str:
-        if row:
-            return CAMPAIGN if row <= len(self.campaigns) else GROUP
-        return self.shared_level
+        if row > len(self.campaigns):
+            return GROUP
+        new = not row or parted(self.campaigns[row - 1])[0] == "" != self.campaigns[row - 1]
+        return self.shared_level if new else CAMPAIGN
+
+    @property
+    def rows_of_new(self) -> tuple[int, int]:
+        """From which row on, and up to which, there are maps for new campaigns of versions."""
+        first = bisect_left(self.campaigns, SEPARATOR)
+        return first + 1, bisect_left(self.campaigns, SEPARATOR + chr(0x10FFFF), first) + 1
+
+    def versions(self, rows: Integers) -> list[str | None]:
+        """The named version of the model that each of these rows is of, None of none."""
+        own = [self.campaigns[row - 1] if 0 < row <= len(self) else "" for row in rows.tolist()]
+        return [parted(name)[1] for name in own]
 
     @property
     def groups(self) -> GroupMaps | None:

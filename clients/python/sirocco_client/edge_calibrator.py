@@ -42,6 +42,7 @@ from sirocco_client.requests import (
     Floats,
     HttpRequest,
     HttpResponse,
+    of_version,
 )
 
 _HEADER: Final = struct.Struct("<4sHHI32s")
@@ -206,18 +207,31 @@ class EdgeCalibrator:
         self._begin()
         begins_anew_after_fork(self)
 
-    def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
+    def at(
+        self,
+        campaign: str,
+        score: float,
+        fields: Mapping[str, str] = _NO_FIELDS,
+        model_version: str | None = None,
+    ) -> float:
         """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. What is not
-        said of fields counts as other."""
+        said of fields counts as other; `model_version` as in `Sirocco.calibrate`."""
+        if model_version is not None:
+            campaign = str(of_version(campaign, model_version))
         return self._held.atlas.at(campaign, score, fields)
 
     def __call__(
-        self, campaigns: Campaigns, scores: ArrayLike, *, fields: Fields = _NO_FIELDS
+        self,
+        campaigns: Campaigns,
+        scores: ArrayLike,
+        *,
+        fields: Fields = _NO_FIELDS,
+        model_version: str | None = None,
     ) -> Floats:
         """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
         values of fields; raises BadInput on scores outside [0, 1] or on unequal lengths, or
         NoAtlas."""
-        return self._held.atlas(campaigns, scores, fields)
+        return self._held.atlas(of_version(campaigns, model_version), scores, fields)
 
     def calibrate(
         self,
@@ -228,12 +242,14 @@ class EdgeCalibrator:
         fields: Fields | None = None,
         interval: float | None = None,
         quantile: float | None = None,
+        model_version: str | None = None,
     ) -> Calibrated:
         """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm
         of each; `interval` and `quantile` as there. All of it is of one version."""
         held = self._held
         wanted = WantedIntervals.of(interval, quantile)
-        given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields, wanted)
+        names = of_version(campaigns, model_version)
+        given = CalibrateInput.of(held.label.target, names, scores, units, fields, wanted)
         if given.factors is not None:
             raise BadInput("scores", "must be of one target: the service multiplies, not the edge")
         probabilities, arms, columns = held.by_arm(given)
