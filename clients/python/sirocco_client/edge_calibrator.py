@@ -214,11 +214,10 @@ class EdgeCalibrator:
         fields: Mapping[str, str] = _NO_FIELDS,
         model_version: str | None = None,
     ) -> float:
-        """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. What is not
-        said of fields counts as other; `model_version` as in `Sirocco.calibrate`."""
-        if model_version is not None:
-            campaign = str(of_version(campaign, model_version))
-        return self._held.atlas.at(campaign, score, fields)
+        """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. Fields that
+        are not said count as other; `model_version` is as in `Sirocco.calibrate`."""
+        name = campaign if model_version is None else str(of_version(campaign, model_version))
+        return self._held.atlas.at(name, score, fields)
 
     def __call__(
         self,
@@ -228,9 +227,8 @@ class EdgeCalibrator:
         fields: Fields = _NO_FIELDS,
         model_version: str | None = None,
     ) -> Floats:
-        """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
-        values of fields; raises BadInput on scores outside [0, 1] or on unequal lengths, or
-        NoAtlas."""
+        """Probabilities, shape (n,), of n scores with a campaign each or one for all, and values
+        of fields; raises BadInput on scores outside [0, 1] or on unequal lengths, or NoAtlas."""
         return self._held.atlas(of_version(campaigns, model_version), scores, fields)
 
     def calibrate(
@@ -248,8 +246,8 @@ class EdgeCalibrator:
         of each; `interval` and `quantile` as there. All of it is of one version."""
         held = self._held
         wanted = WantedIntervals.of(interval, quantile)
-        names = of_version(campaigns, model_version)
-        given = CalibrateInput.of(held.label.target, names, scores, units, fields, wanted)
+        said = of_version(campaigns, model_version), scores, units, fields, wanted
+        given = CalibrateInput.of(held.label.target, *said)
         if given.factors is not None:
             raise BadInput("scores", "must be of one target: the service multiplies, not the edge")
         probabilities, arms, columns = held.by_arm(given)
