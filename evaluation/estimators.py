@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrators import Atlas, History, Method, make_method
+from calibrators.bins.model_versions import VERSION_RULE, is_version, named
 from calibrators.samples import (
     Floats,
     all_obey,
@@ -52,16 +53,25 @@ class FittedCalibration:
 
     atlas: Atlas
 
-    def predict(self, scores: ArrayLike, campaigns: ArrayLike | None = None) -> Floats:
+    def predict(
+        self,
+        scores: ArrayLike,
+        campaigns: ArrayLike | None = None,
+        model_versions: ArrayLike | None = None,
+    ) -> Floats:
         """Calibrated probabilities of n scores in [0, 1], shape (n,).
 
         campaigns : (n,) strings or whole numbers; None as in `fit`. One that the fit has not seen
             gets its group's map, or the target's.
+        model_versions : (n,) strings, as in `fit`. One that the fit has not seen gets the maps of
+            impressions without a version.
 
         Raises ValueError that names the first offending value.
         """
         checked = check_unit_interval("scores", _numbers("scores", scores))
-        return self.atlas(_names(campaigns, len(checked)), checked)
+        names = _names(campaigns, len(checked))
+        versions = _versions(model_versions, len(checked))
+        return self.atlas([*map(named, names, versions)], checked)
 
     def to_bytes(self) -> bytes:
         """The bytes of the atlas, as docs/formats.md has them."""
@@ -80,6 +90,7 @@ def fit(
     times: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
+    model_versions: ArrayLike | None = None,
     method: str | Method = "pooled",
     as_of: float | None = None,
     guarded: bool = False,
@@ -93,6 +104,8 @@ def fit(
         hour, the last. Only the window of the method counts, before `as_of`: the service's 48 h
         of `pooled` and 24 h of the others, unless `make_method` gave it another.
     weights : (n,) how many impressions each row stands for, at least 0; None: each is one.
+    model_versions : (n,) strings, the version of the model that made each score, "" or None where
+        none is named: each has maps of its own. None: of no row.
     method : a name of `calibrators.METHODS`, with the service's defaults, or what `make_method`
         gives.
     as_of : moment of the fit in epoch seconds; rows from then on are left out. The end of the
@@ -106,7 +119,7 @@ def fit(
     >>> bool(0 < found.predict([0.1], ["a"])[0] < found.predict([0.4], ["b"])[0] < 1)
     True
     """
-    table = _event_table(scores, outcomes, campaigns, times, weights)
+    table = _event_table(scores, outcomes, campaigns, times, weights, model_versions)
     if as_of is not None:
         table = table.select(table.times < as_of)
     if not len(table):
@@ -123,11 +136,12 @@ def _event_table(
     campaigns: ArrayLike | None,
     times: ArrayLike | None,
     weights: ArrayLike | None,
+    model_versions: ArrayLike | None,
 ) -> EventTable:
     checked = _numbers("scores", scores)
     table = EventTable.from_columns(
         np.zeros(len(checked)) if times is None else _epoch_seconds(times),
-        _names(campaigns, len(checked)),
+        [*map(named, _names(campaigns, len(checked)), _versions(model_versions, len(checked)))],
         checked,
         _numbers("outcomes", outcomes),
     )
@@ -164,6 +178,18 @@ def _names(campaigns: ArrayLike | None, rows: int) -> list[str]:
             rule = "a campaign is a string that is not empty, or a whole number"
             raise ValueError(f"campaigns[{values.index(value)}] = {value!r}: {rule}")
     return [names[value] for value in values]
+
+
+def _versions(versions: ArrayLike | None, rows: int) -> list[str | None]:
+    """Of each row the version of the model, None of one that names none."""
+    if versions is None:
+        return [None] * rows
+    values = np.asarray(versions, dtype=object).tolist()
+    for place, value in enumerate(values):
+        if value and not (isinstance(value, str) and is_version(value)):
+            raise ValueError(f"model_versions[{place}] = {value!r}: {VERSION_RULE}")
+    check_equal_lengths(scores=np.empty(rows), model_versions=np.empty(len(values)))
+    return [value or None for value in values]
 
 
 def _name(campaign: object) -> str:

@@ -81,6 +81,8 @@ ROOMS = {
         "evidence": {"samples", "bins"},
         "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
+        "version_scales": {"samples", "bins", "maps", "pooled"},
+        "model_versions": {"bins", "maps", "methods", "pooled", "version_scales"},
     },
 }
 """The arrows between rooms: what each may import, besides itself."""

@@ -26,6 +26,7 @@ from app.storage.overrides import frozen_name
 from app.strict_json import ValidationError, show
 from calibrators import Atlas
 from calibrators.arms import CHALLENGER, CHAMPION
+from calibrators.bins.model_versions import SEPARATOR
 from calibrators.evidence import DIRECTIONS, SUMS, bound_of
 from calibrators.maps.atlas import CAMPAIGN, IDENTITY
 from calibrators.samples import Floats
@@ -315,7 +316,8 @@ def _frozen(given: Resources, target: str, campaign: str) -> bool | None:
 
 
 def _seen(campaigns: Sequence[str], caller: Caller, search: str) -> Sequence[str]:
-    """Those that the caller sees, and the search finds."""
+    """Those that the caller sees, and the search finds; not their names by model version."""
+    campaigns = [name for name in campaigns if SEPARATOR not in name]
     if caller.campaigns:
         campaigns = [name for name in campaigns if caller.sees(name)]
     part = search.casefold()

@@ -232,6 +232,13 @@ class AnyLogColumnOptions(LogColumnOptions):
     converted: str = column(
         "converted_at", "With --delayed: time of the conversion, empty where none came."
     )
+    model_version: str | None = column(
+        None,
+        "Version of the model that made the score, empty for none: each has maps of its own.",
+        "--model-version",
+        metavar="COLUMN",
+        show_default=False,
+    )
 
 
 def _named(panel: str, name: str, about: str, shown: str | bool = False, **how: Any) -> Any:

@@ -24,6 +24,7 @@ from app.datasets.reading import LogReader, require_parquet
 from app.datasets.tables import LogRows, require_columns
 from app.errors import Advance, CommandError
 from app.whole_files import whole_file
+from calibrators.bins.model_versions import VERSION_RULE, is_version
 from calibrators.samples import Floats
 from evaluation import EventTable, Platform, PlatformHour
 from evaluation.backtest.event_table import EventCells
@@ -46,6 +47,7 @@ class LogColumns:
     fields : columns of fields, such as device, by their names in events.
     impressions, clicks : where a row stands for so many impressions of one score and so many
         clicks, instead of an outcome; None where it does not.
+    model_version : the version of the model that made the score; None where all are of one.
     """
 
     score: str = "score"
@@ -57,6 +59,7 @@ class LogColumns:
     impressions: str | None = None
     clicks: str | None = None
     fields: tuple[str, ...] = ()
+    model_version: str | None = None
 
     @classmethod
     def of(cls, *options: Any) -> "LogColumns":
@@ -83,7 +86,9 @@ class LogColumns:
         require_columns(file, names, self.required)
         for field in self.fields:
             require_columns(file, names, {"fields": field})
-        wanted = (*self.required.values(), self.bid, *self.fields)
+        if self.model_version is not None:
+            require_columns(file, names, {"model_version": self.model_version})
+        wanted = (*self.required.values(), self.bid, *self.texts)
         present = (name for name in wanted if name in names)
         return [*dict.fromkeys(present)]
 
@@ -93,8 +98,13 @@ class LogColumns:
         numbers = (self.score, self.bid, *self.counted.values())
         return {
             **dict.fromkeys(numbers, pa.float64()),
-            **dict.fromkeys((self.time, self.campaign, *self.fields), pa.string()),
+            **dict.fromkeys((self.time, self.campaign, *self.texts), pa.string()),
         }
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns of texts that a row may leave empty."""
+        return self.fields if self.model_version is None else (*self.fields, self.model_version)
 
     def weighted(self, rows: LogRows) -> tuple[LogRows, Floats | None]:
         """The rows that count, and as how many each of them does; None where each is one."""
@@ -143,6 +153,12 @@ def _events_of(rows: LogRows, columns: LogColumns) -> tuple[EventTable, LogRows]
         weights=weights,
         fields={name: rows.column(name).field() for name in columns.fields} or None,
     )
+    if columns.model_version is not None:
+        column = rows.column(columns.model_version)
+        versions = column.field()
+        wrong = np.array([bool(name) and not is_version(name) for name in versions.names], np.bool_)
+        column.refuse_where(wrong[versions.codes], f"a version {VERSION_RULE}")
+        events = events.of_versions(*versions)
     return events, rows
 
 
@@ -155,7 +171,7 @@ def event_batches(
 ) -> Iterator[tuple[EventTable, LogRows]]:
     """The events of a log in order, and their rows; errors as above, also of a log without rows,
     unless it may be empty."""
-    words = (columns.campaign, *columns.fields)
+    words = (columns.campaign, *columns.texts)
     reader = LogReader(where, columns.choose, columns.types, words, reading)
     parse = partial(_events_of, columns=columns)
     for found, _ in reader.parsed(parse, may_be_empty=may_be_empty):

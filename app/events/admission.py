@@ -45,6 +45,7 @@ from app.events.schema import (
     check_campaign,
     check_features,
     check_fields,
+    check_version,
 )
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.batch import Cell, EventBatch
@@ -54,6 +55,7 @@ from app.storage.event_columns import EventColumns, FieldValues
 from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS, bucket_of, bucket_of_number, buckets_of, unit_numbers
+from calibrators.bins.model_versions import is_version, named
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 
@@ -189,6 +191,14 @@ def columns_of(
     return found if len(found) == len(columns) else None
 
 
+def _name(event: Impression | TargetOutcome) -> str:
+    """The name that an event is counted under; raises ValidationError."""
+    if event.model_version is None:
+        return event.campaign
+    check_version("model_version", event.model_version)
+    return named(event.campaign, event.model_version)
+
+
 def _by_ids(impressions: Sequence[Impression]) -> Iterator[Sequence[Impression]]:
     """All with ids or all without, so far as there are any."""
     missing = [impression.id for impression in impressions].count(None)
@@ -214,10 +224,13 @@ def _columns(
     hours = times.hours(_seconds([impression.occurred_at for impression in impressions]))
     scores = _scores([impression.scores for impression in impressions], settings)
     campaigns = [impression.campaign for impression in impressions]
-    rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
+    versions = {one.model_version for one in impressions if one.model_version is not None}
     ids = [impression.id for impression in impressions if impression.id is not None]
     stated = _with_terms(impressions)
-    if hours is None or scores is None or not are_campaigns(rows, settings.max_campaign_bytes):
+    known = set(campaigns)
+    if hours is None or scores is None or not are_campaigns(known, settings.max_campaign_bytes):
+        return None
+    if not all(map(is_version, versions)):
         return None
     if ids and not 0 < min(map(len, ids)) <= max(map(len, ids)) <= LONGEST_ID:
         return None
@@ -228,6 +241,9 @@ def _columns(
         return None
     terms = _term_columns(impressions) if stated else None
     number = len(impressions)
+    if versions:
+        campaigns = [*map(_name, impressions)]
+    rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
     places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, number)
     values = (scores, np.zeros(number), ids or None, terms, fields or None)
     return EventColumns(list(rows), places, hours, *values)
@@ -352,8 +368,9 @@ class Admission:
         terms = None if plain else _terms(event)
         if event.fields:
             check_fields(event.fields, self._settings.fields)
+        campaign = event.campaign if event.model_version is None else _name(event)
         cell = (score, 1.0, 0.0, event_id, terms, event.fields)
-        self.batch.add(CLICK, hour, event.campaign, *cell)
+        self.batch.add(CLICK, hour, campaign, *cell)
         if self._trials is not None:
             self._trials.hold((event,))
 
@@ -375,7 +392,7 @@ class Admission:
         if event.fields:
             check_fields(event.fields, self._settings.fields)
         terms, one = _terms(event), (event.score, 1.0, event.outcome)
-        self.batch.add(event.target, hour, event.campaign, *one, terms=terms, fields=event.fields)
+        self.batch.add(event.target, hour, _name(event), *one, terms=terms, fields=event.fields)
 
     def _admit_click_event(self, event: ClickEvent, index: int) -> None:
         if isinstance(event, Click):
@@ -398,17 +415,20 @@ class Admission:
         clicked_at = self._times.check("occurred_at", event.occurred_at)
         hour = self._times.hour("impression_at", event.impression_at) if counts else None
         terms = _terms(event)
-        cell = None if hour is None else Cell(CLICK, hour, score, terms, event.fields)
+        if event.model_version is not None:
+            check_version("model_version", event.model_version)
+        said = (score, terms, event.fields, event.model_version)
+        cell = None if hour is None else Cell(CLICK, hour, *said)
         if event.fields:
             check_fields(event.fields, self._settings.fields)
         if opens:
             self._times.seconds("occurred_at", event.occurred_at)
         features = event.features or {}
         check_features(features)
-        said = (event.scores, features)
+        known = (event.scores, features)
         fields = event.fields or {}
         click = OpenClick(
-            click_id, event.campaign, clicked_at, *said, fields=fields, bucket=_known_bucket(terms)
+            click_id, event.campaign, clicked_at, *known, fields=fields, bucket=_known_bucket(terms)
         )
         self.batch.add_click(index, click, opens=opens, cell=cell)
 

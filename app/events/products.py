@@ -22,6 +22,7 @@ from app.storage.batch import EventBatch
 from app.storage.event_columns import EventColumns
 from app.strict_json import ValidationError
 from calibrators import Atlas
+from calibrators.bins.model_versions import named
 from calibrators.samples import Floats
 
 _NOT_KEPT: Final = ("score", "unit", "arm", "bid", "cost", "value", "fields")
@@ -84,11 +85,12 @@ class ProductTrials:
     ) -> EventColumns:
         """Each as one trial, by the product of its calibrated probabilities."""
         campaigns = [one.campaign for one in events]
+        named_ones = [named(one.campaign, one.model_version) for one in events]
         places = {name: place for place, name in enumerate(dict.fromkeys(campaigns))}
         rows = np.fromiter(map(places.__getitem__, campaigns), np.intp, len(campaigns))
         scores = [_scores(one) for one in events]
         calibrated = (
-            self._atlases[factor](campaigns, [one[factor] for one in scores]) for factor in factors
+            self._atlases[factor](named_ones, [one[factor] for one in scores]) for factor in factors
         )
         positives = [getattr(one, "outcome", 0.0) for one in events]
         product: Floats = reduce(np.multiply, calibrated)

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from app.storage.blocks import LARGEST_WEIGHT
 from app.strict_json import ValidationError
 from calibrators.arms import ARMS
+from calibrators.bins.model_versions import VERSION_RULE, is_version
 from calibrators.fields.columns import LONGEST_VALUE
 from calibrators.fields.sums import SEPARATOR
 
@@ -42,6 +43,7 @@ class _WithTerms(_Event, frozen=True, kw_only=True):
     cost: Annotated[Price, Meta(description="What the event itself was paid for.")] | None = None
     value: Annotated[Price, Meta(description="What it was worth to the advertiser.")] | None = None
     fields: Annotated[dict[str, str], Meta(description="Values of declared fields.")] | None = None
+    model_version: Annotated[str, Meta(description="Of the model of the score.")] | None = None
 
 
 class Impression(_WithTerms, tag="impression", frozen=True):
@@ -134,6 +136,7 @@ RULES: Final = {
     "value": _VALUE_RULE,
     "fields": "must be an object of declared fields and strings",
     "fields[]": _TEXT_RULE,
+    "model_version": _TEXT_RULE,
     "features": "must be an object of names, and numbers or strings",
     "features[]": "must be a number or a string",
 }
@@ -161,6 +164,12 @@ def are_campaigns(names: Collection[str], longest: int) -> bool:
 
 def _fits(name: str, longest: int) -> bool:
     return _MOST_BYTES_OF_A_CHARACTER * len(name) <= longest or len(name.encode()) <= longest
+
+
+def check_version(field: str, version: str) -> None:
+    """ValidationError unless a version of the model may have this name."""
+    if not is_version(version):
+        raise ValidationError(field, VERSION_RULE, version)
 
 
 VALUE_OF_FIELD: Final = f"must have 1 to {LONGEST_VALUE} bytes of UTF-8, none of them U+001F"

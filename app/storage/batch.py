@@ -26,7 +26,8 @@ from app.storage.event_columns import (
     pack_fields,
     stored_id,
 )
-from app.storage.keys import TargetHour, shard_of
+from app.storage.keys import TargetHour, shard_of, shard_of_campaign
+from calibrators.bins.model_versions import named
 from calibrators.fields.columns import end_to_end, unpack_fields
 
 _ZERO: Final = struct.pack("<d", 0.0)
@@ -34,14 +35,15 @@ _ONE: Final = struct.pack("<d", 1.0)
 
 
 class Cell(NamedTuple):
-    """Where, on what terms and with what fields a click is a positive; hour is floor(epoch
-    seconds / 3600)."""
+    """Where, on what terms, with what fields and by which version of the model a click is a
+    positive; hour is floor(epoch seconds / 3600)."""
 
     target: str
     hour: int
     score: float
     terms: Terms | None = None
     fields: FieldValues | None = None
+    model_version: str | None = None
 
 
 class EventBatch:
@@ -94,7 +96,7 @@ class EventBatch:
             raise ValueError(_complaint(score, count, positive))
         self._size += 1
         # Without an id it may stand in the log of any shard.
-        shard = ANY_SHARD if event_id is None else shard_of(campaign)
+        shard = ANY_SHARD if event_id is None else shard_of_campaign(campaign)
         key = (shard, target, hour, event_id is None)
         columns = self._columns.get(key)
         if columns is None:
@@ -143,7 +145,8 @@ class EventBatch:
                 columns.click_terms[len(columns.numbers)] = cell.terms
             if cell.fields:
                 columns.click_fields[len(columns.numbers)] = cell.fields
-            columns.append_click(click.campaign, cell.score, number)
+            campaign = named(click.campaign, cell.model_version)
+            columns.append_click(campaign, cell.score, number)
 
     def add_behaviour(
         self, place: int, click_id: str, name: str, occurred_at: float, value: float

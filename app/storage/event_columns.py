@@ -25,7 +25,7 @@ from app.storage.blocks import (
     pack_short_names,
     without_none,
 )
-from app.storage.keys import SHARDS, TargetHour, shard_of, shards_of
+from app.storage.keys import SHARDS, TargetHour, shard_of_campaign, shards_of
 from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
@@ -188,7 +188,7 @@ class EventColumns:
                 without_none(terms[start * TERMS.itemsize : stop * TERMS.itemsize]),
                 b"" if fields is None else fields.packed(slice(start, stop)),
             )
-            log = TargetHour(ANY_SHARD if ids is None else shard_of(some[0]), target, hour)
+            log = TargetHour(ANY_SHARD if ids is None else shard_of_campaign(some[0]), target, hour)
             yield LogEntry(log, ids[start:stop] if ids else (), block, ())
 
     def _logs(self) -> Integers:

@@ -88,6 +88,7 @@ from numpy.typing import NDArray
 
 from app.settings import SECONDS_PER_HOUR
 from calibrators.arms import ARMS
+from calibrators.bins.model_versions import SEPARATOR, campaign_of
 
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""
@@ -175,8 +176,15 @@ def shard_of(name: str) -> int:
     return crc32(name.encode()) % SHARDS
 
 
+def shard_of_campaign(name: str) -> int:
+    """The shard of a campaign, in which those of all versions of the model are, too."""
+    return shard_of(campaign_of(name) if SEPARATOR in name else name)
+
+
 def shards_of(names: Collection[str]) -> NDArray[np.int64]:
-    """`shard_of` each of m names, as an array (m,)."""
+    """`shard_of_campaign` of m names, as an array (m,)."""
+    if SEPARATOR in "".join(names):
+        names = [*map(campaign_of, names)]
     # Nothing but C is called: requests bring thousands of names.
     return np.fromiter(map(crc32, map(str.encode, names)), np.int64, len(names)) % SHARDS
 

@@ -17,6 +17,7 @@ from calibrators.bins.table import History, HourTables, TablesByField, sums_of_b
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
+from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
 
 
@@ -49,7 +50,7 @@ class Methods:
         """All maps of a target by one method; what it remembers is of this target alone."""
         place = (target, calibrator)
         memory = self._memories.get(place)
-        fitted = self.of(calibrator).refit(history, memory=memory, trial=trial)
+        fitted = refit_by_version(self.of(calibrator), history, memory=memory, trial=trial)
         self._memories[place], self._scales[place] = fitted.memory, fitted.scale
         return fitted
 

@@ -19,6 +19,7 @@ from app.storage.experiments import CHALLENGER_OF
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas, Bins, BinsTable
 from calibrators.bins.codecs import from_fixed, grand_total
+from calibrators.bins.model_versions import without_versions
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
@@ -261,9 +262,10 @@ class RawScores:
         return found
 
     def add(self, table: BinsTable) -> None:
-        """Take in a table."""
-        self.quality.add(table)
-        self.top.add(table)
+        """Take in a table; a campaign's impressions of all versions of the model are one."""
+        whole = without_versions(table)
+        self.quality.add(whole)
+        self.top.add(whole)
 
 
 @dataclass(slots=True)
@@ -315,7 +317,9 @@ class TargetReport:
         return {
             "judged_until": closed * SECONDS_PER_HOUR,
             "hour": {
-                "raw": scorecard_of(self.bins.window_blocks(target, closed - 1, closed)),
+                "raw": scorecard_of(
+                    map(without_versions, self.bins.window_blocks(target, closed - 1, closed))
+                ),
                 "calibrated": scorecard_of(
                     self.bins.window_blocks(target, closed - 1, closed, calibrated=True),
                     floors=True,

@@ -1,7 +1,7 @@
 """The atlas: the calibration maps of all campaigns of one target, looked up in one pass."""
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Self
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrators.bins.codecs import pack_names, unpack_names
+from calibrators.bins.model_versions import SEPARATOR, named, parted, without_versions
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
@@ -72,8 +73,10 @@ class Atlas:
 
     Row 0 is what serves a campaign without a map of its own: the target's map, or the identity.
     Behind the rows of the campaigns are those of groups, which serve campaigns without a map of
-    their own in place of row 0, by what their names say. The effects of fields, where there are
-    any, correct what the maps say; no look-up here knows them.
+    their own in place of row 0, by what their names say. Of a named version of the model a campaign
+    has a row of its own, see `calibrators.bins.model_versions`, and so have new ones, as the
+    campaign without a name. The effects of fields, where there are any, correct what the maps say;
+    no look-up here knows them.
     Readers hold a reference to a whole atlas; a new one replaces it by one assignment.
 
     >>> atlas = Atlas.build({"a": CalibrationMap.proportional(0.5)})
@@ -190,10 +193,20 @@ class Atlas:
     def rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of the map that serves each campaign, shape (n,)."""
         rows = self.own_rows(campaigns)
-        if self._groups is not None:
+        if not rows.all():
             unknown = np.flatnonzero(rows == 0)
-            rows[unknown] = [self._groups.row_of(campaigns[place]) for place in unknown.tolist()]
+            names = [campaigns[place] for place in unknown.tolist()]
+            if self._groups is not None or SEPARATOR in "".join(names):
+                rows[unknown] = [*map(self._row_above, names)]
         return rows
+
+    def _row_above(self, campaign: str) -> int:
+        """What serves a campaign without a map: of a version of the model, what that has for new
+        campaigns; of a version that is not known here, what serves the campaign."""
+        known, version = parted(campaign)
+        if version is not None:
+            return self._row_of.get(named("", version), 0) or self._row(known)
+        return 0 if self._groups is None else self._groups.row_of(campaign)
 
     def own_rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of each campaign, shape (n,); 0 for one without a map of its own."""
@@ -205,8 +218,7 @@ class Atlas:
         return [row or group for row, group in found]
 
     def _row(self, campaign: str) -> int:
-        row = self._row_of.get(campaign, 0)
-        return row if row or self._groups is None else self._groups.row_of(campaign)
+        return self._row_of.get(campaign, 0) or self._row_above(campaign)
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row; scores are already checked."""
@@ -216,7 +228,10 @@ class Atlas:
         """`rows` of a handful of campaigns, as a list."""
         if self._groups is not None:
             return [self._row(campaign) for campaign in campaigns]
-        return list(map(self._row_of.get, campaigns, repeat(0)))
+        rows = list(map(self._row_of.get, campaigns, repeat(0)))
+        if all(rows) or SEPARATOR not in "".join(campaigns):
+            return rows
+        return [row or self._row_above(name) for row, name in zip(rows, campaigns, strict=True)]
 
     def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
         """`look_up` to the last bit, cheaper for up to `FEW` scores, which are already checked."""
@@ -246,9 +261,21 @@ class Atlas:
         return [self._level(row) for row in rows.tolist()]
 
     def _level(self, row: int) -> str:
-        if row:
-            return CAMPAIGN if row <= len(self.campaigns) else GROUP
-        return self.shared_level
+        if row > len(self.campaigns):
+            return GROUP
+        new = not row or parted(self.campaigns[row - 1])[0] == "" != self.campaigns[row - 1]
+        return self.shared_level if new else CAMPAIGN
+
+    @property
+    def rows_of_new(self) -> tuple[int, int]:
+        """From which row on, and up to which, there are maps for new campaigns of versions."""
+        first = bisect_left(self.campaigns, SEPARATOR)
+        return first + 1, bisect_left(self.campaigns, SEPARATOR + chr(0x10FFFF), first) + 1
+
+    def versions(self, rows: Integers) -> list[str | None]:
+        """The named version of the model that each of these rows is of, None of none."""
+        own = [self.campaigns[row - 1] if 0 < row <= len(self) else "" for row in rows.tolist()]
+        return [parted(name)[1] for name in own]
 
     @property
     def groups(self) -> GroupMaps | None:
@@ -355,9 +382,10 @@ class Atlas:
         return self._blocks.columns()
 
     def calibrated(self, table: BinsTable) -> BinsTable:
-        """The same events, binned by the probability that the atlas gives their scores."""
+        """The same events, binned by the probability that the atlas gives their scores; those of
+        all versions of the model together."""
         parts = table.slices(_CALIBRATED)
-        return BinsTable.in_a_row(self._calibrated(part) for part in parts)
+        return without_versions(BinsTable.in_a_row(self._calibrated(part) for part in parts))
 
     def _calibrated(self, table: BinsTable) -> BinsTable:
         scores, outcomes, weights, rows = table.samples()

@@ -65,7 +65,7 @@ class Transport:
         shares = _shares(float(safe[1][held].sum()))
         before = _quantiles(values, weights[0], shares)
         found = cls(before, before, np.zeros(size))
-        moments = _Moments.of(rows, values, new, safe[1])
+        moments = _Moments.of(rows, values, new * held[rows], safe[1])
         for _ in range(_ROUNDS):
             after = _rising(_quantiles(values - found.levels[rows], weights[1], shares))
             found = cls(_rising(before), after, found.levels)

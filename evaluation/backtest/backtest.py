@@ -12,6 +12,7 @@ from calibrators.fields.columns import chosen
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.guard import guard
 from calibrators.methods.refit import Method, PerCampaign, ScaleOfScores
+from calibrators.model_versions import refit_by_version
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
 from evaluation.metrics.scorecard import scorecard
@@ -56,7 +57,7 @@ def backtest(
     they are scored, because one campaign's hour holds a few positives at most.
 
     table : the log; rows that stand for several impressions are evaluated by the probability of
-        their common score.
+        their common score. Versions of the model (`EventTable.of_versions`) get maps of their own.
     calibrators : name to calibrator, or to a method, such as the pooled one, which has a window and
         rules of its own and carries its memory from hour to hour; the name "raw" is taken.
     window_hours : hours to fit on, at least 1; a method looks back as far as it needs, but nothing
@@ -158,7 +159,8 @@ def _with_effects(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
     given = {
         name: effects.codes(name, names)[codes[rows]] for name, (names, codes) in columns.items()
     }
-    campaigns = [table.campaigns[row] for row in table.rows[rows].tolist()]
+    events = table.select(rows).without_versions()
+    campaigns = [events.campaigns[row] for row in events.rows.tolist()]
     return effects.applied(served, campaigns, given)
 
 
@@ -175,7 +177,7 @@ def _without_effects(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
 def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Floats]]) -> Backtest:
     probabilities = {RAW: table.scores[rows]}
     probabilities.update((name, np.concatenate(parts)) for name, parts in served.items())
-    events = table.select(rows)
+    events = table.select(rows).without_versions()
     cards = {
         name: scorecard(p, events.outcomes, events.rows, sample_weight=events.weights)
         for name, p in probabilities.items()
@@ -260,7 +262,7 @@ class Refits:
 
     def refit(self, history: History) -> Atlas:
         """What serves from the history's moment on."""
-        fitted = self.method.refit(history, memory=self._memory, trial=self.guarded)
+        fitted = refit_by_version(self.method, history, memory=self._memory, trial=self.guarded)
         self._memory, self.scale, atlas = fitted.memory, fitted.scale, fitted.atlas
         before = self._in_force
         if before is None or before.as_of <= history.newest:
@@ -288,7 +290,8 @@ class Refits:
         atlas = Atlas.empty() if self._in_force is None else self._in_force.atlas
         served = _without_effects(atlas, table, rows)
         events = (served, table.counts[rows], table.positives[rows])
-        campaigns = FieldColumn(table.campaigns, table.rows[rows].astype(np.int64))
+        served_to = table.select(rows).without_versions()
+        campaigns = FieldColumn(served_to.campaigns, served_to.rows.astype(np.int64))
         columns = chosen(table.fields, rows)
         self._tables[hour] = FieldTables.from_events(campaigns, columns, self.pairs, events)
         self._tables.pop(hour - _FIELD_HOURS, None)

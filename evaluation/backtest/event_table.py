@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrators.bins.bins import GRID, cell_means, fixed_sums
 from calibrators.bins.codecs import Part, sum_by_key, sum_parts
+from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns, end_to_end
 from calibrators.fields.columns import chosen as chosen_of
@@ -147,6 +148,26 @@ class EventTable:
         held = {name: column[chosen] for name, column in columns.items() if column is not None}
         fields = None if self.fields is None else chosen_of(self.fields, chosen)
         return replace(self, **held, fields=fields)
+
+    def of_versions(self, versions: Sequence[str], codes: Integers) -> "EventTable":
+        """The same impressions, each as scored by the version of the model with this code, (n,),
+        among distinct names; the empty name is none. See `calibrators.bins.model_versions`."""
+        pairs, rows = np.unique(self.rows * len(versions) + codes, return_inverse=True)
+        places = zip(*(column.tolist() for column in divmod(pairs, len(versions))), strict=True)
+        names = [named(self.campaigns[row], versions[code] or None) for row, code in places]
+        return self._renamed(names, rows)
+
+    def without_versions(self) -> "EventTable":
+        """The same impressions under the campaigns' own names."""
+        if SEPARATOR not in "".join(self.campaigns):
+            return self
+        return self._renamed([parted(name)[0] for name in self.campaigns], self.rows)
+
+    def _renamed(self, names: Sequence[str], rows: Integers | Rows) -> "EventTable":
+        distinct = tuple(sorted(set(names)))
+        rank = {name: row for row, name in enumerate(distinct)}
+        codes = np.array([rank[name] for name in names], np.int32)
+        return replace(self, campaigns=distinct, rows=codes[rows])
 
     def _rows_among(self, rank: dict[str, int]) -> Rows:
         return np.array([rank[name] for name in self.campaigns], np.int32)[self.rows]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadAtlas, BadInput
 from sirocco_client.atlas import EdgeAtlas
+from sirocco_client.requests import of_version
 
 from calibrators import Atlas as ServiceAtlas
 from calibrators import CalibrationMap
@@ -222,3 +223,21 @@ def test_other_bytes_are_refused(change: Callable[[bytes], bytes]) -> None:
     """Each with a reason, and never guessed at."""
     with pytest.raises(BadAtlas):
         EdgeAtlas.from_bytes(change(ServiceAtlas.empty().to_bytes()))
+
+
+def test_a_version_of_the_model_is_served_as_by_the_service() -> None:
+    """By its own map, by that for new campaigns, and of a version that is not known by none's."""
+    factors = {"a": 0.5, "a\x1ev1": 0.4, "\x1ev1": 0.3}
+    maps = {name: CalibrationMap.proportional(factor) for name, factor in factors.items()}
+    served = ServiceAtlas.build(maps, CalibrationMap.proportional(0.2))
+    atlas = EdgeAtlas.from_bytes(served.to_bytes())
+    for count in (4, 200):
+        for version in ("v1", "v9", None):
+            plain = (["a", "new"] * count)[:count]
+            names = of_version(plain, version)
+            column = np.linspace(0, 1, count)
+            assert atlas(names, column).tolist() == served(names, column).tolist()
+            assert [atlas.level(name) for name in names] == [served.level(name) for name in names]
+            assert atlas.at(names[0], 0.7) == served.at(names[0], 0.7)
+    with pytest.raises(BadInput, match="model_version"):
+        of_version("a", "two\nlines")

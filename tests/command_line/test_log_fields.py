@@ -91,3 +91,19 @@ def test_fields_of_a_click_log_are_in_the_order_of_its_clicks(tmp_path: Path) ->
     clicks = [*messages.between(first, first + 7200)]
 
     assert said(clicks) == SAID
+
+
+def test_versions_of_the_model_are_read_and_sent_with_events(tmp_path: Path) -> None:
+    log = log_of(tmp_path, ROWS)
+    events = read_log(log, LogColumns(model_version="device"))
+
+    assert events.campaigns == ("a\x1eandroid", "a\x1eios", "b")
+    assert events.without_versions().campaigns == ("a", "b")
+    sent = [(m["campaign"], m.get("model_version")) for m in outcomes(events, "click")]
+    assert sent == [("a", "ios"), ("b", None), ("a", "android")]
+
+
+def test_a_version_that_cannot_be_is_named_with_its_row(tmp_path: Path) -> None:
+    log = log_of(tmp_path, ROWS.replace("android", "x" * 65))
+    with pytest.raises(CommandError, match=r"row 3.*device.*must have 1 to 64 bytes"):
+        read_log(log, LogColumns(model_version="device"))

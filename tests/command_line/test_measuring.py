@@ -46,6 +46,25 @@ def test_backtest_on_raw_samples_is_another_fit(tmp_path: Path, called: Sirocco)
     assert bins["rows"]["sir"] != raw["rows"]["sir"]
 
 
+def test_backtest_gives_each_version_of_the_model_its_own_maps(
+    tmp_path: Path, called: Sirocco
+) -> None:
+    rows = ["time,campaign,score,outcome,model"]
+    for n in range(3000):
+        model, score = ("v2", 0.1) if n % 2 else ("", 0.2)
+        rows.append(f"{3_600 * 470_000 + 6 * n},c{n % 3},{score},{int(n % 10 < 2)},{model}")
+    (tmp_path / "log.csv").write_text("\n".join(rows))
+    backtest = ("backtest", tmp_path / "log.csv", "--window", "2h", "--calibrators", "pooled")
+
+    blind, named = (
+        orjson.loads(called(*backtest, "--draws", "0", "--json", *more).stdout)["rows"]
+        for more in ((), ("--model-version", "model"))
+    )
+
+    assert named["raw"] == blind["raw"]
+    assert named["pooled"] != blind["pooled"]
+
+
 def test_numbers_come_with_how_to_read_them_and_a_picture(tmp_path: Path, called: Sirocco) -> None:
     log = write_log(tmp_path / "log.parquet", events(hours=2))
 

@@ -225,3 +225,30 @@ def test_without_scikit_learn_only_the_estimator_is_missing():
         "CampaignCalibrator needs scikit-learn: pip install 'scikit-learn>=1.6'",
         "",
     )
+
+
+def test_each_version_of_a_model_has_maps_of_its_own():
+    columns_of, half = columns(), np.arange(len(log())) % 2 == 0
+    scores = np.where(half, columns_of["score"] / 2, columns_of["score"])
+    versions = np.where(half, "v2", "")
+    others = [columns_of[name] for name in ("outcome", "campaign", "time")]
+
+    found = fit(scores, *others, model_versions=versions)
+    blind = fit(scores, *others)
+
+    names = columns_of["campaign"]
+    losses = [
+        log_loss(one, columns_of["outcome"])
+        for one in (found.predict(scores, names, versions), blind.predict(scores, names))
+    ]
+    assert losses[0] < losses[1] - 0.001
+    unknown = found.predict([0.1], [names[0]], ["v9"])
+    assert unknown == found.predict([0.1], [names[0]]) == found.predict([0.1], [names[0]], [None])
+
+
+@pytest.mark.parametrize("wrong", ["a\nb", 7, "x" * 65])
+def test_a_version_that_cannot_be_is_named_with_its_row(wrong):
+    with pytest.raises(ValueError, match=r"model_versions\[1\] = .*must have 1 to 64 bytes"):
+        fit([0.1, 0.2], [0, 1], model_versions=["v1", wrong])
+    with pytest.raises(ValueError, match="model_versions"):
+        fit([0.1, 0.2], [0, 1], model_versions=["v1"])

@@ -1,6 +1,7 @@
 """What each event adds to which bins, by its own rules."""
 
 import pytest
+from msgspec.structs import replace
 
 from app.events.admission import Admission, OpenTimes
 from app.events.reading import Parsed
@@ -165,3 +166,47 @@ def test_campaigns_are_measured_in_bytes(campaign):
 def test_campaigns_of_other_lengths_are_refused(campaign):
     with pytest.raises(ValidationError, match="must have 1 to 8 bytes of UTF-8"):
         check_campaign("campaign", campaign, 8)
+
+
+VERSIONED = [
+    Impression("shoes", NOW, SCORES, id="1", model_version="v2"),
+    Click("2", "shoes", NOW, NOW, SCORES, model_version="v2"),
+    TargetOutcome("shoes", "click", NOW, 1.0, 0.25, model_version="v2"),
+]
+
+
+@pytest.mark.parametrize("event", VERSIONED)
+def test_what_a_version_of_the_model_scored_is_counted_under_its_name(event):
+    admission = admission_of()
+
+    admission.admit(event)
+
+    assert [entry[2] for entry in entries(admission)] == ["shoes\x1ev2"]
+
+
+@pytest.mark.parametrize("version", ["", "a\x1eb", "ä" * 33])
+@pytest.mark.parametrize("event", VERSIONED)
+def test_a_version_that_cannot_be_is_no_event(event, version):
+    admission = admission_of()
+
+    with pytest.raises(ValidationError, match="model_version"):
+        admission.admit(replace(event, model_version=version))
+
+    assert not len(admission.batch)
+
+
+@pytest.mark.parametrize("wrong", [None, "a\nb"])
+def test_many_impressions_are_counted_by_version_as_one_by_one(wrong):
+    some = [
+        Impression(f"c{n % 3}", NOW, SCORES, id=str(n), model_version=[None, "v1", "v2"][n % 3])
+        for n in range(99)
+    ]
+    some += [] if wrong is None else [Impression("c", NOW, SCORES, model_version=wrong)]
+    at_once, each = admission_of(), admission_of()
+    for _ in at_once.admit_all(Parsed([*range(len(some))], some)):
+        pass
+    for event in some[:99]:
+        each.admit(event)
+
+    assert sorted(entries(at_once)) == sorted(entries(each))
+    assert len(at_once.rejections) == (wrong is not None)

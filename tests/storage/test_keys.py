@@ -58,3 +58,10 @@ def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
 
     assert all(name.startswith("sirocco:{07}:") for name in (*of_shard, *of_clicks, *of_logs))
     assert all(name.startswith("sirocco:{maps}:") for name in (*of_maps, *of_jobs, *of_all))
+
+
+def test_all_versions_of_a_campaign_are_in_its_shard():
+    names = [f"c{number}" for number in range(50)]
+    versions = [f"{name}\x1ev{number}" for number, name in enumerate(names)]
+    assert keys.shards_of(versions).tolist() == keys.shards_of(names).tolist()
+    assert [*map(keys.shard_of_campaign, versions)] == [*map(keys.shard_of, names)]

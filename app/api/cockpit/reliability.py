@@ -142,7 +142,7 @@ def _bins(
     given: Resources, target: str, campaign: str, span: range, *, calibrated: bool
 ) -> Iterator[tuple[int, Bins]]:
     """The campaign's bins of the hours in which it had any."""
-    shard = keys.shard_of(campaign)
+    shard = keys.shard_of_campaign(campaign)
     for first in range(span.start, span.stop, _HOURS_AT_ONCE):
         some = range(first, min(first + _HOURS_AT_ONCE, span.stop))
         tables = given.bins.hour_tables(shard, target, some, calibrated=calibrated)

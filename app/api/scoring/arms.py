@@ -76,6 +76,11 @@ class CalibratedScores(NamedTuple):
         return self.atlas.levels(np.asarray(self.rows))
 
     @property
+    def model_versions(self) -> list[str | None]:
+        """The version of the model whose maps each is by, None by those of none."""
+        return self.atlas.versions(np.asarray(self.rows))
+
+    @property
     def arms(self) -> list[str]:
         """The arm of each probability."""
         return [self.arm] * len(self.rows)
@@ -100,6 +105,8 @@ class CalibratedScores(NamedTuple):
         shared, rows = LEVEL_NUMBERS[self.atlas.shared_level], np.asarray(self.rows)
         levels = np.where(rows, LEVEL_NUMBERS[CAMPAIGN], shared).astype(np.uint8)
         levels[rows > len(self.atlas)] = LEVEL_NUMBERS[GROUP]
+        first, behind = self.atlas.rows_of_new
+        levels[(rows >= first) & (rows < behind)] = shared
         return levels
 
 

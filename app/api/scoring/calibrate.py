@@ -81,13 +81,16 @@ from app.api.snapshot import Snapshot
 from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import ScoresRequest, pack_probabilities, read_scores
-from app.events.schema import are_campaigns, check_campaign
+from app.events.schema import are_campaigns, check_campaign, check_version
 from app.settings import Settings
 from app.strict_json import ValidationError, decode
 from calibrators import FEW, Atlas
+from calibrators.bins.model_versions import SEPARATOR
+from calibrators.bins.model_versions import named as version_named
 from calibrators.samples import Floats
 
 DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
+_NONE_BESIDE: Final = (UNSET,) * 4
 _OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
 
@@ -116,9 +119,16 @@ def read_scores_of(request: CalibrateRequest, settings: Settings) -> list[Target
     if not is_sound:
         _refuse(request, target, len(scores), settings)
     given = TargetScores(target, campaigns, scores)
-    if request.unit is UNSET and request.units is UNSET and request.fields is UNSET:
+    beside = (request.unit, request.units, request.fields, request.model_version)
+    if beside == _NONE_BESIDE:
         return [given]
     return [_with_columns(given, request, len(scores), settings)]
+
+
+def _of_version(campaigns: Sequence[str], version: str, field: str) -> list[str]:
+    """The names under which campaigns have maps of a version of the model."""
+    check_version(field, version)
+    return [version_named(campaign, version) for campaign in campaigns]
 
 
 def _refuse(request: CalibrateRequest, target: str, scores: int, settings: Settings) -> None:
@@ -137,6 +147,9 @@ def _with_columns(
     given: TargetScores, request: CalibrateRequest, number: int, settings: Settings
 ) -> TargetScores:
     units = units_of(request.unit, request.units, number)
+    if request.model_version is not UNSET:
+        names = _of_version(given.campaigns, request.model_version, "model_version")
+        given = given._replace(campaigns=names)
     return given._replace(units=units, fields=fields_of(request.fields, number, settings))
 
 
@@ -195,6 +208,10 @@ def _scores_of_target(
 ) -> TargetScores:
     """Those of the rows at the places that were found."""
     campaigns = [rows[i].campaign for i in found]
+    for place, i in enumerate(found):
+        version, field = rows[i].model_version, f"rows[{i}].model_version"
+        if version is not UNSET:
+            campaigns[place : place + 1] = _of_version([rows[i].campaign], version, field)
     given = TargetScores(target, campaigns, (), found, [units[i] for i in found] if units else ())
     if target in settings.products:
         factors, values = rows_by_factor(rows, target, found, settings)
@@ -360,6 +377,7 @@ router = APIRouter(tags=["calibrate"])
 
 PATH: Final = "/v1/calibrate"
 _PROBABILITIES, _LEVELS, _ARMS = map(attrgetter, ("probabilities", "levels", "arms"))
+_MODEL_VERSIONS: Final = attrgetter("model_versions")
 _LEVEL_NUMBERS, _ARM_NUMBERS = map(attrgetter, ("level_numbers", "arm_numbers"))
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
@@ -409,6 +427,8 @@ def _response(
     levels = merged(given, parts, _LEVELS) if explain else None
     arms = merged(given, parts, _ARMS) if given[0].units else None
     more = _effects(given, parts, parts) if explain else {}
+    if explain and any(SEPARATOR in name for one in given for name in one.campaigns):
+        more["model_versions"] = merged(given, parts, _MODEL_VERSIONS)
     if levels_wanted:
         more |= quantile_columns(given, parts, levels_wanted, settings)
     return _json(probabilities, levels, arms, snapshot, parts, **more)

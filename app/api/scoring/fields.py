@@ -14,6 +14,7 @@ from app.events.schema import VALUE_OF_FIELD, are_field_values, check_fields, un
 from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
+from calibrators.bins.model_versions import campaign_of
 from calibrators.fields.effects import FieldEffects, Given
 from calibrators.fields.sums import OTHER, FieldColumn
 
@@ -147,6 +148,13 @@ def _campaigns(
     """The campaign of each score, or the one of all; none where no campaign deviates."""
     if not effects.tables[2]:
         return OTHER
+    named = _named_campaigns(found, given)
+    return campaign_of(named) if isinstance(named, str) else [*map(campaign_of, named)]
+
+
+def _named_campaigns(
+    found: CalibratedScores, given: TargetScores | ColumnsOfArm
+) -> Sequence[str] | str:
     if isinstance(given, TargetScores):
         return given.campaigns if len(given.campaigns) > 1 else given.campaigns[0]
     if given.names:

@@ -25,6 +25,7 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     value: Value | UnsetType = UNSET
     unit: str | UnsetType = UNSET
     fields: dict[str, str] | UnsetType = UNSET
+    model_version: str | UnsetType = UNSET
 
 
 class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
@@ -49,6 +50,7 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
         ]
         | UnsetType
     ) = UNSET
+    model_version: Annotated[str, Meta(description="Of all scores.")] | UnsetType = UNSET
     interval: Annotated[Level, Meta(description="Adds `lower` and `upper`.")] | UnsetType = UNSET
     quantile: Annotated[Level, Meta(description="Adds `quantiles`.")] | UnsetType = UNSET
     rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
@@ -69,6 +71,7 @@ RULES: Final = {
     "fields": "must be an object of declared fields",
     "fields{}": "must be a string, in columns an array of such",
     "fields{}[]": "must be a string",
+    "model_version": "must be a string",
     "interval": "must be a number above 0 and below 1",
     "quantile": "must be a number above 0 and below 1",
     "rows": "must be an array of objects with target, campaign and score",

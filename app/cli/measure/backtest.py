@@ -51,7 +51,8 @@ def run_backtest(
 ) -> None:
     """Run the backtest of the options, and print, draw and write what came of it."""
     if given.compare:
-        refuse({"--output": given.output}, "does not go with --compare")
+        others = {"--output": given.output, "--model-version": columns.model_version}
+        refuse(others, "does not go with --compare")
         _run_leaderboard(logs, given, fit, LogColumns.of(columns, reading), reading.reading())
         return
     refuse(_of_leaderboard(given), "goes with --compare only")
@@ -61,8 +62,11 @@ def run_backtest(
     check_report(given.report)
     if given.output is not None:
         check_output(given.output, force=given.force)
+    if given.raw_samples:
+        refuse({"--model-version": columns.model_version}, "does not go with --raw-samples")
     if given.delayed:
         refuse({"--fields": given.fields}, "does not go with --delayed")
+        refuse({"--model-version": columns.model_version}, "does not go with --delayed")
         how = reading.reading("does not go with --delayed: a row is one click")
         _run_delayed(logs, given, settings, columns, how)
         return
@@ -231,7 +235,8 @@ class LogBacktest:
                 progress=lambda done, of: advance(""),
                 scored=scored,
             )
-        return ScoredEvents(events.select(found.rows), found.probabilities), found.scorecards
+        scored_events = events.select(found.rows).without_versions()
+        return ScoredEvents(scored_events, found.probabilities), found.scorecards
 
     @contextmanager
     def _output(self, read: ReadEvents) -> Iterator[Scored | None]:

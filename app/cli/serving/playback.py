@@ -14,6 +14,7 @@ from app.cli.serving.settings import free_port
 from app.cli.serving.whole_service import WholeService, whole_service
 from app.errors import Advance
 from app.results.backtest import RAW, ScoredEvents
+from calibrators.bins.model_versions import parted
 from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.samples import Floats
 from evaluation import EventTable
@@ -69,10 +70,13 @@ def _clicks(events: EventTable, target: str) -> Iterator[Message]:
 
 
 def _rows(events: EventTable) -> Iterator[tuple[str, float, float, float, Message]]:
-    """Campaign, time, score, outcome, and what there is to say of fields."""
-    campaigns = (events.campaigns[row] for row in events.rows.tolist())
+    """Campaign, time, score, outcome, and what there is to say of fields and the model."""
+    names = [parted(name) for name in events.campaigns]
+    campaigns = (names[row][0] for row in events.rows.tolist())
     times, scores, outcomes = events.times, events.scores, events.outcomes
     given = fields_of(events.fields or {}, len(events))
+    for one, row in zip(given, events.rows.tolist(), strict=True):
+        one |= {} if names[row][1] is None else {"model_version": names[row][1]}
     columns = (times.tolist(), scores.tolist(), outcomes.tolist())
     return zip(campaigns, *columns, given, strict=True)
 
@@ -200,7 +204,7 @@ def play_and_score(
             events.append(hour.events)
             served.append(probabilities)
         advance(_so_far(events, served))
-    played = EventTable.concatenate(events)
+    played = EventTable.concatenate(events).without_versions()
     return ScoredEvents(played, {RAW: played.scores, name: np.concatenate(served)})
 
 

@@ -49,7 +49,8 @@ from app.storage.integrity.damage import Damage, Damaged, is_wrong_type
 from app.storage.keys import BREAKDOWNS, TargetHour
 from app.storage.redis.client import as_bytes, reaching_the_store
 from calibrators.arms import ARMS, BUCKETS
-from calibrators.bins.codecs import LIMIT
+from calibrators.bins.codecs import LIMIT, sorted_rows
+from calibrators.bins.model_versions import campaign_of
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable
 from calibrators.fields.sums import FieldColumn, FieldTables
@@ -91,13 +92,12 @@ class DeclaredFields:
 
     def tables(self, block: Block, probabilities: Floats) -> FieldTables:
         """What the events of a block add up to, whose probabilities, (n,), are these."""
-        rows = block.rows.astype(np.int64)
+        names, places = sorted_rows([*map(campaign_of, block.campaigns)])
+        rows = places[block.rows]
         said = block.fields or {}
         columns = {name: said.get(name) or FieldColumn.missing(len(rows)) for name in self.names}
         events = (probabilities, block.counts, block.positives)
-        return FieldTables.from_events(
-            FieldColumn(block.campaigns, rows), columns, self.pairs, events
-        )
+        return FieldTables.from_events(FieldColumn(names, rows), columns, self.pairs, events)
 
 
 def named(tables: FieldTables) -> dict[str, BinsTable]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sirocco_client.errors import BadAtlas, BadInput
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
-from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores
+from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
 
 Integers = NDArray[np.int64]
 Breath = Callable[[], None]
@@ -229,8 +229,8 @@ class EdgeAtlas:
         fields counts as other."""
         # In one piece, without `_of_map`: short enough to feel each call.
         row = self._row_of(campaign, 0)
-        if not row and self._groups is not None:
-            row = self._groups.row(campaign, self._group_values(fields, 1)[0])
+        if not row:
+            row = self._row_above(campaign, self._group_values(fields, 1)[0])
         if type(score) is not float:
             score = float(score)
         if not 0.0 <= score <= 1.0:
@@ -241,7 +241,7 @@ class EdgeAtlas:
         found = self._values[place] + self._slopes[place] * (score - knots[passed])
         if self._effects is None:
             return found
-        return self._effects.applied_once(found, campaign, fields)
+        return self._effects.applied_once(found, without_version(campaign)[0], fields)
 
     def _group_values(self, fields: Fields, count: int) -> Sequence[str]:
         """What n scores say of the field that names groups, if one does."""
@@ -274,7 +274,10 @@ class EdgeAtlas:
         found = self._of_maps(campaigns, scores, fields)
         if self._effects is None:
             return found
-        return self._effects.applied(found, campaigns, fields)
+        if isinstance(campaigns, str):
+            return self._effects.applied(found, without_version(campaigns)[0], fields)
+        names = [without_version(name)[0] for name in campaigns]
+        return self._effects.applied(found, names, fields)
 
     def _of_maps(self, campaigns: Campaigns, scores: ArrayLike, fields: Fields) -> Floats:
         column = checked_scores(scores)
@@ -306,22 +309,33 @@ class EdgeAtlas:
 
     def level(self, campaign: str) -> str:
         """Which map serves the campaign: `campaign`, `group`, `target` or `identity`."""
-        if row := self._row(campaign):
-            return "campaign" if row <= len(self) else "group"
+        row, version = self._row(campaign), without_version(campaign)[1]
+        of_new = self._names.rows.get(version, 0) if version else 0
+        if row > len(self):
+            return "group"
+        if row and row != of_new:
+            return "campaign"
         return "target" if self._has_target_map else "identity"
 
     def _row(self, campaign: str, named: str = "") -> int:
-        row = self._names.rows.get(campaign, 0)
-        return row if row or self._groups is None else self._groups.row(campaign, named)
+        return self._names.rows.get(campaign, 0) or self._row_above(campaign, named)
+
+    def _row_above(self, campaign: str, named: str) -> int:
+        """Of a campaign without a map: that of its version for new ones; of a version that is not
+        known here what serves the campaign."""
+        known, version = without_version(campaign)
+        if version:
+            return self._names.rows.get(version, 0) or self._row(known, named)
+        return 0 if self._groups is None else self._groups.row(campaign, named)
 
     def _rows(self, campaigns: Campaigns, count: int, fields: Fields) -> Integers:
         if self._groups is None and isinstance(campaigns, str):
             return np.full(count, self._row(campaigns))
         names = [campaigns] * count if isinstance(campaigns, str) else campaigns
         rows = np.fromiter(map(self._names.rows.get, names, repeat(0)), np.int64, count)
-        if self._groups is not None:
+        if not rows.all():
             named, unknown = self._group_values(fields, count), np.flatnonzero(rows == 0).tolist()
-            rows[unknown] = [self._groups.row(names[place], named[place]) for place in unknown]
+            rows[unknown] = [self._row_above(names[place], named[place]) for place in unknown]
         return rows
 
     def _look_up(self, rows: Integers, scores: Floats) -> Floats:

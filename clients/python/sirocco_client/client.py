@@ -23,7 +23,7 @@ from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering
 from sirocco_client.fields import Fields
 from sirocco_client.intervals import WantedIntervals
-from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest, Scores
+from sirocco_client.requests import CalibrateInput, Campaigns, HttpRequest, Scores, of_version
 from sirocco_client.retries import Calls, Retries, RetryBudget, with_retries
 
 
@@ -101,6 +101,7 @@ class Sirocco(_Client):
         interval: float | None = None,
         quantile: float | None = None,
         values: ArrayLike | None = None,
+        model_version: str | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order.
 
@@ -111,11 +112,13 @@ class Sirocco(_Client):
         each, and for the effects of fields. `interval=0.9` asks for `lower` and `upper`, between
         which nine of ten true probabilities lie, `quantile=0.2` for `quantiles`. For a product of
         targets `scores` has those of each factor, such as `{"click": [.02], "conversion": [.1]}`,
-        and with `values` `expected_values` are in the answer. Raises BadInput, Refused, or
+        and with `values` `expected_values` are in the answer. `model_version` names the version of
+        the model that made the scores, whose own maps then serve. Raises BadInput, Refused, or
         Unavailable when there is no fallback.
         """
         wanted = WantedIntervals.of(interval, quantile)
-        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted, values)
+        names = of_version(campaigns, model_version)
+        given = CalibrateInput.of(target, names, scores, units, fields, wanted, values)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:
@@ -164,10 +167,12 @@ class AsyncSirocco(_Client):
         interval: float | None = None,
         quantile: float | None = None,
         values: ArrayLike | None = None,
+        model_version: str | None = None,
     ) -> Calibrated:
         """Probabilities of the scores, in their order; see `Sirocco.calibrate`."""
         wanted = WantedIntervals.of(interval, quantile)
-        given = CalibrateInput.of(target, campaigns, scores, units, fields, wanted, values)
+        names = of_version(campaigns, model_version)
+        given = CalibrateInput.of(target, names, scores, units, fields, wanted, values)
         deadline = Deadline(self._timeout)
         calls = self._calls(given, explain, deadline)
         try:

@@ -42,6 +42,7 @@ from sirocco_client.requests import (
     Floats,
     HttpRequest,
     HttpResponse,
+    of_version,
 )
 
 _HEADER: Final = struct.Struct("<4sHHI32s")
@@ -206,18 +207,29 @@ class EdgeCalibrator:
         self._begin()
         begins_anew_after_fork(self)
 
-    def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
-        """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. What is not
-        said of fields counts as other."""
-        return self._held.atlas.at(campaign, score, fields)
+    def at(
+        self,
+        campaign: str,
+        score: float,
+        fields: Mapping[str, str] = _NO_FIELDS,
+        model_version: str | None = None,
+    ) -> float:
+        """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. Fields that
+        are not said count as other; `model_version` is as in `Sirocco.calibrate`."""
+        name = campaign if model_version is None else str(of_version(campaign, model_version))
+        return self._held.atlas.at(name, score, fields)
 
     def __call__(
-        self, campaigns: Campaigns, scores: ArrayLike, *, fields: Fields = _NO_FIELDS
+        self,
+        campaigns: Campaigns,
+        scores: ArrayLike,
+        *,
+        fields: Fields = _NO_FIELDS,
+        model_version: str | None = None,
     ) -> Floats:
-        """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
-        values of fields; raises BadInput on scores outside [0, 1] or on unequal lengths, or
-        NoAtlas."""
-        return self._held.atlas(campaigns, scores, fields)
+        """Probabilities, shape (n,), of n scores with a campaign each or one for all, and values
+        of fields; raises BadInput on scores outside [0, 1] or on unequal lengths, or NoAtlas."""
+        return self._held.atlas(of_version(campaigns, model_version), scores, fields)
 
     def calibrate(
         self,
@@ -228,12 +240,14 @@ class EdgeCalibrator:
         fields: Fields | None = None,
         interval: float | None = None,
         quantile: float | None = None,
+        model_version: str | None = None,
     ) -> Calibrated:
         """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm
         of each; `interval` and `quantile` as there. All of it is of one version."""
         held = self._held
         wanted = WantedIntervals.of(interval, quantile)
-        given = CalibrateInput.of(held.label.target, campaigns, scores, units, fields, wanted)
+        said = of_version(campaigns, model_version), scores, units, fields, wanted
+        given = CalibrateInput.of(held.label.target, *said)
         if given.factors is not None:
             raise BadInput("scores", "must be of one target: the service multiplies, not the edge")
         probabilities, arms, columns = held.by_arm(given)

@@ -14,7 +14,7 @@ from uuid import uuid4
 from sirocco_client.arms import ARMS, check_unit
 from sirocco_client.errors import BadInput
 from sirocco_client.fields import check_values
-from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, encoded
+from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, check_version, encoded
 
 Time = datetime | float
 
@@ -26,8 +26,9 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=
 class EventTerms(TypedDict, total=False):
     """For whom and for how much: the unit and the arm that its answer said; what a positive is paid
     for (`bid`: a click's is that of its impression), what the event itself was paid for, and what
-    it was worth; each amount at most 1,000,000. `fields` are its values of the declared fields, a
-    click's those of its impression."""
+    it was worth; each amount at most 1,000,000. `fields` are its values of the declared fields, and
+    `model_version` names the version of the model that made the score, a click's those of its
+    impression."""
 
     unit: str | None
     arm: str | None
@@ -35,6 +36,7 @@ class EventTerms(TypedDict, total=False):
     cost: float | None
     value: float | None
     fields: Mapping[str, str] | None
+    model_version: str | None
 
 
 class EventMethods(ABC):
@@ -205,7 +207,9 @@ def _terms(terms: EventTerms) -> dict[str, Any]:
     prices = {name: _price(name, terms.get(name)) for name in ("bid", "cost", "value")}
     fields = terms.get("fields")
     said = None if fields is None else check_values(fields)
-    return {"unit": unit, "arm": arm, **prices, "fields": said or None}
+    version = terms.get("model_version")
+    named = None if version is None else check_version(version)
+    return {"unit": unit, "arm": arm, **prices, "fields": said or None, "model_version": named}
 
 
 def _price(field: str, value: Any) -> float | None:

@@ -110,6 +110,37 @@ class CalibrateInput:
         return encode_json(content)
 
 
+_SEPARATOR: Final = "\x1e"
+_MOST_VERSION_BYTES: Final = 64
+_VERSION_RULE: Final = f"must have 1 to {_MOST_VERSION_BYTES} bytes of UTF-8, all printable"
+
+
+def check_version(version: str) -> str:
+    """The name of a version of the model; raises BadInput on what cannot be one."""
+    sound = isinstance(version, str) and version.isprintable()
+    if not (sound and 0 < len(encoded("model_version", version)) <= _MOST_VERSION_BYTES):
+        raise BadInput("model_version", _VERSION_RULE, version)
+    return version
+
+
+def of_version(campaigns: Campaigns, version: str | None) -> Campaigns:
+    """The names that campaigns have where a version of the model made the scores."""
+    if version is None:
+        return campaigns
+    ending = _SEPARATOR + check_version(version)
+    if isinstance(campaigns, str):
+        return campaigns + ending
+    check_campaigns(campaigns, len(campaigns))
+    return [name + ending for name in campaigns]
+
+
+def without_version(name: str) -> tuple[str, str]:
+    """The campaign of such a name, and what new campaigns of its version are called, which is empty
+    for none."""
+    campaign, separator, version = name.partition(_SEPARATOR)
+    return campaign, separator + version
+
+
 def cut(names: Campaigns, part: slice) -> Campaigns:
     """The names of a part of the scores; one for all stays."""
     return names if isinstance(names, str) else names[part]

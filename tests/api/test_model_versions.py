@@ -1,0 +1,122 @@
+"""Versions of a model over HTTP: events say which made a score, and each is served by its maps."""
+
+import numpy as np
+import pytest
+
+from app.storage import BinsStore, Lease, Versions
+from app.worker.refit import Refitter, Request
+from calibrators.bins.model_versions import named
+from tests.api.conftest import new_redis
+from tests.api.events import HOUR_SECONDS, outcome
+from tests.api.running_service import eventually, serving
+from tests.columns.bodies import read_answer, scores_body
+
+FIRST = 470_000 * HOUR_SECONDS
+PATH = "/v1/calibrate"
+CAMPAIGNS = ["c0", "c1", "c2"]
+
+
+@pytest.fixture(scope="module")
+def versions(settings):
+    """A service that was sent two hours of outcomes; v2 says half of what the model before said."""
+    changes = {"clock": "event", "calibrator": "pooled", "top_campaigns": 5}
+    with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:
+        rng = np.random.default_rng(5)
+        for hour in range(2):
+            truth = rng.beta(2, 20, 3000)
+            events = [
+                outcome(
+                    FIRST + hour * HOUR_SECONDS,
+                    CAMPAIGNS[number % 3],
+                    score if number % 2 else score / 2,
+                    outcome=float(rng.random() < score),
+                )
+                | ({} if number % 2 else {"model_version": "v2"})
+                for number, score in enumerate(truth.tolist())
+            ]
+            assert service.http.post("/v1/events", json=events).json()["accepted"] == 3000
+            report = _refit(service, hour + 1)
+        yield service, report
+
+
+def _refit(service, hours):
+    bins = BinsStore(service.store, service.settings.ttl_seconds)
+    refitter = Refitter(service.settings, bins, Versions(service.store, 8))
+    lease = Lease(service.store, "worker", "test", 60)
+    assert lease.acquire()
+    report = refitter.run(Request(FIRST + hours * HOUR_SECONDS), lease.token, lambda: FIRST)
+    lease.release()
+    eventually(lambda: service.serving == report["version"])
+    return report
+
+
+def _asked(service, path=PATH, **body):
+    answer = service.http.post(path, json={"target": "click", **body})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_same_impression_gets_the_same_probability_of_either_version(versions):
+    service, _ = versions
+    before = _asked(service, campaign="c1", scores=[0.08, 0.2])["probabilities"]
+    after = _asked(service, campaign="c1", scores=[0.04, 0.1], model_version="v2")["probabilities"]
+    blind = _asked(service, campaign="c1", scores=[0.04, 0.1])["probabilities"]
+    assert after == pytest.approx(before, rel=0.2)
+    assert max(blind) < 0.7 * max(after)
+
+
+@pytest.mark.parametrize("count", [2, 100])
+def test_every_form_of_a_request_is_answered_by_the_versions_maps(versions, count):
+    service, _ = versions
+    names, scores = (["c1", "new"] * count)[:count], [0.05] * count
+    rows = [
+        {"target": "click", "campaign": name, "score": 0.05, "model_version": "v2"}
+        for name in names
+    ]
+    wanted = _asked(service, campaigns=names, scores=scores, model_version="v2")["probabilities"]
+    answer = service.http.post(PATH, json={"rows": rows}).json()
+    assert answer["probabilities"] == wanted
+    body = scores_body(scores, campaigns=[named(name, "v2") for name in names])
+    headers = {"Content-Type": "application/vnd.sirocco.columns"}
+    packed = service.http.post(PATH, content=body, headers=headers)
+    assert read_answer(packed.content)[0] == wanted
+    atlas = service.app.state.resources.refresher.current.atlases["click"]
+    assert wanted == atlas([named(name, "v2") for name in names], scores).tolist()
+
+
+def test_an_explanation_says_whose_maps_answered(versions):
+    service, _ = versions
+    path = f"{PATH}?explain=true"
+    body = {"campaigns": ["c1", "new"], "scores": [0.1, 0.1]}
+    known = _asked(service, path, **body, model_version="v2")
+    unknown = _asked(service, path, **body, model_version="v9")
+    without = _asked(service, path, **body)
+    assert known["model_versions"] == ["v2", "v2"]
+    assert unknown["model_versions"] == [None, None]
+    assert "model_versions" not in without
+    assert known["levels"] == unknown["levels"] == ["campaign", "target"]
+    assert unknown["probabilities"] == without["probabilities"]
+
+
+def test_reports_and_lists_know_campaigns_and_no_names_by_version(versions):
+    service, report = versions
+    click = report["targets"]["click"]
+    assert sorted(row["campaign"] for row in click["top"]) == CAMPAIGNS
+    assert sum(row["n"] for row in click["top"]) == 6000.0
+    assert click["method"]["model_versions"] == {"v2": 3000.0}
+    # Of the second hour, by maps of the first.
+    assert click["hour"]["calibrated"]["pcoc"] == pytest.approx(1.0, abs=0.2)
+    listed = service.http.get("/v1/campaigns").json()["campaigns"]
+    assert [row["campaign"] for row in listed] == CAMPAIGNS
+
+
+@pytest.mark.parametrize("version", ["", "a\nb", "x" * 65])
+def test_a_version_that_cannot_be_is_refused_by_field_value_and_rule(versions, version):
+    service, _ = versions
+    rule = "must have 1 to 64 bytes of UTF-8, all printable"
+    body = {"target": "click", "campaign": "c1", "scores": [0.1], "model_version": version}
+    answer = service.http.post(PATH, json=body).json()
+    assert (answer["field"], answer["rule"]) == ("model_version", rule)
+    assert answer["detail"].startswith("model_version = ")
+    events = [{**outcome(FIRST, "c1", 0.1), "model_version": version}]
+    assert rule in service.http.post("/v1/events", json=events).text

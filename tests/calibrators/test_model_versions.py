@@ -1,0 +1,199 @@
+"""Versions of a model: names, who is served by what, and what a refit makes of a canary."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrators import Atlas, BinsTable, CalibrationMap, History, make_method
+from calibrators.bins.model_versions import (
+    by_version,
+    campaign_of,
+    is_version,
+    named,
+    parted,
+    without_versions,
+)
+from calibrators.model_versions import refit_by_version
+from calibrators.samples import Floats, expit
+from calibrators.version_scales import Streams
+
+_CAMPAIGNS = 12
+_CENTRES = np.random.default_rng(1).normal(-3.0, 0.5, _CAMPAIGNS)
+_OFF = np.random.default_rng(2).normal(0.2, 0.2, _CAMPAIGNS)
+
+
+@dataclass
+class Impressions:
+    """Log-odds of the first model, its error left out, the canary's, and whether it scored."""
+
+    campaigns: list[str]
+    rows: np.ndarray
+    truth: Floats
+    first: Floats
+    canary: Floats
+
+    def names(self, version: str | None) -> list[str]:
+        return [named(name, version) for name in self.campaigns]
+
+
+def _impressions(hour: int, count: int) -> Impressions:
+    rng = np.random.default_rng((3, hour, count))
+    rows = rng.integers(0, _CAMPAIGNS, count)
+    first = _CENTRES[rows] + rng.normal(0.0, 0.9, count)
+    truth = expit(first + _OFF[rows])
+    names = [f"c{row:02d}" for row in range(_CAMPAIGNS)]
+    return Impressions(names, rows, truth, expit(first), expit(0.7 * first - 0.2))
+
+
+def _table(hour: int, count: int, version: str | None, *, canary: bool) -> BinsTable:
+    one = _impressions(hour, count)
+    outcomes = (np.random.default_rng((4, hour)).random(count) < one.truth) * 1.0
+    scores = one.canary if canary else one.first
+    return BinsTable.from_columns(one.names(version), one.rows, scores, np.ones(count), outcomes)
+
+
+@cache
+def _canary_tables(version: str | None) -> dict[int, BinsTable]:
+    """Ten hours, the last four with a canary of a twentieth of the traffic."""
+    tables = {hour: _table(hour, 8_000, None, canary=False) for hour in range(10)}
+    for hour in range(6, 10):
+        both = tables[hour], _table(hour, 400, version, canary=True)
+        tables[hour] = BinsTable.merge(both)
+    return tables
+
+
+def _excess(atlas: Atlas, version: str | None) -> float:
+    one = _impressions(99, 20_000)
+    p, q = atlas.look_up(atlas.rows(one.names(version))[one.rows], one.canary), one.truth
+    return float((q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p))).mean())
+
+
+def test_a_canary_has_a_fifth_of_the_excess_of_maps_that_are_blind_to_it() -> None:
+    seen = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
+    blind = refit_by_version(make_method("pooled"), History(10, [_canary_tables(None)]))
+    assert _excess(seen.atlas, "v2") < 0.2 * _excess(blind.atlas, None)
+    assert seen.notes["model_versions"] == {"v2": 1600.0}
+
+
+def test_every_version_has_a_map_of_each_campaign_and_of_new_ones_with_spreads() -> None:
+    atlas = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")])).atlas
+    assert {*map(parted, atlas.campaigns)} >= {("c03", "v2"), ("", "v2"), ("c03", None)}
+    assert atlas.spreads is not None
+    assert len(atlas.spreads) == len(atlas.columns())
+    again = Atlas.from_bytes(atlas.to_bytes())
+    assert again.at(named("c03", "v2"), 0.1) == atlas.at(named("c03", "v2"), 0.1)
+
+
+@pytest.mark.parametrize("method", ["pooled", "sir"])
+def test_without_versions_a_refit_is_the_methods_own_to_the_last_bit(method: str) -> None:
+    history = History(8, [{hour: _table(hour, 4_000, None, canary=False) for hour in range(8)}])
+    found = refit_by_version(make_method(method), history, trial=True)
+    own = make_method(method).refit(history, trial=True)
+    assert found.trial is not None
+    assert own.trial is not None
+    assert found.atlas.to_bytes() == own.atlas.to_bytes()
+    assert found.trial.to_bytes() == own.trial.to_bytes()
+    assert found.notes == own.notes
+
+
+def test_a_version_with_few_impressions_keeps_the_scale_of_the_others() -> None:
+    tables = {hour: _table(hour, 4_000, None, canary=False) for hour in range(6)}
+    tables[5] = BinsTable.merge((tables[5], _table(5, 60, "v2", canary=True)))
+    atlas = refit_by_version(make_method("pooled"), History(6, [tables])).atlas
+    ours, theirs = (atlas.at(named("c03", version), 0.05) for version in ("v2", None))
+    assert ours == pytest.approx(theirs, rel=0.1)
+
+
+def test_eight_versions_have_maps_and_the_rest_count_as_none() -> None:
+    parts = [_table(0, 200 + 10 * n, f"v{n}", canary=False) for n in range(10)]
+    history = History(1, [{0: BinsTable.merge(parts)}])
+    streams = Streams.of(history, 48)
+    assert sorted(streams.named) == [f"v{n}" for n in range(2, 10)]
+    assert streams.impressions[None] == 410.0
+    assert streams.carried_over({0: BinsTable.merge(parts)})[0].totals()[0].sum() == 2450.0
+
+
+def test_the_reference_is_the_version_of_the_newest_day_with_the_most() -> None:
+    tables = {0: _table(0, 9_000, "old", canary=False), 40: _table(40, 500, "new", canary=False)}
+    atlas = refit_by_version(make_method("pooled"), History(41, [tables])).atlas
+    assert Streams.of(History(41, [tables]), 48).reference == "new"
+    assert atlas.at("c03", 0.05) == atlas.at(named("c03", "new"), 0.05)
+
+
+def test_scores_go_to_the_reference_and_back() -> None:
+    streams = Streams.of(History(10, [_canary_tables("v2")]), 48)
+    values, rows = np.linspace(-9.0, 1.0, 60), np.arange(60) % _CAMPAIGNS - 1
+    there = streams.to_reference("v2", values, rows)
+    np.testing.assert_allclose(streams.from_reference("v2", there, rows), values, atol=1e-9)
+
+
+def test_maps_of_before_a_version_are_compared_on_its_scale() -> None:
+    """What the guard holds a new version's maps against gives the same quantile the same value."""
+    fitted = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
+    before = Atlas.build(
+        {"c03": CalibrationMap(np.array([0.0, 0.1, 1.0]), np.array([0.0, 0.2, 1.0]))}
+    )
+    assert fitted.scale is not None
+    compared = fitted.scale.on_scale(before, 9.0)
+    assert compared is not None
+    moved = expit(np.array([0.7 * np.log(0.1 / 0.9) - 0.2]))[0]
+    assert compared.at("c03", 0.1) == pytest.approx(0.2)
+    assert compared.at(named("c03", "v2"), moved) == pytest.approx(0.2, rel=0.25)
+
+
+def test_a_version_that_nobody_knew_is_worth_a_refit_within_the_hour() -> None:
+    tables = _canary_tables("v2")
+    for as_of, known in ((6, {6: 300}), (10, {})):
+        held = {hour: table for hour, table in tables.items() if hour < as_of}
+        scale = refit_by_version(make_method("pooled"), History(as_of, [held])).scale
+        assert scale is not None
+        running = BinsTable.merge(
+            (_table(as_of, 900, None, canary=False), _table(as_of, 300, "v2", canary=True))
+        )
+        assert scale.changed(as_of, running) is bool(known)
+        few = _table(as_of, 99, "v3", canary=True)
+        assert not scale.changed(as_of, few)
+
+
+def test_who_has_no_map_is_served_by_its_versions_and_then_by_the_campaigns() -> None:
+    maps = {
+        name: CalibrationMap.proportional(factor)
+        for name, factor in (("a", 0.5), (named("a", "v1"), 0.4), (named("", "v1"), 0.3))
+    }
+    atlas = Atlas.build(maps, CalibrationMap.proportional(0.2))
+    names = [named("a", "v1"), named("b", "v1"), named("a", "v9"), named("b", "v9"), "a", "b"]
+    wanted = [0.4, 0.3, 0.5, 0.2, 0.5, 0.2]
+    np.testing.assert_allclose(atlas(names, np.full(6, 0.1)), np.array(wanted) * 0.1)
+    assert [atlas.at(name, 0.1) for name in names] == pytest.approx(np.array(wanted) * 0.1)
+
+
+@given(st.text(min_size=1), st.one_of(st.none(), st.text(min_size=1).filter(is_version)))
+def test_a_name_is_parted_into_what_it_was_made_of(campaign: str, version: str | None) -> None:
+    if "\x1e" not in campaign:
+        assert parted(named(campaign, version)) == (campaign, version)
+
+
+@pytest.mark.parametrize("version", ["", "a\nb", "\x1e", "x" * 65, "ä" * 33])
+def test_a_version_is_printable_and_not_long(version: str) -> None:
+    assert not is_version(version)
+    assert is_version("2026-11-26 model β")
+
+
+def test_names_that_nobody_should_send_do_not_stop_a_refit() -> None:
+    rows, ones = np.arange(5), np.ones(5)
+    names = ["a", "a\x1eb", "a\x1eb\x1ec", "\x1eb", "\x1e"]
+    table = BinsTable.from_columns(names, rows, ones / 2, 300 * ones, 150 * ones)
+    atlas = refit_by_version(make_method("pooled"), History(1, [{0: table}])).atlas
+    assert {*map(parted, atlas.campaigns)} >= {("a", None), ("a", "b"), ("a", "b\x1ec")}
+
+
+def test_tables_are_taken_apart_by_version_and_put_together_again() -> None:
+    table = BinsTable.merge(_table(0, 50, version, canary=False) for version in (None, "v1", "v2"))
+    parts = by_version(table)
+    assert [part.totals()[0].sum() for part in parts.values()] == [50.0] * 3
+    assert BinsTable.merge(parts.values()) == without_versions(table)
+    assert {*map(campaign_of, table.campaigns)} == {*without_versions(table).campaigns}
