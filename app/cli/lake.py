@@ -314,7 +314,7 @@ class ClickEventOptions:
     time: str = _event("time", "Timestamp or seconds since 1970, in all three.")
     campaign: str = _event("campaign", "Campaign of a click.")
     score: str = _event("score", "Raw probability of a click, in [0, 1].")
-    name: str = _event("name", "Name of a behaviour.")
+    behaviour_name: str = _event("name", "Name of a behaviour.")
     value: str = _event("value", "Value of a behaviour.")
     target_column: str = _event("target", "Target of a conversion, where the log has several.")
 
@@ -341,7 +341,8 @@ def _delayed_job(
             f" {', '.join(settings.delayed_targets) or 'none'}"
         )
     named = asdict(columns)
-    log = ClickEventColumns(**{**named, "target": named.pop("target_column"), "fields": fields})
+    named |= {"name": named.pop("behaviour_name"), "target": named.pop("target_column")}
+    log = ClickEventColumns(**named, fields=fields)
     post_click = settings.post_click_seconds
     lake_of_clicks = ClickLake.of(source, chosen, log, reading.reading(), post_click)
     as_of = lake_of_clicks.known_until if moment is None else options.moment(moment, "--as-of")

@@ -99,7 +99,7 @@ def _times_of(part: LogPart, time: str, reading: Reading) -> FileTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class ClickEvents:
+class ClickEventReader:
     """Reads files of the three logs in tables of batches; a `CommandError` names file, row,
     column, value and rule. Rows are those whose time lies in [first, behind)."""
 
@@ -108,7 +108,7 @@ class ClickEvents:
     reading: Reading
     span: tuple[float, float]
 
-    def until(self, seconds: float) -> "ClickEvents":
+    def until(self, seconds: float) -> "ClickEventReader":
         """The same so much further."""
         return replace(self, span=(self.span[0], self.span[1] + seconds))
 

@@ -29,7 +29,7 @@ from app.click_log.rows import (
 from app.click_log.store import Contents
 from app.datasets.click_events import (
     ClickEventColumns,
-    ClickEvents,
+    ClickEventReader,
     FileTimes,
     file_times,
 )
@@ -207,14 +207,14 @@ def made_conversions(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
     return _result(distinct_conversions(stacked([nothing, *read])), events)
 
 
-def _events_of(task: PartitionTask) -> ClickEvents:
+def _events_of(task: PartitionTask) -> ClickEventReader:
     given = task.settings
     columns = ClickEventColumns(**{**given["columns"], "fields": tuple(given["columns"]["fields"])})
     reading = Reading(**given["reading"])
-    return ClickEvents(given["target"], columns, reading, _seconds_of(given["hour"]))
+    return ClickEventReader(given["target"], columns, reading, _seconds_of(given["hour"]))
 
 
-def _result(table: Any, events: ClickEvents) -> tuple[bytes, dict[str, Any]]:
+def _result(table: Any, events: ClickEventReader) -> tuple[bytes, dict[str, Any]]:
     told = {"rows": len(table), "notes": events.reading.skipped.notes()}
     return encode_part(table), told
 
