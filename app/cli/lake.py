@@ -1,29 +1,28 @@
-"""`sirocco lake`: bins of logs of any length, by partition tasks that an executor runs, and maps of
-bins; and `sirocco bins`, which puts bins into a running service.
+"""`sirocco lake`: bins of logs of any length, labels and models of delayed targets, by partition
+tasks that an executor runs; and maps of bins.
 """
 
 import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import orjson
 import typer
 
 from app.cli import options
+from app.cli.bins import loaded_bins
 from app.cli.console import note, percent_bar, print_json, print_line
 from app.cli.operate import service_at
 from app.cli.signals import end_with
 from app.errors import CommandError
 
 if TYPE_CHECKING:
-    from app.cli.serving.client import ServiceClient
-    from app.datasets.bin_tables import TargetBins
+    from app.lake.labels import DelayedJob
     from app.lake.tasks import PartitionTask
+    from app.settings import Settings
 
 lake = typer.Typer(no_args_is_help=True)
 
@@ -36,7 +35,7 @@ _pod = partial(options.option, rich_help_panel="Pods of Kubernetes", show_defaul
 
 @lake.callback()
 def _about() -> None:
-    """Make bins of logs in a lake, and maps of bins.
+    """Make bins of logs in a lake, labels of delayed targets, and maps of bins.
 
     The work is cut into partitions, a file each. What is done is kept in --output,
     and is not done again where a job is begun a second time.
@@ -46,6 +45,8 @@ def _about() -> None:
       sirocco lake bins log/ --output lake/
       sirocco lake bins 's3://bucket/log/*.parquet' --output s3://bucket/lake --executor dask
       sirocco lake bins iceberg:prod.ads.impressions --output lake/ --load
+      sirocco lake train clicks/ --output lake/ --processes 8
+      sirocco lake labels clicks/ --output lake/ --processes 8
       sirocco lake maps lake/bins.parquet --output lake/
     """
 
@@ -284,102 +285,168 @@ def _maps(
         print_json({"targets": found})
 
 
-bins = typer.Typer(no_args_is_help=True)
+_LOGS: Final = (
+    "Folder, or URL of an object store, with the folders clicks, conversions and, where there are"
+    " any, behaviours, of files of Parquet."
+)
+_ClickLake = Annotated[str, typer.Argument(metavar="SOURCE", help=_LOGS, show_default=False)]
+_AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="What is known then: RFC 3339, or seconds since 1970.",
+        show_default="the end of the newest hour of the logs",
+    ),
+]
+_DelayedTarget = Annotated[
+    str | None,
+    typer.Option("--target", help="A delayed target.", show_default="the first of the settings"),
+]
+_event = partial(options.option, rich_help_panel="Columns of the logs")
 
-_LARGEST: Final = 4 * 1024 * 1024
-"""Bytes of a request at most: half of what a service takes unless told otherwise."""
+
+@dataclass(frozen=True, slots=True)
+class ClickEventOptions:
+    """The columns of logs of clicks, behaviours and conversions; features are `feature.*`."""
+
+    click_id: str = _event("click_id", "Id of the click, in all three.")
+    time: str = _event("time", "Timestamp or seconds since 1970, in all three.")
+    campaign: str = _event("campaign", "Campaign of a click.")
+    score: str = _event("score", "Raw probability of a click, in [0, 1].")
+    behaviour_name: str = _event("name", "Name of a behaviour.")
+    value: str = _event("value", "Value of a behaviour.")
+    target_column: str = _event("target", "Target of a conversion, where the log has several.")
 
 
-@bins.callback()
-def _about_bins() -> None:
-    """Put bins that any engine has summed into a running service.
+def _delayed_job(
+    source: str,
+    moment: str | None,
+    target: str | None,
+    fields: tuple[str, ...],
+    settings: "Settings",
+    run: RunOptions,
+    columns: ClickEventOptions,
+    reading: options.ReadingOptions,
+) -> "DelayedJob":
+    """The job of a lake, whose files are looked at."""
+    from app.datasets.click_events import ClickEventColumns
+    from app.lake.clicks import ClickLake
+    from app.lake.labels import DelayedJob
 
-    The table has the columns hour, target, campaign, cell, count, score_sum and
-    positives, and one for each field; docs/lake.md has the SQL that makes it.
+    chosen = target or next(iter(settings.delayed_targets), None)
+    if chosen not in settings.delayed_targets:
+        raise CommandError(
+            f"--target {chosen}: must be a delayed target; SIROCCO_DELAYED_TARGETS has"
+            f" {', '.join(settings.delayed_targets) or 'none'}"
+        )
+    named = asdict(columns)
+    named |= {"name": named.pop("behaviour_name"), "target": named.pop("target_column")}
+    log = ClickEventColumns(**named, fields=fields)
+    post_click = settings.post_click_seconds
+    lake_of_clicks = ClickLake.of(source, chosen, log, reading.reading(), post_click)
+    as_of = lake_of_clicks.known_until if moment is None else options.moment(moment, "--as-of")
+    return DelayedJob(lake_of_clicks, settings, as_of, run.place)
+
+
+@lake.command("train")
+@options.grouped
+def _train(
+    source: _ClickLake,
+    as_of: _AsOf = None,
+    target: _DelayedTarget = None,
+    *,
+    run: RunOptions,
+    pods: PodSettings,
+    columns: ClickEventOptions,
+    reading: options.ReadingOptions,
+) -> None:
+    """Train the post-click model of a delayed target, and learn how late conversions come.
+
+    Writes models/<target>.json into --output, which `sirocco lake labels` reads. It is what
+    a worker would learn from the same clicks. Settings are those of a worker:
+    SIROCCO_POST_CLICK_MINUTES, SIROCCO_ATTRIBUTION_HOURS, SIROCCO_TRAINING_DAYS and others.
 
     [bold]Examples[/bold]
 
-      sirocco bins load lake/bins.parquet
-      sirocco bins load 'sums/2026-03-*.csv' --source warehouse --fields device
+      sirocco lake train clicks/ --output lake/ --processes 8
+      sirocco lake train s3://bucket/clicks/ --output s3://bucket/lake --as-of 2026-03-01T00:00:00Z
     """
+    runner = LakeRun(run, pods)
+    if runner.is_written({}):
+        return
+    from app.cli.serving.settings import settings_with
+    from app.lake.labels import kept_training, training_digest
+
+    job = _delayed_job(source, as_of, target, (), settings_with({}), run, columns, reading)
+    hours = job.training_hours()
+    counts = runner.made(hours.all, f"joining {len(hours.all)} hours")
+    if counts is None:
+        return
+    task = job.training(hours)
+    runner.made([task], "training")
+    trained = kept_training(task)
+    digest = training_digest(trained)
+    found = {**counts, "target": trained.target, "as_of": trained.as_of, "source": trained.source}
+    found |= {"digest": digest, "report": trained.report["training"]}
+    found["cpu_seconds"] = round(runner.cpu_seconds, 3)
+    clicks = trained.report["training"]["clicks"]
+    line = f"{trained.target}: {trained.source} of {clicks:,} clicks; digest {digest}"
+    runner.show(found, line)
 
 
-@bins.command("load")
-def _load(
-    tables: Annotated[list[str], options.log_argument("Tables of bins", "FILE...")],
-    source: Annotated[str, typer.Option(help="Who has summed them.")] = "bins",
-    partition: Annotated[
-        str | None,
-        typer.Option(help="What they are of, where it is one file.", show_default="its name"),
+@lake.command("labels")
+@options.grouped
+def _labels(
+    source: _ClickLake,
+    as_of: _AsOf = None,
+    target: _DelayedTarget = None,
+    hours: Annotated[
+        int | None,
+        typer.Option(min=1, help="Hours of clicks.", show_default="those that a refit looks at"),
     ] = None,
     fields: Annotated[
-        str | None, typer.Option(help="Columns of fields.", show_default="none")
+        str | None, typer.Option(help="Columns of fields of clicks.", show_default="none")
     ] = None,
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    json: options.Json = False,
+    *,
+    run: RunOptions,
+    pods: PodSettings,
+    fit: options.FitOptions,
+    columns: ClickEventOptions,
+    reading: options.ReadingOptions,
 ) -> None:
-    """Add bins to the history of a running service, each hour of a source and partition once.
+    """Put clicks of a delayed target into bins, with the conversions each is expected to bring.
 
-    A repeat adds nothing. Other bins of the same hour, source and partition are refused.
+    Writes labels-<target>.parquet into --output: a table of bins, of which `sirocco lake maps`
+    makes maps. They are the bins that a worker would refit from as of that moment.
+
+    [bold]Examples[/bold]
+
+      sirocco lake labels clicks/ --output lake/ --processes 8
+      sirocco lake maps lake/labels-conversion.parquet --output lake/
     """
-    from app.datasets.bin_tables import read_bins
-    from app.datasets.parts import parts_of
-
-    parts = [part for table in tables for part in parts_of(table)]
-    if partition is not None and len(parts) > 1:
-        raise CommandError(f"--partition names one file, and there are {len(parts)}")
-    counts: Counter[str] = Counter()
-    with service_at(url, api_key) as client:
-        for part in parts:
-            name = (source, partition or part.name)
-            found = read_bins(part.url, options.names(fields))
-            counts.update(loaded_bins(client, found, name, shown_if=not json))
-    if json:
-        print_json(counts)
+    runner = LakeRun(run, pods)
+    if runner.is_written({}):
         return
-    print_line(
-        f"{counts['loaded']:,} hours loaded, {counts['duplicates']:,} were there already,"
-        f" {counts['too_old']:,} are older than what is kept"
+    from app.cli.serving.settings import settings_with
+    from app.lake.bins import MergedBins
+    from app.lake.labels import ModelFile
+    from app.worker.fitting import Fitting, Methods
+
+    settings, names = settings_with(asdict(fit)), options.names(fields)
+    job = _delayed_job(source, as_of, target, names, settings, run, columns, reading)
+    chosen = job.lake.target
+    number = hours or max(
+        settings.window_hours, Fitting(settings, Methods(settings)).hours(chosen, {})
     )
-
-
-def loaded_bins(
-    client: "ServiceClient", hours: Iterable["TargetBins"], name: tuple[str, str], *, shown_if: bool
-) -> dict[str, int]:
-    """Send bins in requests of a few megabytes; what the service has made of them."""
-    counts: Counter[str] = Counter()
-    for part, rows in _requests(hours):
-        source, partition = name
-        counts.update(client.load_bins(source, f"{partition}#{part}" if part else partition, rows))
-        if shown_if:
-            note(f"{partition}: {counts['rows']:,} rows sent")
-    return dict(counts)
-
-
-def _requests(hours: Iterable["TargetBins"]) -> Iterator[tuple[int, bytes]]:
-    """Lines of whole hours; of an hour that is too long for one request, part after part."""
-    waiting: list[bytes] = []
-    for found in hours:
-        first, *others = _pieces(found)
-        if sum(map(len, waiting)) + len(first) > _LARGEST:
-            yield 0, b"\n".join(waiting)
-            waiting = []
-        waiting.append(first)
-        yield from enumerate(others, 1)
-    if waiting:
-        yield 0, b"\n".join(waiting)
-
-
-def _pieces(found: "TargetBins") -> list[bytes]:
-    """The rows of an hour as lines of JSON, cut where they are too long for a request."""
-    pieces: list[list[bytes]] = [[]]
-    size = 0
-    for row in found.as_json():
-        line = orjson.dumps(row)
-        if size + len(line) > _LARGEST:
-            pieces.append([])
-            size = 0
-        pieces[-1].append(line)
-        size += len(line) + 1
-    return [b"\n".join(lines) for lines in pieces]
+    model, joined = ModelFile.of(run.place, chosen), job.label_hours(number)
+    counts = runner.made(joined.all, f"joining {len(joined.all)} hours")
+    if counts is None:
+        return
+    tasks = job.labels(joined, number, model, names)
+    runner.made(tasks, f"labelling {number} hours of {chosen}")
+    merged = MergedBins(run.place, [task.result for task in tasks], names)
+    digest = merged.write(f"labels-{chosen}.parquet")
+    found = {**counts, "target": chosen, "as_of": job.as_of, "hours": number, "digest": digest}
+    found |= {"rows": runner.rows, "cpu_seconds": round(runner.cpu_seconds, 3)}
+    runner.show(found, f"{number} hours of {chosen} labelled; digest {digest}")

@@ -113,10 +113,10 @@ COMMANDS: Final = {
     "lake": CommandEntry(
         "Lake",
         "app.cli.lake",
-        "Make bins of logs in a lake, and maps of bins.",
+        "Make bins of logs in a lake, labels of delayed targets, and maps of bins.",
     ),
     "bins": CommandEntry(
-        "Lake", "app.cli.lake", "Put bins that any engine has summed into a running service."
+        "Lake", "app.cli.bins", "Put bins that any engine has summed into a running service."
     ),
     "retrain": CommandEntry(
         "Operate",

@@ -16,7 +16,13 @@ from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.folder import Folder
 from app.click_log.maintenance import UnattributedConversions, compact, count_unattributed, finalise
 from app.click_log.parts import CLICKS, CONVERSIONS, DATASETS, PART, QUARANTINE, Partition
-from app.click_log.reading import Sample, read_clicks, read_conversions, read_values
+from app.click_log.reading import (
+    Sample,
+    StoredHours,
+    read_clicks,
+    read_conversions,
+    read_values,
+)
 from app.click_log.rows import ClosedClick, click_rows, conversion_rows
 from app.click_log.store import PartStore
 from app.storage.blocks import StoredConversion
@@ -81,25 +87,11 @@ class DatasetSize:
     size: int
 
 
-class ClickLog:
-    """Times are epoch seconds. Raises ClickLogUnavailable when the store is away."""
+class ClickReader:
+    """Reads closed clicks and conversions by hour; times are epoch seconds."""
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._store = PartStore(folder)
-
-    @classmethod
-    def open(cls, url: str) -> Self:
-        """The log in a folder or at a URL; it need not be there yet."""
-        return cls(Folder.open(url))
-
-    def write_clicks(self, clicks: Iterable[ClosedClick]) -> None:
-        """Durable on return. Writing them again, in other batches too, changes nothing."""
-        self._write(CLICKS, clicks, lambda click: click.clicked_at, click_rows)
-
-    def write_conversions(self, conversions: Iterable[StoredConversion]) -> None:
-        """Durable on return. Writing them again, in other batches too, changes nothing."""
-        self._write(CONVERSIONS, conversions, lambda one: one.occurred_at, conversion_rows)
+    def __init__(self, hours: StoredHours) -> None:
+        self._hours = hours
 
     def read_clicks(
         self,
@@ -114,11 +106,11 @@ class ClickLog:
 
         Of more than `max_clicks`, a uniform sample: the same in every repeat with this seed.
         """
-        return read_clicks(self._store, target, first, behind, Sample(max_clicks, seed))
+        return read_clicks(self._hours, target, first, behind, Sample(max_clicks, seed))
 
     def read_conversions(self, target: str, first: float, behind: float) -> LoggedConversions:
         """The target's conversions with occurred_at in [first, behind)."""
-        return read_conversions(self._store, target, first, behind, Sample())
+        return read_conversions(self._hours, target, first, behind, Sample())
 
     def known(
         self,
@@ -133,14 +125,14 @@ class ClickLog:
     ) -> tuple[LoggedClicks, Attribution]:
         """The clicks of `read_clicks`, and what was known of each at `as_of`."""
         sample = Sample(max_clicks, seed)
-        clicks = read_clicks(self._store, target, first, behind, sample)
+        clicks = read_clicks(self._hours, target, first, behind, sample)
         until = min(behind + window, nextafter(as_of, inf))
-        conversions = read_conversions(self._store, target, first, until, sample)
+        conversions = read_conversions(self._hours, target, first, until, sample)
         return clicks, attributed(clicks, conversions, window=window, as_of=as_of)
 
     def values(self, target: str, clicks: LoggedClicks, as_of: float, window: float) -> Floats:
         """What the conversions of each click known at `as_of` were worth, (n,)."""
-        return read_values(self._store, target, clicks, nextafter(as_of, inf), window)
+        return read_values(self._hours, target, clicks, nextafter(as_of, inf), window)
 
     def unattributed(
         self, target: str, first: float, behind: float, *, window: float, reach: float
@@ -149,7 +141,29 @@ class ClickLog:
 
         Clicks are looked for from `reach` seconds before the first of them.
         """
-        return count_unattributed(self._store, target, first, behind, window=window, reach=reach)
+        return count_unattributed(self._hours, target, first, behind, window=window, reach=reach)
+
+
+class ClickLog(ClickReader):
+    """The log in a folder. Raises ClickLogUnavailable when the store is away."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._store = PartStore(folder)
+        super().__init__(self._store)
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """The log in a folder or at a URL; it need not be there yet."""
+        return cls(Folder.open(url))
+
+    def write_clicks(self, clicks: Iterable[ClosedClick]) -> None:
+        """Durable on return. Writing them again, in other batches too, changes nothing."""
+        self._write(CLICKS, clicks, lambda click: click.clicked_at, click_rows)
+
+    def write_conversions(self, conversions: Iterable[StoredConversion]) -> None:
+        """Durable on return. Writing them again, in other batches too, changes nothing."""
+        self._write(CONVERSIONS, conversions, lambda one: one.occurred_at, conversion_rows)
 
     def compact(self, before: float) -> int:
         """Make one part of the many of each hour that is over by then; returns how many hours."""

@@ -27,6 +27,7 @@ from app.click_log.parts import (
 )
 from app.click_log.reading import (
     Sample,
+    StoredHours,
     distinct_clicks,
     distinct_conversions,
     final_conversions,
@@ -47,7 +48,7 @@ class UnattributedConversions:
 
 
 def count_unattributed(
-    store: PartStore, target: str, first: float, behind: float, *, window: float, reach: float
+    store: StoredHours, target: str, first: float, behind: float, *, window: float, reach: float
 ) -> UnattributedConversions:
     """Look at the target's conversions with occurred_at in [first, behind).
 
@@ -58,7 +59,7 @@ def count_unattributed(
     delays = np.full(len(conversions), np.nan)
     wanted = {CLICK_ID, CLICKED_AT, SCORE + target}
     listing = store.list_days(partitions_between(CLICKS, first - reach, behind))
-    for parts in reversed(listing.values()):
+    for parts in reversed([*listing.values()]):
         for table in store.read(parts, wanted.__contains__).tables:
             if SCORE + target not in table.schema.names:
                 continue

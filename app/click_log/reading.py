@@ -4,9 +4,9 @@ Which of several rows of one click counts, and a uniform sample of bounded size 
 many.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.click_log.clicks import LoggedClicks, LoggedConversions
-from app.click_log.parts import CLICKS, CONVERSIONS, partitions_between
+from app.click_log.parts import CLICKS, CONVERSIONS, Partition, Wanted, partitions_between
 from app.click_log.rows import (
     BEHAVIOUR,
     BUCKET,
@@ -38,7 +38,7 @@ from app.click_log.rows import (
     hash_ids,
     stacked,
 )
-from app.click_log.store import PartStore
+from app.click_log.store import Contents
 from calibrators.samples import Floats
 
 
@@ -197,8 +197,19 @@ def _at_most(table: Any, hashes: Hashes, highest: np.uint64) -> tuple[Any, Hashe
     return (table, hashes) if kept.all() else (table.filter(kept), hashes[kept])
 
 
+class StoredHours(Protocol):
+    """Where the clicks and conversions of each hour are: in parts of a click log, or in what a job
+    has made of a lake."""
+
+    def list_days(self, partitions: Sequence[Partition]) -> Mapping[Partition, Any]:
+        """The files of those of the hours that have any, oldest first."""
+
+    def read(self, parts: Any, wanted: Wanted) -> Contents:
+        """The wanted columns of the files of one hour."""
+
+
 def read_clicks(
-    store: PartStore, target: str, first: float, behind: float, sample: Sample
+    store: StoredHours, target: str, first: float, behind: float, sample: Sample
 ) -> LoggedClicks:
     """The clicks with a score for the target and clicked_at in [first, behind), by hour."""
     empty = _no_clicks(target)
@@ -224,7 +235,7 @@ def read_clicks(
 
 
 def read_conversions(
-    store: PartStore, target: str, first: float, behind: float, sample: Sample
+    store: StoredHours, target: str, first: float, behind: float, sample: Sample
 ) -> LoggedConversions:
     """The target's conversions with occurred_at in [first, behind), of clicks in the sample."""
     hours = _hours(store, CONVERSIONS, first, behind, {CLICK_ID, TARGET, OCCURRED_AT}.__contains__)
@@ -233,7 +244,7 @@ def read_conversions(
 
 
 def read_values(
-    store: PartStore, target: str, clicks: LoggedClicks, until: float, window: float
+    store: StoredHours, target: str, clicks: LoggedClicks, until: float, window: float
 ) -> Floats:
     """What the conversions of each click before `until` were worth, (n,); a conversion counts once,
     where it is less than `window` seconds behind its click, and as 0 where no value was sent."""
@@ -256,7 +267,7 @@ def read_values(
 
 
 def _hours(
-    store: PartStore, dataset: str, first: float, behind: float, wanted: Callable[[str], bool]
+    store: StoredHours, dataset: str, first: float, behind: float, wanted: Callable[[str], bool]
 ) -> Iterator[list[Any]]:
     """The tables of each hour; one hour at a time is in memory."""
     partitions = partitions_between(dataset, first, behind)

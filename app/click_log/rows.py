@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import shake_256
 from math import fsum, isnan
@@ -46,17 +46,20 @@ class ClosedClick:
             click.clicked_at,
             click.scores,
             click.features,
-            _sums(click, post_click_seconds),
+            behaviour_sums(click.clicked_at, click.behaviours, post_click_seconds),
             probabilities,
             click.fields,
             click.bucket,
         )
 
 
-def _sums(click: OpenClick, post_click_seconds: float) -> dict[str, float]:
+def behaviour_sums(
+    clicked_at: float, behaviours: Iterable[tuple[str, float, float]], post_click_seconds: float
+) -> dict[str, float]:
+    """What the (name, occurred_at, value) inside the post-click window add up to, by name."""
     values = defaultdict(list)
-    for name, occurred_at, value in click.behaviours:
-        if 0.0 <= occurred_at - click.clicked_at < post_click_seconds:
+    for name, occurred_at, value in behaviours:
+        if 0.0 <= occurred_at - clicked_at < post_click_seconds:
             values[name].append(value)
     # Exact sums do not depend on the order of arrival.
     return {name: fsum(values[name]) for name in sorted(values)}
@@ -146,17 +149,18 @@ def click_rows(clicks: Sequence[ClosedClick]) -> Any:
         CLICKED_AT: [click.clicked_at for click in ordered],
     }
     arrays = {name: pa.array(column, CLICK_COLUMNS[name]) for name, column in columns.items()}
-    arrays |= _columns(SCORE, [click.scores for click in ordered])
-    arrays |= _columns(PROBABILITY, [click.probabilities for click in ordered])
-    arrays |= _columns(FEATURE, [click.features for click in ordered])
-    arrays |= _columns(BEHAVIOUR, [click.behaviours for click in ordered])
-    arrays |= _columns(FIELD, [click.fields for click in ordered])
+    arrays |= value_columns(SCORE, [click.scores for click in ordered])
+    arrays |= value_columns(PROBABILITY, [click.probabilities for click in ordered])
+    arrays |= value_columns(FEATURE, [click.features for click in ordered])
+    arrays |= value_columns(BEHAVIOUR, [click.behaviours for click in ordered])
+    arrays |= value_columns(FIELD, [click.fields for click in ordered])
     if any(click.bucket is not None for click in ordered):
         arrays[BUCKET] = pa.array([click.bucket for click in ordered], NUMBER)
     return pa.table(arrays)
 
 
-def _columns(prefix: str, rows: Sequence[Values]) -> dict[str, Any]:
+def value_columns(prefix: str, rows: Sequence[Values]) -> dict[str, Any]:
+    """A column for each name that any of the rows has."""
     names = sorted({name for row in rows for name in row})
     return {prefix + name: _column([row.get(name) for row in rows]) for name in names}
 

@@ -97,6 +97,19 @@ def shown(where: Where) -> str:
     return without_secrets(str(where)) if is_url(where) else str(where)
 
 
+def place_below(where: str, name: str) -> str:
+    """A folder below a folder or URL, whose options stay behind it."""
+    place, mark, options = where.partition("?") if is_url(where) else (where, "", "")
+    return f"{place.rstrip('/')}/{name}{mark}{options}"
+
+
+def is_there(where: Where) -> bool:
+    """Whether there is a file or a folder; a `CommandError` where nobody can tell."""
+    with errors_named(shown(where)):
+        filesystem, path = _located(where)
+        return bool(info_of(filesystem, path).type != pyarrow.fs.FileType.NotFound)
+
+
 def name_of(where: Where) -> str:
     """What titles call a log."""
     return PurePosixPath(shown(where)).name or shown(where)

@@ -19,7 +19,7 @@ from app.datasets.bin_tables import (
 )
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
-from app.lake.tasks import LakePartition, PartitionTask, reaching_output
+from app.lake.tasks import LakePartition, PartitionTask, reaching_output, reading_settings
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
 from calibrators.fields.sums import FieldColumn
@@ -28,7 +28,6 @@ from evaluation.backtest.event_table import EventCells
 
 MERGED: Final = "bins.parquet"
 _PIECE: Final = 8 * 1024 * 1024
-_READING: Final = ("delimiter", "time_unit", "time_zone", "percent", "skip_bad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +43,10 @@ class BinsSettings:
         settings = {
             "target": self.target,
             "columns": asdict(self.columns),
-            "reading": {name: getattr(self.reading, name) for name in _READING},
+            "reading": reading_settings(self.reading),
         }
-        return PartitionTask.of("bins", partition.url, partition.identity, output, settings)
+        urls = {"impressions": [partition.url]}
+        return PartitionTask.of("bins", urls, partition.identity, output, settings)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "BinsSettings":
@@ -55,10 +55,10 @@ class BinsSettings:
         return cls(settings["target"], LogColumns(**columns), Reading(**settings["reading"]))
 
 
-def made_bins(url: str, settings: Mapping[str, Any]) -> tuple[bytes, dict[str, Any]]:
+def made_bins(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
     """The bins of one partition as a file with a row group for each hour; tells its rows, and what
     was skipped. A `CommandError` names file, row, column, value and rule."""
-    given = BinsSettings.of(settings)
+    given, (url,) = BinsSettings.of(task.settings), task.urls["impressions"]
     fields, cells, rows = given.columns.fields, EventCells(), 0
     for events, _ in event_batches(url, given.columns, given.reading, may_be_empty=True):
         cells.add(_with_fields(events, fields))

@@ -5,7 +5,7 @@ So a task that was done is not done again, by whoever and however often it is be
 whole or not at all, and any number of workers may make the same at the same time.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +18,7 @@ import orjson
 
 from app.click_log.errors import ClickLogUnavailable
 from app.click_log.folder import Folder
+from app.datasets.options import Reading
 from app.datasets.parts import first_line, parts_of, shown
 from app.errors import FAILED, CommandError
 from app.object_stores import meaning, quoted
@@ -101,35 +102,48 @@ _VERSION: Final = 1
 
 _MAKERS: Final = {
     "bins": "app.lake.bins:made_bins",
+    "clicks": "app.lake.clicks:made_clicks",
+    "conversions": "app.lake.clicks:made_conversions",
+    "labels": "app.lake.labels:made_labels",
+    "training": "app.lake.labels:made_training",
 }
 
-Maker = Callable[[str, Mapping[str, Any]], tuple[bytes, dict[str, Any]]]
-"""From the URL of a partition and the settings to the bytes of the result, and what to tell."""
+_SUFFIXES: Final = {"training": "json"}
+
+Maker = Callable[["PartitionTask"], tuple[bytes, dict[str, Any]]]
+"""From a task to the bytes of the result, and what to tell: the rows that were read, and notes."""
 
 
 class PartitionTask(msgspec.Struct, frozen=True):
     """What to make of a partition.
 
     kind : one of the table above.
-    url : where the partition is.
+    urls : where the files of the partition are, by the log that they are of.
     output : the folder or URL of all results.
     result : the path of this one in it.
     settings : what it is made with, of JSON.
     """
 
     kind: str
-    url: str
+    urls: dict[str, list[str]]
     output: str
     result: str
     settings: dict[str, Any]
 
     @classmethod
     def of(
-        cls, kind: str, url: str, identity: Any, output: str, settings: dict[str, Any]
+        cls,
+        kind: str,
+        urls: dict[str, list[str]],
+        identity: Any,
+        output: str,
+        settings: dict[str, Any],
     ) -> "PartitionTask":
         """The task whose result is named by partition and settings."""
         made_of = orjson.dumps([_VERSION, kind, identity, settings], option=orjson.OPT_SORT_KEYS)
-        return cls(kind, url, output, f"{kind}/{sha256(made_of).hexdigest()}.parquet", settings)
+        suffix = _SUFFIXES.get(kind, "parquet")
+        result = f"{kind}/{sha256(made_of).hexdigest()}.{suffix}"
+        return cls(kind, urls, output, result, settings)
 
     def spec(self) -> str:
         """As JSON, for other processes and machines."""
@@ -142,6 +156,14 @@ class PartitionTask(msgspec.Struct, frozen=True):
         return number % of == index
 
 
+_READING: Final = ("delimiter", "time_unit", "time_zone", "percent", "skip_bad")
+
+
+def reading_settings(reading: Reading) -> dict[str, Any]:
+    """How a log is read, of JSON: `Reading(**...)` takes it."""
+    return {name: getattr(reading, name) for name in _READING}
+
+
 def run_task(spec: str) -> str:
     """Make a result, and tell of it in JSON; what was made by somebody meanwhile is replaced by the
     same. CommandError says what is wrong with the partition."""
@@ -150,7 +172,7 @@ def run_task(spec: str) -> str:
     maker: Maker = getattr(import_module(module), name)
     started = process_time()
     try:
-        data, told = maker(task.url, task.settings)
+        data, told = maker(task)
         with reaching_output(task.output) as folder:
             folder.write(task.result, data)
     except CommandError as error:

@@ -5,7 +5,7 @@ labels came from, and by click day what was expected and, once mature, observed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.click_log import ClickLog, LoggedClicks
+from app.click_log import ClickLog, ClickReader, LoggedClicks
 from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
 from app.storage.blocks import Block
 from app.storage.statistics.breakdowns import DeclaredFields, UnitDays
@@ -23,7 +23,7 @@ from calibrators import Atlas, BinsTable
 from calibrators.arms import BUCKETS
 from calibrators.bins.codecs import to_fixed
 from calibrators.bins.table import History, HourTables
-from calibrators.fields.sums import FieldTables
+from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.click_history import LabelSource, label_rule
 from pccem import (
@@ -179,10 +179,18 @@ class RelabelledClicks:
         """All of them by their scores: what a refit learns from."""
         return self._table(self.clicks.clicks.scores, np.ones(len(self.labels), np.bool_))
 
-    def by_hour(self, newest: int) -> HourTables:
-        """The same by hour, counted back from the end of the span: its last hour is `newest`."""
-        scores, hours = self.clicks.clicks.scores, self._hours(newest)
-        return {int(hour): self._table(scores, hours == hour) for hour in np.unique(hours)}
+    def by_hour(self, newest: int, fields: Sequence[str] = ()) -> HourTables:
+        """The same by hour, counted back from the end of the span: its last hour is `newest`.
+
+        Campaigns are joined to their values of these fields, as `BinRows.of_table` takes them.
+        """
+        clicks, hours = self.clicks.clicks, self._hours(newest)
+        keys = FieldColumn(clicks.campaigns, clicks.rows.astype(np.int64))
+        for field in fields:
+            missing = FieldColumn.missing(len(hours))
+            keys = keys.beside(self.clicks.fields.get(field, missing))
+        scores = clicks.scores
+        return {int(hour): self._table(scores, hours == hour, keys) for hour in np.unique(hours)}
 
     def fields_by_hour(
         self, newest: int, declared: DeclaredFields, in_force: Atlas
@@ -251,12 +259,14 @@ class RelabelledClicks:
         probabilities = self.clicks.probabilities
         return self._table(probabilities, chosen & ~np.isnan(probabilities))
 
-    def _table(self, values: Floats, chosen: NDArray[np.bool_]) -> BinsTable:
+    def _table(
+        self, values: Floats, chosen: NDArray[np.bool_], keys: FieldColumn | None = None
+    ) -> BinsTable:
         clicks = self.clicks.clicks
-        rows = clicks.rows[chosen].astype(np.int64)
-        counts = np.ones(len(rows))
+        names, codes = keys or FieldColumn(clicks.campaigns, clicks.rows.astype(np.int64))
+        counts = np.ones(np.count_nonzero(chosen))
         return BinsTable.from_columns(
-            clicks.campaigns, rows, values[chosen], counts, self.labels[chosen]
+            names, codes[chosen], values[chosen], counts, self.labels[chosen]
         )
 
 
@@ -272,8 +282,13 @@ def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:
     ]
 
 
+def last_hour(span: Span, end: float) -> int:
+    """The hour since 1970 that the last of a span counts as, where the newest span has this end."""
+    return ceil(end / SECONDS_PER_HOUR) - 1 - round((end - span[1]) / SECONDS_PER_HOUR)
+
+
 def relabelled(
-    log: ClickLog,
+    log: ClickReader,
     cached: CachedModel | None,
     target: str,
     as_of: float,
@@ -402,7 +417,6 @@ class LabelHistory:
         Clicks older than a window have their own correction for drift.
         """
         newest, *older = spans(self.settings, self.as_of, max(hours, self.settings.window_hours))
-        last = ceil(newest[1] / SECONDS_PER_HOUR) - 1
         declared = DeclaredFields.of(self.settings)
         tables: dict[int, BinsTable] = {}
         fields: dict[int, FieldTables] = {}
@@ -410,15 +424,15 @@ class LabelHistory:
             found = self._relabelled(span)
             if found is None:
                 continue
-            behind = last - round((newest[1] - span[1]) / SECONDS_PER_HOUR)
-            tables |= found.by_hour(behind)
+            end = last_hour(span, newest[1])
+            tables |= found.by_hour(end)
             if declared.names:
-                fields |= found.fields_by_hour(behind, declared, self.in_force or Atlas.empty())
+                fields |= found.fields_by_hour(end, declared, self.in_force or Atlas.empty())
         if found is None:
             return None
         nothing = FieldTables.empty(declared.names, declared.pairs)
         by_field = (lambda hour: fields.get(hour, nothing)) if declared.names else None
-        return found, History(float(last + 1), [tables], by_field)
+        return found, History(float(last_hour(newest, newest[1]) + 1), [tables], by_field)
 
     def _relabelled(self, span: tuple[float, float]) -> RelabelledClicks | None:
         return relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)

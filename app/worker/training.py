@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.click_log import ClickLog, LoggedClicks
+from app.click_log import ClickLog, ClickReader, LoggedClicks
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.lease import LeaseToken
 from app.storage.models import Models, Trained
@@ -95,7 +95,7 @@ class Expectation:
 
 
 def fitted_delays(
-    log: ClickLog,
+    log: ClickReader,
     mature: ConvertedClicks,
     target: str,
     expectation: Expectation,
@@ -129,7 +129,7 @@ def fitted_delays(
 
 
 def _young(
-    log: ClickLog, target: str, closed: float, *, window: float, as_of: float
+    log: ClickReader, target: str, closed: float, *, window: float, as_of: float
 ) -> Iterator[tuple[Clicks, Attribution]]:
     first = as_of - window
     while first < closed:
@@ -229,6 +229,11 @@ class TrainingTask:
         return self.as_of - self.window
 
 
+def training_span(task: TrainingTask, settings: Settings) -> Span:
+    """The mature clicks that a training learns from."""
+    return task.mature - settings.training_days * SECONDS_PER_DAY, task.mature
+
+
 @dataclass(frozen=True, slots=True)
 class _Model:
     """A sealed model, its features and the report of its training."""
@@ -236,6 +241,20 @@ class _Model:
     sealed: bytes | None = None
     features: dict[str, str] = field(default_factory=dict)
     report: Report | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTrainings:
+    """What stays in force where there is nothing new, and what the newly matured clicks evaluate.
+
+    before : the newest training.
+    matured_since : as of when clicks were mature that a training has seen; None before the first.
+    evaluated : the model of then, that has not seen the clicks which matured since.
+    """
+
+    before: CachedModel | None = None
+    matured_since: float | None = None
+    evaluated: CachedModel | None = None
 
 
 @dataclass(slots=True)
@@ -261,15 +280,50 @@ class Trainer:
         too few clicks or conversions for anything, and LeaseLost when another worker has taken
         over: nothing is published then.
         """
-        started = perf_counter()
+        lesson = Lesson(self.settings, self.key)
+        trained = lesson.trained(log, task, self._earlier(task), now, advance)
+        advance(PUBLISHING, 0.95)
+        version = self.models.publish(lease_token, trained)
+        return {**trained.report, "version": version, "source": trained.source}
+
+    def _earlier(self, task: TrainingTask) -> EarlierTrainings:
+        of_target = (task.target, task.window)
+        newest = task.as_of - SECONDS_PER_DAY
+        last = self.cache.last_as_of(*of_target, newest)
+        return EarlierTrainings(
+            self.cache.newest(*of_target, task.as_of),
+            last,
+            self.cache.newest(*of_target, newest if last is None else last),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a click log teaches; `key` signs the model."""
+
+    settings: Settings
+    key: Callable[[], bytes]
+
+    def trained(
+        self,
+        log: ClickReader,
+        task: TrainingTask,
+        earlier: EarlierTrainings,
+        now: Callable[[], float],
+        advance: Callable[[str, float], None] = lambda *_: None,
+    ) -> Trained:
+        """A delay distribution, and a model where it is good enough.
+
+        `advance` is called as above. Raises NothingToTrain as above.
+        """
+        started, before = perf_counter(), earlier.before
         advance(f"reading the clicks of {task.target}", 0.1)
-        before = self.cache.newest(task.target, task.window, task.as_of)
         past = self._past(log, task)
         advance(f"training {task.target}", 0.3)
         training = self._train(past, task, before)
         report: Report = {
             "training": {**training.report, "refused": training.refused},
-            "matured": {**self._matured(past, task), "days": self._days(past, task)},
+            "matured": {**self._matured(past, task, earlier), "days": self._days(past, task)},
         }
         converted = ConvertedClicks.of(past.clicks.clicks, past.attribution)
         # By far the largest part, and more is read below.
@@ -288,10 +342,7 @@ class Trainer:
         report["delay_median"] = None if delays is None else delays.median()
         report["strays"] = self._unattributed(log, task, before)
         report["seconds"] = perf_counter() - started
-        trained = self._trained(task, training, delays, before, report, now())
-        advance(PUBLISHING, 0.95)
-        version = self.models.publish(lease_token, trained)
-        return {**trained.report, "version": version, "source": trained.source}
+        return self._trained(task, training, delays, before, report, now())
 
     def _expectation(self, training: Training, before: CachedModel | None) -> Expectation:
         """That of the model that will be in force."""
@@ -303,19 +354,16 @@ class Trainer:
             return Expectation(None, 0.0, settings.training_threads)
         return Expectation(before.model, before.post_click, settings.training_threads)
 
-    def _past(self, log: ClickLog, task: TrainingTask) -> MaturedClicks:
+    def _past(self, log: ClickReader, task: TrainingTask) -> MaturedClicks:
         """The mature clicks to learn from, or a sample of them."""
         clicks, known = log.known(
             task.target,
-            *self._span(task),
+            *training_span(task, self.settings),
             window=task.window,
             as_of=task.as_of,
             max_clicks=self.settings.training_clicks,
         )
         return MaturedClicks(clicks, known)
-
-    def _span(self, task: TrainingTask) -> Span:
-        return task.mature - self.settings.training_days * SECONDS_PER_DAY, task.mature
 
     def _train(
         self, past: MaturedClicks, task: TrainingTask, before: CachedModel | None
@@ -338,25 +386,25 @@ class Trainer:
             in_force=in_force,
         )
 
-    def _matured(self, past: MaturedClicks, task: TrainingTask) -> Report:
+    def _matured(
+        self, past: MaturedClicks, task: TrainingTask, earlier: EarlierTrainings
+    ) -> Report:
         """Quality on the clicks that matured since the last training, of the model it published:
         one that has not seen them."""
-        newest = task.as_of - SECONDS_PER_DAY
-        last = self.cache.last_as_of(task.target, task.window, newest)
-        first, behind = self._span(task)
-        since = newest if last is None else last
-        model = self.cache.newest(task.target, task.window, since)
+        last = earlier.matured_since
+        first, behind = training_span(task, self.settings)
+        since = task.as_of - SECONDS_PER_DAY if last is None else last
         span = max(since - task.window, first), behind
-        return past.report(span, model, self.settings.training_threads)
+        return past.report(span, earlier.evaluated, self.settings.training_threads)
 
     def _days(self, past: MaturedClicks, task: TrainingTask) -> list[DayRecord]:
         """Expected and observed conversions of the last click days that are all mature."""
         at, converted = past.clicks.clicks.clicked_at, past.attribution.converted
-        span = self._span(task)
+        span = training_span(task, self.settings)
         return observed_days(task.expected, at, converted, span, past.weight)[-DAYS_SHOWN:]
 
     def _unattributed(
-        self, log: ClickLog, task: TrainingTask, before: CachedModel | None
+        self, log: ClickReader, task: TrainingTask, before: CachedModel | None
     ) -> Report:
         """Conversions that counted for no click, since the first training."""
         behind = task.as_of - _CLOSED_AFTER

@@ -1,4 +1,4 @@
-"""`sirocco lake bins` and `sirocco bins load` as a user types them."""
+"""`sirocco lake` and `sirocco bins load` as a user types them."""
 
 import json
 import time
@@ -12,6 +12,8 @@ from app.datasets.bin_tables import read_bins
 from app.settings import Settings
 from calibrators import BinsTable
 from tests.api.running_service import serving
+from tests.lake.click_lake import ClickWorld
+from tests.worker.delayed.click_world import DAY, MIDNIGHT, drawn_stream
 
 NOW = int(time.time() // 3600)
 
@@ -186,3 +188,36 @@ def test_what_does_not_go_together_is_refused(called, log):
     assert "--index and --of go together" in called(
         "lake", "bins", log, "--output", "o", "--index", 1
     ).stderr  # fmt: skip
+
+
+def test_labels_of_clicks_become_maps(called, tmp_path, monkeypatch):
+    """Train, label and fit in three commands; a second time nothing is made."""
+    monkeypatch.setenv("SIROCCO_SIGNING_KEY", "a key of the tests, long enough.")
+    for name, value in {
+        "ATTRIBUTION_HOURS": "conversion=24", "TRAINING_DAYS": "2", "MIN_TRAINING_CLICKS": "200",
+        "TRAINING_THREADS": "1", "MIN_TRAINING_CONVERSIONS": "20",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"SIROCCO_{name}", value)
+    ClickWorld.of(drawn_stream(hours=3 * 24, per_hour=15)).write(tmp_path / "logs", 24 * 3600)
+    source = ("logs", "--output", "lake", "--as-of", str(MIDNIGHT + 3 * DAY), "--json")
+    none = called("lake", "labels", *source)
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "lake has no models/conversion.json: `sirocco lake train` makes it" in none.stderr
+
+    runs = [called("lake", command, *source) for command in ("train", "labels", "train", "labels")]
+    assert [run.returncode for run in runs] == [0] * 4, runs[0].stderr
+    found = [json.loads(run.stdout) for run in runs]
+    assert found[0]["source"] == "model"
+    assert [again["digest"] for again in found[2:]] == [first["digest"] for first in found[:2]]
+    assert [again["made"] for again in found[2:]] == [0, 0]
+    fit = ("--calibrator", "sir", "--min-samples", "50", "--min-positives", "5")
+    maps = called("lake", "maps", "lake/labels-conversion.parquet", "--output", "lake", *fit)
+    assert maps.returncode == 0, maps.stderr
+    assert (tmp_path / "lake/maps/conversion.atlas").exists()
+
+
+def test_a_target_that_is_not_delayed_has_no_labels(called, tmp_path):
+    run = called("lake", "labels", tmp_path, "--output", "lake", "--target", "click")
+
+    assert run.returncode == 2
+    assert "--target click: must be a delayed target; SIROCCO_DELAYED_TARGETS has" in run.stderr

@@ -3,11 +3,6 @@
 import asyncio
 import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +25,7 @@ from app.storage import BinsStore, EventBatch, EventLog, open_async_redis
 from calibrators.fields.sums import FieldTables
 from evaluation.backtest.backtest import bins_by_hour
 from tests.lake.conftest import impressions
+from tests.lake.mortal_workers import die, die_once, mortal_cluster
 
 SETTINGS = BinsSettings("click", LogColumns(), Reading())
 
@@ -111,7 +107,7 @@ def test_a_killed_child_costs_no_partition(log, tmp_path):
     """Whoever dies in the middle, the digest is that of the log."""
     tasks = tasks_of(log, tmp_path / "out")
     marker = tmp_path / "died"
-    made = list(run_in_processes(tasks, 2, partial(_die_once, str(marker))))
+    made = list(run_in_processes(tasks, 2, partial(die_once, str(marker))))
 
     assert marker.exists()
     assert len(made) == 4
@@ -123,17 +119,7 @@ def test_a_killed_child_costs_no_partition(log, tmp_path):
 def test_children_that_die_again_and_again_end_the_job(log, tmp_path):
     tasks = tasks_of(log, tmp_path / "out")
     with pytest.raises(CommandError, match="killed 3 times"):
-        list(run_in_processes(tasks, 1, _die))
-
-
-def _die_once(marker: str) -> None:
-    if not os.path.exists(marker):
-        Path(marker).touch()
-        _die()
-
-
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+        list(run_in_processes(tasks, 1, die))
 
 
 @pytest.mark.slow
@@ -201,34 +187,13 @@ def test_workers_of_dask_may_be_killed(tmp_path):
     for part in range(24):
         pyarrow.parquet.write_table(impressions(5_000, part), log / f"part-{part:02}.parquet")
     tasks = tasks_of(log, tmp_path / "out")
-    with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster,
-        _dask_worker(cluster.scheduler_address) as first,
-        _dask_worker(cluster.scheduler_address),
-    ):
-        with distributed.Client(cluster.scheduler_address) as client:
-            client.wait_for_workers(2)
-            pids = client.run(os.getpid)
-        made = run_on_dask(tasks, cluster.scheduler_address, 2)
+    with mortal_cluster(distributed) as cluster:
+        made = run_on_dask(tasks, cluster.address, 2)
         told = [next(made)]
-        # Its nanny begins another.
-        os.kill(min(pids.values()), signal.SIGKILL)
+        cluster.kill_a_worker()
         told += [next(made), next(made)]
-        os.killpg(first.pid, signal.SIGKILL)
+        cluster.kill_a_nanny()
         told += list(made)
 
     assert len(told) == 24
     assert digest_of(tasks) == expected(log)
-
-
-@contextmanager
-def _dask_worker(address: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A nanny with its worker, as a process group."""
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
-    options = ["--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
-    with subprocess.Popen([*command, *options], start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
