@@ -30,7 +30,13 @@ from app.storage.errors import IdempotencyConflict, NotReplicated, StorageUnavai
 from app.storage.event_columns import LogEntry, hash_ids, pack_hashes, pack_ids
 from app.storage.ids import IdFilters, IdLife
 from app.storage.keys import TargetHour
-from app.storage.redis.client import AsyncStore, lua, reaching_the_store, refuses_writes
+from app.storage.redis.client import (
+    AsyncStore,
+    as_bytes,
+    lua,
+    reaching_the_store,
+    refuses_writes,
+)
 from app.storage.redis.cluster import AsyncClusterRedis
 
 LONGEST_IDEMPOTENCY_KEY = 255
@@ -171,8 +177,8 @@ class EventLog:
         """So that Redis need not look for each id of later requests among the packed ones."""
 
         async def read(client: redis.asyncio.Redis) -> list[bytes | None]:
-            found: list[bytes | None] = await client.hmget(log.packed_ids, ["made", "filter"])
-            return found
+            found = await client.hmget(log.packed_ids, ["made", "filter"])
+            return [None if one is None else as_bytes(one) for one in found]
 
         # What was to be stored is stored, whatever becomes of this.
         with suppress(StorageUnavailable), reaching_the_store():

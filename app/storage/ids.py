@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from secrets import token_bytes, token_hex
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import redis
@@ -215,7 +215,7 @@ class IdPacker:
     def _stage(self, staged: str, hashes: Hashes) -> int:
         """Returns the number of fields; a command with all of them would keep requests waiting."""
         blocks, made = blocks_of(hashes), token_bytes(_MADE_BYTES)
-        about: dict[str, int | bytes] = {"blocks": len(blocks), "ids": len(hashes), "made": made}
+        about: dict[Any, int | bytes] = {"blocks": len(blocks), "ids": len(hashes), "made": made}
         if 0 < len(hashes) * _BYTES_OF_AN_ID <= _MOST_FILTER_BYTES:
             about["filter"] = IdFilter.of(hashes, made).bits
         self._client.unlink(staged)
