@@ -58,11 +58,15 @@ def stored_ids(event_ids: Iterable[str]) -> list[bytes]:
     return [_stored(b"i", name) for name in names]
 
 
-def hash_ids(stored: Sequence[bytes]) -> bytes:
+def hash_ids(stored: Sequence[bytes]) -> list[bytes]:
+    """What Redis keeps of each: ID_BYTES bytes."""
+    return [blake2b(name, digest_size=ID_BYTES).digest() for name in stored]
+
+
+def pack_hashes(hashes: Sequence[bytes]) -> bytes:
     """The argument of append.lua: what it looks for, and stores."""
-    if not stored:
+    if not hashes:
         return _ARRAY.pack(_ARRAY_32, 0)
-    hashes = [blake2b(name, digest_size=ID_BYTES).digest() for name in stored]
     return _ARRAY.pack(_ARRAY_32, len(hashes)) + _HASH + _HASH.join(hashes)
 
 

@@ -10,7 +10,7 @@ completed when it is sent again, and is acknowledged once all of it is stored.
 import time
 from asyncio import gather, sleep, to_thread
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, cycle
@@ -26,11 +26,17 @@ from app.storage import keys
 from app.storage.batch import EventBatch
 from app.storage.blocks import NUMBER_BYTES, encode_block
 from app.storage.clicks import ClickEvents, ClickRules, Refusal, StoreRefusal
-from app.storage.errors import IdempotencyConflict, NotReplicated
-from app.storage.event_columns import LogEntry, hash_ids, pack_ids
-from app.storage.ids import IdLife
+from app.storage.errors import IdempotencyConflict, NotReplicated, StorageUnavailable
+from app.storage.event_columns import LogEntry, hash_ids, pack_hashes, pack_ids
+from app.storage.ids import IdFilters, IdLife
 from app.storage.keys import TargetHour
-from app.storage.redis.client import AsyncStore, lua, reaching_the_store, refuses_writes
+from app.storage.redis.client import (
+    AsyncStore,
+    as_bytes,
+    lua,
+    reaching_the_store,
+    refuses_writes,
+)
 from app.storage.redis.cluster import AsyncClusterRedis
 
 LONGEST_IDEMPOTENCY_KEY = 255
@@ -72,11 +78,13 @@ class _Part(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """The reply of append.lua: status, duplicates, refusals."""
+    """The reply of append.lua: status, duplicates, refusals, and the numbers of the blocks with ids
+    whose filter was not that of the packed ones."""
 
     status: int
     duplicates: int
     refused: Sequence[tuple[int, int, bytes]]
+    unfiltered: Sequence[int] = ()
 
 
 class EventLog:
@@ -108,6 +116,7 @@ class EventLog:
         self._id_life = id_life or IdLife(ttl_seconds)
         self._clock = clock
         self._click_rules = click_rules
+        self._filters = IdFilters()
         self._append = AsyncScript(self._client or redis.asyncio.Redis(), lua("append"))
         self._turns = cycle(range(keys.SHARDS))
 
@@ -157,7 +166,27 @@ class EventLog:
         outcome = await self._sent(part, request)
         if outcome.status == _NAMES_NEEDED:
             outcome = await self._sent(part, partial(request, with_names=True))
+        with_ids = [entry for entry in part.entries if entry.ids]
+        for number in outcome.unfiltered:
+            log, ids = with_ids[number][:2]
+            if self._filters.is_due(log, len(ids)):
+                await self._read_filter(log)
         return outcome
+
+    async def _read_filter(self, log: TargetHour) -> None:
+        """So that Redis need not look for each id of later requests among the packed ones."""
+
+        async def read(client: redis.asyncio.Redis) -> list[bytes | None]:
+            found = await client.hmget(log.packed_ids, ["made", "filter"])
+            return [None if one is None else as_bytes(one) for one in found]
+
+        # What was to be stored is stored, whatever becomes of this.
+        with suppress(StorageUnavailable), reaching_the_store():
+            if self._client is None:
+                assert self._cluster is not None
+                self._filters.put(log, *await self._cluster.run(log.packed_ids, read))
+            else:
+                self._filters.put(log, *await read(self._client))
 
     async def _sent(self, part: _Part, request: "_Packing") -> _Outcome:
         rows = sum(len(entry.block.rows) for entry in part.entries) // NUMBER_BYTES
@@ -226,11 +255,15 @@ class EventLog:
         for of, (log, ids, block, clicks) in zip(held, entries, strict=True):
             names += of.names
             arguments += (of.member, encode_block(block, of.checksum))
-            arguments += (_packed(clicks), hash_ids(ids)) if ids or clicks else (b"", b"")
+            hashes = hash_ids(ids)
+            arguments += (_packed(clicks), pack_hashes(hashes)) if ids or clicks else (b"", b"")
             if ids:
                 names.append(of.ids)
                 life = self._id_life.seconds(log, now)
                 arguments += (life, pack_ids(ids) if with_names else b"")
+                known = self._filters.of(log)
+                suspects = known.suspects(b"".join(hashes)) if known.made else ()
+                arguments += (known.made, _packed(suspects))
 
     def _packed_clicks(self, events: ClickEvents | None) -> bytes:
         if events is None:

@@ -1,21 +1,28 @@
 """Ids of events in Redis: 8 bytes each, for as long as an event of their hour may come again.
 
 `append.lua` files the ids of an hour's events as a set of their hashes, which costs 50 to 60 bytes
-an id. When the hour is over the worker packs them: the set is renamed, so that ids that come late
-begin a new one, and its hashes are cut into blocks, the fields of a hash:
+an id. Once they are a sixth of those of their hour that are packed the worker packs them, too: the
+set is renamed, so that ids that come now begin a new one, and its hashes are cut into blocks, the
+fields of a hash:
 
     blocks    the number of blocks
     ids       the number of ids in all of them
     <number>  the hashes, end to end, whose first 4 bytes, little-endian, modulo `blocks` are it
+    made      8 bytes, others each time that blocks are made
+    filter    the bytes of an `IdFilter` of all hashes; not there for very many
 
-which costs 9 to 10 bytes an id. An id is looked for in all of these at every moment.
+which costs 11 to 12 bytes an id. An id is looked for in all of these at every moment. To look into
+blocks costs Redis more than all else about an id, and new ids are in none of them: processes of the
+API keep filters of the hours that they get events of, and the script that stores a request looks
+only for the ids that its filter does not rule out, if the filter was made with the blocks.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from secrets import token_hex
-from typing import Final
+from secrets import token_bytes, token_hex
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import redis
@@ -54,20 +61,101 @@ class IdLife:
         return max(left, 0) + _SPARE_SECONDS + spread
 
 
+_KNOWN_LOGS: Final = 1024
 FEWEST_TO_PACK: Final = 1000
 """So few ids of a log are not worth the work."""
-_PACKED_TO_ONE: Final = 8
-"""Of late ids an eighth of those that are packed is waited for: all are written anew."""
+PACKED_TO_ONE: Final = 6
+"""A sixth of those that are packed is waited for: all are written anew."""
 _IDS_OF_A_BLOCK: Final = 128
 _AT_ONCE: Final = 1000
 _BLOCKS_AT_ONCE: Final = 64
 _STAGED_SECONDS: Final = 3600
+_MADE_BYTES: Final = 8
+_BYTES_OF_AN_ID: Final = 2
+_MOST_FILTER_BYTES: Final = 1 << 22
+"""Of one log: more would keep other requests waiting while it is read."""
+MOST_BYTES: Final = 1 << 26
+"""Of all filters of a process."""
+UNFILTERED: Final = 64
+"""Ids of a log that are looked for in its blocks before its filter is worth reading."""
 
 Hashes = NDArray[np.uint64]
 
 
+class IdFilter(NamedTuple):
+    """Rules out most hashes that are not packed, and never one that is.
+
+    `bits` has 16 bits for each packed hash x, of which bit x >> 61 of the byte x modulo their
+    number is set: of other hashes 6 % meet one that is. `made` tells of which blocks it is.
+    """
+
+    made: bytes = b""
+    bits: bytes = b""
+
+    @classmethod
+    def of(cls, hashes: Hashes, made: bytes) -> "IdFilter":
+        """The filter of distinct hashes (n,), n > 0."""
+        size = len(hashes) * _BYTES_OF_AN_ID
+        bits = np.zeros((size, 8), np.bool_)
+        bits[hashes % np.uint64(size), hashes >> np.uint64(61)] = True
+        return cls(made, np.packbits(bits, axis=1, bitorder="little").tobytes())
+
+    def suspects(self, hashes: bytes) -> list[int]:
+        """The places of those, of 8 bytes each, that may be packed; all where there are no bits."""
+        bits, size, number = self.bits, len(self.bits), len(hashes) // ID_BYTES
+        if not size:
+            return list(range(number))
+        # Below a hundred ids numpy is slower; three of five bytes are zero.
+        given = enumerate(struct.unpack(f"<{number}Q", hashes))
+        return [at for at, x in given if (byte := bits[x % size]) and byte >> (x >> 61) & 1]
+
+
+_NO_FILTER: Final = IdFilter()
+
+
+class IdFilters:
+    """The filters that a process of the API keeps, at most `most_bytes` of them: those of the
+    latest hours that events came of."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._filters: dict[TargetHour, IdFilter] = {}
+        self._unfiltered: dict[TargetHour, int] = {}
+
+    def of(self, log: TargetHour) -> IdFilter:
+        """The filter of a log's ids; one that rules out nothing where none is known."""
+        return self._filters.get(log, _NO_FILTER)
+
+    def is_due(self, log: TargetHour, looked_for: int) -> bool:
+        """Whether to read the filter of a log, now that it ruled none of so many ids out."""
+        if len(self._unfiltered) > _KNOWN_LOGS:
+            self._unfiltered.clear()
+        self._unfiltered[log] = self._unfiltered.get(log, 0) + looked_for
+        return self._unfiltered[log] >= UNFILTERED
+
+    def put(self, log: TargetHour, made: bytes | None, bits: bytes | None) -> None:
+        """Keep what was read, if there is room for it or later hours leave some."""
+        self._unfiltered.pop(log, None)
+        self._filters.pop(log, None)
+        if not made or not bits:
+            return
+        for older in sorted(self._filters, key=lambda one: one.hour):
+            if self._bytes + len(bits) <= self._most_bytes or older.hour >= log.hour:
+                break
+            del self._filters[older]
+        if self._bytes + len(bits) <= self._most_bytes:
+            self._filters[log] = IdFilter(made, bits)
+        else:
+            # To read it in vain costs as much as to look for so many ids.
+            self._unfiltered[log] = -len(bits)
+
+    @property
+    def _bytes(self) -> int:
+        return sum(len(one.bits) for one in self._filters.values())
+
+
 class IdPacker:
-    """Packs the ids of hours that are over; for the worker."""
+    """Packs the ids of hours; for the worker."""
 
     def __init__(self, client: redis.Redis, fewest: int = FEWEST_TO_PACK) -> None:
         self._client = client
@@ -77,20 +165,19 @@ class IdPacker:
         self._finish = client.register_script(lua("finish_packing"))
 
     @reaching_the_store()
-    def pack(self, before_hour: int) -> int:
-        """Packs hours before `before_hour` where there is enough; returns the number of ids.
+    def pack(self) -> int:
+        """Packs hours where there is enough; returns the number of ids.
 
         Killed in the middle it leaves ids moved, where they are known, and the next one packs them.
         """
-        return sum(map(self._pack, self._due(before_hour)))
+        return sum(map(self._pack, self._due()))
 
-    def _due(self, before_hour: int) -> list[TargetHour]:
+    def _due(self) -> list[TargetHour]:
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(SHARDS):
             pipeline.zrange(keys.hours(shard), 0, -1)
         of_shards = enumerate(pipeline.execute())
         logs = [log for shard, members in of_shards for log in logs_named(shard, members)]
-        logs = [log for log in logs if log.hour < before_hour]
         for log in logs:
             pipeline.scard(log.ids)
             pipeline.exists(log.moved_ids)
@@ -100,7 +187,7 @@ class IdPacker:
         return [log for log, *of_log in sizes if self._is_due(*of_log)]
 
     def _is_due(self, ids: int, moved: int, packed: bytes | None) -> bool:
-        return bool(moved) or ids >= max(self._fewest, int(packed or 0) // _PACKED_TO_ONE)
+        return bool(moved) or ids >= max(self._fewest, int(packed or 0) // PACKED_TO_ONE)
 
     def _pack(self, log: TargetHour) -> int:
         moved = int(self._move([log.ids, log.moved_ids]))
@@ -127,14 +214,17 @@ class IdPacker:
 
     def _stage(self, staged: str, hashes: Hashes) -> int:
         """Returns the number of fields; a command with all of them would keep requests waiting."""
-        blocks = blocks_of(hashes)
+        blocks, made = blocks_of(hashes), token_bytes(_MADE_BYTES)
+        about: dict[Any, int | bytes] = {"blocks": len(blocks), "ids": len(hashes), "made": made}
+        if 0 < len(hashes) * _BYTES_OF_AN_ID <= _MOST_FILTER_BYTES:
+            about["filter"] = IdFilter.of(hashes, made).bits
         self._client.unlink(staged)
-        self._client.hset(staged, mapping={"blocks": len(blocks), "ids": len(hashes)})
+        self._client.hset(staged, mapping=about)
         self._client.expire(staged, _STAGED_SECONDS)
         for first in range(0, len(blocks), _BLOCKS_AT_ONCE):
             some = enumerate(blocks[first : first + _BLOCKS_AT_ONCE], first)
             self._client.hset(staged, mapping={str(number): block for number, block in some})
-        return len(blocks) + 2
+        return len(blocks) + len(about)
 
 
 def blocks_of(hashes: Hashes) -> Sequence[bytes]:

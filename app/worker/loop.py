@@ -367,10 +367,9 @@ class Worker:
             self._run_scheduled(now, target)
 
     def _pack_now_and_then(self) -> None:
-        """When the newest hour was folded, it takes no more ids, or few."""
         now = self._now()
         if abs(now - self._packed_at) >= _PACK_SECONDS:
-            self._ids.pack(int((now - self._settings.refit_delay_seconds) // SECONDS_PER_HOUR))
+            self._ids.pack()
             self._packed_at = now
 
     def _look_for_lost_names(self) -> None:

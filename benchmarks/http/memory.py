@@ -98,7 +98,7 @@ def _ids(pieces: int) -> tuple[float, float]:
     with private_store() as store:
         asyncio.run(EventBatches(pieces, ids=True).append(store))
         packer, before = IdPacker(store.client), _memory(store)
-        packed = packer.pack(HOUR + 1)
+        packed = packer.pack()
         if packed != pieces:
             raise RuntimeError(f"packed {packed} of {pieces} ids")
         return before / pieces, _memory(store) / pieces

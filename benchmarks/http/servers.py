@@ -168,6 +168,7 @@ class Started:
     seconds: float
     cpu_seconds: float
     resident_bytes: int
+    process_id: int
 
 
 @contextmanager
@@ -184,7 +185,8 @@ def service(redis_url: str) -> Iterator[Started]:
         try:
             _await_ready(process, http)
             seconds = time.perf_counter() - began
-            yield Started(http, seconds, cpu_seconds(process.pid), _resident_bytes(process.pid))
+            number = process.pid
+            yield Started(http, seconds, cpu_seconds(number), _resident_bytes(number), number)
         finally:
             http.close()
             process.terminate()

@@ -1,10 +1,19 @@
 """The server listens where it is told to, but in public only with API keys."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from app.access.key_store import KeyStore
 from app.access.keys import Scope
-from app.api.server.server import PublicAddressRefused, run_server, server_of
+from app.api.server.server import (
+    THRESHOLD_VARIABLE,
+    PublicAddressRefused,
+    run_server,
+    server_of,
+)
 from app.settings import Settings
 
 NOWHERE = "unix:///nowhere/redis.sock"
@@ -46,3 +55,33 @@ def test_while_the_store_is_away_nobody_gets_in_without_a_key(tmp_path):
 def test_a_loopback_address_needs_no_leave(host):
     assert not Settings(host=host).is_public
     assert server_of(Settings(host=host), NOWHERE).config.host == host
+
+
+MAPPED_BLOCKS = """
+import ctypes
+from app.api.server.server import give_large_blocks_back
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int) for name in "arena ordblks smblks hblks".split()]
+    _fields_ += [(f"more_{number}", ctypes.c_int) for number in range(6)]
+
+glibc = ctypes.CDLL(None)
+glibc.mallinfo.restype = Info
+give_large_blocks_back()
+bytearray(16 << 20)  # Freed at once.
+before = glibc.mallinfo().hblks
+kept = bytearray(4 << 20)
+print(glibc.mallinfo().hblks - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc")
+@pytest.mark.parametrize(("variable", "mapped"), [({}, 1), ({THRESHOLD_VARIABLE: "33554432"}, 0)])
+def test_a_large_block_is_mapped_by_itself_also_after_a_larger_one_was_freed(
+    variable: dict[str, str], mapped: int
+) -> None:
+    """As long as nobody has told glibc otherwise."""
+    command = [sys.executable, "-c", MAPPED_BLOCKS]
+    environment = {**os.environ, **variable}
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert int(said.stdout) == mapped

@@ -21,6 +21,7 @@ from benchmarks.machine import first_in_line
 from benchmarks.soak.answers import JSON_FORM, Calibration, wrong_answers
 from benchmarks.soak.figures import Run, echo_row, rows_of
 from benchmarks.soak.open_loop import Kind, Load, Record, Response
+from benchmarks.soak.versions import megabytes
 from benchmarks.store import Store, private_store
 from calibrators import Atlas
 
@@ -266,3 +267,11 @@ def test_connections_are_taken_in_turns() -> None:
 
     assert len(heard) == 5
     assert min(heard.values()) > heard.total() / 10
+
+
+def test_memory_of_a_process_grows_by_what_it_holds() -> None:
+    before, of_threads = megabytes(os.getpid())
+    held = b"x" * (64 * MEGABYTE)
+    after, _ = megabytes(os.getpid())
+    assert len(held) // MEGABYTE > after - before > 50
+    assert 0.0 <= of_threads < before

@@ -5,12 +5,14 @@ import asyncio
 import numpy as np
 import pytest
 import redis
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.events.admission import OpenTimes, Untimely
 from app.settings import Settings
 from app.storage import Appended, BinsStore, EventBatch, EventLog, open_async_redis
 from app.storage.event_columns import hash_ids, stored_id
-from app.storage.ids import IdLife, IdPacker, blocks_of
+from app.storage.ids import UNFILTERED, IdFilter, IdFilters, IdLife, IdPacker, blocks_of
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
@@ -28,42 +30,50 @@ def of_one_campaign(ids: range, *, long: bool = False) -> EventBatch:
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_packed_ids_are_known_and_cost_ten_bytes(
+def test_packed_ids_are_known_and_cost_twelve_bytes(
     long: bool, append: Append, redis_client: redis.Redis, store: BinsStore
 ) -> None:
     append(of_one_campaign(range(MANY), long=long))
-    assert IdPacker(redis_client).pack(HOUR + 1) == MANY
+    assert IdPacker(redis_client).pack() == MANY
     assert set(redis_client.scan_iter(f"*:{PLACE.name}")) == {
         name.encode() for name in (PLACE.packed_ids, PLACE.log)
     }
-    assert redis_client.memory_usage(PLACE.packed_ids, samples=0) < 10.5 * MANY
+    assert redis_client.memory_usage(PLACE.packed_ids, samples=0) < 12 * MANY
 
     assert append(of_one_campaign(range(MANY + 5), long=long)) == Appended(5, MANY)
     assert append(of_one_campaign(range(MANY + 5), long=long)) == Appended(0, MANY + 5)
     assert store.fold() == MANY + 5
 
 
-def test_ids_are_packed_when_their_hour_is_over_and_they_are_many(
+def test_ids_are_packed_when_they_are_many(append: Append, redis_client: redis.Redis) -> None:
+    packer = IdPacker(redis_client)
+    append(of_one_campaign(range(999)))
+    assert packer.pack() == 0
+    append(of_one_campaign(range(18_000)))
+    assert packer.pack() == 18_000
+    append(of_one_campaign(range(20_999)))
+    assert packer.pack() == 0, "less than a sixth is new"
+    append(of_one_campaign(range(21_000)))
+    assert packer.pack() == 3_000
+    assert redis_client.hget(PLACE.packed_ids, "ids") == b"21000"
+    assert append(of_one_campaign(range(21_000))) == Appended(0, 21_000)
+
+
+def test_an_hour_that_goes_on_costs_at_most_twenty_bytes_an_id(
     append: Append, redis_client: redis.Redis
 ) -> None:
     packer = IdPacker(redis_client)
-    append(of_one_campaign(range(999)))
-    assert packer.pack(HOUR + 1) == 0
-    append(of_one_campaign(range(16_000)))
-    assert packer.pack(HOUR) == 0
-    assert packer.pack(HOUR + 1) == 16_000
-    append(of_one_campaign(range(17_999)))
-    assert packer.pack(HOUR + 1) == 0, "less than an eighth is new"
-    append(of_one_campaign(range(18_000)))
-    assert packer.pack(HOUR + 1) == 2_000
-    assert redis_client.hget(PLACE.packed_ids, "ids") == b"18000"
-    assert append(of_one_campaign(range(18_000))) == Appended(0, 18_000)
+    for done in range(1000, 12_001, 500):
+        append(of_one_campaign(range(done - 1000, done)))
+        packer.pack()
+        used = [redis_client.memory_usage(key, samples=0) for key in redis_client.keys("*:ids*")]
+        assert done < 7000 or sum(used) < 20 * done
 
 
 def test_packed_ids_live_as_long_as_they_did(append: Append, redis_client: redis.Redis) -> None:
     append(of_one_campaign(range(2000)))
     redis_client.expire(PLACE.ids, 100)
-    IdPacker(redis_client).pack(HOUR + 1)
+    IdPacker(redis_client).pack()
     assert 90 < redis_client.ttl(PLACE.packed_ids) <= 100
 
     append(of_one_campaign(range(1)))
@@ -78,7 +88,7 @@ def test_a_packing_that_dies_forgets_no_id(
 ) -> None:
     append(of_one_campaign(range(2000)))
     with pytest.raises(Died), InterruptedRedis(redis_url, step, **{moment: die}) as dying:
-        IdPacker(dying).pack(HOUR + 1)
+        IdPacker(dying).pack()
     assert append(of_one_campaign(range(3500))) == Appended(1500, 2000)
 
 
@@ -89,22 +99,131 @@ def test_a_packing_that_comes_second_forgets_no_id(
     append(of_one_campaign(range(2000)))
 
     def overtaken() -> None:
-        IdPacker(redis_client).pack(HOUR + 1)
+        IdPacker(redis_client).pack()
         assert append(of_one_campaign(range(4000))) == Appended(2000, 2000)
         with pytest.raises(Died), InterruptedRedis(redis_url, "move_ids", after=die) as dying:
-            IdPacker(dying).pack(HOUR + 1)
+            IdPacker(dying).pack()
 
     with InterruptedRedis(redis_url, "finish_packing", before=overtaken) as slow:
-        assert IdPacker(slow).pack(HOUR + 1) == 0
+        assert IdPacker(slow).pack() == 0
     assert append(of_one_campaign(range(4000))) == Appended(0, 4000)
 
 
 def test_hashes_are_found_only_where_one_begins(append: Append, redis_client: redis.Redis) -> None:
-    hashed = hash_ids([stored_id("e1", 1.0)])[-8:]
+    (hashed,) = hash_ids([stored_id("e1", 1.0)])
     redis_client.hset(PLACE.packed_ids, mapping={"blocks": 1, "0": b"1234" + hashed + b"5678"})
     batch = EventBatch()
     batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, "e1")
     assert append(batch) == Appended(1, 0)
+
+
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(0, 2**32 - 1))
+def test_a_filter_rules_out_no_hash_that_is_packed(kept: int, others: int, seed: int) -> None:
+    drawn = np.random.default_rng(seed).integers(0, 2**64, kept + others, np.uint64)
+    known = IdFilter.of(np.unique(drawn[:kept]), b"made")
+    suspects = known.suspects(drawn.astype("<u8").tobytes())
+    assert set(range(kept)) <= set(suspects) <= set(range(kept + others))
+    assert IdFilter().suspects(drawn.tobytes()) == list(range(kept + others))
+
+
+def test_a_filter_rules_out_most_others() -> None:
+    drawn = np.random.default_rng(2).integers(0, 2**64, 40_000, np.uint64)
+    known = IdFilter.of(np.unique(drawn[:20_000]), b"made")
+    assert len(known.bits) == 40_000
+    assert len(known.suspects(drawn[20_000:].astype("<u8").tobytes())) < 0.07 * 20_000
+
+
+def test_the_filters_of_the_latest_hours_are_kept() -> None:
+    filters = IdFilters(most_bytes=10)
+    logs = [TargetHour(shard, "click", HOUR + shard) for shard in range(4)]
+    for log in logs[:3]:
+        filters.put(log, b"made", bytes(5))
+    assert [bool(filters.of(log).made) for log in logs] == [False, True, True, False]
+    filters.put(logs[0], b"made", bytes(5))
+    assert not filters.of(logs[0]).made, "there is no room beside later hours"
+    filters.put(logs[3], b"made", bytes(11))
+    assert not filters.of(logs[3]).made, "there is never room for it"
+    assert not filters.is_due(logs[3], UNFILTERED + 10), "it is not read again at once"
+    assert filters.is_due(logs[3], 1)
+    filters.put(logs[2], None, None)
+    assert not filters.of(logs[2]).made, "its ids are not packed any more"
+
+
+def test_a_filter_is_read_once_enough_ids_have_missed_it() -> None:
+    filters = IdFilters()
+    assert not filters.is_due(PLACE, UNFILTERED - 1)
+    assert filters.is_due(PLACE, 1)
+    filters.put(PLACE, None, None)
+    assert not filters.is_due(PLACE, 1)
+
+
+def test_packed_ids_are_known_by_their_filter_and_without_it(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """One process sends all: with the filter, with that of older blocks, and with none."""
+    packer = IdPacker(redis_client)
+
+    async def send() -> list[Appended]:
+        async with open_async_redis(redis_url) as client:
+            log = EventLog(client, TTL_SECONDS)
+            found = [await log.append(of_one_campaign(range(2000)))]
+            packer.pack()
+            found += [await log.append(of_one_campaign(range(100))) for _ in range(2)]
+            found.append(await log.append(of_one_campaign(range(1900, 4000))))
+            packer.pack()
+            found.append(await log.append(of_one_campaign(range(4100))))
+            return [*found, await log.append(of_one_campaign(range(4100)))]
+
+    assert asyncio.run(send()) == [
+        Appended(2000, 0),
+        Appended(0, 100),
+        Appended(0, 100),
+        Appended(2000, 100),
+        Appended(100, 4000),
+        Appended(0, 4100),
+    ]
+
+
+def test_what_a_filter_rules_out_is_looked_for_where_the_blocks_are_others(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Hashes that no filter knows are put into the blocks, to see who looks for them."""
+
+    async def send() -> list[Appended]:
+        async with open_async_redis(redis_url) as client:
+            log = EventLog(client, TTL_SECONDS)
+            await log.append(of_one_campaign(range(2000)))
+            IdPacker(redis_client).pack()
+            await log.append(of_one_campaign(range(100)))
+            _put_into_all_blocks(redis_client, range(2000, 2200))
+            ruled_out = await log.append(of_one_campaign(range(2000, 2100)))
+            redis_client.hset(PLACE.packed_ids, "made", "another")
+            return [ruled_out, await log.append(of_one_campaign(range(2100, 2200)))]
+
+    ruled_out, looked_for = asyncio.run(send())
+    assert ruled_out.accepted > 80
+    assert looked_for == Appended(0, 100)
+
+
+def _put_into_all_blocks(client: redis.Redis, ids: range) -> None:
+    hashes = b"".join(hash_ids([stored_id(f"{number:036}", 1.0) for number in ids]))
+    for number in range(int(client.hget(PLACE.packed_ids, "blocks") or 0)):
+        block = client.hget(PLACE.packed_ids, str(number)) or b""
+        client.hset(PLACE.packed_ids, str(number), block + hashes)
+
+
+def test_a_filter_that_nobody_can_read_fails_no_request(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    async def send() -> Appended:
+        async with open_async_redis(redis_url) as client:
+            log = EventLog(client, TTL_SECONDS)
+            await log.append(of_one_campaign(range(2000)))
+            IdPacker(redis_client).pack()
+            redis_client.hset(PLACE.packed_ids, mapping={"made": "another", "filter": ""})
+            return await log.append(of_one_campaign(range(2100)))
+
+    assert asyncio.run(send()) == Appended(100, 2000)
 
 
 def test_every_hash_is_in_the_block_that_its_first_bytes_say() -> None:

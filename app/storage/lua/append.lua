@@ -9,11 +9,12 @@
 --   are given; number of blocks of events; per block: name of the log in the sets, its bytes, the
 --   numbers of the click events that are its last rows (u4 each), the hashes of the ids of its
 --   other rows as a MessagePack array, or nothing twice if it counts as it is, and if it has ids:
---   their life in seconds, their names as a MessagePack array, or nothing; per block of
+--   their life in seconds, their names as a MessagePack array, or nothing, which filter there is of
+--   packed ids, the places (u4 each) of the ids that it does not rule out; per block of
 --   conversions: name of the log in the set, its bytes, the numbers of its click events.
 -- Returns {0 stored | 1 stored before | 2 the key belongs to another request | 3 nothing is stored
 --   yet, for the names of ids are needed, duplicates, {place, reason, detail} of each click event
---   that was refused}.
+--   that was refused, number of each block with ids whose filter was another}.
 --
 -- Redis refuses a script's first write when it is out of memory, never a later one, so nothing is
 -- ever half stored. Here the first write is one that it can refuse (SET, SADD, HSET, ZADD, RPUSH).
@@ -28,12 +29,15 @@ local last_of_older, with_names = 1 + 3 * tonumber(ARGV[5]), ARGV[6] == '1'
 
 local given = ARGV[4] ~= '' and cmsgpack.unpack(ARGV[4])
 
+-- Of each block with ids: what there is of ids that are stored by their names, moved, packed.
+local by_name, moved, packed = 0, {}, {}
+
 -- A wrong type under a key is an error before anything is written: nothing is half stored by it.
 local function meet_wrong_types()
   for older = 2, last_of_older, 3 do
-    redis.call('SCARD', KEYS[older])
-    redis.call('SCARD', KEYS[older + 1])
-    redis.call('HLEN', KEYS[older + 2])
+    by_name = by_name + redis.call('SCARD', KEYS[older])
+    moved[#moved + 1] = redis.call('SCARD', KEYS[older + 1])
+    packed[#packed + 1] = redis.call('HLEN', KEYS[older + 2])
   end
   local key, argument = last_of_older + 1, 8
   for _ = 1, tonumber(ARGV[7]) do
@@ -42,7 +46,7 @@ local function meet_wrong_types()
     redis.call('ZCARD', KEYS[key + 2])
     if #ARGV[argument + 3] > NO_IDS then
       redis.call('SCARD', KEYS[key + 3])
-      key, argument = key + 1, argument + 2
+      key, argument = key + 1, argument + 4
     end
     key, argument = key + 3, argument + 4
   end
@@ -68,17 +72,8 @@ if record_life > 0 then
   end
 end
 
-local older = 0
-for from = 2, last_of_older, AT_ONCE do
-  local to = math.min(from + AT_ONCE - 1, last_of_older)
-  older = older + redis.call('EXISTS', unpack(KEYS, from, to))
-end
-if older > 0 and not with_names then
-  for key = 2, last_of_older, 3 do
-    if redis.call('EXISTS', KEYS[key]) == 1 then
-      return { 3, 0, {} }
-    end
-  end
+if by_name > 0 and not with_names then
+  return { 3, 0, {} }
 end
 
 if record_life > 0 then
@@ -88,7 +83,7 @@ end
 -- include event_ids
 
 local now = tonumber(redis.call('TIME')[1])
-local statuses, refused, duplicates = {}, {}, 0
+local statuses, refused, duplicates, unfiltered = {}, {}, 0, {}
 if given then
   statuses, refused, duplicates = click_events(now, ttl, given)
   if record_life > 0 and #refused > 0 then
@@ -133,7 +128,7 @@ local function store(log, logs, hours, name, block)
   redis.call('ZADD', hours, expiry, name)
 end
 
-local older_key, key, argument = 2, last_of_older + 1, 8
+local with_ids, key, argument = 0, last_of_older + 1, 8
 for _ = 1, tonumber(ARGV[7]) do
   local log, logs, hours = unpack(KEYS, key, key + 2)
   local name, block, numbers, ids = unpack(ARGV, argument, argument + 3)
@@ -141,9 +136,14 @@ for _ = 1, tonumber(ARGV[7]) do
   if ids ~= '' then
     local given, left_out, known = cmsgpack.unpack(ids), {}, 0
     if #given > 0 then
-      local life, names = unpack(ARGV, argument, argument + 1)
-      known = file_ids(KEYS[key], older > 0 and older_key, given, names, life, left_out)
-      older_key, key, argument = older_key + 3, key + 1, argument + 2
+      local life, names, made, suspects = unpack(ARGV, argument, argument + 3)
+      local filter = { made = made, suspects = suspects }
+      with_ids = with_ids + 1
+      known = file_ids(KEYS[key], with_ids, given, names, life, filter, left_out)
+      if filter.is_other then
+        unfiltered[#unfiltered + 1] = with_ids - 1
+      end
+      key, argument = key + 1, argument + 4
     end
     local uncounted = leave_events_out(numbers, #given + 1, left_out)
     block = marked(block, #given + #numbers / 4, left_out, known + uncounted)
@@ -169,4 +169,4 @@ while key < #KEYS do
   end
 end
 
-return { 0, duplicates, refused }
+return { 0, duplicates, refused, unfiltered }

@@ -27,21 +27,18 @@ local function is_in_block(block, id)
   return at ~= nil
 end
 
--- The same of those that the blocks hold.
-local function find_in_blocks(packed, ids, known)
-  local number = tonumber(redis.call('HGET', packed, 'blocks') or 0)
-  if number == 0 then
-    return 0
-  end
+-- The same of those that the blocks hold: of `places`, or of all ids.
+local function find_in_blocks(packed, number, ids, places, known)
   local found = 0
-  for from = 1, #ids, AT_ONCE do
-    local fields = {}
-    for at = from, math.min(from + AT_ONCE - 1, #ids) do
-      fields[#fields + 1] = string.format('%d', struct.unpack('<I4', ids[at]) % number)
+  for from = 1, places and #places or #ids, AT_ONCE do
+    local fields, looked = {}, {}
+    for at = from, math.min(from + AT_ONCE - 1, places and #places or #ids) do
+      local place = places and places[at] or at
+      looked[#looked + 1] = place
+      fields[#fields + 1] = string.format('%d', struct.unpack('<I4', ids[place]) % number)
     end
     local blocks = redis.call('HMGET', packed, unpack(fields))
-    for at = 1, #fields do
-      local place = from + at - 1
+    for at, place in ipairs(looked) do
       if blocks[at] and not known[place] and is_in_block(blocks[at], ids[place]) then
         known[place] = true
         found = found + 1
@@ -51,25 +48,38 @@ local function find_in_blocks(packed, ids, known)
   return found
 end
 
--- The same of those that were set apart: by their names, moved or packed, the keys of number
--- `first` and the next two. Returns the number, and the keys that live on where some are in them.
-local function find_older(first, ids, names, known)
-  local seen, moved, packed = unpack(KEYS, first, first + 2)
-  local found = names ~= '' and find_in_set(seen, cmsgpack.unpack(names), known) or 0
-  if redis.call('EXISTS', moved, packed) == 0 then
-    return found
+-- The same of the packed ones, with what the request knows of them: a filter of the same blocks
+-- rules out all ids but some. `filter.is_other` notes where it is of others.
+local function find_packed(packed, ids, filter, known)
+  local made, number = unpack(redis.call('HMGET', packed, 'made', 'blocks'))
+  if not number then
+    return 0
   end
-  found = found + find_in_set(moved, ids, known) + find_in_blocks(packed, ids, known)
-  return found, { moved, packed }
+  filter.is_other = made ~= filter.made or made == ''
+  local places = nil
+  if not filter.is_other then
+    places = {}
+    for at = 1, #filter.suspects, 4 do
+      places[#places + 1] = struct.unpack('<I4', filter.suspects, at) + 1
+    end
+  end
+  return find_in_blocks(packed, tonumber(number), ids, places, known)
 end
 
--- Files ids that are not known in their set, nor among the older ones if there are any. Notes in
+-- Files ids that are not known in their set, nor among those that were set apart before: by their
+-- names, moved or packed. `with_ids` is the number of their block among those with ids. Notes in
 -- `known` the places of the others; returns their number.
-local function file_ids(set, first_older, ids, names, life, known)
-  local duplicates, older, living = find_in_set(set, ids, known), 0, nil
-  if first_older then
-    older, living = find_older(first_older, ids, names, known)
-    duplicates = duplicates + older
+local function file_ids(set, with_ids, ids, names, life, filter, known)
+  local duplicates, seen = find_in_set(set, ids, known), 3 * with_ids - 1
+  local is_moved, is_packed = moved[with_ids] > 0, packed[with_ids] > 0
+  if names ~= '' then
+    duplicates = duplicates + find_in_set(KEYS[seen], cmsgpack.unpack(names), known)
+  end
+  if is_moved then
+    duplicates = duplicates + find_in_set(KEYS[seen + 1], ids, known)
+  end
+  if is_packed then
+    duplicates = duplicates + find_packed(KEYS[seen + 2], ids, filter, known)
   end
   local new = ids
   if duplicates > 0 then
@@ -82,8 +92,11 @@ local function file_ids(set, first_older, ids, names, life, known)
     redis.call('SADD', set, unpack(new, from, math.min(from + AT_ONCE - 1, #new)))
   end
   redis.call('EXPIRE', set, life)
-  for _, key in ipairs(living or {}) do
-    redis.call('EXPIRE', key, life)
+  if is_moved then
+    redis.call('EXPIRE', KEYS[seen + 1], life)
+  end
+  if is_packed then
+    redis.call('EXPIRE', KEYS[seen + 2], life)
   end
   return duplicates
 end
