@@ -13,6 +13,7 @@ from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
+from calibrators.bins.model_versions import campaign_of, without_versions
 from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
@@ -75,16 +76,19 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
 
     Every other map, the target's, and the effects of fields stay.
     """
-    named = set(campaigns)
+    named = {*atlas.names_by_version(campaigns), *source.names_by_version(campaigns)}
     kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
-    found = Atlas.build(kept | _own(source, named), atlas.target_map, atlas.groups)
+    own = _own(source, named)
+    # A version of the model that is not known there is served by what there is of the campaign.
+    versions = {name: own[known] for name in named if (known := campaign_of(name)) in own}
+    found = Atlas.build(kept | versions | own, atlas.target_map, atlas.groups)
     return found.with_effects(atlas.effects).with_spreads_of(atlas)
 
 
 def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
     """The atlas with these campaigns served by what serves them now, as maps of their own."""
     source = in_force or Atlas.empty()
-    return atlas.with_own({name: source.map_of(name) for name in campaigns})
+    return atlas.with_own({name: source.map_of(name) for name in atlas.names_by_version(campaigns)})
 
 
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
@@ -228,7 +232,7 @@ class _Windows:
         behind = self._history.newest + 1 - hours
         if hours not in self._summed:
             tables = self._history.windows(behind - self._hours, behind)
-            chosen = (table.select(self._campaigns) for table in tables)
+            chosen = (without_versions(table).select(self._campaigns) for table in tables)
             self._summed[hours] = BinsTable.merge(chosen)
         return self._summed[hours]
 
@@ -241,10 +245,15 @@ def _with_own(
         return refit_campaigns(atlas, window, campaigns, method.calibrator, method.sufficiency)
 
     fitted = refit(base.atlas, 0)
-    trial = None if base.trial is None else refit(base.trial, 1).atlas
-    return replace(
-        base, atlas=fitted.atlas, trial=trial, skipped={**base.skipped, **fitted.skipped}
-    )
+    trial = None if base.trial is None else _of_all_versions(refit(base.trial, 1).atlas, campaigns)
+    atlas = _of_all_versions(fitted.atlas, campaigns)
+    return replace(base, atlas=atlas, trial=trial, skipped={**base.skipped, **fitted.skipped})
+
+
+def _of_all_versions(atlas: Atlas, campaigns: Sequence[str]) -> Atlas:
+    """The maps of these campaigns for all versions of the model."""
+    names = set(atlas.names_by_version(campaigns)).difference(campaigns)
+    return atlas.with_own({name: atlas.map_of(campaign_of(name)) for name in names})
 
 
 def _by_calibrator(calibrators: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
@@ -371,7 +380,8 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
-    guarded = _guarded_of(candidate, order.compared, history, set(order.campaigns))
+    names = set(candidate.atlas.names_by_version(order.campaigns))
+    guarded = _guarded_of(candidate, order.compared, history, names)
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)
     atlas = atlas.with_spreads_of(candidate.atlas)

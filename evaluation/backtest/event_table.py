@@ -152,7 +152,8 @@ class EventTable:
     def of_versions(self, versions: Sequence[str], codes: Integers) -> "EventTable":
         """The same impressions, each as scored by the version of the model with this code, (n,),
         among distinct names; the empty name is none. See `calibrators.bins.model_versions`."""
-        pairs, rows = np.unique(self.rows * len(versions) + codes, return_inverse=True)
+        numbers = self.rows.astype(np.int64) * len(versions) + codes
+        pairs, rows = np.unique(numbers, return_inverse=True)
         places = zip(*(column.tolist() for column in divmod(pairs, len(versions))), strict=True)
         names = [named(self.campaigns[row], versions[code] or None) for row, code in places]
         return self._renamed(names, rows)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from app.storage import BinsStore, Lease, Versions
+from app.storage.overrides import FrozenTargets, Overrides
 from app.worker.refit import Refitter, Request
 from calibrators.bins.model_versions import named
 from tests.api.conftest import new_redis
@@ -39,9 +40,15 @@ def versions(settings):
         yield service, report
 
 
-def _refit(service, hours):
+def _refit(service, hours, **changes):
     bins = BinsStore(service.store, service.settings.ttl_seconds)
-    refitter = Refitter(service.settings, bins, Versions(service.store, 8))
+    refitter = Refitter(
+        service.settings.model_copy(update=changes),
+        bins,
+        Versions(service.store, 8),
+        overrides=Overrides(service.store),
+        frozen=FrozenTargets(service.store),
+    )
     lease = Lease(service.store, "worker", "test", 60)
     assert lease.acquire()
     report = refitter.run(Request(FIRST + hours * HOUR_SECONDS), lease.token, lambda: FIRST)
@@ -120,3 +127,26 @@ def test_a_version_that_cannot_be_is_refused_by_field_value_and_rule(versions, v
     assert answer["detail"].startswith("model_version = ")
     events = [{**outcome(FIRST, "c1", 0.1), "model_version": version}]
     assert rule in service.http.post("/v1/events", json=events).text
+
+
+def test_what_holds_for_a_campaign_holds_for_all_versions(versions):
+    """A switch that leaves a version of the model on is none; so with a calibrator of its own."""
+    service, _ = versions
+    raw = {"campaigns": ["c1", "c2", "c0"], "scores": [0.05, 0.06, 0.07]}
+
+    def served():
+        every = ({}, {"model_version": "v2"}, {"model_version": "v9"})
+        return [_asked(service, **raw, **one)["probabilities"] for one in every]
+
+    off = {"version": "identity", "target": "click", "campaigns": ["c1"]}
+    answer = service.http.post("/v1/admin/rollback", json=off)
+    assert answer.status_code == 200, answer.text
+    eventually(lambda: service.serving == answer.json()["version"])
+    assert [c1 for c1, _, _ in served()] == [0.05] * 3
+
+    Overrides(service.store).put("click", "c2", "identity")
+    # Whether raw scores are good enough for a version is the guard's to say.
+    _refit(service, 2, guard=False)
+    found = served()
+    assert [(c1, c2) for c1, c2, _ in found] == [(0.05, 0.06)] * 3
+    assert 0.07 not in [c0 for _, _, c0 in found]

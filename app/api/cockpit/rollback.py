@@ -41,7 +41,8 @@ class Chosen:
         if self.campaigns is None or not targets:
             return bool(targets)
         ours, theirs = (_atlas(version, targets[0]) for version in (one, other))
-        return _maps(ours, self.campaigns) != _maps(theirs, self.campaigns)
+        names = ours.names_by_version(self.campaigns)
+        return _maps(ours, names) != _maps(theirs, names)
 
 
 def _maps(atlas: Atlas, campaigns: Iterable[str]) -> dict[str, CalibrationMap]:
@@ -88,10 +89,11 @@ def _with_campaigns(
 ) -> Published:
     """The maps on trial, if there are any, get the same for these campaigns: a campaign that is
     switched off is so in every arm."""
-    maps = _maps(_atlas(to, target), campaigns)
-    on_trial = {CHALLENGER_OF(target)} & present.atlases.keys()
+    older, on_trial = _atlas(to, target), {CHALLENGER_OF(target)} & present.atlases.keys()
+    found = {name: _atlas(present, name) for name in {target} | on_trial}
     changed = {
-        name: _atlas(present, name).with_own(maps).to_bytes() for name in {target} | on_trial
+        name: atlas.with_own(_maps(older, atlas.names_by_version(campaigns))).to_bytes()
+        for name, atlas in found.items()
     }
     return replace(present, atlases={**present.atlases, **changed}, digests={})
 
