@@ -81,8 +81,7 @@ ROOMS = {
         "evidence": {"samples", "bins"},
         "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
-        "version_scales": {"samples", "bins", "maps", "pooled"},
-        "model_versions": {"bins", "maps", "methods", "pooled", "version_scales"},
+        "model_versions": {"samples", "bins", "maps", "methods", "pooled"},
     },
 }
 """The arrows between rooms: what each may import, besides itself."""
@@ -94,8 +93,8 @@ LONGEST_FILE = 500
 # One list: every setting with its rule and what it is for.
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
-MOST_FILES = 335
-MOST_LINES = 73_020
+MOST_FILES = 340
+MOST_LINES = 75_100
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

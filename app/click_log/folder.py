@@ -1,4 +1,6 @@
-"""A folder of files on this machine or in an object store, through pyarrow.fs: whole files only."""
+"""A folder of files on this machine or in an object store, through pyarrow.fs: whole files only;
+and what a click log in it raises.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -8,9 +10,36 @@ from typing import Any, Self
 
 import pyarrow.fs as pafs
 
-from app.click_log.errors import ClickLogUnavailable, reaching_the_click_log
-from app.object_stores import is_url, located, without_secrets
+from app.object_stores import is_url, located, meaning, without_secrets
 from app.whole_files import write_durably
+
+
+class ClickLogError(Exception):
+    """Any failure of the click log."""
+
+
+class ClickLogUnavailable(ClickLogError):
+    """The folder or object store is away, full or refuses."""
+
+
+class NewerPart(ClickLogError):
+    """A part was written by a newer version of sirocco; it is left as it is."""
+
+    def __init__(self, version: str, known: int) -> None:
+        super().__init__(f"click log schema_version {version}: only up to {known} is known")
+
+
+class DamagedPart(ClickLogError):
+    """A part's bytes are not what was written."""
+
+
+@contextmanager
+def reaching_the_click_log() -> Iterator[None]:
+    """Turns whatever the file system raises into ClickLogUnavailable; also a decorator."""
+    try:
+        yield
+    except OSError as error:
+        raise ClickLogUnavailable(f"the click log failed: {meaning(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.click_log.errors import DamagedPart, NewerPart
+from app.click_log.folder import DamagedPart, NewerPart
 from app.click_log.rows import (
     BEHAVIOUR,
     CATEGORY,

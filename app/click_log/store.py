@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.click_log.errors import ClickLogUnavailable, DamagedPart
-from app.click_log.folder import Folder
+from app.click_log.folder import ClickLogUnavailable, DamagedPart, Folder
 from app.click_log.parts import (
     QUARANTINE,
     Part,

@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from app.click_log.errors import ClickLogUnavailable
-from app.click_log.folder import Folder
+from app.click_log.folder import ClickLogUnavailable, Folder
 from app.datasets.options import Reading
 from app.datasets.parts import first_line, parts_of, shown
 from app.errors import FAILED, CommandError

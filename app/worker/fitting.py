@@ -13,7 +13,7 @@ from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.model_versions import campaign_of, without_versions
+from calibrators.bins.model_versions import campaign_of, names_by_version, without_versions
 from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.atlas import CAMPAIGN
@@ -76,7 +76,7 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
 
     Every other map, the target's, and the effects of fields stay.
     """
-    named = {*atlas.names_by_version(campaigns), *source.names_by_version(campaigns)}
+    named = {*names_by_version((*atlas.campaigns, *source.campaigns), campaigns)}
     kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
     own = _own(source, named)
     # A version of the model that is not known there is served by what there is of the campaign.
@@ -88,7 +88,8 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
 def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
     """The atlas with these campaigns served by what serves them now, as maps of their own."""
     source = in_force or Atlas.empty()
-    return atlas.with_own({name: source.map_of(name) for name in atlas.names_by_version(campaigns)})
+    names = names_by_version(atlas.campaigns, campaigns)
+    return atlas.with_own({name: source.map_of(name) for name in names})
 
 
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
@@ -252,7 +253,7 @@ def _with_own(
 
 def _of_all_versions(atlas: Atlas, campaigns: Sequence[str]) -> Atlas:
     """The maps of these campaigns for all versions of the model."""
-    names = set(atlas.names_by_version(campaigns)).difference(campaigns)
+    names = set(names_by_version(atlas.campaigns, campaigns)).difference(campaigns)
     return atlas.with_own({name: atlas.map_of(campaign_of(name)) for name in names})
 
 
@@ -380,7 +381,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
-    names = set(candidate.atlas.names_by_version(order.campaigns))
+    names = set(names_by_version(candidate.atlas.campaigns, order.campaigns))
     guarded = _guarded_of(candidate, order.compared, history, names)
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)

@@ -5,7 +5,7 @@ Such a name is that of the campaign, U+001E, and the version. Whatever takes cam
 as bins, guard and look-up, so takes them apart by version, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,15 @@ def parted(name: str) -> tuple[str, str | None]:
 def campaign_of(name: str) -> str:
     """The campaign alone; of a version without a campaign its name."""
     return parted(name)[0] or name
+
+
+def names_by_version(known: Sequence[str], campaigns: Iterable[str]) -> list[str]:
+    """These campaigns, and those of the known names that are of a version of any of them."""
+    found = [*campaigns]
+    if SEPARATOR not in "".join(known):
+        return found
+    wanted, versions = set(found), (name for name in known if SEPARATOR in name)
+    return [*found, *(name for name in versions if parted(name)[0] in wanted)]
 
 
 def has_versions(table: BinsTable) -> bool:

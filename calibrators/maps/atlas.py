@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Self
 
@@ -305,15 +305,6 @@ class Atlas:
         if effects is self.effects:
             return self
         return self._with(effects, self.spreads)
-
-    def names_by_version(self, campaigns: Iterable[str]) -> list[str]:
-        """These campaigns, and the names by version of the model under which any has a map."""
-        known = [*campaigns]
-        if SEPARATOR not in "".join(self.campaigns):
-            return known
-        wanted = set(known)
-        named = (name for name in self.campaigns if SEPARATOR in name)
-        return [*known, *(name for name in named if parted(name)[0] in wanted)]
 
     def with_own(self, maps: Mapping[str, CalibrationMap]) -> "Atlas":
         """The same, but these campaigns have these maps as their own."""

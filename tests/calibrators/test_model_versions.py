@@ -17,9 +17,8 @@ from calibrators.bins.model_versions import (
     parted,
     without_versions,
 )
-from calibrators.model_versions import refit_by_version
+from calibrators.model_versions import Streams, refit_by_version
 from calibrators.samples import Floats, expit
-from calibrators.version_scales import Streams
 
 _CAMPAIGNS = 12
 _CENTRES = np.random.default_rng(1).normal(-3.0, 0.5, _CAMPAIGNS)

@@ -16,8 +16,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
-from app.click_log.errors import ClickLogUnavailable
-from app.click_log.folder import Folder
+from app.click_log.folder import ClickLogUnavailable, Folder
 from app.datasets.parts import parts_of, shown
 from app.errors import CommandError
 from app.lake.tasks import reaching_output

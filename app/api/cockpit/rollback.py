@@ -12,6 +12,7 @@ from app.storage.overrides import frozen_name
 from app.storage.versions import Published
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import CHALLENGER
+from calibrators.bins.model_versions import names_by_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Chosen:
         if self.campaigns is None or not targets:
             return bool(targets)
         ours, theirs = (_atlas(version, targets[0]) for version in (one, other))
-        names = ours.names_by_version(self.campaigns)
+        names = names_by_version(ours.campaigns, self.campaigns)
         return _maps(ours, names) != _maps(theirs, names)
 
 
@@ -92,7 +93,7 @@ def _with_campaigns(
     older, on_trial = _atlas(to, target), {CHALLENGER_OF(target)} & present.atlases.keys()
     found = {name: _atlas(present, name) for name in {target} | on_trial}
     changed = {
-        name: atlas.with_own(_maps(older, atlas.names_by_version(campaigns))).to_bytes()
+        name: atlas.with_own(_maps(older, names_by_version(atlas.campaigns, campaigns))).to_bytes()
         for name, atlas in found.items()
     }
     return replace(present, atlases={**present.atlases, **changed}, digests={})
