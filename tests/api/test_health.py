@@ -174,7 +174,7 @@ def test_bodies_are_documented_without_dangling_references(shared_service):
     calibrate = bodies["/v1/calibrate"]["application/json"]["schema"]
     assert calibrate["properties"].keys() == {
         *("target", "campaigns", "campaign", "scores", "values", "units", "unit", "rows"),
-        *("fields", "interval", "quantile"),
+        *("fields", "model_version", "interval", "quantile"),
     }
     events = bodies["/v1/events"]["application/json"]["schema"]["items"]["anyOf"]
     assert {kind["title"] for kind in events} == {

@@ -806,8 +806,8 @@ _WORKER = (
 _CLICK_LOG = (
     Mutant(
         "closed-click-behaviour-behind-its-window",
-        "if 0.0 <= occurred_at - click.clicked_at < post_click_seconds:",
-        "if 0.0 <= occurred_at - click.clicked_at <= post_click_seconds:",
+        "if 0.0 <= occurred_at - clicked_at < post_click_seconds:",
+        "if 0.0 <= occurred_at - clicked_at <= post_click_seconds:",
         "click_log/**/test_closed_click.py",
     ),
     Mutant(

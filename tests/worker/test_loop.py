@@ -87,20 +87,26 @@ def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
     assert Jobs(redis_client).get(job.id).result["as_of"] == (HOUR + 3) * SECONDS
 
 
-def test_ids_are_packed_once_their_hour_is_over(worker, settings, clock, redis_client, append):
+def test_ids_are_packed_once_a_minute_while_their_hour_goes_on(worker, clock, redis_client, append):
     batch = EventBatch()
     for number in range(2000):
         batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"e{number}")
     append(batch)
     log = TargetHour(shard_of("a"), "click", HOUR)
 
-    clock.seconds = (HOUR + 1) * SECONDS + settings.refit_delay_seconds - 1
+    clock.seconds = HOUR * SECONDS + 600
     worker.step()
-    before = redis_client.exists(log.packed_ids)
-    clock.seconds += 60
+    before = redis_client.hget(log.packed_ids, "ids")
+    for number in range(2000):
+        batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, f"f{number}")
+    append(batch)
+    clock.seconds += 59
+    worker.step()
+    within = redis_client.hget(log.packed_ids, "ids")
+    clock.seconds += 1
     worker.step()
 
-    assert (before, redis_client.hget(log.packed_ids, "ids")) == (0, b"2000")
+    assert (before, within, redis_client.hget(log.packed_ids, "ids")) == (b"2000", b"2000", b"4000")
 
 
 def test_a_job_that_fails_says_why_and_the_worker_goes_on(redis_client, clock):
