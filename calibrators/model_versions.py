@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrators.bins.model_versions import MOST_VERSIONS, by_version, has_versions, named, parted
+from calibrators.bins.model_versions import (
+    MOST_VERSIONS,
+    by_version,
+    has_versions,
+    named,
+    parted,
+)
 from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import MapColumns
@@ -268,7 +274,7 @@ class OwnCurves:
             positives = predicted.get(_label(version), 0.0)
             shift = log_odds(atlas.map_of(_label(version))(expit(within))) - within
             shifts[version] = shift * positives / (positives + _PRIOR)
-        total = sum(impressions.values())
+        total = sum(impressions.values()) or 1.0
         shares = {version: count / total for version, count in impressions.items()}
         mean = sum((shares[each] * shift for each, shift in shifts.items()), np.zeros(len(_REACH)))
         moved = {each: np.maximum.accumulate(_REACH + s - mean) for each, s in shifts.items()}

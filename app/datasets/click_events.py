@@ -84,7 +84,9 @@ def _times_of(part: LogPart, time: str, reading: Reading) -> FileTimes:
     schema = metadata.schema.to_arrow_schema()
     require_columns(part.name, schema.names, {"time": time})
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    column, kind = metadata.schema.names.index(time), schema.field(time).type
+    # A struct before it may have a field of this name.
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    column, kind = paths.index(time), schema.field(time).type
     found = [group.column(column).statistics for group in groups if group.num_rows]
     if not found:
         return FileTimes(part)

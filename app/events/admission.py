@@ -378,6 +378,7 @@ class Admission:
         if event.campaign not in self._campaigns:
             self._check_campaign(event.campaign)
         if self._trials is not None and event.target in self._settings.products:
+            _name(event)
             self._times.hour("occurred_at", event.occurred_at)
             self._trials.hold_outcome(event)
             return

@@ -76,6 +76,9 @@ _MOST_FILTER_BYTES: Final = 1 << 22
 """Of one log: more would keep other requests waiting while it is read."""
 MOST_BYTES: Final = 1 << 26
 """Of all filters of a process."""
+_IN_VAIN: Final = 1 << 14
+"""Ids that are looked for before a filter that is being read, or was not there, is asked for
+again."""
 UNFILTERED: Final = 64
 """Ids of a log that are looked for in its blocks before its filter is worth reading."""
 
@@ -127,18 +130,22 @@ class IdFilters:
         return self._filters.get(log, _NO_FILTER)
 
     def is_due(self, log: TargetHour, looked_for: int) -> bool:
-        """Whether to read the filter of a log, now that it ruled none of so many ids out."""
+        """Whether to read the filter of a log, now that it ruled none of so many ids out; for one
+        request, others that come meanwhile do not wait for it."""
         if len(self._unfiltered) > _KNOWN_LOGS:
             self._unfiltered.clear()
-        self._unfiltered[log] = self._unfiltered.get(log, 0) + looked_for
-        return self._unfiltered[log] >= UNFILTERED
+        number = self._unfiltered.get(log, 0) + looked_for
+        is_due = number >= UNFILTERED
+        self._unfiltered[log] = number - _IN_VAIN * is_due
+        return is_due
 
     def put(self, log: TargetHour, made: bytes | None, bits: bytes | None) -> None:
         """Keep what was read, if there is room for it or later hours leave some."""
-        self._unfiltered.pop(log, None)
         self._filters.pop(log, None)
+        self._unfiltered[log] = -_IN_VAIN
         if not made or not bits:
             return
+        self._unfiltered.pop(log)
         for older in sorted(self._filters, key=lambda one: one.hour):
             if self._bytes + len(bits) <= self._most_bytes or older.hour >= log.hour:
                 break

@@ -13,10 +13,14 @@ from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.model_versions import campaign_of, names_by_version, without_versions
+from calibrators.bins.model_versions import (
+    SEPARATOR,
+    campaign_of,
+    names_by_version,
+    without_versions,
+)
 from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
-from calibrators.maps.atlas import CAMPAIGN
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
@@ -88,7 +92,7 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
 def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
     """The atlas with these campaigns served by what serves them now, as maps of their own."""
     source = in_force or Atlas.empty()
-    names = names_by_version(atlas.campaigns, campaigns)
+    names = names_by_version((*atlas.campaigns, *source.campaigns), campaigns)
     return atlas.with_own({name: source.map_of(name) for name in names})
 
 
@@ -107,7 +111,8 @@ def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
 
 
 def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:
-    return {name: atlas.map_of(name) for name in campaigns if atlas.level(name) == CAMPAIGN}
+    known = set(atlas.campaigns)
+    return {name: atlas.map_of(name) for name in campaigns if name in known}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,7 +339,7 @@ class RefitOutcome:
         """How many campaigns got maps of their own, how many did not and why, and what held maps
         back; "guard" is None where there is none."""
         return {
-            "fitted": len(self.atlas),
+            "fitted": sum(SEPARATOR not in name for name in self.atlas.campaigns),
             "skipped": counted(self.candidate.skipped.values()),
             "calibrator": self.calibrator,
             "overridden": counted(self.order.own.values()),
@@ -381,7 +386,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
-    names = set(names_by_version(candidate.atlas.campaigns, order.campaigns))
+    names = set(names_by_version(candidate.atlas.campaigns, ("", *order.campaigns)))
     guarded = _guarded_of(candidate, order.compared, history, names)
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)

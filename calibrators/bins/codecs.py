@@ -8,9 +8,9 @@ Campaign names as bytes: a column of UTF-8 lengths, then the UTF-8 text without 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count, islice
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,11 +259,33 @@ def merged_rows(
     return names, np.split(rows, ends[:-1]) if parts else []
 
 
+SEPARATOR: Final = "\x1e"
+"""Between a campaign and a version of the model, in a name: see `model_versions`."""
+
+
+def between_campaigns(names: Sequence[str], place: int) -> int:
+    """The place among ascending names, or the next one that has no name of a campaign on either
+    side: between a campaign and its versions stand only names with characters up to U+001E."""
+    while 0 < place < len(names) and min(names[place], default=SEPARATOR) <= SEPARATOR:
+        place += 1
+    return place
+
+
+def spans_of(names: Sequence[str], most: int) -> Iterator[range]:
+    """The places of ascending names, so many at a time, and all names of a campaign together."""
+    first = 0
+    while first < len(names):
+        behind = between_campaigns(names, min(first + most, len(names)))
+        yield range(first, behind)
+        first = behind
+
+
 def even_spans(names: Sequence[str], most: int) -> list[tuple[str, str | None]]:
-    """As few spans of ascending names as hold at most so many each: the first name of each, and the
-    one behind it, None behind the last. They are even, because a small one at the end would cost as
-    much as the others."""
+    """As few spans of ascending names as hold at most so many each, but for those of one campaign:
+    the first name of each, and the one behind it, None behind the last. They are even, because a
+    small one at the end would cost as much as the others."""
     count = -(-len(names) // most)
-    firsts = [names[len(names) * span // count] for span in range(count)]
+    places = {between_campaigns(names, len(names) * span // count) for span in range(count)}
+    firsts = [names[place] for place in sorted(places) if place < len(names)]
     behind: list[str | None] = [*firsts[1:], None]
     return list(zip(firsts, behind, strict=False))

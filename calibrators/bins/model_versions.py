@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from calibrators.bins.codecs import SEPARATOR as SEPARATOR
 from calibrators.bins.table import BinsTable
 
-SEPARATOR: Final = "\x1e"
 LONGEST_VERSION: Final = 64
 """Bytes of a version's name."""
 
@@ -47,13 +47,18 @@ def campaign_of(name: str) -> str:
     return parted(name)[0] or name
 
 
+def campaigns_of(names: Sequence[str]) -> Sequence[str]:
+    """The campaign of each name."""
+    return [*map(campaign_of, names)] if SEPARATOR in "".join(names) else names
+
+
 def names_by_version(known: Sequence[str], campaigns: Iterable[str]) -> list[str]:
-    """These campaigns, and those of the known names that are of a version of any of them."""
+    """The names of these campaigns, without a version and of each that any known name is of."""
     found = [*campaigns]
     if SEPARATOR not in "".join(known):
         return found
-    wanted, versions = set(found), (name for name in known if SEPARATOR in name)
-    return [*found, *(name for name in versions if parted(name)[0] in wanted)]
+    versions = dict.fromkeys(parted(name)[1] for name in known)
+    return [named(campaign, version) for version in {None: None} | versions for campaign in found]
 
 
 def has_versions(table: BinsTable) -> bool:
@@ -77,4 +82,4 @@ def by_version(table: BinsTable) -> Mapping[str | None, BinsTable]:
 
 def without_versions(table: BinsTable) -> BinsTable:
     """The same with the campaigns' own names: versions are summed."""
-    return table.renamed([*map(campaign_of, table.campaigns)]) if has_versions(table) else table
+    return table.renamed(campaigns_of(table.campaigns)) if has_versions(table) else table

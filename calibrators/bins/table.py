@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import GRID, Bins, GridSums, cell_means, fixed_sums
-from calibrators.bins.codecs import PackedColumn, group_totals, sorted_rows, sum_by_key
+from calibrators.bins.codecs import PackedColumn, group_totals, sorted_rows, spans_of, sum_by_key
 from calibrators.bins.packed_table import (
     PackedTable,
     fit_in_place,
@@ -117,8 +117,7 @@ class BinsTable(GridSums):
         if len(listed) < 2 or not fit_in_place(listed, names):
             yield cls.merge_packed(listed)
             return
-        for first in range(0, len(names), _BLOCK):
-            block = range(first, min(first + _BLOCK, len(names)))
+        for block in spans_of(names, _BLOCK):
             yield cls.of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
 
     @classmethod
@@ -320,14 +319,12 @@ def sums_of_packed(
     if not fit_in_place(listed, names):
         return None
     choices = [{place for place, hour in enumerate(hours) if hour in span} for span in spans]
-    firsts = range(0, len(names), _BLOCK)
-    blocks = (range(first, min(first + _BLOCK, len(names))) for first in firsts)
     return (
         tuple(
             BinsTable.of_all(names[block.start : block.stop], *columns)
             for columns in sums_packed(listed, rows, block, choices)
         )
-        for block in blocks
+        for block in spans_of(names, _BLOCK)
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.bins.model_versions import SEPARATOR, by_version, named, parted
 from calibrators.bins.table import BinsTable, TablesByField
 from calibrators.fields.effects import FieldEffects
 from calibrators.guard.bounds import (
@@ -229,9 +230,32 @@ def guard(
     Parameters: candidate; trial, what would be the candidate without the newest hour; in_force,
     or None when nothing was ever published: then everything passes; newest, the bins of the hour
     in blocks, no campaign in two of them; rules; fields, the hour's tables by field.
+
+    Of several versions of the model each is looked at by itself: its maps by its impressions, and
+    its map for new campaigns in the place of the target's.
     """
     if in_force is None:
         return _guarded(candidate, candidate, {}, "passed")
+    names = (*candidate.campaigns, *in_force.campaigns)
+    if SEPARATOR not in "".join(names):
+        return _guard_version(candidate, trial, in_force, newest, rules, fields)
+    parts = [by_version(table) for table in newest]
+    found = {}
+    for version in {None: None} | dict.fromkeys(parted(name)[1] for name in names):
+        ours, tried, served = (_of_version(each, version) for each in (candidate, trial, in_force))
+        own = [part[version] for part in parts if version in part]
+        found[version] = _guard_version(ours, tried, served, own, rules, fields)
+    return _of_all_versions(found)
+
+
+def _guard_version(
+    candidate: Atlas,
+    trial: Atlas,
+    in_force: Atlas,
+    newest: Iterable[BinsTable],
+    rules: GuardRules,
+    fields: TablesByField | None,
+) -> Guarded:
     hour = NewestHour.of(newest, fields)
     effects, tried = _effects(hour, candidate, trial, in_force, rules)
     candidate, trial = candidate.with_effects(effects), trial.with_effects(tried)
@@ -249,6 +273,35 @@ def guard(
     atlas = choice.atlas(moved, target.map) if changed or groups else candidate
     atlas = atlas.with_effects(effects)
     return _guarded(candidate, atlas, decisions, target.reported(hour))
+
+
+def _of_version(atlas: Atlas, version: str | None) -> Atlas:
+    """What serves a version, under the campaigns' own names, with what new campaigns get as the
+    target's map; of one that the atlas does not know, what serves impressions without one."""
+    parts = [*map(parted, atlas.campaigns)]
+    is_known = version is None or any(each == version for _, each in parts)
+    names = [name for name, each in parts if name and each == (version if is_known else None)]
+    rows = atlas.rows([named(name, version) for name in names])
+    first = atlas.own_rows([named("", version)]) if version is not None else np.zeros(1, np.int64)
+    maps = atlas.columns().taken(np.concatenate((first, rows)))
+    groups = atlas.groups if version is None else None
+    has_target_map = atlas.target_map is not None or bool(first[0])
+    return Atlas.of_columns(names, maps, has_target_map, groups).with_effects(atlas.effects)
+
+
+def _of_all_versions(found: Mapping[str | None, Guarded]) -> Guarded:
+    """One atlas, and one account of what was decided, of all versions."""
+    main, counts = found[None], Counter[str]()
+    decisions: dict[str, str] = {}
+    maps: dict[str, CalibrationMap] = {}
+    for version, guarded in found.items():
+        atlas = guarded.atlas
+        decisions |= {named(name, version): what for name, what in guarded.decisions.items()}
+        counts.update(guarded.counts)
+        if version is not None:
+            maps[named("", version)] = shared(atlas)
+            maps |= {named(name, version): atlas.map_of(name) for name in atlas.campaigns}
+    return Guarded(main.atlas.with_own(maps), decisions, main.target_decision, dict(counts))
 
 
 def _effects(

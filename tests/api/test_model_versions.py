@@ -129,6 +129,13 @@ def test_a_version_that_cannot_be_is_refused_by_field_value_and_rule(versions, v
     assert rule in service.http.post("/v1/events", json=events).text
 
 
+def test_reliability_is_that_of_all_versions_before_and_after(versions):
+    service, _ = versions
+    found = service.http.get("/v1/reliability/click/c1").json()
+    raw, calibrated = (sum(one["n"] for one in found[which]) for which in ("raw", "calibrated"))
+    assert raw == calibrated == 2000.0
+
+
 def test_what_holds_for_a_campaign_holds_for_all_versions(versions):
     """A switch that leaves a version of the model on is none; so with a calibrator of its own."""
     service, _ = versions

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.storage.bins import hour_blocks
+from app.worker.fitting import filled, kept, replaced
 from calibrators import Atlas, BinsTable, CalibrationMap, History, make_method
 from calibrators.bins.model_versions import (
     by_version,
@@ -17,6 +19,9 @@ from calibrators.bins.model_versions import (
     parted,
     without_versions,
 )
+from calibrators.bins.packed_table import PackedTable
+from calibrators.bins.table import sums_of_packed
+from calibrators.guard import guard
 from calibrators.model_versions import Streams, refit_by_version
 from calibrators.samples import Floats, expit
 
@@ -196,3 +201,63 @@ def test_tables_are_taken_apart_by_version_and_put_together_again() -> None:
     assert [part.totals()[0].sum() for part in parts.values()] == [50.0] * 3
     assert BinsTable.merge(parts.values()) == without_versions(table)
     assert {*map(campaign_of, table.campaigns)} == {*without_versions(table).campaigns}
+
+
+def test_all_names_of_a_campaign_are_in_one_block() -> None:
+    """Whatever the blocks' size, with names that sort between a campaign and its versions."""
+    ends = ("", "\x00", "\x1ev1", "\x1ev2")
+    names = sorted(f"c{number:03d}{end}" for number in range(150) for end in ends)
+    rows, ones = np.repeat(np.arange(len(names)), 900), np.ones(900 * len(names))
+    scores = np.tile(np.linspace(0.0, 1.0, 900), len(names))
+    table = BinsTable.from_columns(names, rows, scores, ones, ones)
+    packed = PackedTable.from_bytes(table.to_bytes())
+
+    blocks = [block[1] for block in hour_blocks({1: packed, 2: packed}, 7)]
+    sums = sums_of_packed({1: packed, 2: packed}, [range(1, 3)])
+    assert sums is not None
+    for parts in (blocks, [part for (part,) in sums], [*BinsTable.merge_in_blocks([packed] * 2)]):
+        campaigns = [{*map(campaign_of, part.campaigns)} for part in parts]
+        assert len(parts) > 1
+        assert sum(map(len, campaigns)) == len(set().union(*campaigns)) == 300
+        assert sorted(name for part in parts for name in part.campaigns) == names
+
+
+def _steady_hour(seed: int, shift: float) -> BinsTable:
+    """v2 scores most, too high by a shift; what names no version scores too low."""
+    rng = np.random.default_rng(seed)
+    rows, z = rng.integers(0, 20, 40_000), rng.normal(-3.0, 1.0, 40_000)
+    by_v2 = rng.random(40_000) > 0.1
+    names = [named(f"c{n:02d}", version) for version in (None, "v2") for n in range(20)]
+    outcomes = (rng.random(40_000) < expit(z)) * 1.0
+    scores = expit(z + np.where(by_v2, shift, -1.0))
+    return BinsTable.from_columns(names, rows + 20 * by_v2, scores, np.ones(40_000), outcomes)
+
+
+def test_the_guard_looks_at_each_version_by_itself() -> None:
+    """What new campaigns get is not tested on the scores of another version, nor lost."""
+    hours = {hour: _steady_hour(hour, 2.5) for hour in range(6)}
+    method = make_method("pooled")
+    before = refit_by_version(method, History(5, [{h: hours[h] for h in range(5)}]), trial=True)
+    after = refit_by_version(method, History(6, [hours]), trial=True, memory=before.memory)
+    assert after.trial is not None
+    in_force = filled(before.atlas, before.atlas.with_own({"new": CalibrationMap.identity()}))
+
+    found = guard(after.atlas, after.trial, in_force, [hours[5]])
+
+    assert found.target_decision == "passed"
+    for name in ("x", "x\x1ev2", "c03", "c03\x1ev2"):
+        assert found.atlas.at(name, 0.1) == pytest.approx(after.atlas.at(name, 0.1), rel=0.02)
+    broken = after.atlas.with_own({"c03\x1ev2": CalibrationMap.proportional(0.01)})
+    kept = guard(broken, broken, in_force, [hours[5]])
+    assert kept.decisions["c03\x1ev2"] == "kept"
+    assert kept.atlas.at("c03\x1ev2", 0.1) == pytest.approx(in_force.at("c03\x1ev2", 0.1))
+
+
+def test_a_campaign_that_is_kept_is_so_in_versions_that_it_has_no_map_of() -> None:
+    maps = {name: CalibrationMap.proportional(0.3) for name in ("a", "\x1ev2", "b\x1ev2")}
+    served = kept(Atlas.build(maps), Atlas.empty(), ["a", "c"])
+    names = ["a", "a\x1ev2", "c", "c\x1ev2", "c\x1ev9"]
+    assert [served.at(name, 0.5) for name in names] == [0.5] * 5
+    assert served.at("b\x1ev2", 0.5) == 0.15
+    other = replaced(Atlas.build(maps), Atlas.build({"d": CalibrationMap.proportional(0.9)}), ["d"])
+    assert [other.at(name, 0.5) for name in ("d", "d\x1ev2")] == [0.45] * 2

@@ -153,8 +153,10 @@ def test_a_filter_is_read_once_enough_ids_have_missed_it() -> None:
     filters = IdFilters()
     assert not filters.is_due(PLACE, UNFILTERED - 1)
     assert filters.is_due(PLACE, 1)
+    assert not filters.is_due(PLACE, 1000), "requests that come meanwhile do not read it, too"
     filters.put(PLACE, None, None)
-    assert not filters.is_due(PLACE, 1)
+    assert not filters.is_due(PLACE, 1000), "nor is it asked for again at once where there is none"
+    assert filters.is_due(PLACE, 1 << 14)
 
 
 def test_packed_ids_are_known_by_their_filter_and_without_it(

@@ -20,6 +20,7 @@ from app.storage import keys
 from app.storage.bins import campaigns_between
 from app.storage.errors import CorruptVersion, UnknownVersion
 from calibrators import Atlas, Bins, CalibrationMap
+from calibrators.bins.model_versions import SEPARATOR, without_versions
 from calibrators.samples import Floats
 
 
@@ -147,7 +148,9 @@ def _bins(
         some = range(first, min(first + _HOURS_AT_ONCE, span.stop))
         tables = given.bins.hour_tables(shard, target, some, calibrated=calibrated)
         for hour, table in tables.items():
-            found = campaigns_between(table, campaign, campaign + "\0").bins(campaign)
+            # All versions of the model: calibrated bins do not tell them apart either.
+            near = campaigns_between(table, campaign, campaign + chr(ord(SEPARATOR) + 1))
+            found = without_versions(near).bins(campaign)
             if found.total_count > 0.0:
                 yield hour, found
 

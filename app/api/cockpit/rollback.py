@@ -42,7 +42,7 @@ class Chosen:
         if self.campaigns is None or not targets:
             return bool(targets)
         ours, theirs = (_atlas(version, targets[0]) for version in (one, other))
-        names = names_by_version(ours.campaigns, self.campaigns)
+        names = names_by_version((*ours.campaigns, *theirs.campaigns), self.campaigns)
         return _maps(ours, names) != _maps(theirs, names)
 
 
@@ -92,10 +92,9 @@ def _with_campaigns(
     switched off is so in every arm."""
     older, on_trial = _atlas(to, target), {CHALLENGER_OF(target)} & present.atlases.keys()
     found = {name: _atlas(present, name) for name in {target} | on_trial}
-    changed = {
-        name: atlas.with_own(_maps(older, names_by_version(atlas.campaigns, campaigns))).to_bytes()
-        for name, atlas in found.items()
-    }
+    known = [name for atlas in (older, *found.values()) for name in atlas.campaigns]
+    maps = _maps(older, names_by_version(known, campaigns))
+    changed = {name: atlas.with_own(maps).to_bytes() for name, atlas in found.items()}
     return replace(present, atlases={**present.atlases, **changed}, digests={})
 
 

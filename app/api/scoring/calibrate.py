@@ -426,16 +426,11 @@ def _response(
     levels = merged(given, parts, _LEVELS) if explain else None
     arms = merged(given, parts, _ARMS) if given[0].units else None
     more = _effects(given, parts, parts) if explain else {}
-    if explain and _names_versions(request):
+    if explain and request.names_versions:
         more["model_versions"] = merged(given, parts, _MODEL_VERSIONS)
     if levels_wanted:
         more |= quantile_columns(given, parts, levels_wanted, settings)
     return _json(probabilities, levels, arms, snapshot, parts, **more)
-
-
-def _names_versions(request: CalibrateRequest) -> bool:
-    rows = () if request.rows is UNSET else request.rows
-    return any(one.model_version is not UNSET for one in (request, *rows))
 
 
 PROMPT: Final = PromptEndpoint(read_prompt, partial(_response, most_slowly=SLOW))

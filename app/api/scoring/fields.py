@@ -14,7 +14,7 @@ from app.events.schema import VALUE_OF_FIELD, are_field_values, check_fields, un
 from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
-from calibrators.bins.model_versions import campaign_of
+from calibrators.bins.model_versions import campaign_of, campaigns_of
 from calibrators.fields.effects import FieldEffects, Given
 from calibrators.fields.sums import OTHER, FieldColumn
 
@@ -149,7 +149,7 @@ def _campaigns(
     if not effects.tables[2]:
         return OTHER
     named = _named_campaigns(found, given)
-    return campaign_of(named) if isinstance(named, str) else [*map(campaign_of, named)]
+    return campaign_of(named) if isinstance(named, str) else campaigns_of(named)
 
 
 def _named_campaigns(

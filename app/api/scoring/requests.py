@@ -55,6 +55,12 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
     quantile: Annotated[Level, Meta(description="Adds `quantiles`.")] | UnsetType = UNSET
     rows: Annotated[list[Row], Meta(description="Instead of columns.")] | UnsetType = UNSET
 
+    @property
+    def names_versions(self) -> bool:
+        """Whether it says of any score which version of the model made it."""
+        rows = () if self.rows is UNSET else self.rows
+        return any(one.model_version is not UNSET for one in (self, *rows))
+
 
 RULES: Final = {
     "target": "must be a string",
