@@ -14,7 +14,6 @@ import numpy as np
 from calibrators.bins.model_versions import (
     MOST_VERSIONS,
     by_version,
-    has_versions,
     named,
     parted,
 )
@@ -95,7 +94,7 @@ class Streams:
 
     def parts(self, table: BinsTable) -> Mapping[Version, BinsTable]:
         """The table by version; one that is none of these counts as none."""
-        if not has_versions(table):
+        if not table.has_versions:
             return {None: table}
         found: dict[Version, list[BinsTable]] = {}
         for version, part in by_version(table).items():
@@ -304,7 +303,7 @@ class _VersionsFound(Exception):
 
 
 def _without_any(block: HourTables) -> HourTables:
-    if any(map(has_versions, block.values())):
+    if any(table.has_versions for table in block.values()):
         raise _VersionsFound
     return block
 
@@ -385,7 +384,7 @@ class VersionScale:
 
     def changed(self, hour: int, running: BinsTable) -> bool:
         """See `ScaleOfScores`."""
-        if has_versions(running) and self._is_new(hour, running):
+        if running.has_versions and self._is_new(hour, running):
             return True
         if self.shared is None:
             return False

@@ -17,7 +17,6 @@ from calibrators.bins.model_versions import (
     SEPARATOR,
     campaign_of,
     names_by_version,
-    without_versions,
 )
 from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
@@ -91,6 +90,8 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
 
 def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
     """The atlas with these campaigns served by what serves them now, as maps of their own."""
+    if not campaigns:
+        return atlas
     source = in_force or Atlas.empty()
     names = names_by_version((*atlas.campaigns, *source.campaigns), campaigns)
     return atlas.with_own({name: source.map_of(name) for name in names})
@@ -238,7 +239,7 @@ class _Windows:
         behind = self._history.newest + 1 - hours
         if hours not in self._summed:
             tables = self._history.windows(behind - self._hours, behind)
-            chosen = (without_versions(table).select(self._campaigns) for table in tables)
+            chosen = (table.without_versions().select(self._campaigns) for table in tables)
             self._summed[hours] = BinsTable.merge(chosen)
         return self._summed[hours]
 

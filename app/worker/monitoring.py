@@ -19,7 +19,6 @@ from app.storage.experiments import CHALLENGER_OF
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas, Bins, BinsTable
 from calibrators.bins.codecs import from_fixed, grand_total
-from calibrators.bins.model_versions import without_versions
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
@@ -263,7 +262,7 @@ class RawScores:
 
     def add(self, table: BinsTable) -> None:
         """Take in a table; a campaign's impressions of all versions of the model are one."""
-        whole = without_versions(table)
+        whole = table.without_versions()
         self.quality.add(whole)
         self.top.add(whole)
 
@@ -318,7 +317,8 @@ class TargetReport:
             "judged_until": closed * SECONDS_PER_HOUR,
             "hour": {
                 "raw": scorecard_of(
-                    map(without_versions, self.bins.window_blocks(target, closed - 1, closed))
+                    table.without_versions()
+                    for table in self.bins.window_blocks(target, closed - 1, closed)
                 ),
                 "calibrated": scorecard_of(
                     self.bins.window_blocks(target, closed - 1, closed, calibrated=True),

@@ -214,9 +214,7 @@ class Refitter:
         self._hold_all_where(request, in_force, refitted)
         ready, held = refitted.split()
         carried = carried.beside((in_force or CachedVersion()).only(held.held))
-        on_trial = self._on_trial(request, present)
-        steering = self.canary.looked_at(on_trial, closed_hours(request.as_of))
-        carried = replace(carried, steering=steering)
+        carried = replace(carried, steering=self._on_trial(request, present))
         self.advance(Step(PUBLISHING, _AFTER))
         report = self._report(request, carried, ready, perf_counter() - started)
         version = None
@@ -389,7 +387,8 @@ class Refitter:
         parts = present.in_force, request.as_of, again, evaluation, self._fitting, history
         targets = _chosen(request, self.settings.targets)
         challengers = Challengers(*parts, present.own, present.frozen)
-        return challengers.refit(targets, whole=request.campaigns is None)
+        found = challengers.refit(targets, whole=request.campaigns is None)
+        return self.canary.looked_at(found, closed_hours(request.as_of))
 
     def _refit_delayed(
         self,

@@ -263,6 +263,11 @@ SEPARATOR: Final = "\x1e"
 """Between a campaign and a version of the model, in a name: see `model_versions`."""
 
 
+def campaign_of(name: str) -> str:
+    """The campaign alone; of a version without a campaign its name."""
+    return name.partition(SEPARATOR)[0] or name
+
+
 def between_campaigns(names: Sequence[str], place: int) -> int:
     """The place among ascending names, or the next one that has no name of a campaign on either
     side: between a campaign and its versions stand only names with characters up to U+001E."""

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from calibrators.bins.codecs import SEPARATOR as SEPARATOR
+from calibrators.bins.codecs import campaign_of as campaign_of
 from calibrators.bins.table import BinsTable
 
 LONGEST_VERSION: Final = 64
@@ -42,11 +43,6 @@ def parted(name: str) -> tuple[str, str | None]:
     return campaign, version if separator else None
 
 
-def campaign_of(name: str) -> str:
-    """The campaign alone; of a version without a campaign its name."""
-    return parted(name)[0] or name
-
-
 def campaigns_of(names: Sequence[str]) -> Sequence[str]:
     """The campaign of each name."""
     return [*map(campaign_of, names)] if SEPARATOR in "".join(names) else names
@@ -61,15 +57,10 @@ def names_by_version(known: Sequence[str], campaigns: Iterable[str]) -> list[str
     return [named(campaign, version) for version in {None: None} | versions for campaign in found]
 
 
-def has_versions(table: BinsTable) -> bool:
-    """Whether a table has any campaign of a named version."""
-    return SEPARATOR in "".join(table.campaigns)
-
-
 def by_version(table: BinsTable) -> Mapping[str | None, BinsTable]:
     """The parts of a table by version, with the campaigns' own names; what has a version and no
     campaign is left out."""
-    if not has_versions(table):
+    if not table.has_versions:
         return {None: table}
     found = [parted(name) for name in table.campaigns]
     tables = {}
@@ -78,8 +69,3 @@ def by_version(table: BinsTable) -> Mapping[str | None, BinsTable]:
         chosen = table.chosen(np.array(held, dtype=bool))
         tables[version] = chosen.renamed([*map(campaign_of, chosen.campaigns)])
     return tables
-
-
-def without_versions(table: BinsTable) -> BinsTable:
-    """The same with the campaigns' own names: versions are summed."""
-    return table.renamed(campaigns_of(table.campaigns)) if has_versions(table) else table

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import GRID, Bins, GridSums, cell_means, fixed_sums
-from calibrators.bins.codecs import PackedColumn, group_totals, sorted_rows, spans_of, sum_by_key
+from calibrators.bins.codecs import (
+    SEPARATOR,
+    PackedColumn,
+    campaign_of,
+    group_totals,
+    sorted_rows,
+    spans_of,
+    sum_by_key,
+)
 from calibrators.bins.packed_table import (
     PackedTable,
     fit_in_place,
@@ -90,6 +98,15 @@ class BinsTable(GridSums):
         """
         names, new_rows = sorted_rows(campaigns)
         return cls._of(names, *sum_by_key(new_rows[rows] * _CELLS + cells, sums))
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether any campaign is of a named version of the model: see `model_versions`."""
+        return SEPARATOR in "".join(self.campaigns)
+
+    def without_versions(self) -> "BinsTable":
+        """The same with the campaigns' own names: versions are summed."""
+        return self.renamed([*map(campaign_of, self.campaigns)]) if self.has_versions else self
 
     @classmethod
     def merge(cls, tables: Iterable["BinsTable"]) -> Self:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrators.bins.codecs import pack_names, unpack_names
-from calibrators.bins.model_versions import SEPARATOR, named, parted, without_versions
+from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
@@ -263,7 +263,7 @@ class Atlas:
     def _level(self, row: int) -> str:
         if row > len(self.campaigns):
             return GROUP
-        new = not row or parted(self.campaigns[row - 1])[0] == "" != self.campaigns[row - 1]
+        new = not row or self.campaigns[row - 1].startswith(SEPARATOR)
         return self.shared_level if new else CAMPAIGN
 
     @property
@@ -385,7 +385,7 @@ class Atlas:
         """The same events, binned by the probability that the atlas gives their scores; those of
         all versions of the model together."""
         parts = table.slices(_CALIBRATED)
-        return without_versions(BinsTable.in_a_row(self._calibrated(part) for part in parts))
+        return BinsTable.in_a_row(map(self._calibrated, parts)).without_versions()
 
     def _calibrated(self, table: BinsTable) -> BinsTable:
         scores, outcomes, weights, rows = table.samples()

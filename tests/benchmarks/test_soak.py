@@ -273,5 +273,6 @@ def test_memory_of_a_process_grows_by_what_it_holds() -> None:
     before, of_threads = megabytes(os.getpid())
     held = b"x" * (64 * MEGABYTE)
     after, _ = megabytes(os.getpid())
-    assert len(held) // MEGABYTE > after - before > 50
+    # Other threads of the tests may take or give back a little meanwhile.
+    assert 50 < after - before < 1.5 * len(held) // MEGABYTE
     assert 0.0 <= of_threads < before

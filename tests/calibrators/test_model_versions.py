@@ -17,7 +17,6 @@ from calibrators.bins.model_versions import (
     is_version,
     named,
     parted,
-    without_versions,
 )
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import sums_of_packed
@@ -199,8 +198,8 @@ def test_tables_are_taken_apart_by_version_and_put_together_again() -> None:
     table = BinsTable.merge(_table(0, 50, version, canary=False) for version in (None, "v1", "v2"))
     parts = by_version(table)
     assert [part.totals()[0].sum() for part in parts.values()] == [50.0] * 3
-    assert BinsTable.merge(parts.values()) == without_versions(table)
-    assert {*map(campaign_of, table.campaigns)} == {*without_versions(table).campaigns}
+    assert BinsTable.merge(parts.values()) == table.without_versions()
+    assert {*map(campaign_of, table.campaigns)} == {*table.without_versions().campaigns}
 
 
 def test_all_names_of_a_campaign_are_in_one_block() -> None:

@@ -20,7 +20,7 @@ from app.storage import keys
 from app.storage.bins import campaigns_between
 from app.storage.errors import CorruptVersion, UnknownVersion
 from calibrators import Atlas, Bins, CalibrationMap
-from calibrators.bins.model_versions import SEPARATOR, without_versions
+from calibrators.bins.model_versions import SEPARATOR
 from calibrators.samples import Floats
 
 
@@ -150,7 +150,7 @@ def _bins(
         for hour, table in tables.items():
             # All versions of the model: calibrated bins do not tell them apart either.
             near = campaigns_between(table, campaign, campaign + chr(ord(SEPARATOR) + 1))
-            found = without_versions(near).bins(campaign)
+            found = near.without_versions().bins(campaign)
             if found.total_count > 0.0:
                 yield hour, found
 

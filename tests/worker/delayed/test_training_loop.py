@@ -9,7 +9,7 @@ from app.storage import EventBatch, Heartbeat, Jobs, Versions
 from app.storage.clicks import OpenClick
 from app.worker.loop import Worker
 from app.worker.schedule import TrainingSchedule
-from app.worker.training import Trainer
+from app.worker.training import Lesson
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET
 
 AS_OF = MIDNIGHT + 4 * DAY
@@ -111,7 +111,7 @@ def test_a_training_that_fails_is_tried_again_and_stops_no_refit(
 
     moments = []
     with monkeypatch.context() as broken:
-        broken.setattr(Trainer, "_train", fail)
+        broken.setattr(Lesson, "_train", fail)
         for number in range(87):
             before = worker._state["training_failures"]
             worker.step()
