@@ -13,11 +13,7 @@ from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
-from calibrators.bins.model_versions import (
-    SEPARATOR,
-    campaign_of,
-    names_by_version,
-)
+from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
 from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
