@@ -88,7 +88,7 @@ from numpy.typing import NDArray
 
 from app.settings import SECONDS_PER_HOUR
 from calibrators.arms import ARMS
-from calibrators.bins.model_versions import SEPARATOR, campaign_of
+from calibrators.bins.codecs import SEPARATOR, campaign_of, campaigns_of
 
 SHARDS = 16
 """Number of shards. Fixed: another number would look for stored bins in the wrong place."""
@@ -183,8 +183,7 @@ def shard_of_campaign(name: str) -> int:
 
 def shards_of(names: Collection[str]) -> NDArray[np.int64]:
     """`shard_of_campaign` of m names, as an array (m,)."""
-    if SEPARATOR in "".join(names):
-        names = [*map(campaign_of, names)]
+    names = campaigns_of([*names])
     # Nothing but C is called: requests bring thousands of names.
     return np.fromiter(map(crc32, map(str.encode, names)), np.int64, len(names)) % SHARDS
 

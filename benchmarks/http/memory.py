@@ -45,7 +45,7 @@ def measure(pieces: int = 100_000) -> Table:
     found = {
         "empty server": empty,
         "event": _grown(pieces),
-        "id, its hour goes on": fresh,
+        "id, not packed yet": fresh,
         "id, packed": packed,
         "id": (fresh + (KEPT_HOURS - 1) * packed) / KEPT_HOURS,
         "key": keyed - plain,

@@ -268,6 +268,11 @@ def campaign_of(name: str) -> str:
     return name.partition(SEPARATOR)[0] or name
 
 
+def campaigns_of(names: Sequence[str]) -> Sequence[str]:
+    """The campaign of each name."""
+    return [*map(campaign_of, names)] if SEPARATOR in "".join(names) else names
+
+
 def between_campaigns(names: Sequence[str], place: int) -> int:
     """The place among ascending names, or the next one that has no name of a campaign on either
     side: between a campaign and its versions stand only names with characters up to U+001E."""

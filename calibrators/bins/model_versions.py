@@ -43,11 +43,6 @@ def parted(name: str) -> tuple[str, str | None]:
     return campaign, version if separator else None
 
 
-def campaigns_of(names: Sequence[str]) -> Sequence[str]:
-    """The campaign of each name."""
-    return [*map(campaign_of, names)] if SEPARATOR in "".join(names) else names
-
-
 def names_by_version(known: Sequence[str], campaigns: Iterable[str]) -> list[str]:
     """The names of these campaigns, without a version and of each that any known name is of."""
     found = [*campaigns]

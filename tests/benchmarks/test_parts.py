@@ -316,5 +316,5 @@ def test_the_ways_of_a_measurement_are_all_called() -> None:
 def test_memory_has_a_row_for_each_kind() -> None:
     rows = memory.measure(30_000)
 
-    assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, its hour goes on"]["bytes"]
+    assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, not packed yet"]["bytes"]
     assert rows["event"]["bytes"] > 20

@@ -14,7 +14,7 @@ from app.events.schema import VALUE_OF_FIELD, are_field_values, check_fields, un
 from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
-from calibrators.bins.model_versions import campaign_of, campaigns_of
+from calibrators.bins.codecs import campaign_of, campaigns_of
 from calibrators.fields.effects import FieldEffects, Given
 from calibrators.fields.sums import OTHER, FieldColumn
 
