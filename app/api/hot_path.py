@@ -297,7 +297,8 @@ _HEAD: Final = "sirocco.head"
 class HotPath:
     """Answers POST requests for the paths of `endpoints`; `framework` answers all others.
 
-    Those of `prompt` are answered before, on a server whose protocol calls for it.
+    Those of `prompt` are answered before, and what is refused for overload, on a server whose
+    protocol calls for it.
     """
 
     def __init__(
@@ -308,7 +309,8 @@ class HotPath:
         prompt: Mapping[str, PromptEndpoint],
     ) -> None:
         self.framework = framework
-        self.prompt_paths = frozenset(prompt)
+        # The others are called as ASGI has it, unless they are refused: to refuse must be cheap.
+        self.prompt_paths = frozenset(endpoints)
         self.prompt_bytes = min(SLOW, resources.settings.max_body_bytes)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
@@ -392,17 +394,20 @@ class HotPath:
         path = scope["path"]
         if self._is_shed(path, now):
             return _REFUSAL
+        endpoint = self._prompt.get(path)
+        if endpoint is None:
+            return None
         # What could not be answered at once comes a second time, and counts once.
         if CALLER not in scope:
             scope[CALLER] = self._authorization.admitted(scope["headers"], self._scopes[path], now)
         head = scope.get(_HEAD)
         if head is None:
             has_id = any(name == REQUEST_ID_HEADER for name, _ in scope["headers"])
-            request = self._prompt[path].read(scope, self._resources)
+            request = endpoint.read(scope, self._resources)
             if request is None:
                 return None
             head = scope[_HEAD] = _Head(request, has_id)
-        return self._prompt[path].answer(head.request, body, scope[CALLER], self._resources)
+        return endpoint.answer(head.request, body, scope[CALLER], self._resources)
 
     def _is_shed(self, path: str, now: float) -> bool:
         shedder = self._shedder
