@@ -113,7 +113,7 @@ def _kills(
             return
         # Not behind each kill, so that some come in quick succession.
         if random.random() < 1 / 2:
-            _wait_until(partial(acknowledged.has, number * plan.events), "events flow")
+            _wait_until(partial(_flow, service, acknowledged, number * plan.events), "events flow")
         time.sleep(random.expovariate(1 / plan.pause))
         name = random.choice(PROCESSES)
         process = _victim(service, name)
@@ -121,6 +121,12 @@ def _kills(
         service.kill(name, process)
         tell(number)
         yield name, "starting" if age < _YOUNG_SECONDS else "running"
+
+
+def _flow(service: Service, acknowledged: Acknowledged, events: int) -> bool:
+    """Whether so many are acknowledged; a service that has ended meanwhile is started again."""
+    service.processes()
+    return acknowledged.has(events)
 
 
 def _victim(service: Service, name: str) -> int:

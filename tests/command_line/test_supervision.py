@@ -1,10 +1,13 @@
 """The rules of supervision, on a process of the test's own."""
 
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
 from app.cli.serving.processes import Supervision
+from app.cli.serving.whole_service import _await_ready
 from app.errors import BAD_INPUT, FAILED, CommandError
 
 
@@ -105,3 +108,36 @@ def test_a_process_that_was_replaced_is_not_started_again() -> None:
             supervision.look()
 
     assert (old.events, new.events) == (["start old"], ["start new", "stop new"])
+
+
+class ComesUp(BaseHTTPRequestHandler):
+    """Not ready for the first so many times that it is asked."""
+
+    left = 0
+
+    def do_GET(self) -> None:
+        self.send_response(503 if type(self).left > 0 else 200)
+        type(self).left -= 1
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_a_service_that_takes_long_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a slow machine, with all processes running; to end would not make it ready sooner."""
+    monkeypatch.setattr("app.cli.serving.whole_service._TELL_SECONDS", 0.25)
+    monkeypatch.setattr(ComesUp, "left", 8)
+    with HTTPServer(("127.0.0.1", 0), ComesUp) as server, Supervision() as supervision:
+        Thread(target=server.serve_forever, daemon=True).start()
+        supervision.add(Ending([None]))
+        url = f"http://127.0.0.1:{server.server_port}"
+
+        _await_ready(url, supervision)
+        server.shutdown()
+
+    assert ComesUp.left < 0
+    assert f"{url} is not ready after" in capsys.readouterr().err
