@@ -33,7 +33,7 @@ class CommandEntry(NamedTuple):
 COMMANDS: Final = {
     "demo": CommandEntry(
         "Look",
-        "app.cli.simulations",
+        "app.cli.run",
         "Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.",
     ),
     "replay": CommandEntry(

@@ -167,6 +167,15 @@ PlatformSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Another seed is another platform.")
 ]
 Campaigns = Annotated[int, typer.Option("--campaigns", min=1, help="How many campaigns.")]
+SyntheticFields = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Fields of the impressions, such as device,placement: each of their values has clicks"
+        " more often, or less often, than the scores say.",
+        show_default=False,
+    ),
+]
 
 column = partial(option, rich_help_panel="Columns of the log")
 

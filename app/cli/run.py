@@ -1,11 +1,13 @@
-"""`sirocco up`, `serve`, `worker` and `size`: their options."""
+"""`sirocco up`, `serve`, `worker`, `demo` and `size`: their options."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli import options
+from app.cli.options import moment
 
 if TYPE_CHECKING:
     from app.results.capacity import Capacity, Need
@@ -74,6 +76,54 @@ def worker(store: options.StoreOptions, fit: options.RefitOptions) -> None:
     from app.cli.serving.serve import run_worker_process
 
     run_worker_process({**asdict(store), **asdict(fit)})
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The synthetic platform of a demo, and how it is calibrated."""
+
+    stay: bool = options.option(False, "Keep the service up afterwards, until Ctrl-C.")
+    campaigns: options.Campaigns = 20
+    hours: int = options.option(36, "How many hours of traffic.", min=2)
+    impressions: int = options.option(20_000, "Impressions of an average hour.", min=1)
+    seed: options.PlatformSeed = 0
+    start: float | None = options.option(
+        None,
+        "The moment to start at: the traffic is that of the whole hours before it."
+        " RFC 3339 or seconds since 1970.",
+        parser=lambda text: moment(text, "--start"),
+        metavar="TIME",
+        show_default="now",
+    )
+    fields: options.SyntheticFields = None
+    picture: options.Picture = Path("reliability.png")
+    no_picture: options.NoPicture = False
+    json: options.Json = False
+    window_hours: options.DemoWindow = None
+    bin_size: options.BinSize = None
+    calibrator: options.Calibrator = None
+
+
+@options.grouped
+def demo(given: DemoOptions) -> None:
+    """Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.
+
+    Starts Redis, API and worker; sends the impressions and clicks of
+    campaigns whose scores are wrong, each in its own drifting way; refits
+    every hour; prints before and after. The row [italic]truth[/italic] is what the
+    clicks were drawn from: nothing can do better.
+
+    [bold]Examples[/bold]
+
+      sirocco demo
+      sirocco demo --stay
+      sirocco demo --campaigns 100 --hours 48 --window 12h --seed 7
+      sirocco demo --start 2026-01-01T00:30:00Z
+      sirocco demo --stay --fields device,placement
+    """
+    from app.cli.serving.demo import run_demo
+
+    run_demo(given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`sirocco demo`, `replay`, `backtest`, `auction` and `simulate`: their options."""
+"""`sirocco replay`, `backtest`, `auction` and `simulate`: their options."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ import typer
 
 from app.cli import options
 from app.cli.console import note, progress
-from app.cli.options import moment
 from app.errors import Advance, CommandError
 
 if TYPE_CHECKING:
@@ -334,6 +333,7 @@ class SimulateOptions:
         None, "Write scored impressions instead, this many in an average hour.", min=1
     )
     drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0)
+    fields: options.SyntheticFields = None
 
 
 @options.grouped
@@ -347,24 +347,41 @@ def simulate(path: _Log, given: SimulateOptions) -> None:
 
     With --impressions the impression log of a platform whose click scores are
     wrong in the same manner: with bids, with the scores of a better model
-    ([italic]candidate[/italic]), and with the arms of an A/A test over users.
+    ([italic]candidate[/italic]), with the arms of an A/A test over users, and with fields where
+    [italic]--fields[/italic] names some.
 
     [bold]Examples[/bold]
 
       sirocco simulate clicks.parquet
       sirocco simulate small.parquet --days 14 --clicks 300 --seed 3
       sirocco simulate log.parquet --impressions 5000 --days 4 --campaigns 20
+      sirocco simulate log.parquet --impressions 5000 --fields device,placement
     """
     from evaluation import ClickPlatform, Platform
 
     drawn: Any = {"seed": given.seed, "drift": given.drift}
     if given.impressions is None:
+        if given.fields:
+            raise CommandError("--fields goes with --impressions: click logs have none here")
         rate = given.clicks or _CLICKS_PER_HOUR
         _simulate_clicks(path, given.days, ClickPlatform(given.campaigns, rate, **drawn))
         return
     if given.clicks is not None:
         raise CommandError("--clicks does not go with --impressions: give one of them")
+    drawn["fields"] = _declared(given.fields)
     _simulate_impressions(path, given.days, Platform(given.campaigns, given.impressions, **drawn))
+
+
+def _declared(fields: str | None) -> tuple[str, ...]:
+    """As a service takes them; CommandError for names that are none, or that the log has."""
+    from app.cli.serving.settings import settings_with
+    from app.datasets.impressions import SCHEMA
+
+    found = settings_with({"fields": options.names(fields)}).fields
+    for name in found:
+        if name in SCHEMA.names:
+            raise CommandError(f"--fields {name}: the log has a column of that name")
+    return found
 
 
 def _simulate_clicks(path: Path, days: int, platform: "ClickPlatform") -> None:
@@ -383,7 +400,8 @@ def _simulate_impressions(path: Path, days: int, platform: "Platform") -> None:
     hours = days * HOURS_PER_DAY
     with progress("simulating impressions", hours, "hours", shown=True) as advance:
         written = write_impression_log(path, platform, hours, advance)
-    note(f"{path}: {written:,} impressions of {_counted(days)}. Next: sirocco evaluate {path}")
+    told = f"{path}: {written:,} impressions of {_counted(days)}. Next: sirocco evaluate {path}"
+    note(told + (f" --fields {','.join(platform.fields)}" if platform.fields else ""))
 
 
 def _simulated(platform: "ClickPlatform", days: int, advance: Advance) -> Iterator["ClickStream"]:
@@ -394,52 +412,6 @@ def _simulated(platform: "ClickPlatform", days: int, advance: Advance) -> Iterat
 
 def _counted(days: int) -> str:
     return f"{days} day{'s' if days > 1 else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """The synthetic platform of a demo, and how it is calibrated."""
-
-    stay: bool = options.option(False, "Keep the service up afterwards, until Ctrl-C.")
-    campaigns: options.Campaigns = 20
-    hours: int = options.option(36, "How many hours of traffic.", min=2)
-    impressions: int = options.option(20_000, "Impressions of an average hour.", min=1)
-    seed: options.PlatformSeed = 0
-    start: float | None = options.option(
-        None,
-        "The moment to start at: the traffic is that of the whole hours before it."
-        " RFC 3339 or seconds since 1970.",
-        parser=lambda text: moment(text, "--start"),
-        metavar="TIME",
-        show_default="now",
-    )
-    picture: options.Picture = Path("reliability.png")
-    no_picture: options.NoPicture = False
-    json: options.Json = False
-    window_hours: options.DemoWindow = None
-    bin_size: options.BinSize = None
-    calibrator: options.Calibrator = None
-
-
-@options.grouped
-def demo(given: DemoOptions) -> None:
-    """Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.
-
-    Starts Redis, API and worker; sends the impressions and clicks of
-    campaigns whose scores are wrong, each in its own drifting way; refits
-    every hour; prints before and after. The row [italic]truth[/italic] is what the
-    clicks were drawn from: nothing can do better.
-
-    [bold]Examples[/bold]
-
-      sirocco demo
-      sirocco demo --stay
-      sirocco demo --campaigns 100 --hours 48 --window 12h --seed 7
-      sirocco demo --start 2026-01-01T00:30:00Z
-    """
-    from app.cli.serving.demo import run_demo
-
-    run_demo(given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,13 +251,14 @@ def write_impression_log(path: Path, platform: Platform, hours: int, advance: Ad
     """Write the platform's first hours, a row group each; returns how many impressions.
 
     Beside what a log must have it holds the scores of a better model (`candidate`: the truth with
-    noise), bids and costs, and the arms of an A/A test over users. The file stands there when all
-    of it does.
+    noise), bids and costs, the arms of an A/A test over users, and the platform's fields. The file
+    stands there when all of it does.
     """
     require_parquet(path, "this log")
     with whole_file(path) as unfinished:
         impressions = 0
-        with pyarrow.parquet.ParquetWriter(unfinished, SCHEMA) as writer:
+        fields = [pa.field(name, _CATEGORY) for name in platform.fields]
+        with pyarrow.parquet.ParquetWriter(unfinished, pa.schema([*SCHEMA, *fields])) as writer:
             for table in _drawn(platform, hours):
                 writer.write_table(table)
                 impressions += int(table.num_rows)
@@ -293,4 +294,8 @@ def _table(hour: PlatformHour, levels: Any, rng: np.random.Generator) -> Any:
         "arm": arms,
         "cost": bids * events.outcomes,
     }
-    return pa.table(columns, schema=SCHEMA)
+    table = pa.table(columns, schema=SCHEMA)
+    for name, field in (events.fields or {}).items():
+        codes = field.codes.astype(np.int32)
+        table = table.append_column(name, pa.DictionaryArray.from_arrays(codes, list(field.names)))
+    return table

@@ -7,21 +7,27 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, logit
 
+from calibrators.fields.columns import FieldColumns
+from calibrators.fields.sums import FieldColumn
 from calibrators.samples import Floats, Integers, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, Rows
 from evaluation.simulation.parts import (
     SPREAD,
     START,
+    Field,
     arrivals,
     campaign_names,
     day_cycle,
     outcomes_of,
     swings,
     times_in,
+    value_codes,
+    value_shares,
     zipf_shares,
 )
 
 _LATE_SHARE, _LATEST_START = 0.15, 48
+_FIELD_VALUES, _FIELD_EFFECT = 6, 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +49,9 @@ class Platform:
     a level, an over- or under-confident slope, and a curve that flattens the top (ads win because
     their score was too high). Shift and slope swing with the day and over several days. The map
     always increases, so the ranking inside a campaign is never wrong. 15 % of the campaigns start
-    up to two days late; traffic has a daily cycle.
+    up to two days late; traffic has a daily cycle. Each of the `fields` has six values, which
+    campaigns mix in their own ways; what they add to the true log-odds has a standard deviation of
+    0.3 and a mean of 0, and the scores know nothing of it.
 
     Every hour is drawn from (seed, hour) alone: the same in any order, process or subset.
 
@@ -53,6 +61,7 @@ class Platform:
     seed : at least 0.
     drift : size of the swings; 0 keeps every miscalibration as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
+    fields : names of fields, such as device, each once.
 
     >>> hour = Platform(campaigns=3, impressions_per_hour=1_000, seed=1).hour(5)
     >>> hour.events.campaigns, len(hour.truth) == len(hour.events)
@@ -65,6 +74,7 @@ class Platform:
     seed: int = 0
     drift: float = 1.0
     start: float = START
+    fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_rules(
@@ -75,6 +85,7 @@ class Platform:
             seed=(self.seed >= 0, "at least 0"),
             drift=(0 <= self.drift < np.inf, "at least 0, finite"),
             start=(self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
+            fields=(len(set(self.fields)) == len(self.fields), "names, each once"),
         )
 
     @cached_property
@@ -89,15 +100,42 @@ class Platform:
         rng = np.random.default_rng((self.seed, 1, hour))
         rows = arrivals(self._profiles.traffic(hour) * self.impressions_per_hour, rng)
         scores, truth = self._profiles.scores_and_truth(rows, hour, self.drift, rng)
+        fields, truth = self._with_fields(rows, hour, truth)
         times = times_in(self.start, hour, len(rows), rng)
         outcomes = outcomes_of(truth, rng)
-        return PlatformHour(EventTable(times, self.names, rows, scores, outcomes), truth)
+        events = EventTable(times, self.names, rows, scores, outcomes, fields=fields)
+        return PlatformHour(events, truth)
 
     def hours(self, first: int, behind: int) -> PlatformHour:
         """The impressions of the hours [first, behind) as one table."""
         parts = [self.hour(hour) for hour in range(first, behind)]
         events = EventTable.concatenate([part.events for part in parts])
         return PlatformHour(events, np.concatenate([np.empty(0), *(part.truth for part in parts)]))
+
+    def _with_fields(
+        self, rows: Rows, hour: int, truth: Floats
+    ) -> tuple[FieldColumns | None, Floats]:
+        """Fields of the impressions of an hour, and the truth that they make of this one."""
+        if not self.fields:
+            return None, truth
+        rng = np.random.default_rng((self.seed, 5, hour))
+        columns, odds = {}, logit(truth)
+        for field, mix, effects in self._fields:
+            codes = value_codes(mix, rows, rng)
+            columns[field.name] = FieldColumn(field.value_names, codes)
+            odds = odds + effects[codes]
+        return columns, expit(odds)
+
+    @cached_property
+    def _fields(self) -> list[tuple[Field, Floats, Floats]]:
+        """Each with the log-shares of its values by campaign, (c, v), and their effects, (v,)."""
+        rng = np.random.default_rng((self.seed, 4))
+        fields = [Field(name, _FIELD_VALUES, _FIELD_EFFECT) for name in self.fields]
+        mixes = [field.mix(self.campaigns, rng) for field in fields]
+        return [
+            (field, mix, field.effects(value_shares(mix), rng))
+            for field, mix in zip(fields, mixes, strict=True)
+        ]
 
     @cached_property
     def _profiles(self) -> "_Profiles":

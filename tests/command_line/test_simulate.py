@@ -100,3 +100,33 @@ def test_what_cannot_be_written_is_one_sentence(
 
     assert run.returncode == 2
     assert run.stderr.strip().startswith(f"sirocco: {words}")
+
+
+def test_fields_are_columns_that_the_other_commands_read(tmp_path: Path, called: Sirocco) -> None:
+    run = called("simulate", "log.parquet", *IMPRESSIONS, "--fields", "device, placement")
+
+    assert run.returncode == 0, run.stderr
+    assert "Next: sirocco evaluate log.parquet --fields device,placement" in run.stderr
+    log = pyarrow.parquet.read_table(tmp_path / "log.parquet").to_pydict()
+    assert set(log["device"]) <= {f"device-{number}" for number in range(1, 7)}
+    assert len(set(log["placement"])) > 1
+    evaluated = called("evaluate", "log.parquet", "--fields", "device,placement")
+    assert "Field-RCE by placement" in evaluated.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((*IMPRESSIONS, "--fields", "device,bid"), "--fields bid: the log has a column"),
+        ((*IMPRESSIONS, "--fields", "device,device"), "SIROCCO_FIELDS"),
+        ((*SMALL, "--fields", "device"), "--fields goes with --impressions"),
+    ],
+)
+def test_fields_that_a_log_cannot_have_are_refused(
+    tmp_path: Path, called: Sirocco, options: tuple[str | int, ...], said: str
+) -> None:
+    run = called("simulate", "log.parquet", *options)
+
+    assert run.returncode == 2
+    assert said in run.stderr
+    assert not (tmp_path / "log.parquet").exists()

@@ -14,7 +14,8 @@ from calibrators.pooled import Pooled
 from evaluation.backtest.backtest import backtest, bins_by_hour
 from evaluation.backtest.event_table import EventTable
 from evaluation.simulation.ad_platform import Platform
-from research.leaderboard.fields.platform import Field, FieldPlatform, FieldRegime
+from evaluation.simulation.parts import Field
+from research.leaderboard.fields.platform import FieldPlatform, FieldRegime
 
 HOURS = 12
 PLATFORM = FieldPlatform(

@@ -1,7 +1,10 @@
 """The synthetic platform: reproducible traffic whose true probabilities are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.special import logit
 
 from evaluation import EventTable, Platform, log_loss, pcoc
 
@@ -232,3 +235,28 @@ def test_a_quiet_hour_is_an_empty_table():
     drawn = Platform(campaigns=2, impressions_per_hour=1e-9).hour(0)
 
     assert (len(drawn.events), len(drawn.truth)) == (0, 0)
+
+
+def test_fields_change_what_is_clicked_and_nothing_else():
+    """Scores, campaigns and moments are those without fields; effects have the mean 0 in all the
+    traffic, and more than chance differs between values."""
+    plain = Platform(campaigns=5, impressions_per_hour=40_000, ctr=0.1, seed=2)
+    with_fields = replace(plain, fields=("device", "seller"))
+    before, after = plain.hour(60), with_fields.hour(60)
+
+    assert same_hour(after, with_fields.hour(60))
+    for name in ("times", "rows", "scores"):
+        assert np.array_equal(getattr(before.events, name), getattr(after.events, name))
+    assert after.events.fields.keys() == {"device", "seller"}
+    odds = logit(after.truth) - logit(before.truth)
+    assert np.mean(odds) == pytest.approx(0.0, abs=0.05)
+    assert np.std(odds) == pytest.approx(0.3 * np.sqrt(2), rel=0.2)
+    device = after.events.fields["device"]
+    seller = after.events.fields["seller"]
+    assert len(device.names) == 6
+    assert len(np.unique(odds.round(9))) == len(set(zip(device.codes, seller.codes, strict=True)))
+
+
+def test_a_field_has_one_name():
+    with pytest.raises(ValueError, match=r"fields = .*names, each once"):
+        Platform(fields=("device", "device"))

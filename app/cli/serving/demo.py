@@ -6,6 +6,8 @@ import numpy as np
 
 from app.cli.console import note, progress
 from app.cli.measure.scorecards import report_scorecards
+from app.cli.options import names
+from app.cli.run import DemoOptions
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.playback import (
     HOST,
@@ -19,7 +21,6 @@ from app.cli.serving.playback import (
 )
 from app.cli.serving.settings import free_port, is_free, settings_with, show_addresses
 from app.cli.serving.whole_service import WholeService
-from app.cli.simulations import DemoOptions
 from app.errors import CommandError
 from app.reports.pictures import check_picture
 from app.results.backtest import ScoredEvents, after, learnt_hours
@@ -37,6 +38,7 @@ def run_demo(given: DemoOptions) -> None:
         "window_hours": given.window_hours or _WINDOW_HOURS,
         "bin_size": given.bin_size,
         "calibrator": given.calibrator,
+        "fields": names(given.fields) or None,
     }
     settings = settings_with(fit)
     fit["calibrator"] = calibrator = given.calibrator or settings.calibrator_of(_TARGET)
@@ -67,6 +69,7 @@ def _platform(given: DemoOptions, now: float) -> Platform:
         impressions_per_hour=given.impressions,
         seed=given.seed,
         start=(now // SECONDS_PER_HOUR - given.hours) * SECONDS_PER_HOUR,
+        fields=names(given.fields),
     )
 
 

@@ -12,18 +12,23 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 import numpy as np
-from scipy.special import expit, logit, softmax
+from scipy.special import expit, logit
 
-from calibrators.samples import Floats, Integers, check_rules
+from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import EventTable
 from evaluation.simulation.ad_platform import PlatformHour
-from evaluation.simulation.parts import outcomes_of, zipf_shares
+from evaluation.simulation.parts import (
+    Field,
+    outcomes_of,
+    standardised,
+    value_codes,
+    value_shares,
+)
 
 FIRST_SCORED: Final = 36
 SCORED_HOURS: Final = 12
 """The hours [36, 48) are scored: campaigns of "advertisers" are born in them."""
 
-_TARGETING = 0.5
 _LAST_BIRTH = 10
 
 
@@ -36,37 +41,6 @@ class FieldlessPlatform(Protocol):
 
     def hour(self, hour: int, /) -> PlatformHour:
         """The impressions of one hour."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of impressions.
-
-    values : how many it has, at least 2.
-    effect : standard deviation of their effects in log-odds, under the mix of the traffic.
-    skew : the share of value k is in proportion to 1 / k^skew; 0: all alike.
-    by_campaign : whether all impressions of a campaign have one value, as of an advertiser.
-    """
-
-    name: str
-    values: int
-    effect: float = 0.0
-    skew: float = 0.7
-    by_campaign: bool = False
-
-    def __post_init__(self) -> None:
-        check_rules(
-            self,
-            values=(self.values >= 2, "at least 2"),
-            effect=(0 <= self.effect < np.inf, "at least 0, finite"),
-            skew=(0 <= self.skew < np.inf, "at least 0, finite"),
-        )
-
-    @property
-    def value_names(self) -> tuple[str, ...]:
-        """Names of the values, which codes point at: "device-1", padded to sort by number."""
-        width = len(str(self.values))
-        return tuple(f"{self.name}-{number:0{width}d}" for number in range(1, self.values + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +140,7 @@ class FieldPlatform:
         """True effect of each value, (v,), by field."""
         rng = np.random.default_rng((self.seed, 13))
         return {
-            field.name: _standardised(rng.normal(size=(field.values, 1)), share, np.ones(1))[:, 0]
-            * field.effect
+            field.name: field.effects(share, rng)
             for field, share in zip(self.regime.fields, self._shares, strict=True)
         }
 
@@ -178,7 +151,7 @@ class FieldPlatform:
         held = zip(self.regime.fields, self._shares, strict=True)
         return {
             (one.name, two.name): self.regime.pairs
-            * _standardised(rng.normal(size=(one.values, two.values)), rows, columns)
+            * standardised(rng.normal(size=(one.values, two.values)), rows, columns)
             for (one, rows), (two, columns) in combinations(held, 2)
             if self.regime.pairs
         }
@@ -186,42 +159,18 @@ class FieldPlatform:
     def _codes(self, rows: Integers, rng: np.random.Generator) -> Iterator[tuple[str, Integers]]:
         for field, mix in zip(self.regime.fields, self._mixes, strict=True):
             moved = rng.normal(0.0, self.regime.mix, field.values) if self.regime.mix else 0.0
-            shares = softmax(mix + moved, axis=1)
-            # One sorted list of all campaigns' cumulated shares, campaign k's within (k, k + 1].
-            ends = (np.cumsum(shares, axis=1) + np.arange(len(mix))[:, np.newaxis])[:, :-1]
-            drawn = np.searchsorted(ends.ravel(), rows + rng.random(len(rows)), side="right")
-            yield field.name, drawn - rows * (field.values - 1)
+            yield field.name, value_codes(mix + moved, rows, rng)
 
     @cached_property
     def _shares(self) -> list[Floats]:
         """Share of each value, (v,), in all the traffic, by field."""
-        traffic = zipf_shares(len(self.names))
-        return [traffic @ softmax(mix, axis=1) for mix in self._mixes]
+        return [value_shares(mix) for mix in self._mixes]
 
     @cached_property
     def _mixes(self) -> list[Floats]:
         """Log-shares of the values in each campaign's traffic, (c, v), by field."""
         rng = np.random.default_rng((self.seed, 15))
-        return [self._mix(field, rng) for field in self.regime.fields]
-
-    def _mix(self, field: Field, rng: np.random.Generator) -> Floats:
-        common = -field.skew * np.log(np.arange(1, field.values + 1))
-        shape = (len(self.names), field.values)
-        if not field.by_campaign:
-            return common + rng.normal(0.0, _TARGETING, shape)
-        owners = rng.choice(field.values, len(self.names), p=softmax(common))
-        mix = np.full(shape, -np.inf)
-        mix[np.arange(len(owners)), owners] = 0.0
-        return mix
-
-
-def _standardised(drawn: Floats, rows: Floats, columns: Floats) -> Floats:
-    """A table, (v, w), with weighted mean 0 in every row and column (one column: in all), and
-    weighted standard deviation 1; weights (v,) and (w,) with sum 1."""
-    centred = drawn - rows @ drawn
-    if len(columns) > 1:
-        centred = centred - (centred @ columns)[:, np.newaxis]
-    return np.asarray(centred / np.sqrt(rows @ centred**2 @ columns))
+        return [field.mix(len(self.names), rng) for field in self.regime.fields]
 
 
 _DEVICE, _PLACEMENT = Field("device", 4, 0.2), Field("placement", 8, 0.2)
