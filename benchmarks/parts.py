@@ -35,6 +35,7 @@ PARTS: Final = {
     "drift": "core.drift",
     "evaluate": "core.evaluate",
     "fields": "core.fields",
+    "lake": "core.lake",
     "grid": "core.grid",
     "metrics": "core.metrics",
     "guard": "core.guard",

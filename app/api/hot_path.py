@@ -309,8 +309,7 @@ class HotPath:
         prompt: Mapping[str, PromptEndpoint],
     ) -> None:
         self.framework = framework
-        # The others are called as ASGI has it, unless they are refused: to refuse must be cheap.
-        self.prompt_paths = frozenset(endpoints)
+        self.prompt_paths = frozenset(prompt)
         self.prompt_bytes = min(SLOW, resources.settings.max_body_bytes)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
@@ -408,6 +407,13 @@ class HotPath:
                 return None
             head = scope[_HEAD] = _Head(request, has_id)
         return endpoint.answer(head.request, body, scope[CALLER], self._resources)
+
+    def may_refuse(self, path: str) -> bool:
+        """Whether a request for that path may be answered at once with a refusal, which must be
+        cheap."""
+        shedder = self._shedder
+        is_calm = shedder.calm and shedder.in_flight < shedder.most_requests
+        return not is_calm and path in self._endpoints
 
     def _is_shed(self, path: str, now: float) -> bool:
         shedder = self._shedder

@@ -4,9 +4,10 @@ The peak is what 16 connections get that send one request after the other. The o
 600 connections: requests at random times, three times as many as at the peak, whether or not
 answers are back; one that finds no free connection is not sent. Four of five are calibrations of
 50 scores, the others 50 impressions, or all are calibrations. Goodput counts what was answered with
-200, each kind by what it costs: 100 % is all that the server does at its peak; by CPU, what it does
-in a second of its processor time, which says the same on a machine with other work. Latency is that
-of answers with 200, from the moment of sending.
+200, each kind by the server's processor time for it: 100 % is all that the server does at its peak;
+by CPU, what it does in a second of its processor time, which says the same on a machine with other
+work. (By requests alone the mix would count: events cost several calibrations, and are refused
+first.) Latency is that of answers with 200, from the moment of sending.
 
     python -m benchmarks overload [--json]
 """
@@ -154,10 +155,7 @@ def measure(sizes: Sizes | None = None) -> Table:
 
 
 def _row(server: Server, share: float, sizes: Sizes) -> dict[str, Cell]:
-    costs = {
-        path: 1 / sum(_rates(_run(server, 16, float(path == EVENTS), 0.0, 1.0)).values())
-        for path in (CALIBRATE, EVENTS)
-    }
+    costs = {path: _cost(server, path) for path in (CALIBRATE, EVENTS)}
     before = server.cpu_seconds
     peak_run = _run(server, 16, share, 0.0, sizes.seconds)
     peak, begun = _rates(peak_run), server.cpu_seconds
@@ -180,6 +178,13 @@ def _row(server: Server, share: float, sizes: Sizes) -> dict[str, Cell]:
         "p99 of events, ms": _p99(callers.latencies[EVENTS]),
         "p99, ms": _p99([one for some in callers.latencies.values() for one in some]),
     }
+
+
+def _cost(server: Server, path: str) -> float:
+    """Seconds of the server's processor for an answer with 200."""
+    before = server.cpu_seconds
+    callers, _ = _run(server, 16, float(path == EVENTS), 0.0, 1.0)
+    return (server.cpu_seconds - before) / callers.answered[path, 200]
 
 
 def _p99(latencies: Sequence[float]) -> Cell:

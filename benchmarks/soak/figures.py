@@ -24,7 +24,8 @@ _EVENTS = "events"
 class Run:
     """What was seen beside the requests; `notes` are the sampler's.
 
-    `busy` is the cores of the server meanwhile, `most_busy` while it was saturated.
+    `busy` is the cores of the server in its turns, which are half of the minutes, `most_busy` while
+    it was saturated.
     """
 
     minutes: float
@@ -70,17 +71,12 @@ def rows_of(run: Run, load: Load, kinds: Sequence[Kind]) -> Table:
     return rows | _minutes(run, calibrations)
 
 
-def echo_row(load: Load, saturating: float, busy: float, most_busy: float) -> dict[str, Cell]:
-    """The same of a server that only sends back, without refits."""
-    _, latencies = _joined(load.records)
+def echo_row(run: Run, echo: Load) -> dict[str, Cell]:
+    """The same of a server that only sends back."""
     return {
-        "saturating requests/s": saturating,
-        "requests": len(latencies),
-        "errors": load.errors,
-        "server cores": busy,
-        "server cores, saturated": most_busy,
-        "no free connection": load.waited,
-        **_tail(latencies),
+        **_kind_row(run, echo.records),
+        "errors": echo.errors,
+        "no free connection": echo.waited,
     }
 
 
@@ -106,7 +102,7 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
     return {
         "minutes": run.minutes,
         "saturating requests/s": run.saturating,
-        "requests/s": requests / (run.minutes * _MINUTE),
+        "requests/s": requests / (run.minutes * _MINUTE / 2),
         "requests": requests,
         "errors": load.errors + len(run.refit_errors()),
         "wrong answers": run.wrong,

@@ -13,28 +13,31 @@ stall hides those that wait behind it. Where the system permits it (root, `SCHED
 on the other core waits for the load, then for Redis; nothing gives the server more than its core.
 How late the load still was to send or to read is reported apart.
 
-`raw ASGI echo` says what machine, network and uvicorn alone come to: the same calibrations, sent
-back as they came, at half of the rate that saturates the echo, before the soak and without refits.
-`work` is a fixed piece of Python on the server's core with nothing else to do, and its CPU time:
-its jitter is the processor's own. `scheduling stall` is how long a request would wait that comes to
-the same core when nothing runs there but a loop that looks for it, before all else: what the host
-of a virtual machine takes for others, in those seconds. Meanwhile no server has a shorter tail.
+`raw ASGI echo` says what machine, network and uvicorn alone come to: a server on the same core that
+sends the same calibrations back as they came. All the time the load turns from one to the other
+every two seconds, at the same rate, so that what the machine and the refits do to one it does to
+both; each gets half of the minutes. `work` is a fixed piece of Python on the server's core with
+nothing else to do, and its CPU time: its jitter is the processor's own. `scheduling stall` is how
+long a request would wait that comes to the same core when nothing runs there but a loop that looks
+for it, before all else: what the host of a virtual machine takes for others, in those seconds.
+Meanwhile no server has a shorter tail.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
-end, `p99 otherwise` of all others. Every answer must be 200, and its probabilities, to the last
-bit, those of the maps of exactly the version that it names.
+end, `p99 otherwise` of all others; for the echo, too, which has no part in them. Every answer must
+be 200, and its probabilities, to the last bit, those of the maps of exactly the version that it
+names.
 
     python -m benchmarks soak [--minutes 30] [--json] [--write]
 """
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from benchmarks.figures import Cell, Table
-from benchmarks.http.servers import Server, started
+from benchmarks.figures import Table
+from benchmarks.http.servers import started
 from benchmarks.machine import first_in_line, on_core
 from benchmarks.parts import Part, say
 from benchmarks.soak.answers import wrong_answers
@@ -66,8 +69,10 @@ class Sizes:
     connections: int = 64
     ramp_seconds: float = 20.0
     refit_seconds: float = 60.0
-    aside_seconds: float = 60.0
-    """For the echo, and for the fixed piece of work."""
+    turn_seconds: float = 2.0
+    """Of service and echo, one after the other."""
+    aside_seconds: float = 30.0
+    """For the fixed piece of work, and for the stalls."""
 
 
 def measure(sizes: Sizes | None = None) -> Table:
@@ -77,15 +82,28 @@ def measure(sizes: Sizes | None = None) -> Table:
     versions = int(sizes.minutes * 60 / sizes.refit_seconds) + 8
     with running_service(sizes.campaigns, sizes.hours, versions) as service, on_core(OTHER_CORE):
         asked = calibrations(sizes.campaigns, sizes.messages)
-        kinds = [calibration.kind for calibration in asked]
-        aside = _machine(sizes) | {"raw ASGI echo": _echoed(service.store.url, kinds, sizes)}
-        kinds.append(events(sizes.campaigns, sizes.messages))
-        with _load(service.port, kinds, sizes) as load:
-            run = _soak(service, load, sizes)
+        aside = _machine(sizes)
+        echoed = [calibration.kind for calibration in asked]
+        kinds = [*echoed, events(sizes.campaigns, sizes.messages)]
+        with (
+            _echo_port(service.store.url) as echo_port,
+            _load(echo_port, of_all(echoed), sizes) as echo,
+            _load(service.port, kinds, sizes) as load,
+        ):
+            run = _soak(service, load, echo, sizes)
         wrong, named = wrong_answers(asked, load.answers, service.store, TARGET)
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
-    rows = rows_of(replace(run, wrong=wrong, versions=named), load, kinds)
-    return rows | aside
+    run = replace(run, wrong=wrong, versions=named)
+    return rows_of(run, load, kinds) | {"raw ASGI echo": echo_row(run, echo)} | aside
+
+
+@contextmanager
+def _echo_port(store_url: str) -> Iterator[int]:
+    """Of an echo on the service's core."""
+    with ExitStack() as opened:
+        with on_core(API_CORE):
+            server = opened.enter_context(started("echo", store_url))
+        yield server.port
 
 
 @contextmanager
@@ -100,46 +118,41 @@ def _load(port: int, kinds: Sequence[Kind], sizes: Sizes) -> Iterator[Load]:
 def _machine(sizes: Sizes) -> Table:
     with on_core(API_CORE), first_in_line(os.getpid()):
         return {
-            "work": work_row(work_seconds(sizes.aside_seconds / 2)),
-            "scheduling stall": stall_row(stall_seconds(sizes.aside_seconds / 2)),
+            "work": work_row(work_seconds(sizes.aside_seconds)),
+            "scheduling stall": stall_row(stall_seconds(sizes.aside_seconds)),
         }
 
 
-def _echoed(store_url: str, calibrations_sent: Sequence[Kind], sizes: Sizes) -> dict[str, Cell]:
-    kinds = of_all(calibrations_sent)
-    with started("echo", store_url) as echo, _load(echo.port, kinds, sizes) as load:
-        saturating, most_busy = _saturation(echo, load, sizes)
-        before = echo.cpu_seconds
-        with first_in_line(os.getpid()):
-            load.run(saturating / 2, sizes.aside_seconds)
-        busy = (echo.cpu_seconds - before) / sizes.aside_seconds
-        return echo_row(load, saturating, busy, most_busy)
-
-
-def _soak(service: Service, load: Load, sizes: Sizes) -> Run:
+def _soak(service: Service, load: Load, echo: Load, sizes: Sizes) -> Run:
     store = service.store.process_id
     saturating, most_busy = _saturation(service, load, sizes, store)
-    seconds = sizes.minutes * 60
     say(
         f"soak: {saturating:,.0f} requests/s saturate it, {most_busy:.2f} of its core; "
-        f"{sizes.minutes:g} minutes at half of that"
+        f"{sizes.minutes:g} minutes at half of that, it and an echo in turns"
     )
     in_line = (os.getpid(), store)
     with sampled(service, sizes.refit_seconds) as notes, first_in_line(*in_line) as is_first:
         if not is_first:
             say("soak: the load may not be run before others: see how late it is")
-        before = service.cpu_seconds
-        load.run(saturating / 2, seconds)
-        busy = (service.cpu_seconds - before) / seconds
+        busy = _in_turns(service, load, echo, saturating / 2, sizes)
     run = Run(sizes.minutes, saturating, busy, notes, most_busy)
-    for error in (*load.first_errors, *run.refit_errors()):
+    for error in (*load.first_errors, *echo.first_errors, *run.refit_errors()):
         say(f"soak: {error}")
     return run
 
 
-def _saturation(
-    server: Service | Server, load: Load, sizes: Sizes, *behind: int
-) -> tuple[float, float]:
+def _in_turns(service: Service, load: Load, echo: Load, rate: float, sizes: Sizes) -> float:
+    """The same rate to both, in turns; cores of the service during its own."""
+    used, turns = 0.0, max(1, round(sizes.minutes * 60 / (2 * sizes.turn_seconds)))
+    for _ in range(turns):
+        before = service.cpu_seconds
+        load.run(rate, sizes.turn_seconds)
+        used += service.cpu_seconds - before
+        echo.run(rate, sizes.turn_seconds)
+    return used / (turns * sizes.turn_seconds)
+
+
+def _saturation(server: Service, load: Load, sizes: Sizes, *behind: int) -> tuple[float, float]:
     """Requests per second that the server can answer, and the cores that it uses for them."""
     with first_in_line(os.getpid(), *behind):
         load.saturate(sizes.ramp_seconds / 4)

@@ -18,6 +18,7 @@ from benchmarks.core import (
     fields,
     fit,
     grid,
+    lake,
     look_up,
     metrics,
     pace,
@@ -131,11 +132,12 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
         connections=4,
         ramp_seconds=0.2,
         refit_seconds=1.0,
+        turn_seconds=0.3,
         aside_seconds=0.2,
     )
     rows = soak.measure(sizes)
     kinds = [*(name for name, *_ in mixed_load.ASKED), f"events {mixed_load.EVENTS}"]
-    aside = ["work", "scheduling stall", "raw ASGI echo"]
+    aside = ["raw ASGI echo", "work", "scheduling stall"]
     assert list(rows) == ["whole run", *kinds, "all calibrations", "minute 1", *aside]
     signed = {"server MB grown, %", "worker MB grown, %", "refits move p99, %"}
     check({name: {k: v for k, v in row.items() if k not in signed} for name, row in rows.items()})
@@ -236,6 +238,15 @@ def test_fields_has_a_row_for_each_way() -> None:
         == rows["20,000 rows, wrong: cells"]["segments"]
     )
     assert middle(rows["20,000 rows, wrong: cells"]["off by, %"]) < 5
+
+
+def test_the_lake_has_a_row_for_each_number_of_fields() -> None:
+    rows = lake.measure(rows=2_000, files=2)
+    check(rows)
+    assert list(rows) == [f"2,000 rows, {n}" for n in ("0 fields", "1 field", "2 fields")]
+    assert all(row["rows"] == 2_000 for row in rows.values())
+    sizes = [middle(row["MB of bins"]) for row in rows.values()]
+    assert sizes == sorted(sizes)
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -229,16 +229,22 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
 
 
 def test_the_echo_has_a_row_of_its_own() -> None:
+    """It knows refits, too: those of the service beside it."""
     load = loaded(OK, kinds_of(b"question"))
+    began, ended = load.records[0].scheduled[0], load.records[0].scheduled[-1]
+    told = [
+        {"kind": "asked", "at": (began + ended) / 2},
+        {"kind": "done", "at": ended, "error": ""},
+    ]
 
-    row = echo_row(load, saturating=2_000.0, busy=0.5, most_busy=1.0)
+    row = echo_row(Run(1.0, 2_000.0, 0.5, told), load)
 
     assert row["requests"] == load.answers.total()
-    assert row["errors"] == 0
-    assert row["saturating requests/s"] == 2_000.0
-    assert (row["server cores"], row["server cores, saturated"]) == (0.5, 1.0)
+    assert (row["errors"], row["no free connection"]) == (0, load.waited)
     longest = max(load.records[0].latencies) * 1e3
     assert 0 < middle(row["p50 ms"]) <= middle(row["p99.9 ms"]) <= longest
+    assert 0 < middle(row["p99 in refits, ms"]) <= longest
+    assert 0 < middle(row["p99 otherwise, ms"]) <= longest
 
 
 def test_who_is_first_in_line_stands_where_it_stood_afterwards() -> None:

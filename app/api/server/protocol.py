@@ -57,12 +57,19 @@ _NO_PATHS: Final[frozenset[str]] = frozenset()
 _CLOSE: Final = (b"connection", b"close")
 
 
+def _never(path: str) -> bool:
+    return False
+
+
 class Prompt(Protocol):
     """What such an application has besides its ASGI call."""
 
     prompt_paths: Collection[str]
     prompt_bytes: int
     """Requests of at most so many bytes, head and body, never have to wait."""
+
+    def may_refuse(self, path: str) -> bool:
+        """Whether to ask for the prompt answer of another path, too, which may be a refusal."""
 
     def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | None:
         """The answer to a whole request, without a wait; None to be called as ASGI has it."""
@@ -207,6 +214,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._prompt_paths: Collection[str] = getattr(self.app, "prompt_paths", _NO_PATHS)
         self._prompt = cast(Prompt, self.app)
+        self._may_refuse = getattr(self.app, "may_refuse", _never)
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Look after the connection, or refuse it if there are too many."""
@@ -342,9 +350,10 @@ class BoundedProtocol(HttpToolsProtocol):
         return cycle.keep_alive and cycle.default_headers is self.server_state.default_headers
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        path = cycle.scope["path"]
         hold = (
             cycle.more_body
-            and cycle.scope["path"] in self._prompt_paths
+            and (path in self._prompt_paths or self._may_refuse(path))
             and not cycle.waiting_for_100_continue
         )
         if hold:
