@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import options
-from app.cli.options import moment
 
 if TYPE_CHECKING:
     from app.results.capacity import Capacity, Need
@@ -91,7 +90,7 @@ class DemoOptions:
         None,
         "The moment to start at: the traffic is that of the whole hours before it."
         " RFC 3339 or seconds since 1970.",
-        parser=lambda text: moment(text, "--start"),
+        parser=lambda text: options.moment(text, "--start"),
         metavar="TIME",
         show_default="now",
     )

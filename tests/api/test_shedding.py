@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from app.api import shedding
+from app.api.hot_path import HotPath
 from app.api.shedding import LoadShedder
 from app.settings import Settings
 from tests.api.events import impression
@@ -64,6 +65,19 @@ def test_a_request_that_is_refused_leaves_its_connection_open(service):
         eventually(lambda: service.app.state.resources.shedder._before < LAG)
         connection.send(post("/v1/calibrate"))
         assert connection.answer().status == 200
+
+
+def test_to_refuse_takes_no_task(service):
+    """It must be cheap. While nothing is refused events are called as before."""
+    called = Mock(side_effect=HotPath.__call__)
+    with patch.object(HotPath, "__call__", lambda *given: called(*given)):
+        with behind(service, 1.0), raw(service) as connection:
+            connection.send(post("/v1/events"))
+            assert connection.answer().status == 503
+        assert not called.called
+        eventually(lambda: service.app.state.resources.shedder._before < LAG)
+        assert service.http.post("/v1/events", json=[impression(time.time())]).status_code == 200
+        assert called.called
 
 
 def test_more_requests_than_may_wait_are_refused(settings, redis_url):
