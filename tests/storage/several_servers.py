@@ -1,5 +1,6 @@
 """Real clusters and Sentinels: processes of redis-server on loopback, to be killed and frozen."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -54,11 +55,13 @@ class Node:
             pytest.skip("no redis-server on PATH")
         common = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder))
         command = [binary, *self._options, *common, "--logfile", "log"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, process_group=0)
 
     def kill(self) -> None:
+        """With the child that rewrites its file, which would write on after its death."""
         assert self._process is not None
-        self._process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def freeze(self) -> None:
@@ -66,9 +69,8 @@ class Node:
         self._process.send_signal(signal.SIGSTOP)
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
         self.client.close()
 
 
@@ -109,11 +111,16 @@ def _is_whole(node: Node) -> bool:
     return "cluster_state:ok" in info and "cluster_slots_ok:16384" in info and followed
 
 
+def _folder(name: str) -> "TemporaryDirectory[str]":
+    """A child that was killed may write its last file while the folder is emptied."""
+    return TemporaryDirectory(prefix=f"sirocco-{name}-", ignore_cleanup_errors=True)
+
+
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """A cluster of its own."""
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(TemporaryDirectory(prefix="sirocco-cluster-")))
+        folder = Path(opened.enter_context(_folder("cluster")))
         nodes, ports = [], [reserved_port() for _ in range(2 * MASTERS)]
         for port in ports:
             options = {
@@ -187,7 +194,7 @@ class Watched:
 def watched() -> Iterator[Watched]:
     """Of its own."""
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(TemporaryDirectory(prefix="sirocco-sentinel-")))
+        folder = Path(opened.enter_context(_folder("sentinel")))
 
         def started(*options: str) -> Node:
             node = Node(folder, *options)
