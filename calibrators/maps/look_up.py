@@ -2,7 +2,7 @@
 
 import mmap
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -69,12 +69,13 @@ HUGE_PAGE: Final = 2 * 1024 * 1024
 LARGE: Final = HUGE_PAGE // 2
 """Bytes from which a table is worth huge pages, and to be kept for the next of its size."""
 
-KEPT: Final = 16
-"""Blocks of memory that nobody uses: of a version of eight targets, with two large tables each."""
-
 _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
-_spare: Final[deque[mmap.mmap]] = deque(maxlen=KEPT)
+_MOST_SPARE: Final = 1.25
+"""Of what is in use: versions differ in size, and take turns at two places."""
+
+_used: Final[set[mmap.mmap]] = set()
+_spare: Final[deque[mmap.mmap]] = deque()
 
 
 def aligned_rows(rows: int, dtype: type[Any]) -> NDArray[Any]:
@@ -84,7 +85,8 @@ def aligned_rows(rows: int, dtype: type[Any]) -> NDArray[Any]:
     A processor remembers where a few thousand pages are, so a large table is in huge ones. Memory
     that is touched for the first time has to be found by the system, and under a hypervisor by the
     host, which may stop everything for milliseconds. So the memory of a large table that is gone is
-    used again, by one that needs half of it at least; `KEPT` that nobody uses are kept.
+    used again, by one that needs half of it at least. Little more is kept for that than is in use:
+    that of the version before, where one version follows the other, and none where none is served.
     """
     size = max(1, rows) * ROW_BYTES
     table = _small(size, dtype) if size < LARGE else _large(size, dtype)
@@ -100,9 +102,25 @@ def _large(size: int, dtype: type[Any]) -> NDArray[Any]:
     block = _taken(size) or _new(size)
     start = -np.frombuffer(block, np.uint8).ctypes.data % HUGE_PAGE
     table = np.frombuffer(block, dtype, size // np.dtype(dtype).itemsize, start)
+    _used.add(block)
     # All views refer to this array, and end before it does.
-    finalize(table, _spare.append, block).atexit = False
+    finalize(table, _keep, block).atexit = False
     return table
+
+
+def _keep(block: mmap.mmap) -> None:
+    """Where tables grow, the oldest block is the one that has become too small."""
+    _used.discard(block)
+    _spare.append(block)
+    while _bytes(_spare) > _MOST_SPARE * _bytes(_used):
+        # Another thread may have been faster.
+        with suppress(IndexError):
+            _spare.popleft()
+
+
+def _bytes(blocks: Collection[mmap.mmap]) -> int:
+    # A copy, since another thread may change them meanwhile.
+    return sum(map(len, tuple(blocks)))
 
 
 def _taken(size: int) -> mmap.mmap | None:

@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps import look_up
-from calibrators.maps.look_up import HUGE_PAGE, KEPT, LARGE, ROW_BYTES, aligned_rows
+from calibrators.maps.look_up import HUGE_PAGE, LARGE, ROW_BYTES, aligned_rows
 from calibrators.samples import Floats
 
 ROWS = 2 * LARGE // ROW_BYTES
 
 
 @pytest.fixture(autouse=True)
-def _nothing_spare() -> Iterator[None]:
-    """No table of another test has left its room."""
+def _served() -> Iterator[None]:
+    """A large table is in use, and no table of another test has left its room."""
     look_up._spare.clear()
+    table = aligned_rows(8 * ROWS, np.float64)
     yield
+    del table
     look_up._spare.clear()
 
 
@@ -55,7 +57,7 @@ def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> No
 
     table = aligned_rows(rows, np.float64)
 
-    assert len(look_up._spare) == 1
+    assert len(look_up._spare) == 1, "it has not been used"
     table[:] = 1.0
     assert table.all()
 
@@ -81,10 +83,34 @@ def test_no_two_threads_get_the_same_room() -> None:
         assert len({table.ctypes.data for table in tables}) == 4
 
 
-def test_what_is_kept_has_a_bound() -> None:
-    _places_of_several_that_are_gone(KEPT + 3)
+def test_little_more_is_kept_than_is_in_use() -> None:
+    _places_of_several_that_are_gone(40)
 
-    assert len(look_up._spare) == KEPT
+    kept = look_up._bytes(look_up._spare)
+    assert 8 * LARGE <= kept <= 1.25 * look_up._bytes(look_up._used)
+
+
+def test_tables_that_grow_leave_no_smaller_ones_behind() -> None:
+    """As those of versions do whose maps get more knots."""
+    rows, served = 8 * ROWS, aligned_rows(8 * ROWS, np.float64)
+    for _ in range(8):
+        rows += rows // 3
+        served = aligned_rows(rows, np.float64)
+
+    assert len(look_up._spare) <= 2
+    assert look_up._bytes(look_up._spare) <= 1.25 * look_up._bytes(look_up._used)
+    assert len(served) == rows
+
+
+def test_the_room_of_the_version_before_is_there_for_the_next() -> None:
+    """Also where their sizes are not the same."""
+    places: set[int] = set()
+    served = aligned_rows(8 * ROWS, np.float64)
+    for number in range(12):
+        served = aligned_rows(8 * ROWS + number % 3 * ROWS // 8, np.float64)
+        places.add(served.ctypes.data)
+
+    assert len(places) <= 3
 
 
 def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:
