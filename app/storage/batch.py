@@ -2,13 +2,15 @@
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from app.storage.blocks import (
     LARGEST_WEIGHT,
+    NO_TERMS,
     NUMBER_BYTES,
     PackedRows,
     StoredConversion,
@@ -30,6 +32,8 @@ from app.storage.keys import TargetHour, shard_of, shard_of_campaign
 from calibrators.bins.model_versions import named
 from calibrators.fields.columns import end_to_end, unpack_fields
 
+_FEW: Final = 32
+"""Up to so many events in columns are sooner added one by one, and can be joined."""
 _ZERO: Final = struct.pack("<d", 0.0)
 _ONE: Final = struct.pack("<d", 1.0)
 
@@ -113,14 +117,25 @@ class EventBatch:
     def add_columns(self, target: str, columns: EventColumns) -> None:
         """Add events of one target all at once; the same as `add` of each, but faster for many.
 
-        Ids that were added before are only found again by the store. Raises ValueError on a score
-        or a positive out of range.
+        Ids of many that were added before are only found again by the store. Raises ValueError on a
+        score or a positive out of range.
         """
         columns.check()
+        if len(columns) <= _FEW:
+            self._add_each(target, columns)
+            return
         kept = columns.without_repeats()
         self._size += len(columns)
         self._repeats += len(columns) - len(kept)
         self._entries += kept.entries(target)
+
+    def _add_each(self, target: str, columns: EventColumns) -> None:
+        hours, scores = columns.hours.tolist(), columns.scores.tolist()
+        campaigns = [columns.campaigns[row] for row in columns.rows.tolist()]
+        more = (columns.ids or repeat(None), _terms_of(columns), _fields_of(columns))
+        given = zip(hours, campaigns, scores, columns.positives.tolist(), *more, strict=False)
+        for hour, campaign, score, positive, event_id, terms, fields in given:
+            self.add(target, hour, campaign, score, 1.0, positive, event_id, terms, fields)
 
     def add_derived(self, target: str, columns: EventColumns) -> None:
         """Add what follows from events of the batch, of a `keys.product`: these rows count neither
@@ -157,6 +172,34 @@ class EventBatch:
     def add_conversion(self, place: int, conversion: StoredConversion) -> None:
         """Add a conversion; one of the same click, target and time is a duplicate."""
         self._of_clicks().add_conversion(place, conversion)
+
+    @property
+    def may_be_joined(self) -> bool:
+        """Whether it consists of events that were added one by one and name no click."""
+        return self.click_events is None and not self._entries
+
+    def shares_ids(self, other: "EventBatch") -> bool:
+        """Whether any id stands in both, within one log."""
+        return not all(
+            columns.ids.keys().isdisjoint(self._columns[key].ids)
+            for key, columns in other._columns.items()
+            if key in self._columns
+        )
+
+    def join(self, other: "EventBatch") -> None:
+        """Add the events of another; both may be joined, and share no ids."""
+        self._size += other._size
+        self._repeats += other._repeats
+        for key, columns in other._columns.items():
+            self._columns.setdefault(key, _Columns()).join(columns)
+
+    def ids_among(self, logs: Mapping[TargetHour, Set[bytes]]) -> int:
+        """How many of these stored ids, by log, are of our events."""
+        return sum(
+            len(self._columns[*log, False].ids.keys() & ids)
+            for log, ids in logs.items()
+            if (*log, False) in self._columns
+        )
 
     def _of_clicks(self) -> ClickEvents:
         if self.click_events is None:
@@ -231,6 +274,18 @@ class _Columns:
         self.counts.append(count)
         self.positives.append(positive)
 
+    def join(self, other: "_Columns") -> None:
+        """Rows without clicks behind ours."""
+        first, numbers = len(self.rows), self.campaigns
+        places = [numbers.setdefault(name, len(numbers)) for name in other.campaigns]
+        self.rows.extend([places[row] for row in other.rows])
+        self.scores.extend(other.scores)
+        self.counts.extend(other.counts)
+        self.positives.extend(other.positives)
+        self.ids |= other.ids
+        self.terms |= {first + row: terms for row, terms in other.terms.items()}
+        self.fields |= {first + row: fields for row, fields in other.fields.items()}
+
     def append_click(self, campaign: str, score: float, number: int) -> None:
         self._click_rows.append(self.campaigns.setdefault(campaign, len(self.campaigns)))
         self._click_scores.append(score)
@@ -286,6 +341,20 @@ class _Columns:
         before = unpack_fields(packed, length) if packed else {}
         clicks = columns_of(self._click_fields())
         return pack_fields(end_to_end([(length, before), (len(self.numbers), clicks)]))
+
+
+def _terms_of(columns: EventColumns) -> Iterable[Terms | None]:
+    if columns.terms is None:
+        return repeat(None)
+    each = (Terms(*terms) for terms in columns.terms.tolist())
+    return [None if terms == NO_TERMS else terms for terms in each]
+
+
+def _fields_of(columns: EventColumns) -> Iterable[FieldValues | None]:
+    if not columns.fields:
+        return repeat(None)
+    values = [[names[code] for code in codes.tolist()] for names, codes in columns.fields.values()]
+    return [dict(zip(columns.fields, event, strict=True)) for event in zip(*values, strict=True)]
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:

@@ -1,6 +1,8 @@
 """Events as columns: the same as one by one, and refused as a whole."""
 
+from dataclasses import replace
 from math import nan
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage import Appended, BinsStore, EventBatch
-from app.storage.batch import Cell
-from app.storage.blocks import LARGEST_WEIGHT
+from app.storage.batch import _FEW, Cell
+from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, Terms
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import LONGEST_ID, EventColumns, pack_ids, stored_id, stored_ids
+from app.storage.event_columns import columns_of as fields_of
 from app.storage.keys import SHARDS, shard_of, shards_of
 from tests.storage.conftest import HOUR, Append
 from tests.storage.gathered import rows_by_log
@@ -40,16 +43,30 @@ def columns_of(events: list[Event], *, with_ids: bool) -> EventColumns:
     )
 
 
-@given(events, st.booleans(), st.lists(campaigns, max_size=4))
+def said(event: Event) -> tuple[Terms | None, dict[str, str]]:
+    """Terms, which some have, and fields."""
+    campaign, hour, score, *_ = event
+    terms = Terms(arm=hour % 2, bid=score) if hour > HOUR else None
+    return terms, {"device": campaign, "hour": str(hour)}
+
+
+@pytest.mark.parametrize("few", [0, _FEW])
+@given(events, st.booleans(), st.booleans(), st.lists(campaigns, max_size=4))
 def test_columns_are_the_same_as_their_events_one_by_one(
-    events: list[Event], with_ids: bool, clicked: list[str]
+    few: int, events: list[Event], with_ids: bool, with_more: bool, clicked: list[str]
 ) -> None:
     """Of those that share an id the first counts; clicks of the same logs stay with their rows."""
-    fast, slow = EventBatch(), EventBatch()
-    fast.add_columns("click", columns_of(events, with_ids=with_ids))
-    for campaign, hour, score, positive, event_id in events:
+    fast, slow, columns = EventBatch(), EventBatch(), columns_of(events, with_ids=with_ids)
+    more = [said(event) for event in events] if with_more else [(None, None)] * len(events)
+    if with_more and events:
+        terms = np.array([one or NO_TERMS for one, _ in more], TERMS)
+        columns = replace(columns, terms=terms, fields=fields_of([each for _, each in more]))
+    with patch("app.storage.batch._FEW", few):
+        fast.add_columns("click", columns)
+    for event, (terms_of_one, fields) in zip(events, more, strict=True):
+        campaign, hour, score, positive, event_id = event
         known = event_id if with_ids else None
-        slow.add("click", hour, campaign, score, 1.0, positive, known)
+        slow.add("click", hour, campaign, score, 1.0, positive, known, terms_of_one, fields)
     for batch in (fast, slow):
         for place, campaign in enumerate(clicked):
             click = OpenClick(str(place), campaign, 5.0)

@@ -6,15 +6,17 @@
 --   of conversions its log and its shard's set of logs.
 -- ARGV: ttl in seconds; life of the record in seconds, 0 if the request has no idempotency key; its
 --   fingerprint; its click events, packed, or nothing; number of blocks with ids; 1 if their names
---   are given; number of blocks of events; per block: name of the log in the sets, its bytes, the
---   numbers of the click events that are its last rows (u4 each), the hashes of the ids of its
---   other rows as a MessagePack array, or nothing twice if it counts as it is, and if it has ids:
---   their life in seconds, their names as a MessagePack array, or nothing, which filter there is of
---   packed ids, the places (u4 each) of the ids that it does not rule out; per block of
---   conversions: name of the log in the set, its bytes, the numbers of its click events.
+--   are given; number of blocks of events; 1 if rows of duplicates are asked for; per block: name of
+--   the log in the sets, its bytes, the numbers of the click events that are its last rows (u4
+--   each), the hashes of the ids of its other rows as a MessagePack array, or nothing twice if it
+--   counts as it is, and if it has ids: their life in seconds, their names as a MessagePack array, or
+--   nothing, which filter there is of packed ids, the places (u4 each) of the ids that it does not
+--   rule out; per block of conversions: name of the log in the set, its bytes, the numbers of its
+--   click events.
 -- Returns {0 stored | 1 stored before | 2 the key belongs to another request | 3 nothing is stored
 --   yet, for the names of ids are needed, duplicates, {place, reason, detail} of each click event
---   that was refused, number of each block with ids whose filter was another}.
+--   that was refused, number of each block with ids whose filter was another, if asked for {number,
+--   rows} of each block with ids that has duplicates}.
 --
 -- Redis refuses a script's first write when it is out of memory, never a later one, so nothing is
 -- ever half stored. Here the first write is one that it can refuse (SET, SADD, HSET, ZADD, RPUSH).
@@ -24,6 +26,7 @@ local NO_IDS = 5 -- bytes of a MessagePack array of nothing
 
 local ttl, record_life, fingerprint = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local last_of_older, with_names = 1 + 3 * tonumber(ARGV[5]), ARGV[6] == '1'
+local blocks, with_rows, FIRST = tonumber(ARGV[7]), ARGV[8] == '1', 9
 
 -- include click_events
 
@@ -39,8 +42,8 @@ local function meet_wrong_types()
     moved[#moved + 1] = redis.call('SCARD', KEYS[older + 1])
     packed[#packed + 1] = redis.call('HLEN', KEYS[older + 2])
   end
-  local key, argument = last_of_older + 1, 8
-  for _ = 1, tonumber(ARGV[7]) do
+  local key, argument = last_of_older + 1, FIRST
+  for _ = 1, blocks do
     redis.call('LLEN', KEYS[key])
     redis.call('SCARD', KEYS[key + 1])
     redis.call('ZCARD', KEYS[key + 2])
@@ -83,7 +86,7 @@ end
 -- include event_ids
 
 local now = tonumber(redis.call('TIME')[1])
-local statuses, refused, duplicates, unfiltered = {}, {}, 0, {}
+local statuses, refused, duplicates, unfiltered, repeated = {}, {}, 0, {}, {}
 if given then
   statuses, refused, duplicates = click_events(now, ttl, given)
   if record_life > 0 and #refused > 0 then
@@ -101,6 +104,14 @@ local function leave_events_out(numbers, first, left_out)
     end
   end
   return found
+end
+
+local function rows_of(left_out)
+  local rows = {}
+  for row in pairs(left_out) do
+    rows[#rows + 1] = row - 1
+  end
+  return rows
 end
 
 -- The block as it is stored, if anything of it is: with a mark a row if some are left out.
@@ -128,8 +139,8 @@ local function store(log, logs, hours, name, block)
   redis.call('ZADD', hours, expiry, name)
 end
 
-local with_ids, key, argument = 0, last_of_older + 1, 8
-for _ = 1, tonumber(ARGV[7]) do
+local with_ids, key, argument = 0, last_of_older + 1, FIRST
+for _ = 1, blocks do
   local log, logs, hours = unpack(KEYS, key, key + 2)
   local name, block, numbers, ids = unpack(ARGV, argument, argument + 3)
   key, argument = key + 3, argument + 4
@@ -142,6 +153,9 @@ for _ = 1, tonumber(ARGV[7]) do
       known = file_ids(KEYS[key], with_ids, given, names, life, filter, left_out)
       if filter.is_other then
         unfiltered[#unfiltered + 1] = with_ids - 1
+      end
+      if with_rows and known > 0 then
+        repeated[#repeated + 1] = { with_ids - 1, rows_of(left_out) }
       end
       key, argument = key + 1, argument + 4
     end
@@ -169,4 +183,4 @@ while key < #KEYS do
   end
 end
 
-return { 0, duplicates, refused, unfiltered }
+return { 0, duplicates, refused, unfiltered, repeated }
