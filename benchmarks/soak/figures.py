@@ -24,13 +24,14 @@ _EVENTS = "events"
 class Run:
     """What was seen beside the requests; `notes` are the sampler's.
 
-    `busy` is the cores of the server in its turns, which are half of the minutes, `most_busy` while
-    it was saturated.
+    `busy` and `echo_busy` are the cores of server and echo in their turns, which are half of the
+    minutes each, `most_busy` those of the server while it was saturated.
     """
 
     minutes: float
     saturating: float
     busy: float
+    echo_busy: float
     notes: Sequence[Mapping[str, Any]]
     most_busy: float = 1.0
     wrong: int = 0
@@ -110,6 +111,7 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
         "versions": run.versions,
         "server cores": run.busy,
         "server cores, saturated": run.most_busy,
+        "echo cores": run.echo_busy,
         "server MB": float(memory[-1, 0]),
         "worker MB": float(memory[-1, 1]),
         "server MB grown, %": _growth(memory[:, 0]),

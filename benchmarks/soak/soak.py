@@ -16,11 +16,13 @@ How late the load still was to send or to read is reported apart.
 `raw ASGI echo` says what machine, network and uvicorn alone come to: a server on the same core that
 sends the same calibrations back as they came. All the time the load turns from one to the other
 every two seconds, at the same rate, so that what the machine and the refits do to one it does to
-both; each gets half of the minutes. `work` is a fixed piece of Python on the server's core with
-nothing else to do, and its CPU time: its jitter is the processor's own. `scheduling stall` is how
-long a request would wait that comes to the same core when nothing runs there but a loop that looks
-for it, before all else: what the host of a virtual machine takes for others, in those seconds.
-Meanwhile no server has a shorter tail.
+both; each gets half of the minutes. A server that is stopped for a while has to work off what came
+meanwhile with what its load leaves of the core: with 80 % in use that takes five times as long as
+the stop, with 20 % a quarter more (`server cores`, `echo cores`). `work` is a fixed piece of
+Python on the server's core with nothing else to do, and its CPU time: its jitter is the processor's
+own. `scheduling stall` is how long a request would wait that comes to the same core when nothing
+runs there but a loop that looks for it, before all else: what the host of a virtual machine takes
+for others, in those seconds. Meanwhile no server has a shorter tail.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
@@ -37,7 +39,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from benchmarks.figures import Table
-from benchmarks.http.servers import started
+from benchmarks.http.servers import Server, started
 from benchmarks.machine import first_in_line, on_core
 from benchmarks.parts import Part, say
 from benchmarks.soak.answers import wrong_answers
@@ -86,11 +88,11 @@ def measure(sizes: Sizes | None = None) -> Table:
         echoed = [calibration.kind for calibration in asked]
         kinds = [*echoed, events(sizes.campaigns, sizes.messages)]
         with (
-            _echo_port(service.store.url) as echo_port,
-            _load(echo_port, of_all(echoed), sizes) as echo,
+            _echo_server(service.store.url) as echoing,
+            _load(echoing.port, of_all(echoed), sizes) as echo,
             _load(service.port, kinds, sizes) as load,
         ):
-            run = _soak(service, load, echo, sizes)
+            run = _soak(service, load, echoing, echo, sizes)
         wrong, named = wrong_answers(asked, load.answers, service.store, TARGET)
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
     run = replace(run, wrong=wrong, versions=named)
@@ -98,12 +100,12 @@ def measure(sizes: Sizes | None = None) -> Table:
 
 
 @contextmanager
-def _echo_port(store_url: str) -> Iterator[int]:
+def _echo_server(store_url: str) -> Iterator[Server]:
     """Of an echo on the service's core."""
     with ExitStack() as opened:
         with on_core(API_CORE):
             server = opened.enter_context(started("echo", store_url))
-        yield server.port
+        yield server
 
 
 @contextmanager
@@ -123,7 +125,7 @@ def _machine(sizes: Sizes) -> Table:
         }
 
 
-def _soak(service: Service, load: Load, echo: Load, sizes: Sizes) -> Run:
+def _soak(service: Service, load: Load, echoing: Server, echo: Load, sizes: Sizes) -> Run:
     store = service.store.process_id
     saturating, most_busy = _saturation(service, load, sizes, store)
     say(
@@ -134,22 +136,25 @@ def _soak(service: Service, load: Load, echo: Load, sizes: Sizes) -> Run:
     with sampled(service, sizes.refit_seconds) as notes, first_in_line(*in_line) as is_first:
         if not is_first:
             say("soak: the load may not be run before others: see how late it is")
-        busy = _in_turns(service, load, echo, saturating / 2, sizes)
-    run = Run(sizes.minutes, saturating, busy, notes, most_busy)
+        busy = _in_turns(((service, load), (echoing, echo)), saturating / 2, sizes)
+    run = Run(sizes.minutes, saturating, busy[0], busy[1], notes, most_busy)
     for error in (*load.first_errors, *echo.first_errors, *run.refit_errors()):
         say(f"soak: {error}")
     return run
 
 
-def _in_turns(service: Service, load: Load, echo: Load, rate: float, sizes: Sizes) -> float:
-    """The same rate to both, in turns; cores of the service during its own."""
-    used, turns = 0.0, max(1, round(sizes.minutes * 60 / (2 * sizes.turn_seconds)))
-    for _ in range(turns):
-        before = service.cpu_seconds
-        load.run(rate, sizes.turn_seconds)
-        used += service.cpu_seconds - before
-        echo.run(rate, sizes.turn_seconds)
-    return used / (turns * sizes.turn_seconds)
+def _in_turns(
+    turns: Sequence[tuple[Service | Server, Load]], rate: float, sizes: Sizes
+) -> list[float]:
+    """The same rate to each, in turns; the cores that each used during its own."""
+    used = [0.0] * len(turns)
+    number = max(1, round(sizes.minutes * 60 / (len(turns) * sizes.turn_seconds)))
+    for _ in range(number):
+        for place, (server, load) in enumerate(turns):
+            before = server.cpu_seconds
+            load.run(rate, sizes.turn_seconds)
+            used[place] += server.cpu_seconds - before
+    return [seconds / (number * sizes.turn_seconds) for seconds in used]
 
 
 def _saturation(server: Service, load: Load, sizes: Sizes, *behind: int) -> tuple[float, float]:

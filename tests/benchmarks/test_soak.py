@@ -209,7 +209,7 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
     load.records, load.lateness, load.waited, load.errors = records, array("d", [0.5]), 3, 2
     load.read_lateness = array("d", [0.25])
 
-    rows = rows_of(Run(100 / 60, 20.0, 0.5, told, 0.9, wrong=1, versions=4), load, KINDS)
+    rows = rows_of(Run(100 / 60, 20.0, 0.5, 0.1, told, 0.9, wrong=1, versions=4), load, KINDS)
 
     whole, all_of = rows["whole run"], rows["all calibrations"]
     assert (whole["errors"], whole["wrong answers"], whole["versions"]) == (3, 1, 4)
@@ -237,7 +237,7 @@ def test_the_echo_has_a_row_of_its_own() -> None:
         {"kind": "done", "at": ended, "error": ""},
     ]
 
-    row = echo_row(Run(1.0, 2_000.0, 0.5, told), load)
+    row = echo_row(Run(1.0, 2_000.0, 0.5, 0.1, told), load)
 
     assert row["requests"] == load.answers.total()
     assert (row["errors"], row["no free connection"]) == (0, load.waited)
