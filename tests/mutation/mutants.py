@@ -619,6 +619,24 @@ _STORAGE = (
         "storage/**/test_event_log.py",
     ),
     Mutant(
+        "joined-requests-may-share-ids",
+        "_VERY_MANY and not self.batch.shares_ids(batch)",
+        "_VERY_MANY",
+        "storage/**/test_joined_requests.py",
+    ),
+    Mutant(
+        "joined-duplicates-of-the-next-row",
+        "rows[#rows + 1] = row - 1",
+        "rows[#rows + 1] = row % 1",
+        "storage/**/test_joined_requests.py",
+    ),
+    Mutant(
+        "joined-terms-of-the-first-rows",
+        "self.terms |= {first + row: terms",
+        "self.terms |= {row: terms",
+        "storage/**/test_joined_requests.py",
+    ),
+    Mutant(
         "append-ids-live-for-ever",
         "redis.call('EXPIRE', set, life)",
         "redis.call('PERSIST', set)",
