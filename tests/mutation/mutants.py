@@ -127,6 +127,12 @@ _CALIBRATORS = (
         "calibrators/**/test_atlas.py **/test_map_blocks.py",
     ),
     Mutant(
+        "spare-blocks-for-ever",
+        "while _bytes(_spare) > _MOST_SPARE * _bytes(_used):",
+        "while False:",
+        "**/test_cache_lines.py",
+    ),
+    Mutant(
         "look-up-pivot-of-the-next-map",
         "np.where(offsets < widths[rows, None], found, np.inf)",
         "np.where(offsets <= widths[rows, None], found, np.inf)",
