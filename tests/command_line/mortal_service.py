@@ -18,6 +18,7 @@ from app.storage import EmbeddedRedis
 from app.storage.redis.server import socket_url
 from tests.command_line.conftest import ROOT, SECONDS
 from tests.command_line.doomed_store import Doom, DoomedStore
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
 _LOOK_SECONDS = 0.02
@@ -117,7 +118,7 @@ class MortalService:
 
     def _is_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/readyz", trust_env=False).is_success
+            return httpx.get(f"{self.url}/readyz", **LOOPBACK).is_success
         except httpx.TransportError:
             return False
 
