@@ -52,6 +52,12 @@ TESTS = Path(__file__).parent
 # that has none.
 os.environ["SSL_CERT_DIR"] = str(TESTS)
 os.environ.pop("SSL_CERT_FILE", None)
+# Processes that are started import less.
+CHILDREN = str(TESTS / "children")
+if CHILDREN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [CHILDREN, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
 # What they test is no part of the product.
 SLOW = [TESTS / "benchmarks", TESTS / "research"]
 # A file without any of these words has no slow test.
