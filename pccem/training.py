@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from pccem.arrays import Flags, Floats, check_equal_lengths
@@ -35,6 +34,9 @@ def log_odds_offset(log_odds: Floats, outcomes: Floats) -> float:
     >>> round(log_odds_offset(np.array([0.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0])), 4)
     -1.0986
     """
+    # Here, because most workers that start train nothing: it would be a sixth of their start.
+    from scipy.optimize import brentq
+
     total = float(outcomes.sum())
     if not 0.0 < total < len(outcomes):
         raise ValueError(f"outcomes add up to {total} of {len(outcomes)}: must have both kinds")

@@ -2,11 +2,13 @@
 
 import gc
 import os
+import re
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,8 +52,16 @@ TESTS = Path(__file__).parent
 # that has none.
 os.environ["SSL_CERT_DIR"] = str(TESTS)
 os.environ.pop("SSL_CERT_FILE", None)
+# Processes that are started import less.
+CHILDREN = str(TESTS / "children")
+if CHILDREN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [CHILDREN, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
 # What they test is no part of the product.
 SLOW = [TESTS / "benchmarks", TESTS / "research"]
+# A file without any of these words has no slow test.
+SLOW_WORDS = re.compile(rb"\bmark\.slow\b|\bbrowser\b|\bstarted\b")
 
 
 @pytest.fixture(scope="session")
@@ -98,8 +108,19 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of which `-m "not slow"` would choose none are not imported."""
-    return True if config.option.markexpr == "not slow" and collection_path in SLOW else None
+    """Files of which `-m slow` or `-m "not slow"` would choose none are not imported."""
+    chosen = config.option.markexpr
+    if chosen == "slow" and collection_path.suffix == ".py" and not may_be_slow(collection_path):
+        return True
+    return True if chosen == "not slow" and collection_path in SLOW else None
+
+
+@cache
+def may_be_slow(path: Path) -> bool:
+    """Whether the file may have a slow test; docstrings of packages never are."""
+    if any(map(path.is_relative_to, SLOW)):
+        return True
+    return path.is_relative_to(TESTS) and SLOW_WORDS.search(path.read_bytes()) is not None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -124,6 +145,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         of_others = any(item.path.is_relative_to(folder) for folder in SLOW)
         if of_others or {"browser", "started"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow") and not may_be_slow(item.path):
+            raise pytest.UsageError(f"{item.nodeid} is slow: its file must have one of SLOW_WORDS")
 
 
 class LongestFirst:

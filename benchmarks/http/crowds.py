@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 
 from app.cli.signals import end_with
 from benchmarks import ROOT
-from benchmarks.http.load import HOST, TIMEOUT_SECONDS
+from benchmarks.http import HOST, TIMEOUT_SECONDS
 
 HALF_HEAD = b"POST /v1/calibrate HTTP/1.1\r\nHost: a\r\nX-Slow: "
 HALF_BODY = b"POST /v1/events HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n[{"

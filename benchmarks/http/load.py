@@ -13,14 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.figures import Cell, Figure
+from benchmarks.http import HOST, TIMEOUT_SECONDS
 from benchmarks.http.bodies import ScoresRequest
 from benchmarks.http.servers import CORE, Server
 from benchmarks.noise_gate import NoiseGate, piece_seconds
 from calibrators.samples import Floats
 
-HOST = "127.0.0.1"
 CONNECTIONS = 16
-TIMEOUT_SECONDS = 60.0
 _READ_BYTES = 1 << 20
 _LAST_CHUNK = b"0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)

@@ -26,7 +26,8 @@ import orjson
 
 from benchmarks.core.traffic import campaign_names, random_maps
 from benchmarks.figures import Cell, Table
-from benchmarks.http.load import HOST, TIMEOUT_SECONDS, post
+from benchmarks.http import HOST, TIMEOUT_SECONDS
+from benchmarks.http.load import post
 from benchmarks.http.servers import MAPS_SEED, Server, started
 from benchmarks.machine import on_core
 from benchmarks.parts import Part

@@ -15,8 +15,9 @@ import numpy as np
 import orjson
 
 from app.cli.serving.settings import free_port
+from benchmarks.http import HOST
 from benchmarks.http.bodies import ScoresRequest
-from benchmarks.http.load import HOST, Connections, post
+from benchmarks.http.load import Connections, post
 from benchmarks.http.servers import Server
 from benchmarks.machine import on_core, process_tree
 from benchmarks.peers.environments import environment

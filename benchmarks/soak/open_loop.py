@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.http.load import HOST, TIMEOUT_SECONDS
+from benchmarks.http import HOST, TIMEOUT_SECONDS
 
 _CHUNK = 500
 _READ_BYTES = 1 << 18

@@ -20,7 +20,7 @@ from app.cli.serving.settings import free_port, url_of
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from benchmarks import ROOT
 from benchmarks.core.traffic import campaign_names
-from benchmarks.http.load import HOST
+from benchmarks.http import HOST
 from benchmarks.machine import on_core, tree_cpu_seconds
 from benchmarks.soak.sampler import WINDOWS
 from benchmarks.store import Store, private_store

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.command_line.conftest import Started
 from tests.command_line.test_up import wait_until
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
 CALIBRATE = "/v1/calibrate"
@@ -73,7 +74,7 @@ class ApiWorkers:
 
 def client(limits: httpx.Limits) -> httpx.Client:
     """A patient one."""
-    return httpx.Client(limits=limits, trust_env=False, timeout=30)
+    return httpx.Client(limits=limits, **LOOPBACK, timeout=30)
 
 
 def command_line(process: str) -> bytes:

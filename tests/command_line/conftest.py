@@ -28,6 +28,11 @@ Sirocco = Callable[..., subprocess.CompletedProcess[str]]
 Started = Callable[..., subprocess.Popen[str]]
 
 
+def python_path() -> str:
+    """Ours, whatever the folder, and that of all children."""
+    return os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"]))
+
+
 def with_default_signals() -> None:
     """nohup, and `&` in a shell without job control, have what they start ignore SIGHUP or SIGINT,
     and its children too."""
@@ -39,7 +44,7 @@ def with_default_signals() -> None:
 def environment() -> dict[str, str]:
     """Our environment without settings of a service."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith("SIROCCO_")}
-    return {**ours, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+    return {**ours, "PYTHONPATH": python_path(), "COLUMNS": "80"}
 
 
 @pytest.fixture

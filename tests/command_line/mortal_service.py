@@ -16,8 +16,9 @@ from app.cli.serving.settings import environment_of
 from app.settings import Settings
 from app.storage import EmbeddedRedis
 from app.storage.redis.server import socket_url
-from tests.command_line.conftest import ROOT, SECONDS
+from tests.command_line.conftest import SECONDS, python_path
 from tests.command_line.doomed_store import Doom, DoomedStore
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
 _LOOK_SECONDS = 0.02
@@ -34,7 +35,7 @@ class MortalService:
         port = reserved_port()
         store_url = socket_url(folder / "store.sock")
         mine = {"redis_url": store_url, "data_dir": folder / "data", "port": port}
-        self._environment = {**environment_of({**options, **mine}), "PYTHONPATH": str(ROOT)}
+        self._environment = {**environment_of({**options, **mine}), "PYTHONPATH": python_path()}
         self.settings = Settings(**{**options, **mine})
         self.url = f"http://127.0.0.1:{port}"
         self._children: dict[int, Child] = {}
@@ -117,7 +118,7 @@ class MortalService:
 
     def _is_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/readyz", trust_env=False).is_success
+            return httpx.get(f"{self.url}/readyz", **LOOPBACK).is_success
         except httpx.TransportError:
             return False
 

@@ -7,6 +7,7 @@ import httpx
 
 from tests.command_line.click_stories import Event
 from tests.command_line.mortal_service import wait_until
+from tests.loopback import LOOPBACK
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class PersistentClient:
             assert _acknowledged(http, events, "again") == told(duplicates=len(events))
 
     def _opened(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=30)
+        return httpx.Client(base_url=self.url, **LOOPBACK, timeout=30)
 
 
 def told(accepted: int = 0, duplicates: int = 0) -> dict[str, Any]:

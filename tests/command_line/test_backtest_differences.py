@@ -60,12 +60,10 @@ def test_every_calibrator_against_raw_and_against_sir(
 
 @pytest.mark.slow
 def test_pooled_is_one_of_those_that_are_compared(
-    tmp_path: Path, called: Sirocco, days: EventTable
+    tmp_path: Path, called: Sirocco, days: EventTable, short: Path
 ) -> None:
     """By default too; the others are compared with the method of the settings, which it is."""
-    log = write_log(tmp_path / "log.parquet", days)
-
-    some = answer(called, log, *QUICK, "--calibrators", "pooled,sir")
+    some = answer(called, short, *QUICK, "--calibrators", "pooled,sir")
     hour = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 3)))
     every = answer(called, hour, *QUICK, "--draws", "0")
 

@@ -14,7 +14,7 @@ from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
 from app.results.backtest import ScoredEvents
 from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
-from tests.command_line.conftest import ROOT, Sirocco
+from tests.command_line.conftest import Sirocco, python_path
 
 HOUR = 3600.0
 AFTERNOON = 1_735_689_600.0 + 16 * HOUR
@@ -36,7 +36,7 @@ def written(path: Path, stream: ClickStream) -> Path:
 @pytest.fixture
 def four_hours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Conversions count for four hours, here and in processes that are started."""
-    for name, text in {**WINDOW, "PYTHONPATH": str(ROOT)}.items():
+    for name, text in {**WINDOW, "PYTHONPATH": python_path()}.items():
         monkeypatch.setenv(name, text)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from app.cli.serving.demo import documented_port_or_another
 from tests.command_line.conftest import SECONDS, Sirocco, Started
+from tests.loopback import LOOPBACK
 
 SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
 START = "2026-03-02T12:00:00Z"
@@ -26,7 +27,7 @@ def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Start
         said += line
 
     addresses = re.findall(r"http://127\.0\.0\.1:\d+/\S*", said)
-    answers = [httpx.get(address, trust_env=False) for address in addresses]
+    answers = [httpx.get(address, **LOOPBACK) for address in addresses]
     process.send_signal(signal.SIGINT)
     printed, last_words = process.communicate(timeout=SECONDS)
 

@@ -13,6 +13,7 @@ import pytest
 from app.log_lines import FIELDS
 from tests.command_line.conftest import SECONDS
 from tests.command_line.test_up import children, post_outcomes, up, wait_until
+from tests.loopback import LOOPBACK
 
 KEY = "a-bootstrap-key-of-the-test-0123456789"
 HEADERS = {"authorization": f"Bearer {KEY}", "x-request-id": "deploy-7"}
@@ -32,7 +33,7 @@ def test_every_line_of_a_service_with_traffic_is_json(
     process, url = up(started, tmp_path / "data")
     score = {"target": "click", "campaign": "a", "scores": [SCORE]}
     post_outcomes(url)
-    with httpx.Client(base_url=url, headers=HEADERS | TRACE, trust_env=False) as http:
+    with httpx.Client(base_url=url, headers=HEADERS | TRACE, **LOOPBACK) as http:
         assert http.post("/v1/calibrate", json=score).status_code == 200
         http.post("/v1/calibrate", content=b"no JSON")
         job = http.post("/v1/admin/retrain").json()["id"]

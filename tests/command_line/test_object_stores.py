@@ -23,6 +23,7 @@ from app.lake.tasks import reaching_output
 from app.object_stores import located
 from tests.command_line.logs import columns, events
 from tests.command_line.test_up import wait_until
+from tests.loopback import LOOPBACK
 from tests.recorded.commands import sirocco
 from tests.reserved_ports import reserved_port
 
@@ -146,7 +147,7 @@ def store() -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5, trust_env=False).status_code < 500
+        return httpx.get(url, timeout=5, **LOOPBACK).status_code < 500
     except httpx.HTTPError:
         return False
 

@@ -19,6 +19,7 @@ from app.cli.serving.serve import ApiWorkers as Parent
 from tests.command_line.api_workers import Caller, half_a_request, serve
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.command_line.test_up import is_ready, runs, wait_until
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
 QUESTIONS = 20
@@ -192,12 +193,12 @@ def test_a_replacement_that_does_not_start_replaces_nobody(
     with socket.create_server(("127.0.0.1", 0)) as listening, Supervision() as supervision:
         parent = Parent(supervision, 1, listening, environment)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/healthz"
-        assert httpx.get(url, trust_env=False, timeout=SECONDS).status_code == 200
+        assert httpx.get(url, **LOOPBACK, timeout=SECONDS).status_code == 200
 
         environment["SIROCCO_PORT"] = "none"
         parent.replace_all()
 
-        assert httpx.get(url, trust_env=False, timeout=SECONDS).status_code == 200
+        assert httpx.get(url, **LOOPBACK, timeout=SECONDS).status_code == 200
         parent.end()
     assert "does not come to serve: the old ones go on" in capsys.readouterr().err
 

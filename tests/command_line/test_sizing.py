@@ -19,6 +19,7 @@ from benchmarks.report.results import saved
 from research.faults.service import Service
 from tests.command_line.test_up import is_ready, wait_until
 from tests.docs.pages import code_blocks, table_below, text_of
+from tests.loopback import LOOPBACK
 from tests.recorded.commands import sirocco
 from tests.reserved_ports import reserved_port
 
@@ -150,7 +151,7 @@ def send(url: str, now: float) -> None:
             }
             for one in range(1000 * number, 1000 * (number + 1))
         ]
-        answer = httpx.post(f"{url}/v1/events", json=batch, timeout=60, trust_env=False)
+        answer = httpx.post(f"{url}/v1/events", json=batch, timeout=60, **LOOPBACK)
         assert answer.json()["accepted"] == 1000, answer.text
 
 

@@ -13,6 +13,7 @@ from app.storage import Versions, open_redis
 from app.storage.models import Models
 from tests.command_line.doomed_store import Doom, around, script
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
+from tests.loopback import LOOPBACK
 from tests.worker.delayed.click_world import (
     DAY,
     MIDNIGHT,
@@ -46,7 +47,7 @@ class Platform:
 
     def ask(self, path: str, as_of: float) -> str:
         """Queue a job; returns its id."""
-        answer = httpx.post(f"{self._admin}/{path}", json={"as_of": as_of}, trust_env=False)
+        answer = httpx.post(f"{self._admin}/{path}", json={"as_of": as_of}, **LOOPBACK)
         return str(answer.json()["id"])
 
     def result(self, job: str) -> dict[str, Any]:
@@ -58,7 +59,7 @@ class Platform:
     def serves(self) -> tuple[str, list[float]]:
         """The version that the API serves, and what it makes of some scores."""
         body = {"target": TARGET, "campaign": "big", "scores": SCORES}
-        answer = httpx.post(f"{self.service.url}/v1/calibrate", json=body, trust_env=False).json()
+        answer = httpx.post(f"{self.service.url}/v1/calibrate", json=body, **LOOPBACK).json()
         return answer["version"], answer["probabilities"]
 
     def in_force(self) -> tuple[str, str]:
@@ -66,7 +67,7 @@ class Platform:
         return self.models.history(TARGET)[0]["version"], str(self.versions.current())
 
     def _job(self, job: str) -> dict[str, Any]:
-        answer = httpx.get(f"{self._admin}/jobs/{job}", trust_env=False)
+        answer = httpx.get(f"{self._admin}/jobs/{job}", **LOOPBACK)
         return dict(answer.json()) if answer.is_success else {}
 
     @property

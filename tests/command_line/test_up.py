@@ -16,6 +16,7 @@ import pytest
 from app.storage import open_redis
 from app.storage.redis.server import Standing, find_redis_binary, socket_url, standing
 from tests.command_line.conftest import SECONDS, Sirocco, Started
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 from tests.storage.slow_redis import fill, slow_redis
 
@@ -62,7 +63,7 @@ def runs(pid: int) -> bool:
 
 def is_ready(url: str) -> bool:
     try:
-        answer = httpx.get(f"{url}/readyz", trust_env=False)
+        answer = httpx.get(f"{url}/readyz", **LOOPBACK)
     except httpx.TransportError:
         return False
     return bool(answer.json()["status"] == "ready")
@@ -77,13 +78,13 @@ def post_outcomes(url: str, count: int = 200) -> None:
         "score": 0.5,
     }
     events = [{**usual, "outcome": float(number % 4 == 0)} for number in range(count)]
-    answer = httpx.post(f"{url}/v1/events", json=events, trust_env=False)
+    answer = httpx.post(f"{url}/v1/events", json=events, **LOOPBACK)
     assert answer.json()["accepted"] == count, answer.text
 
 
 def calibrated(url: str) -> float:
     body = {"target": "click", "campaign": "a", "scores": [0.5]}
-    answer = httpx.post(f"{url}/v1/calibrate", json=body, trust_env=False)
+    answer = httpx.post(f"{url}/v1/calibrate", json=body, **LOOPBACK)
     return float(answer.json()["probabilities"][0])
 
 
@@ -103,7 +104,7 @@ def test_what_was_learnt_survives_a_restart(
 
     assert process.returncode == 0, last_words
     wait_until(lambda: calibrated(url) < 0.4, "the old version serves again")
-    versions = httpx.get(f"{url}/v1/admin/versions", trust_env=False).json()
+    versions = httpx.get(f"{url}/v1/admin/versions", **LOOPBACK).json()
     assert version in [kept["version"] for kept in versions["versions"]]
 
 
