@@ -210,8 +210,8 @@ class Cohorts:
             raise ValueError(f"delays: cohorts: window = {window}, post_click = {post_click}")
         if not all((np.isfinite(column) & (column >= 0.0)).all() for column in columns):
             raise ValueError("delays: cohorts must be finite numbers from 0 up")
-        seen = np.column_stack(columns[-2:])
-        return cls(window, post_click, numbers, *columns[:-2], seen)
+        columns[-2:] = [np.column_stack(columns[-2:])]
+        return cls(window, post_click, numbers, *columns)
 
 
 def _width(window: float) -> float:
