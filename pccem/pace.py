@@ -1,9 +1,8 @@
 """ConversionPace: whether more conversions come than was expected, or the same ones sooner.
 
-Both look alike on clicks of one age. What tells them apart are the ages at which conversions come:
-where they only come faster, those within the post-click window grow most, and few are left to come
-to older clicks. So cohorts of clicks of the whole attribution window are held against what was
-expected of them at each age.
+Both look alike on clicks of one age. Where conversions only come faster, those within the
+post-click window grow most, and few are left to come later. So cohorts of clicks of the whole
+attribution window are held against what was expected of them at each age.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,6 @@ PACES: Final[Floats] = np.exp(np.arange(-8, 9) * 0.2)
 
 _COHORTS: Final = 28
 _NARROWEST: Final = 6 * 3600.0
-# The post-click window and twelve ages after it.
 _AGES: Final = 13
 _MOST_COHORTS: Final = 4096
 # Relative error of an expectation for reasons other than rate and pace, as that of the curve.
@@ -60,12 +58,10 @@ class DelayCurve:
         return np.asarray(shares / shares[:, -1:])
 
     def by(self, shares: Floats, clicked_at: float, ages: Floats) -> Floats:
-        """Share of the conversions of clicks of a moment that come by these ages, (p, a); none has
-        come by 0.
+        """Share of the conversions of clicks of one moment that come by these ages, (p, a).
 
         shares : (p, k) at the knots.
-        clicked_at : epoch seconds.
-        ages : (a,) seconds.
+        clicked_at, ages : epoch seconds; (a,) seconds, by 0 none has come.
         """
         left = np.clip(np.searchsorted(self.knots, ages, side="right") - 1, 0, len(self.knots) - 2)
         start = self.knots[left]
@@ -230,8 +226,7 @@ def _edges(window: float, post_click: float) -> Floats:
 class ConversionPace:
     """What is believed of each of c cohorts.
 
-    rates : (c,) conversions after the post-click window over those expected of it, the geometric
-        mean.
+    rates : (c,) later conversions over those expected of it, the geometric mean.
     weights : (c, p) of each of `PACES`, by the conversions that come at it; rows add up to 1.
     """
 
